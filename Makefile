@@ -1,0 +1,59 @@
+# A fresh machine needs make and Python >= 3.11; the first target called sets up the rest.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+# Files of the paper's data sets, if they lie beside this checkout.
+ifneq ($(wildcard ../shared/data/.),)
+export DALD_DATA ?= $(abspath ../shared/data)
+endif
+
+.PHONY: help demo test lint pytest wheel clean
+
+help:  ## show this help
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY)  ## solve the paper's problems and check the answers
+	$(BIN)/dald demo
+
+test: lint pytest wheel  ## everything CI runs: lint, tests, and the wheel
+
+lint: $(READY)  ## style (ruff) and types (pyright)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
+
+pytest: $(READY)  ## tests and doctests, in two processes of one thread each
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+# The wheel is built from the sdist, installed into a venv of its own and used from elsewhere. The
+# dependencies are those of .venv, by a .pth line: Python reads no .pth files in a folder named by
+# another .pth line, so the editable install there stays unseen.
+wheel: $(READY)  ## build the wheel and use it away from this checkout
+	rm -rf dist
+	$(BIN)/python -m build --quiet --no-isolation
+	$(BIN)/check-wheel-contents --toplevel dald_model dist/*.whl
+	@set -e; elsewhere=$$(mktemp -d); trap 'rm -rf "$$elsewhere"' EXIT; \
+	purelib='import sysconfig; print(sysconfig.get_path("purelib"))'; \
+	$(BIN)/python -m venv --without-pip "$$elsewhere"; \
+	$(BIN)/pip --python "$$elsewhere/bin/python" install --quiet --no-deps dist/*.whl; \
+	$(BIN)/python -c "$$purelib" > "$$("$$elsewhere/bin/python" -c "$$purelib")/dependencies.pth"; \
+	cd "$$elsewhere"; \
+	bin/python -c 'import dald_model, dald_model.models, dald_model.solvers; print(dald_model.__file__)' \
+	| grep "^$$elsewhere/"; \
+	bin/dald --help > /dev/null
+
+clean:  ## remove everything make made, .venv included
+	rm -rf .venv build dist *.egg-info .coverage .hypothesis .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml | $(BIN)/pip
+	@echo "Installing dald_model and its tools into .venv: about a minute ..."
+	@$(BIN)/python -m pip install -qq --upgrade pip
+	@$(BIN)/python -m pip install -qq --editable . --group dev
+	@touch $@
+
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("dald_model needs Python >= 3.11; \
+	$(PYTHON) is %d.%d. Name another: make PYTHON=python3.12" % sys.version_info[:2])'
+	@$(PYTHON) -m venv .venv
