@@ -1,0 +1,51 @@
+"""The exceptions a user can cause, as one tree.
+
+::
+
+    DaldError
+    ├── DeclarationError     a client, a variable or an edge that cannot be declared
+    │   └── DisconnectedError the consensus graph leaves clients apart
+    ├── DecompositionError   an ordinary problem in which no clients can be found
+    ├── SequenceError        an order of clients that does not fit the consensus graph
+    ├── OptionError          a wrong value of an option of ``solve``
+    ├── ResultError          a question that this result cannot answer
+    └── DatasetError         data that cannot be found or read
+
+Each message says what was given, what was expected and the remedy.
+"""
+
+
+class DaldError(Exception):
+    """The root of every error that this package raises on purpose."""
+
+
+class DeclarationError(DaldError, ValueError):
+    """A client, a variable or an edge cannot be declared as given."""
+
+
+class DisconnectedError(DeclarationError):
+    """The consensus graph is not connected, so no consensus can follow (Remark 1)."""
+
+
+class DecompositionError(DaldError, ValueError):
+    """An ordinary problem cannot be taken apart into clients."""
+
+
+class SequenceError(DaldError, ValueError):
+    """An order of clients does not fit the clients or their consensus graph."""
+
+
+class OptionError(DaldError, ValueError):
+    """An option of ``solve`` has a value that means nothing."""
+
+
+class ResultError(DaldError, KeyError):
+    """A result was asked for something that it does not hold."""
+
+    def __str__(self) -> str:
+        # KeyError prints the repr of its message; a sentence should stay a sentence.
+        return str(self.args[0]) if self.args else ""
+
+
+class DatasetError(DaldError, RuntimeError):
+    """A data set cannot be found or read."""
