@@ -1,0 +1,60 @@
+"""A declarative modelling layer on cvxpy for problems with many owners.
+
+Declare each client's objective and constraints and the consensus between them, solve by
+distributed augmented-Lagrangian decomposition (Fed-DALD), and verify against the all-in-one solve.
+"""
+
+from dald_model import solvers
+from dald_model.algorithms import DALD
+from dald_model.client import Client
+from dald_model.compiler import Compiled
+from dald_model.consensus import Edge
+from dald_model.errors import (
+    DaldError,
+    DatasetError,
+    DeclarationError,
+    DecompositionError,
+    DisconnectedError,
+    OptionError,
+    ResultError,
+    SequenceError,
+)
+from dald_model.model import Model
+from dald_model.network import HierarchicalNetwork
+from dald_model.penalty import Fixed, ResidualBalancing
+from dald_model.result import Result, Status
+from dald_model.sequence import Sequence
+from dald_model.stopping import FixedBudget, FixedTolerance, GrowingBudget, ShrinkingTolerance
+from dald_model.subproblem import Subproblem
+from dald_model.verify import Verification
+
+__version__ = "0.1.0"
+
+__all__ = [  # in reading order: declare, compile, coordinate, answer
+    "Model",
+    "Client",
+    "Edge",
+    "Compiled",
+    "Subproblem",
+    "HierarchicalNetwork",
+    "Sequence",
+    "DALD",
+    "FixedTolerance",
+    "ShrinkingTolerance",
+    "GrowingBudget",
+    "FixedBudget",
+    "Fixed",
+    "ResidualBalancing",
+    "solvers",
+    "Result",
+    "Status",
+    "Verification",
+    "DaldError",
+    "DeclarationError",
+    "DisconnectedError",
+    "DecompositionError",
+    "SequenceError",
+    "OptionError",
+    "ResultError",
+    "DatasetError",
+]

@@ -1,0 +1,147 @@
+r"""The duality gap that a result's own multipliers certify."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Hashable
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+from cvxpy.constraints.cones import Cone
+from cvxpy.constraints.constraint import Constraint
+from cvxpy.constraints.exponential import ExpCone
+from cvxpy.constraints.nonpos import Inequality, NonNeg
+from cvxpy.constraints.power import PowCone3D
+from cvxpy.constraints.psd import PSD
+from cvxpy.constraints.second_order import SOC
+from cvxpy.constraints.zero import Equality, Zero
+
+from dald_model.result import Result
+from dald_model.subproblem import Subproblem, flat
+
+PRICED = (Inequality, Equality, Zero, NonNeg, PSD, SOC, ExpCone, PowCone3D)
+"""Constraints whose dual value enters the Lagrangian; any other stays a constraint."""
+REACH = 1e-4
+"""How far outside its cone a dual value may be, relative to its size."""
+
+
+def dual_gap(result: Result) -> float:
+    r"""How far the multipliers are from proving the point optimal; 0 at a primal-dual optimum.
+
+    .. math::
+        \sum_i \Big[ f_i(x_i) \pm \mu^\top (G_i x_i + g_i)
+        - \min_{\|y - x_i\|_\infty \le R_i} L_i(y) \Big] + |\mu^\top \mathcal C|, \qquad
+        L_i(y) = f_i(y) \pm \mu^\top (G_i y + g_i) + \lambda_i^\top c_i(y)
+
+    with :math:`\lambda_i` the result's dual values of the client's own constraints and
+    :math:`R_i = 1 + \|x_i\|_\infty`. By convexity a point is optimal for its Lagrangian if it is
+    so within a box, and the box keeps the minimum finite for multipliers that are right to a few
+    digits only. If the gap is zero then stationarity (A1-2) or (A2-2), and complementary
+    slackness, hold. Infinite where a dual value lies outside its cone.
+    """
+    compiled = result.compiled
+    counts = Counter(c.id for client in compiled.model.clients.values() for c in client.constraints)
+    total, gap = 0.0, np.zeros(compiled.size)
+    mu = _multipliers(result)
+    if mu is None:
+        return np.inf
+    for name, sub in compiled.items():
+        point = _point(result, name, sub)
+        matrix, offset = sub.sides
+        price = matrix.T @ (sub.signs * mu[sub.entries])
+        gap[sub.entries] += sub.signs * (matrix @ point + offset)
+        if sub.client.is_server:
+            # L is linear: its least value in the box is known.
+            total += (1 + np.abs(point).max()) * np.abs(price).sum()
+            continue
+        share = _client_gap(result, name, sub, point, price, counts)
+        if not np.isfinite(share):
+            return np.inf
+        total += share
+    return float(total + abs(mu @ gap))
+
+
+def _client_gap(
+    result: Result,
+    name: Hashable,
+    sub: Subproblem,
+    point: np.ndarray,
+    price: np.ndarray,
+    counts: Counter[int],
+) -> float:
+    stacked = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
+    lagrangian = sub.client.cost + price @ stacked
+    kept = [cp.abs(stacked - point) <= 1 + np.abs(point).max()]
+    declared = result.compiled.model.clients[name].constraints
+    for stated, local in zip(declared, sub.client.constraints, strict=True):
+        dual = result.duals.by_id.get(stated.id)
+        if dual is None or counts[stated.id] > 1 or not isinstance(local, PRICED):
+            kept.append(local)
+            continue
+        if _outside(local, dual):
+            return np.inf
+        lagrangian = lagrangian + _priced(local, dual)
+    problem = cp.Problem(cp.Minimize(lagrangian), kept)
+    before = [v.value for v in sub.variables]
+    try:
+        for v, value in zip(sub.variables, sub.spread(point).values(), strict=True):
+            v.save_value(value)
+        here = float(np.real(sub.client.cost.value)) + float(price @ point)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            problem.solve(solver=cp.CLARABEL)
+    except cp.SolverError:
+        return np.nan
+    finally:
+        for v, value in zip(sub.variables, before, strict=True):
+            v.save_value(value)
+    if problem.status not in ("optimal", "optimal_inaccurate"):
+        return np.nan
+    return max(here - float(problem.value), 0.0)
+
+
+def _priced(rule: Any, dual: Any) -> cp.Expression:
+    """The constraint's term of the Lagrangian, with cvxpy's sign conventions."""
+    if isinstance(rule, Inequality):
+        return cp.scalar_product(np.maximum(dual, 0.0), rule.expr)
+    if isinstance(rule, Equality | Zero):
+        return cp.scalar_product(dual, rule.expr)
+    return -cp.scalar_product(rule.args, dual if isinstance(dual, list) else [dual])
+
+
+def _outside(rule: Constraint, dual: Any) -> bool:
+    """Whether a dual value is outside its cone by more than 1e-4 of its size."""
+    parts = dual if isinstance(dual, list) else [dual]
+    size = max(1.0, *(float(np.abs(flat(p)).max(initial=0.0)) for p in parts))
+    if isinstance(rule, Inequality):
+        return bool(np.min(dual) < -REACH * size)
+    if not isinstance(rule, Cone):
+        return False
+    for variable, value in zip(rule.dual_variables, parts, strict=True):
+        variable.save_value(value)
+    return bool(np.max(rule.dual_residual) > REACH * size)
+
+
+def _multipliers(result: Result) -> np.ndarray | None:
+    """The multipliers as one vector; None if duals and multipliers contradict one another."""
+    compiled = result.compiled
+    mu = np.concatenate([np.asarray(result.multipliers[e.ends], float) for e in compiled.edges])
+    for edge in compiled.edges:
+        for part in edge.parts:
+            if part.agreement.constraint is None:
+                continue
+            stated = part.sign * flat(result.duals[part.agreement.constraint])
+            at = slice(compiled.slots[edge.ends].start + part.start, None)
+            if not np.allclose(stated, mu[at][: part.stop - part.start]):
+                return None
+    return mu
+
+
+def _point(result: Result, name: Hashable, sub: Subproblem) -> np.ndarray:
+    homes = result.compiled.form.homes
+    mine = {
+        h[name].id: result.recovered.at_clients[name][key] for key, h in homes.items() if name in h
+    }
+    return np.concatenate([flat(mine[v.id]) for v in sub.variables])

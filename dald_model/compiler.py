@@ -1,0 +1,154 @@
+"""The decomposition compiler: Model -> Compiled, and back from iterates to the user's objects."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import networkx as nx
+import numpy as np
+
+from dald_model import display
+from dald_model.consensus import Edge
+from dald_model.network import HierarchicalNetwork, safest
+from dald_model.sharing import ConsensusForm, consensus_graph
+from dald_model.subproblem import Subproblem
+
+if TYPE_CHECKING:
+    from dald_model.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class Recovered:
+    """What the iterates mean in the user's terms; keys are ids of cvxpy objects.
+
+    Attributes
+    ----------
+    values : dict
+        Variable id -> value. A shared variable has the server's value, or the mean of its
+        copies where there is no server.
+    at_clients : dict
+        Client -> {id of the user's variable: value at that client}.
+    duals : dict
+        Constraint id -> values of its cvxpy ``dual_variables``, for local and consensus
+        constraints, with cvxpy's signs.
+    """
+
+    values: dict[int, np.ndarray]
+    at_clients: dict[Hashable, dict[int, np.ndarray]]
+    duals: dict[int, tuple[Any, ...]]
+
+
+class Compiled(Mapping[Hashable, Subproblem]):
+    r"""A model taken apart: one :class:`Subproblem` for each client and server.
+
+    ``compiled["hospital 0"]`` is a subproblem; iterating gives the names, servers last. Vectors
+    over all edges, such as the multipliers :math:`\mu`, hold the edges one after the other in the
+    order of :attr:`edges`; ``size`` is their length.
+
+    Attributes
+    ----------
+    model : Model
+        The declaration.
+    edges : list of Edge
+        The consensus constraints.
+    graph : networkx.Graph
+        The consensus graph, servers included.
+    network : HierarchicalNetwork
+        The order that is used by default; ``network.matrix`` is its hierarchical matrix.
+    """
+
+    def __init__(self, model: Model, form: ConsensusForm) -> None:
+        self.model = model
+        self.form = form
+        self.edges: list[Edge] = form.edges
+        stops = np.cumsum([edge.size for edge in form.edges])
+        starts = [int(stop - edge.size) for stop, edge in zip(stops, form.edges, strict=True)]
+        self.size = int(stops[-1])
+        self.slots: dict[tuple[Hashable, Hashable], slice] = {
+            edge.ends: slice(at, at + edge.size)
+            for edge, at in zip(form.edges, starts, strict=True)
+        }
+        self.graph: nx.Graph = consensus_graph(form.clients, form.edges)
+        self.servers = tuple(name for name, c in form.clients.items() if c.is_server)
+        self.network: HierarchicalNetwork = safest(self.graph, self.servers)
+        touching: dict[Hashable, list[tuple[Edge, int]]] = {name: [] for name in form.clients}
+        for edge, at in zip(form.edges, starts, strict=True):
+            for name in edge.ends:
+                touching[name].append((edge, at))
+        self._subproblems = {
+            name: Subproblem(client, *zip(*touching[name], strict=True))
+            for name, client in form.clients.items()
+        }
+
+    @property
+    def sense(self) -> int:
+        """+1 where the all-in-one problem is a minimisation, -1 where it is a maximisation."""
+        return -1 if isinstance(self.model.monolithic().objective, cp.Maximize) else 1
+
+    def __getitem__(self, name: Hashable) -> Subproblem:
+        return self._subproblems[name]
+
+    def __iter__(self):
+        return iter(self._subproblems)
+
+    def __len__(self) -> int:
+        return len(self._subproblems)
+
+    def reset(self, penalties: np.ndarray) -> None:
+        """Set the penalties, shape (size,); multipliers and neighbour values become zero."""
+        for sub in self.values():
+            nothing = np.zeros(sub.entries.size)
+            sub.set(nothing, penalties[sub.entries], nothing)
+
+    def recover(
+        self, points: Mapping[Hashable, np.ndarray], duals: Mapping[Hashable, Any], mu: np.ndarray
+    ) -> Recovered:
+        """From the clients' iterates to the user's variables and constraints.
+
+        Parameters
+        ----------
+        points : dict
+            Client -> vector of its local variables.
+        duals : dict
+            Client -> for each of its constraints the values of the ``dual_variables``.
+        mu : ndarray, shape (size,)
+            The multipliers of the consensus constraints.
+        """
+        local = {key: x for name in self for key, x in self[name].spread(points[name]).items()}
+        values, at_clients = {}, {name: {} for name in self}
+        for key, homes in self.form.homes.items():
+            copies = {name: local[v.id] for name, v in homes.items()}
+            for name, value in copies.items():
+                at_clients[name][key] = value
+            agreed = [copies[name] for name in copies if name in self.servers]
+            values[key] = agreed[0] if agreed else np.mean(list(copies.values()), axis=0)
+        found = {}
+        for name, client in self.model.clients.items():
+            for rule, dual in zip(client.constraints, duals[name], strict=True):
+                # One constraint object may stand in several clients; the AIO problem has it once
+                # and its multiplier there is the sum.
+                before = found.get(rule.id)
+                found[rule.id] = dual if before is None else _added(before, dual)
+        for edge in self.edges:
+            multiplier = mu[self.slots[edge.ends]]
+            for part in edge.parts:
+                if part.agreement.constraint is not None:
+                    dual = part.sign * multiplier[part.start : part.stop]
+                    shape = part.agreement.left.shape
+                    found[part.agreement.constraint.id] = (dual.reshape(shape, order="F"),)
+        return Recovered(values, at_clients, found)
+
+    def __str__(self) -> str:
+        return display.compiled_text(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return display.compiled_html(self)
+
+
+def _added(one: tuple[Any, ...], two: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(a + b for a, b in zip(one, two, strict=True))

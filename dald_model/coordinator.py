@@ -1,0 +1,281 @@
+"""Coordinator: the one loop of the code base, outer and inner, for every algorithm."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from tqdm.auto import tqdm
+
+from dald_model.algorithms import DALD, Algorithm
+from dald_model.compiler import Compiled, Recovered
+from dald_model.diagnose import Verdict, Watch
+from dald_model.errors import OptionError
+from dald_model.penalty import as_rule
+from dald_model.result import Result, Status
+from dald_model.sequence import Sequence
+from dald_model.solvers.average import Average
+from dald_model.solvers.base import Answer, Request, Solver
+from dald_model.solvers.reference import Reference
+from dald_model.state import State
+from dald_model.stopping import Residuals, Stopping, default_stopping, residuals
+
+
+def coordinate(
+    compiled: Compiled,
+    *,
+    algorithm: Algorithm | None = None,
+    sequence: Sequence | None = None,
+    stopping: Stopping | None = None,
+    rho: Any = None,
+    solver: Solver | str | None = None,
+    eps_pri: float = 1e-6,
+    eps_dual: float = 1e-6,
+    max_rounds: int = 1000,
+    verbose: bool = False,
+) -> Result:
+    r"""Run an algorithm on a compiled model: Algorithms 2 and 3 of the paper.
+
+    A round is one inner loop: clients are solved in the order of the hierarchical network, each
+    with the newest values of its neighbours. When ``stopping`` ends the inner loop, the outer test
+
+    .. math::
+        \|\mathcal C^{k,v}\|_\infty \le \epsilon_{pri} \text{ and }
+        \|\mathcal D^{k,v}\|_\infty \le \epsilon_{dual}
+
+    decides whether the run is over; if not, multipliers and penalties are updated.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        What to do with the multipliers; default :class:`DALD`.
+    sequence : Sequence
+        Who is solved when; default one colour of the consensus graph after the other, which is
+        two-block ADMM where two colours suffice.
+    stopping : Stopping
+        When an inner loop ends, (B1) to (B4); default :func:`default_stopping`.
+    rho : float, dict, array or penalty rule
+        The penalty; default :class:`ResidualBalancing`, which needs no tuning.
+    solver : Solver or str
+        The solver layer, or the name of an installed cvxpy solver; default
+        :class:`dald_model.solvers.Reference` with Clarabel. A server has a closed form.
+    eps_pri, eps_dual : float
+        Tolerances, see :class:`Residuals`. Zero is allowed: then every round is run.
+    max_rounds : int
+        The most rounds that are run.
+    verbose : bool
+        Whether to show progress.
+
+    Returns
+    -------
+    Result
+        Whatever happens on the way (an infeasible client, divergence, Ctrl-C) ends in its status,
+        with the best iterate and the history so far.
+
+    Raises
+    ------
+    OptionError, SequenceError
+        If an option has a value that means nothing, before anything is computed.
+    """
+    begun = time.perf_counter()
+    _check(compiled, eps_pri, eps_dual, max_rounds)
+    algorithm = algorithm or DALD()
+    sequence = sequence or Sequence(label="by colour")
+    network = sequence.network(compiled.graph, compiled.servers)
+    stopping = stopping or default_stopping(sequence, network)
+    rule = as_rule(rho)
+    layer = _layer(compiled, solver)
+    tolerance = min(max(1e-3 * min(eps_pri, eps_dual), 1e-10), 1e-6)
+    generator = np.random.default_rng(sequence.seed)
+
+    state = State.start(compiled, rule.init(compiled))
+    watch = Watch(compiled, *(() if min(eps_pri, eps_dual) > 0 else (None,)))
+    best, best_merit, rows = None, math.inf, []
+    verdict = Verdict(Status.ROUND_LIMIT, None, f"{max_rounds} rounds were run")
+    outer, inner, found = 1, 0, Residuals(*4 * [math.inf])
+    progress = tqdm(total=max_rounds, unit="round", disable=not verbose)
+    try:
+        for round_ in range(1, max_rounds + 1):
+            inner += 1
+            closing = stopping.ends(outer, inner, found.dual_scaled, eps_dual)
+            full = sequence.per_loop is None or closing
+            stages = sequence.stages(network, generator, state.staleness(compiled), full)
+            failure = _sweep(compiled, state, stages, layer, tolerance)
+            if failure is not None:
+                verdict = failure
+                break
+            found = residuals(state)
+            rows.append(_row(state, outer, inner, found, stages, begun))
+            merit = max(
+                found.primal_scaled / (eps_pri or 1.0), found.dual_scaled / (eps_dual or 1.0)
+            )
+            if len(state.answers) == len(compiled) and merit <= best_merit:
+                best, best_merit = state.snapshot(), merit
+            progress.set_postfix(primal=f"{found.primal:.1e}", dual=f"{found.dual:.1e}")
+            progress.update()
+            if full and stopping.ends(outer, inner, found.dual_scaled, eps_dual):
+                if found.primal_scaled <= eps_pri and found.dual_scaled <= eps_dual and eps_pri:
+                    verdict = _converged(state)
+                    best = state
+                    break
+                state.mu = algorithm.multipliers(state)
+                state.rho = rule.update(state, outer)
+                outer, inner = outer + 1, 0
+            failure = watch.look(round_, state, found, merit)
+            if failure is not None:
+                verdict = failure
+                break
+    except KeyboardInterrupt:
+        verdict = Verdict(Status.INTERRUPTED, None, f"after {len(rows)} complete rounds")
+    finally:
+        progress.close()
+    return _finish(compiled, best, rows, verdict, time.perf_counter() - begun)
+
+
+def _sweep(
+    compiled: Compiled,
+    state: State,
+    stages: Iterable[Iterable[Hashable]],
+    layer: dict[Hashable, Solver],
+    tolerance: float,
+) -> Verdict | None:
+    """Solve the clients stage by stage, equations (13), (14) and (21)."""
+    for stage in stages:
+        requests: dict[Solver, list[Request]] = {}
+        for name in stage:
+            sub = compiled[name]
+            at = sub.entries
+            told = state.sides[1 - sub.rows, at]
+            request = Request(sub, state.mu[at], state.rho[at], told)
+            requests.setdefault(layer[name], []).append(request)
+        for solver, batch in requests.items():
+            answers = solver.minimise(batch, tolerance)
+            for request, answer in zip(batch, answers, strict=True):
+                if not answer.found:
+                    return _failure(request.subproblem.name, answer)
+                state.put(compiled, request.subproblem.name, answer)
+    return None
+
+
+def _failure(name: Hashable, answer: Answer) -> Verdict:
+    status = Status(answer.status)
+    what = {
+        Status.INFEASIBLE: f"client {name!r} is infeasible: no point satisfies its own "
+        "constraints and the domain of its objective; relax one of them",
+        Status.UNBOUNDED: f"client {name!r} is unbounded below along a direction that no consensus "
+        "constraint holds; bound its variables or add a regulariser",
+        Status.SOLVER_ERROR: f"the solver failed on client {name!r}; choose another by the option "
+        "solver, or scale the client's data",
+    }[status]
+    return Verdict(status, name, f"{what} ({answer.message})")
+
+
+def _converged(state: State) -> Verdict:
+    short = [name for name, a in state.answers.items() if a.status == "optimal_inaccurate"]
+    if short:
+        named = ", ".join(map(repr, short))
+        return Verdict(
+            Status.OPTIMAL_INACCURATE, short[0], f"inaccurate in the last round: {named}"
+        )
+    return Verdict(Status.OPTIMAL, None, "")
+
+
+def _row(
+    state: State,
+    outer: int,
+    inner: int,
+    found: Residuals,
+    stages: Iterable[Iterable[Hashable]],
+    begun: float,
+) -> dict[str, float]:
+    return {
+        "outer": outer,
+        "inner": inner,
+        **found._asdict(),
+        "objective": sum(answer.objective for answer in state.answers.values()),
+        "rho": float(np.exp(np.log(state.rho).mean())),
+        "solved": sum(len(list(stage)) for stage in stages),
+        "seconds": time.perf_counter() - begun,
+    }
+
+
+def _finish(
+    compiled: Compiled,
+    best: State | None,
+    rows: list[dict[str, float]],
+    verdict: Verdict,
+    seconds: float,
+) -> Result:
+    """Turn the best iterate into the user's terms and set values and dual values."""
+    history = pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="round"))
+    recovered = Recovered({}, {}, {})
+    multipliers: dict[tuple[Hashable, Hashable], np.ndarray] = {}
+    value = math.nan
+    if best is not None:
+        mu = best.estimate
+        recovered = compiled.recover(
+            {name: answer.point for name, answer in best.answers.items()},
+            {name: answer.duals for name, answer in best.answers.items()},
+            mu,
+        )
+        multipliers = {ends: mu[slot].copy() for ends, slot in compiled.slots.items()}
+        value = compiled.sense * sum(answer.objective for answer in best.answers.values())
+    if verdict.status == Status.INFEASIBLE:
+        value = compiled.sense * math.inf
+    if verdict.status == Status.UNBOUNDED:
+        value = -compiled.sense * math.inf
+    result = Result(
+        verdict.status,
+        value,
+        len(rows),
+        history,
+        recovered,
+        multipliers,
+        compiled,
+        seconds,
+        verdict.culprit,
+        verdict.detail,
+    )
+    result.apply()
+    return result
+
+
+def _layer(compiled: Compiled, solver: Solver | str | None) -> dict[Hashable, Solver]:
+    """Which solver takes which client; a server has its closed form."""
+    if solver is None or isinstance(solver, str):
+        chosen: Solver = Reference() if solver is None else Reference(solver)
+    elif isinstance(solver, Solver):
+        chosen = solver
+    else:
+        raise OptionError(
+            f"solver: given {solver!r}, expected the name of a cvxpy solver or an object of "
+            "dald_model.solvers such as Reference('OSQP')"
+        )
+    average = Average()
+    return {name: average if Average.takes(sub) else chosen for name, sub in compiled.items()}
+
+
+def _check(compiled: Compiled, eps_pri: float, eps_dual: float, max_rounds: int) -> None:
+    for what, given in (("eps_pri", eps_pri), ("eps_dual", eps_dual)):
+        if not (np.isscalar(given) and np.isreal(given) and 0 <= given < math.inf):
+            raise OptionError(f"{what}: given {given!r}, expected a finite number from 0")
+    if not isinstance(max_rounds, int | np.integer) or max_rounds < 1:
+        raise OptionError(f"max_rounds: given {max_rounds!r}, expected a whole number from 1")
+    for name, client in compiled.model.clients.items():
+        for parameter in client.parameters:
+            if parameter.value is None:
+                raise OptionError(
+                    f"client {name!r}: the Parameter {parameter.name()!r} has no value; set its "
+                    "value before solving"
+                )
+    for agreement in compiled.model.agreements:
+        for parameter in agreement.left.parameters() + agreement.right.parameters():
+            if parameter.value is None:
+                raise OptionError(
+                    f"consensus {agreement}: the Parameter {parameter.name()!r} has no value; set "
+                    "its value before solving"
+                )

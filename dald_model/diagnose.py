@@ -1,0 +1,182 @@
+r"""Diagnosis of a run that does not converge: infeasible, unbounded, diverged or stalled."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model.compiler import Compiled
+from dald_model.result import Status
+from dald_model.state import State
+from dald_model.stopping import Residuals
+from dald_model.subproblem import Subproblem
+
+PERIOD = 50
+"""Rounds between two looks."""
+PATIENCE = 300
+"""Rounds without improvement after which a run counts as stalled."""
+GROWTH = 1e8
+"""A residual this many times its size in the first rounds counts as diverged."""
+STEADY = 2e-2
+"""Relative change between two looks below which a residual counts as steady."""
+
+
+class Verdict(NamedTuple):
+    """Why a run ends: status, who is to blame, what happened."""
+
+    status: Status
+    culprit: Any
+    detail: str
+
+
+@dataclass
+class Watch:
+    """Looks at every round, and closely at every fiftieth, for signs of failure."""
+
+    compiled: Compiled
+    patience: int | None = PATIENCE
+    _early: float = 0.0
+    _best: float = np.inf
+    _since: int = 0
+    _looks: list[tuple[np.ndarray, dict[Hashable, np.ndarray]]] = field(default_factory=list)
+
+    def look(self, round_: int, state: State, found: Residuals, merit: float) -> Verdict | None:
+        """A verdict if the run has failed, else None."""
+        worst = max(found.primal, found.dual)
+        if round_ <= 10:
+            self._early = max(self._early, worst, 1.0)
+        if merit < 0.99 * self._best:
+            self._best, self._since = merit, round_
+        if round_ % PERIOD == 0 and (verdict := self._closely(state)):
+            return verdict
+        if not np.isfinite(worst) or worst > GROWTH * self._early:
+            edge = self._worst_edge(state)
+            return Verdict(
+                Status.DIVERGED,
+                edge,
+                f"the residuals reached {worst:.1e}, the largest on edge {edge}; try a smaller "
+                "dual step, the default rho, or a stopping condition with more inner loops",
+            )
+        if self.patience is not None and round_ - self._since >= self.patience:
+            edge = self._worst_edge(state)
+            return Verdict(
+                Status.STALLED,
+                edge,
+                f"no improvement for {self.patience} rounds; the largest residual is on edge "
+                f"{edge}; ask for a larger eps_pri and eps_dual or a more accurate solver",
+            )
+        return None
+
+    def _closely(self, state: State) -> Verdict | None:
+        now = state.primal.copy(), {n: a.point for n, a in state.answers.items()}
+        self._looks = [*self._looks[-1:], now]
+        if len(self._looks) < 2:
+            return None
+        (gap_before, points_before), (gap, points) = self._looks
+        size = np.linalg.norm(gap)
+        moved = np.abs(state.dual).max()
+        if (
+            size > 0
+            and np.linalg.norm(gap - gap_before) <= STEADY * size
+            and (moved <= STEADY * np.abs(gap).max())
+        ):
+            excess = consensus_gap(self.compiled, state, gap / size)
+            if excess is not None and excess > 0:
+                edge = self._worst_edge(state)
+                return Verdict(
+                    Status.INFEASIBLE,
+                    edge,
+                    f"every client is feasible, but they cannot agree: on edge {edge} the sides "
+                    f"stay {np.abs(gap).max():.3g} apart; relax a constraint of one of them",
+                )
+        drift = {name: points[name] - points_before[name] for name in points}
+        mover = falling(self.compiled, state, drift)
+        if mover is not None:
+            return Verdict(
+                Status.UNBOUNDED,
+                mover,
+                f"the objective falls without bound along a direction on which all clients agree; "
+                f"it falls fastest at client {mover!r}; add a constraint or a regulariser",
+            )
+        return None
+
+    def _worst_edge(self, state: State) -> tuple[Hashable, Hashable]:
+        gaps = np.nan_to_num(np.abs(state.primal), nan=np.inf)
+        return max(self.compiled.slots, key=lambda ends: gaps[self.compiled.slots[ends]].max())
+
+
+def consensus_gap(compiled: Compiled, state: State, direction: np.ndarray) -> float | None:
+    r"""A Farkas certificate that the consensus is infeasible, if positive.
+
+    For a direction :math:`v` the sum over the clients of
+    :math:`\min_{x_i \in X_i} \pm v^\top (G_i x_i + g_i)` bounds :math:`v^\top \mathcal C` from
+    below; if it is positive, no choice of the clients makes :math:`\mathcal C = 0`. The minimum is
+    taken over a box of 10,000 times the size of the iterate, so that a direction known to a few
+    digits certifies. None if a client's problem could not be solved.
+    """
+    total = 0.0
+    for name, sub in compiled.items():
+        weight = sub.signs * direction[sub.entries]
+        radius = 1e4 * (1 + np.abs(state.answers[name].point).max())
+        least = _least_in_box(sub, weight, radius)
+        if least is None:
+            return None
+        total += least
+    return total if total > 1e-6 else 0.0
+
+
+def _least_in_box(sub: Subproblem, weight: np.ndarray, radius: float) -> float | None:
+    matrix, offset = sub.sides
+    x = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
+    rules = [*sub.client.constraints, *sub.client.cost.domain, cp.abs(x) <= radius]
+    problem = cp.Problem(cp.Minimize((matrix.T @ weight) @ x + weight @ offset), rules)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            problem.solve(solver=cp.CLARABEL)
+    except cp.SolverError:
+        return None
+    return float(problem.value) if problem.status == "optimal" else None
+
+
+def falling(compiled: Compiled, state: State, drift: dict[Hashable, np.ndarray]) -> Hashable | None:
+    r"""The client whose objective falls fastest if the drift is a direction of unboundedness.
+
+    It is one if, following it for 100 and 10,000 times the size of the iterate, the sum of the
+    objectives keeps falling in proportion, constraints hold and the sides stay together.
+    """
+    length = max(np.abs(d).max() for d in drift.values())
+    size = 1 + max(np.abs(a.point).max() for a in state.answers.values())
+    apart = np.zeros(compiled.size)
+    for name, sub in compiled.items():
+        apart[sub.entries] += sub.signs * (sub.sides[0] @ drift[name])
+    if length <= 1e-2 * size or np.abs(apart).max() > STEADY * length:
+        return None
+    falls: dict[Hashable, float] = {}
+    for name, sub in compiled.items():
+        kept = [v.value for v in sub.variables]
+        start = state.answers[name]
+        rates = []
+        try:
+            for far in (1e2 * size / length, 1e4 * size / length):
+                for v, value in zip(
+                    sub.variables, sub.spread(start.point + far * drift[name]).values(), strict=True
+                ):
+                    v.save_value(value)
+                cost = sub.client.cost.value
+                broken = max((np.max(c.violation()) for c in sub.client.constraints), default=0.0)
+                if cost is None or not np.isfinite(cost) or broken > 1e-6 * far * length:
+                    return None
+                rates.append((float(cost) - start.objective) / far)
+        finally:
+            for v, value in zip(sub.variables, kept, strict=True):
+                v.save_value(value)
+        falls[name] = max(rates)
+    if sum(falls.values()) >= -1e-6 * length:
+        return None
+    return min(falls, key=lambda name: falls[name])

@@ -1,0 +1,240 @@
+"""Every repr, table and plot; the classes themselves hold none.
+
+Tables are pandas DataFrames, shown as text or HTML. Rows that have nothing to say are dropped.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import pandas as pd
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from dald_model.compiler import Compiled
+    from dald_model.model import Model
+    from dald_model.result import Result
+    from dald_model.subproblem import Subproblem
+    from dald_model.verify import Verification
+
+
+def model_frame(model: Model) -> pd.DataFrame:
+    """One row a client: what it minimises, its variables, constraints and neighbours."""
+    users: dict[int, int] = {}
+    for client in model.clients.values():
+        for v in client.variables:
+            users[v.id] = users.get(v.id, 0) + 1
+    rows = []
+    for name, client in model.clients.items():
+        names = [_variable(v) + ("*" if users[v.id] > 1 else "") for v in client.variables]
+        rows.append(
+            {
+                "client": str(name),
+                "objective": _cut(f"{client.objective.NAME} {symbolic(client.objective.expr)}", 48),
+                "variables": _cut(", ".join(names), 40),
+                "constraints": len(client.constraints),
+            }
+        )
+    return pd.DataFrame(rows, columns=["client", "objective", "variables", "constraints"])
+
+
+def model_text(model: Model) -> str:
+    """The model as a person asks for it: how many clients, which, and who agrees with whom."""
+    lines = [f"Model {model.name!r}: {_count(len(model.clients), 'client')}"]
+    if model.clients:
+        lines += _indented(model_frame(model))
+    return "\n".join(lines + _couplings(model))
+
+
+def model_html(model: Model) -> str:
+    """The same for a notebook."""
+    head = f"<b>Model {model.name!r}</b>: {_count(len(model.clients), 'client')}"
+    tail = "".join(f"<div>{line.strip()}</div>" for line in _couplings(model))
+    return head + model_frame(model).to_html(index=False) + tail
+
+
+def _couplings(model: Model, most: int = 12) -> list[str]:
+    lines = []
+    if model.agreements:
+        shown = [f"    {a}" for a in model.agreements[:most]]
+        if len(model.agreements) > most:
+            shown.append(f"    ... and {len(model.agreements) - most} more")
+        lines += ["  consensus", *shown]
+    shared = model.shared
+    if shared:
+        how = "through a server" if model.graph is None else f"over {model.graph}"
+        lines.append(f"  * shared {how}: {', '.join(v.name() for v in shared)}")
+    return lines
+
+
+def compiled_frame(compiled: Compiled) -> pd.DataFrame:
+    """One row a subproblem: its level in the sweep, its sizes and its neighbours."""
+    level = {name: at + 1 for at, names in enumerate(compiled.network.levels) for name in names}
+    return pd.DataFrame(
+        {
+            "client": str(name) + (" (server)" if sub.client.is_server else ""),
+            "level": level[name],
+            "variables": sub.size,
+            "coupled": sub.entries.size,
+            "neighbours": _cut(", ".join(map(str, sub.neighbours)), 40),
+        }
+        for name, sub in compiled.items()
+    )
+
+
+def compiled_text(compiled: Compiled) -> str:
+    """The subproblems and the order in which they are solved."""
+    head = (
+        f"Compiled {compiled.model.name!r}: {_count(len(compiled), 'subproblem')}, "
+        f"{_count(len(compiled.edges), 'edge')}, {compiled.size} consensus constraints"
+    )
+    return "\n".join([head, *_indented(compiled_frame(compiled))])
+
+
+def compiled_html(compiled: Compiled) -> str:
+    """The same for a notebook."""
+    head = f"<b>Compiled {compiled.model.name!r}</b>: {_count(len(compiled.edges), 'edge')}"
+    return head + compiled_frame(compiled).to_html(index=False)
+
+
+def subproblem_text(sub: Subproblem) -> str:
+    """The augmented Lagrangian of one client."""
+    lines = [f"minimize {symbolic(sub.problem.objective.expr)}"]
+    lines += [f"  {rule}" for rule in map(symbolic, sub.problem.constraints)]
+    return "\n".join([f"Subproblem of {sub.name!r}", *("  " + line for line in lines)])
+
+
+def result_pairs(result: Result) -> dict[str, str]:
+    """What a person asks first of a result; questions without an answer are left out."""
+    pairs = {"status": f"{result.status} ({result.status.message})"}
+    if result.culprit is not None:
+        pairs["culprit"] = repr(result.culprit)
+    if result.detail:
+        pairs["detail"] = result.detail
+    if result.value == result.value:
+        pairs["value"] = f"{result.value:.8g}"
+    if result.rounds:
+        last = result.history.iloc[-1]
+        pairs["rounds"] = f"{result.rounds} ({int(last.outer)} multiplier updates tried)"
+        pairs["primal residual"] = f"{last.primal:.1e}"
+        pairs["dual residual"] = f"{last.dual:.1e}"
+    pairs["clients"] = str(len(result.compiled.model.clients))
+    pairs["time"] = f"{result.seconds:.2f} s"
+    return pairs
+
+
+def result_text(result: Result) -> str:
+    """The result as a short list."""
+    pairs = result_pairs(result)
+    width = max(map(len, pairs))
+    lines = [f"  {key:<{width}}  {value}" for key, value in pairs.items()]
+    return "\n".join([f"Result of {result.compiled.model.name!r}", *lines])
+
+
+def result_html(result: Result) -> str:
+    """The same for a notebook."""
+    table = pd.Series(result_pairs(result)).to_frame().to_html(header=False)
+    return f"<b>Result of {result.compiled.model.name!r}</b>" + table
+
+
+def verification_frame(check: Verification) -> pd.DataFrame:
+    """One row a comparison."""
+    return pd.DataFrame(
+        {
+            "check": row.check,
+            "measured": f"{row.measured:.1e}",
+            "allowed": "" if row.allowed is None else f"{row.allowed:.0e}",
+            "": ("ok" if row.ok else "FAILED") if row.allowed is not None else "told",
+            "where": row.where,
+        }
+        for row in check.rows
+    )
+
+
+def verification_text(check: Verification) -> str:
+    """The comparison with the all-in-one solve, failures named."""
+    return "\n".join([*_verdict(check), *_indented(verification_frame(check)), *_notes(check)])
+
+
+def verification_html(check: Verification) -> str:
+    """The same for a notebook."""
+    head = "<br>".join(line.strip() for line in _verdict(check))
+    tail = "".join(f"<div>{line.strip()}</div>" for line in _notes(check))
+    return head + verification_frame(check).to_html(index=False) + tail
+
+
+def _verdict(check: Verification) -> list[str]:
+    result = check.result
+    failed = ", ".join(row.check for row in check.failures)
+    return [
+        f"Verification of {result.compiled.model.name!r}: "
+        + ("passed" if check.ok else f"FAILED ({failed})"),
+        f"  distributed  {result.value:.8g}  {result.status}  {result.seconds:.2f} s, "
+        f"{result.rounds} rounds",
+        f"  all-in-one   {check.aio_value:.8g}  {check.aio_status}  {check.aio_seconds:.2f} s",
+    ]
+
+
+def _notes(check: Verification) -> list[str]:
+    return [f"  note: {check.note}"] if check.note else []
+
+
+def result_plot(result: Result) -> Figure:
+    """Residuals, objective gap and penalty against rounds, as three panels.
+
+    The gap is to the run's own final value.
+    """
+    # matplotlib takes half a second to load, which only a plot should cost.
+    import matplotlib.pyplot as plt
+
+    history = result.history
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.2), layout="constrained")
+    axes[0].semilogy(history.index, history.primal, label=r"primal $\|\mathcal{C}\|_\infty$")
+    axes[0].semilogy(history.index, history.dual, "--", label=r"dual $\|\mathcal{D}\|_\infty$")
+    axes[0].set_title("residuals")
+    axes[0].legend()
+    final = history.objective.iloc[-1]
+    gap = (history.objective.iloc[:-1] - final).abs() / max(1.0, abs(final))
+    axes[1].semilogy(gap.index, gap.where(gap > 0))
+    axes[1].set_title("relative objective gap to the final value")
+    axes[2].semilogy(history.index, history.rho)
+    axes[2].set_title(r"penalty $\rho$ (geometric mean)")
+    for axis in axes:
+        axis.set_xlabel("round")
+        axis.grid(alpha=0.3)
+    figure.suptitle(f"{result.compiled.model.name}: {result.status}, {result.rounds} rounds")
+    plt.close(figure)  # a notebook shows the returned figure; once is enough
+    return figure
+
+
+def symbolic(part: Any) -> str:
+    """A cvxpy expression or constraint with its data named by their shapes: ``[50x11] @ x``."""
+    data = {c.id: c for c in part.constants() if c.size > 1}.values()
+    names = {id(c): cp.Parameter(c.shape, name=f"[{'x'.join(map(str, c.shape))}]") for c in data}
+    try:
+        named = part.tree_copy(names)
+    except (ValueError, TypeError, NotImplementedError):
+        named = part  # an atom that wants its data as numbers, such as quad_form
+    return " ".join(str(named).split())
+
+
+def _variable(variable: Any) -> str:
+    shape = "x".join(map(str, variable.shape))
+    return f"{variable.name()}[{shape}]" if shape else variable.name()
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _cut(text: str, width: int) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= width else flat[: width - 3] + "..."
+
+
+def _indented(frame: pd.DataFrame) -> list[str]:
+    left = {c: f"{{:<{max([len(c), *frame[c].astype(str).map(len)])}}}".format for c in frame}
+    text = frame.astype(str).to_string(index=False, formatters=left, justify="left")
+    return ["  " + line.rstrip() for line in text.split("\n")]

@@ -1,0 +1,266 @@
+"""Model: the declaration of a problem with many owners, and the entry point to solving it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import networkx as nx
+
+from dald_model import display
+from dald_model.client import Client, declare_client
+from dald_model.consensus import Agreement, check_sides, read_equality
+from dald_model.errors import DeclarationError
+from dald_model.sharing import consensus_form, owners_of
+
+if TYPE_CHECKING:
+    from dald_model.algorithms import Algorithm
+    from dald_model.compiler import Compiled
+    from dald_model.result import Result
+    from dald_model.sequence import Sequence
+    from dald_model.solvers.base import Solver
+    from dald_model.stopping import Stopping
+
+
+class Model:
+    r"""Clients, each with an objective and constraints, and the consensus between them.
+
+    .. math::
+        \min_{x_1, \dots, x_n} \sum_{i=1}^n f_i(x_i)
+        \quad \text{s.t. } x_i \in X_i, \;
+        G_{ij} x_i + g_{ij} = G_{ji} x_j + g_{ji} \text{ for every edge } (i, j)
+
+    which is the paper's problem (8) where a server agrees with everybody and (16) where clients
+    agree with their neighbours.
+
+    Parameters
+    ----------
+    name : str
+        What tables and messages call the model.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> import dald_model as dm
+    >>> x = [cp.Variable(name=f"x{i}") for i in range(3)]
+    >>> model = dm.Model("three numbers")
+    >>> for i in range(3):
+    ...     client = model.client(f"owner {i}", cp.square(x[i] - i))
+    >>> model.consensus(x[0] == x[1], x[1] == x[2])
+    >>> print(round(model.solve().value, 4))
+    2.0
+    """
+
+    def __init__(self, name: str = "model") -> None:
+        self.name = name
+        self._clients: dict[Hashable, Client] = {}
+        self._agreements: list[Agreement] = []
+        self._topology: nx.Graph | None = None
+        self._compiled: Compiled | None = None
+
+    @property
+    def clients(self) -> Mapping[Hashable, Client]:
+        """The declared clients by name, in order of declaration; servers are not among them."""
+        return dict(self._clients)
+
+    @property
+    def agreements(self) -> tuple[Agreement, ...]:
+        """The declared consensus equalities, in order of declaration."""
+        return tuple(self._agreements)
+
+    @property
+    def shared(self) -> list[cp.Variable]:
+        """The variables that several clients use, in order of declaration."""
+        owners = owners_of(self._clients.values())
+        found = {v.id: v for c in self._clients.values() for v in c.variables}
+        return [v for key, v in found.items() if len(owners[key]) > 1]
+
+    @property
+    def graph(self) -> nx.Graph | None:
+        """The graph given to :meth:`topology`; None where a server agrees with everybody."""
+        return self._topology
+
+    def client(self, name: Hashable, objective: Any, constraints: Iterable[Any] = ()) -> Client:
+        """Declare a client.
+
+        Parameters
+        ----------
+        name : Hashable
+            Any networkx node: what messages, results and graphs call the client.
+        objective : cp.Minimize, cp.Maximize or scalar cp.Expression
+            The client's share of the objective; a bare expression is minimised.
+        constraints : iterable of cvxpy constraints
+            The client's own constraints.
+
+        Returns
+        -------
+        Client
+
+        Raises
+        ------
+        DeclarationError
+            If the name is taken, the objective or a constraint is not DCP, a variable is
+            complex, boolean or integer, or the data hold NaN or inf.
+        """
+        if name in self._clients:
+            raise DeclarationError(
+                f"client {name!r} is declared already; expected a new name for each client"
+            )
+        client = declare_client(name, objective, tuple(constraints))
+        owners = owners_of([*self._clients.values(), client])
+        for agreement in self._agreements:
+            check_sides(agreement, owners)
+        self._clients[name] = client
+        self._compiled = None
+        return client
+
+    def consensus(self, *equalities: Any) -> None:
+        """Declare consensus equalities between clients.
+
+        Each side is an affine expression in the variables of one client, of any shape:
+        ``x0 == x1``, ``x0[:4] == x1[:4]``, ``M @ x0 == x1``. A variable that no client owns
+        becomes a server: ``model.consensus(*[z == xi for xi in x])``.
+
+        Raises
+        ------
+        DeclarationError
+            If a side is not affine, mixes two clients or holds no variable, both sides belong to
+            one client, or the shapes differ.
+        """
+        fresh = [read_equality(given) for given in equalities]
+        owners = owners_of(self._clients.values())
+        for agreement in fresh:
+            check_sides(agreement, owners)
+        self._agreements += fresh
+        self._compiled = None
+
+    def topology(self, graph: nx.Graph | None) -> None:
+        """Let clients agree on their shared variables peer to peer (Fed-DALD-DC).
+
+        Parameters
+        ----------
+        graph : networkx.Graph or None
+            Nodes are client names, edges say who talks to whom. ``None`` brings back the server
+            (Fed-DALD-CC).
+
+        Raises
+        ------
+        DeclarationError
+            If a node is no client, a client that shares a variable is missing, or no variable is
+            shared.
+        """
+        if graph is not None:
+            self._check_topology(graph)
+        self._topology = graph
+        self._compiled = None
+
+    def _check_topology(self, graph: nx.Graph) -> None:
+        if not isinstance(graph, nx.Graph) or graph.is_directed():
+            raise DeclarationError(
+                f"topology: given {type(graph).__name__}, expected an undirected networkx.Graph "
+                "whose nodes are client names; the order of clients is solve's option sequence"
+            )
+        unknown = [node for node in graph if node not in self._clients]
+        if unknown:
+            raise DeclarationError(
+                f"topology: {', '.join(map(repr, unknown))} is no client of {self.name!r}; "
+                f"expected nodes among {', '.join(map(repr, self._clients))}"
+            )
+        owners = owners_of(self._clients.values())
+        sharing = {name for users in owners.values() if len(users) > 1 for name in users}
+        if not sharing:
+            raise DeclarationError(
+                f"topology: no variable of {self.name!r} is used by several clients, so a graph "
+                "has nothing to connect; use model.consensus(...), or share a variable"
+            )
+        missing = [name for name in self._clients if name in sharing and name not in graph]
+        if missing:
+            raise DeclarationError(
+                f"topology: client {', '.join(map(repr, missing))} shares a variable but is no "
+                "node of the graph; add it with at least one edge"
+            )
+
+    def monolithic(self) -> cp.Problem:
+        """The all-in-one (AIO) problem: one cvxpy problem over everybody's data.
+
+        Returns
+        -------
+        cp.Problem
+            The sum of the objectives under all constraints, the consensus equalities last. It is
+            a maximisation if every client maximises.
+        """
+        clients = self._clients.values()
+        stated = [rule for client in clients for rule in client.constraints]
+        stated += [a.constraint for a in self._agreements if a.constraint is not None]
+        rules = list({rule.id: rule for rule in stated}.values())
+        if clients and all(isinstance(c.objective, cp.Maximize) for c in clients):
+            return cp.Problem(cp.Maximize(sum(c.objective.expr for c in clients)), rules)
+        return cp.Problem(cp.Minimize(sum(c.cost for c in clients)), rules)
+
+    def compile(self, *, rho: Any = 1.0) -> Compiled:
+        r"""Take the model apart into one subproblem a client; see :class:`Compiled`.
+
+        Compiled once: later calls return the same object until the declaration changes.
+
+        Parameters
+        ----------
+        rho : float, dict, array or penalty rule
+            What the Parameters for :math:`\rho` are set to; multipliers and neighbour values are
+            set to zero.
+        """
+        # The entry point looks down the pipeline; at module level this would be a cycle.
+        from dald_model.compiler import Compiled
+        from dald_model.penalty import as_rule
+
+        if self._compiled is None:
+            if not self._clients:
+                raise DeclarationError(
+                    f"model {self.name!r} has no clients; declare them with model.client(...)"
+                )
+            form = consensus_form(self._clients, self._agreements, self._topology)
+            self._compiled = Compiled(self, form)
+        self._compiled.reset(as_rule(rho).init(self._compiled))
+        return self._compiled
+
+    def solve(
+        self,
+        *,
+        algorithm: Algorithm | None = None,
+        sequence: Sequence | None = None,
+        stopping: Stopping | None = None,
+        rho: Any = None,
+        solver: Solver | str | None = None,
+        eps_pri: float = 1e-6,
+        eps_dual: float = 1e-6,
+        max_rounds: int = 1000,
+        verbose: bool = False,
+    ) -> Result:
+        """Solve by distributed augmented-Lagrangian decomposition.
+
+        Every variable's ``value`` and every constraint's ``dual_value`` are set as by
+        ``cp.Problem.solve``. The options are explained at
+        :func:`dald_model.coordinator.coordinate`; none of them needs to be set.
+        """
+        from dald_model.coordinator import coordinate
+
+        return coordinate(
+            self.compile(),
+            algorithm=algorithm,
+            sequence=sequence,
+            stopping=stopping,
+            rho=rho,
+            solver=solver,
+            eps_pri=eps_pri,
+            eps_dual=eps_dual,
+            max_rounds=max_rounds,
+            verbose=verbose,
+        )
+
+    def __str__(self) -> str:
+        return display.model_text(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return display.model_html(self)

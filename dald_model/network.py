@@ -1,0 +1,177 @@
+r"""The hierarchical network: who computes before whom (Definitions 2 and 3).
+
+A hierarchical network is a directed acyclic graph over the consensus graph. An edge
+:math:`i \to j` says that information flows from :math:`i` to :math:`j`: within one inner loop
+:math:`j` is solved after :math:`i` and sees its new value. The root is solved last. Clients that
+stand on one level have no edge between them and are solved side by side. Fed-DALD-CC is the
+network of two levels, the clients below and the server as root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from dald_model.errors import SequenceError
+
+Levels = list[list[Hashable]]
+
+
+class HierarchicalNetwork(nx.DiGraph):
+    """A hierarchical network as a networkx ``DiGraph``, with the paper's matrix.
+
+    Nodes stand in the order of declaration, servers last.
+    """
+
+    @property
+    def levels(self) -> Levels:
+        """The clients level by level, the level that is solved first coming first."""
+        return [list(level) for level in nx.topological_generations(self)]
+
+    @property
+    def matrix(self) -> np.ndarray:
+        r"""The hierarchical matrix (Definition 3), shape (n, n), integers.
+
+        :math:`a_{ij} = 1` if :math:`i` is a direct descendant of :math:`j`, that is if the edge
+        :math:`i \to j` exists; :math:`a_{ii}` is the out-degree of :math:`i`. Rows follow the
+        order of the nodes.
+        """
+        matrix = nx.to_numpy_array(self, nodelist=list(self), weight=None, dtype=int)
+        np.fill_diagonal(matrix, [degree for _, degree in self.out_degree(list(self))])
+        return matrix
+
+    @property
+    def is_two_block(self) -> bool:
+        r"""Whether a sweep is two-block ADMM, which converges for every :math:`\rho > 0`.
+
+        So it is where a sweep takes a two-colouring one colour after the other (two levels); on
+        a tree every order gives the same iterates up to the numbering of the rounds.
+        """
+        return nx.is_forest(self.to_undirected()) or len(self.levels) <= 2
+
+
+def from_levels(graph: nx.Graph, levels: Iterable[Iterable[Hashable]]) -> HierarchicalNetwork:
+    """Direct every consensus edge from the lower to the higher level.
+
+    Raises
+    ------
+    SequenceError
+        If a name is unknown, visited twice or never, or neighbours stand on one level.
+    """
+    rank: dict[Hashable, int] = {}
+    for level, names in enumerate(levels):
+        for name in names:
+            if name not in graph:
+                raise SequenceError(
+                    f"sequence: {name!r} on level {level + 1} is no client; expected names among "
+                    f"{_listed(graph)}"
+                )
+            if name in rank:
+                raise SequenceError(
+                    f"sequence: {name!r} stands on level {rank[name] + 1} and again on level "
+                    f"{level + 1}; expected each client once; repeat it with Sequence.repeat"
+                )
+            rank[name] = level
+    missing = [name for name in graph if name not in rank]
+    if missing:
+        raise SequenceError(
+            f"sequence: {_listed(missing)} is never visited, so consensus cannot be reached "
+            "(Remark 1 of the paper); add it to a level"
+        )
+    for one, two in graph.edges:
+        if rank[one] == rank[two]:
+            raise SequenceError(
+                f"sequence: the neighbours {one!r} and {two!r} stand together on level "
+                f"{rank[one] + 1}, so neither would see the other's new value; put them on "
+                "different levels"
+            )
+    return _directed(graph, ((a, b) if rank[a] < rank[b] else (b, a) for a, b in graph.edges))
+
+
+def from_matrix(graph: nx.Graph, matrix: Any) -> HierarchicalNetwork:
+    """Read the paper's hierarchical matrix; rows in order of declaration, servers last.
+
+    Raises
+    ------
+    SequenceError
+        If the shape, an entry or the diagonal is wrong, there is a cycle, or the matrix and the
+        consensus graph name different edges.
+    """
+    names = list(graph)
+    given = np.asarray(matrix)
+    if given.shape != (len(names), len(names)):
+        raise SequenceError(
+            f"sequence: the hierarchical matrix has shape {given.shape}, expected "
+            f"({len(names)}, {len(names)}): a row and a column for each of {_listed(names)}"
+        )
+    arcs = given.copy()
+    np.fill_diagonal(arcs, 0)
+    if not np.isin(arcs, (0, 1)).all():
+        raise SequenceError(
+            "sequence: the hierarchical matrix holds other entries than 0 and 1 off its diagonal; "
+            "a[i, j] is 1 if i is a direct descendant of j, else 0 (Definition 3)"
+        )
+    for name, stated, counted in zip(names, np.diag(given), arcs.sum(axis=1), strict=True):
+        if stated != counted:
+            raise SequenceError(
+                f"sequence: the hierarchical matrix states out-degree {stated:g} for {name!r} on "
+                f"its diagonal, but its row has {counted:g} entries; expected the same number "
+                "(Definition 3)"
+            )
+    network = _directed(graph, ((names[i], names[j]) for i, j in np.argwhere(arcs)))
+    for one, two in network.edges:
+        if not graph.has_edge(one, two):
+            raise SequenceError(
+                f"sequence: the hierarchical matrix has an edge from {one!r} to {two!r}, which "
+                "share no consensus constraint; set the entry to 0 or declare the consensus"
+            )
+    for one, two in graph.edges:
+        if not (network.has_edge(one, two) or network.has_edge(two, one)):
+            raise SequenceError(
+                f"sequence: the hierarchical matrix does not order the neighbours {one!r} and "
+                f"{two!r}; set one of their two entries to 1"
+            )
+    if not nx.is_directed_acyclic_graph(network):
+        cycle = " -> ".join(repr(one) for one, _ in nx.find_cycle(network))
+        raise SequenceError(
+            f"sequence: the hierarchical matrix has the cycle {cycle}, so none of them could "
+            "start; turn one of its edges round"
+        )
+    return network
+
+
+def natural(graph: nx.Graph) -> HierarchicalNetwork:
+    """One client after the other in order of declaration, servers last."""
+    return from_levels(graph, [[name] for name in graph])
+
+
+def safest(graph: nx.Graph, servers: Sequence[Hashable] = ()) -> HierarchicalNetwork:
+    """The order that is used by default: one colour after the other.
+
+    On a bipartite graph two colours suffice and a sweep is two-block ADMM, which converges for
+    every penalty; the servers' colour comes last, which makes the order that of Fed-DALD-CC.
+    Otherwise a greedy colouring gives few levels, and the default stopping condition takes care
+    of convergence (see :func:`dald_model.stopping.default_stopping`).
+    """
+    if nx.is_bipartite(graph):
+        colour = nx.bipartite.color(graph)
+        last = colour[servers[0]] if servers else 1 - colour[next(iter(graph))]
+        levels = [[n for n in graph if (colour[n] == last) == late] for late in (False, True)]
+    else:
+        colour = nx.greedy_color(graph, strategy="saturation_largest_first")
+        levels = [[n for n in graph if colour[n] == c] for c in range(max(colour.values()) + 1)]
+    return from_levels(graph, levels)
+
+
+def _directed(graph: nx.Graph, arcs: Iterable[tuple[Hashable, Hashable]]) -> HierarchicalNetwork:
+    network = HierarchicalNetwork()
+    network.add_nodes_from(graph)
+    network.add_edges_from(arcs)
+    return network
+
+
+def _listed(names: Iterable[Hashable]) -> str:
+    return ", ".join(map(repr, names))

@@ -1,0 +1,192 @@
+"""Result: the answer of a run, with its history and its own verification."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+from cvxpy.constraints.constraint import Constraint
+
+from dald_model import display
+from dald_model.compiler import Compiled, Recovered
+from dald_model.errors import ResultError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from dald_model.verify import Verification
+
+
+class Status(StrEnum):
+    """How a run ended; the value is cvxpy's word where cvxpy has one."""
+
+    message: str
+
+    def __new__(cls, value: str, message: str) -> Status:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.message = message
+        return member
+
+    OPTIMAL = "optimal", "both residuals met their tolerances"
+    OPTIMAL_INACCURATE = (
+        "optimal_inaccurate",
+        "both residuals met their tolerances, but a client's solver fell short of its own",
+    )
+    INFEASIBLE = "infeasible", "no point satisfies all constraints"
+    UNBOUNDED = "unbounded", "the objective falls without bound"
+    ROUND_LIMIT = "round_limit", "max_rounds was reached before the tolerances"
+    STALLED = "stalled", "the residuals stopped improving above the tolerances"
+    DIVERGED = "diverged", "the residuals grew without bound"
+    INTERRUPTED = "interrupted", "the run was interrupted from the keyboard"
+    SOLVER_ERROR = "solver_error", "a client's solver failed"
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether the run claims an optimal point."""
+        return self in (Status.OPTIMAL, Status.OPTIMAL_INACCURATE)
+
+
+class Duals(Mapping[Constraint, Any]):
+    """Dual values by the very constraint object that was declared, with cvxpy's signs."""
+
+    def __init__(self, constraints: Mapping[int, Constraint], values: Mapping[int, Any]) -> None:
+        self._constraints = constraints
+        self.by_id = dict(values)
+
+    def __getitem__(self, constraint: Constraint) -> Any:
+        try:
+            return self.by_id[constraint.id]
+        except (KeyError, AttributeError) as error:
+            raise ResultError(
+                f"duals: {constraint} is no constraint of the model, or the run ended before its "
+                "client was solved; expected the very object that was declared"
+            ) from error
+
+    def __iter__(self) -> Iterator[Constraint]:
+        return (c for key, c in self._constraints.items() if key in self.by_id)
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+
+@dataclass(eq=False)
+class Result:
+    r"""The answer of a run.
+
+    ``result[x]`` is the value of a variable (of a shared variable: the server's, or the mean over
+    the clients); ``result["hospital 0"]`` is a dict of the values at that client.
+
+    Attributes
+    ----------
+    status : Status
+        A string such as "optimal", with its explanation in ``status.message``.
+    value : float
+        The sum of the clients' objectives at their own variables; ``inf`` or ``-inf`` where the
+        problem is infeasible or unbounded, as in cvxpy.
+    rounds : int
+        Inner loops in total, the unit of communication.
+    history : pandas.DataFrame
+        One row a round: outer and inner loop, the residuals (``primal``, ``dual`` in the max
+        norm, and ``primal_scaled``, ``dual_scaled`` as held against the tolerances), the
+        objective, the geometric mean of rho, how many clients were solved, seconds since the
+        start.
+    duals : Mapping
+        Dual value of each declared constraint object, local and consensus.
+    multipliers : dict
+        Pair of clients -> multiplier :math:`\mu` of their edge, flat.
+    culprit : Hashable
+        The client or edge to blame where the run failed, else None.
+    detail : str
+        What exactly happened where the run failed.
+    """
+
+    status: Status
+    value: float
+    rounds: int
+    history: pd.DataFrame
+    recovered: Recovered
+    multipliers: dict[tuple[Hashable, Hashable], np.ndarray]
+    compiled: Compiled
+    seconds: float
+    culprit: Any = None
+    detail: str = ""
+    duals: Duals = field(init=False)
+
+    def __post_init__(self) -> None:
+        problem = self.compiled.model.monolithic()
+        known = {c.id: c for c in problem.constraints}
+        self.duals = Duals(known, {k: _plain(v) for k, v in self.recovered.duals.items()})
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, cp.Variable):
+            if key.id in self.recovered.values:
+                return self.recovered.values[key.id]
+            raise ResultError(
+                f"result: variable {key.name()!r} has no value; it is no variable of the model, "
+                f"or the run ended ({self.status}) before a first round was complete"
+            )
+        if key in self.recovered.at_clients:
+            names = {v.id: v for v in self.compiled.model.monolithic().variables()}
+            found = self.recovered.at_clients[key]
+            return {names[k]: value for k, value in found.items() if k in names}
+        raise ResultError(
+            f"result: {key!r} is neither a variable nor a client; expected a cp.Variable or one of "
+            f"{', '.join(map(repr, self.compiled))}"
+        )
+
+    def apply(self) -> None:
+        """Set every variable's ``value`` and every constraint's ``dual_value``.
+
+        As in cvxpy they become None where the problem is infeasible or unbounded.
+        """
+        problem = self.compiled.model.monolithic()
+        empty = self.status in (Status.INFEASIBLE, Status.UNBOUNDED)
+        for v in problem.variables():
+            v.save_value(None if empty else self.recovered.values.get(v.id))
+        for c in problem.constraints:
+            found = None if empty else self.recovered.duals.get(c.id)
+            for at, dual in enumerate(c.dual_variables):
+                dual.save_value(None if found is None else found[at])
+
+    def verify(
+        self,
+        *,
+        solver: str | None = None,
+        tol_objective: float = 1e-4,
+        tol_feasibility: float = 1e-4,
+        tol_dual: float = 1e-4,
+    ) -> Verification:
+        """Compare with the all-in-one solve; see :func:`dald_model.verify.verify`."""
+        # The answer looks down the pipeline to its own check; at module level it is a cycle.
+        from dald_model.verify import verify
+
+        return verify(
+            self,
+            solver=solver,
+            tol_objective=tol_objective,
+            tol_feasibility=tol_feasibility,
+            tol_dual=tol_dual,
+        )
+
+    def plot(self) -> Figure:
+        """Residuals, objective gap and rho against rounds."""
+        return display.result_plot(self)
+
+    def __str__(self) -> str:
+        return display.result_text(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return display.result_html(self)
+
+
+def _plain(values: tuple[Any, ...]) -> Any:
+    """As cvxpy's ``dual_value``: the value itself where there is one, else the list."""
+    return values[0] if len(values) == 1 else list(values)

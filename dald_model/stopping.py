@@ -1,0 +1,151 @@
+r"""Residuals and stopping: conditions (B1) to (B4), and the outer test that goes with them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from dald_model.errors import OptionError
+from dald_model.network import HierarchicalNetwork
+from dald_model.sequence import Sequence
+from dald_model.state import State
+
+
+class Residuals(NamedTuple):
+    r"""How far an iterate is from consensus and from optimality, all in the max norm.
+
+    Attributes
+    ----------
+    primal : float
+        :math:`\|\mathcal C^{k,v}\|_\infty`, in the units of the variables.
+    dual : float
+        :math:`\|\mathcal D^{k,v}\|_\infty`, in the units of the variables.
+    primal_scaled : float
+        The largest :math:`|\mathcal C_r| / \max(1, |x_r|)`: what is held against ``eps_pri``. For
+        variables of size one and below this is the paper's absolute test; for larger ones an
+        absolute test would ask for more digits than a solver has.
+    dual_scaled : float
+        What is held against ``eps_dual``: the larger of :math:`|\mathcal D_r| / \max(1, |x_r|)`
+        and of the violation of stationarity :math:`2 \rho_r^2 |\mathcal D_r|` (equation A2-3)
+        relative to the largest gradient met, both measured in units of :math:`\rho_r`. The second
+        is needed because under a large penalty the variables hardly move long before they are
+        optimal.
+    """
+
+    primal: float
+    dual: float
+    primal_scaled: float
+    dual_scaled: float
+
+
+def residuals(state: State) -> Residuals:
+    """Measure the residuals of the current iterate, see :class:`Residuals`."""
+    primal, dual = np.abs(state.primal), np.abs(state.dual).max(axis=0)
+    size = np.maximum(1.0, np.abs(state.sides).max(axis=0))
+    steep = float((state.gradient / state.rho).max())
+    stationarity = float((2 * state.rho * dual).max())
+    relative = stationarity / steep if steep > 0 else 0.0
+    return Residuals(
+        float(primal.max()),
+        float(dual.max()),
+        float((primal / size).max()),
+        max(float((dual / size).max()), relative),
+    )
+
+
+class Stopping(Protocol):
+    """When an inner loop ends."""
+
+    def ends(self, outer: int, inner: int, dual: float, eps_dual: float) -> bool:
+        """Whether inner loop ``inner`` (from 1) of outer loop ``outer`` (from 1) is the last.
+
+        ``dual`` is the dual residual that is held against ``eps_dual``.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class FixedTolerance:
+    r"""(B1): the inner loop ends when :math:`\|\mathcal D^{k,v}\|_\infty \le \epsilon_{dual}`."""
+
+    def ends(self, outer: int, inner: int, dual: float, eps_dual: float) -> bool:
+        """See :class:`Stopping`."""
+        return dual <= eps_dual
+
+
+@dataclass(frozen=True)
+class ShrinkingTolerance:
+    r"""(B2): the inner loop ends when :math:`\|\mathcal D^{k,v}\|_\infty \le \epsilon^k_{dual}`.
+
+    .. math:: \epsilon^k_{dual} = \max(\epsilon_{dual}, \text{start} \cdot \text{factor}^{k-1})
+    """
+
+    start: float = 1e-1
+    factor: float = 0.7
+
+    def __post_init__(self) -> None:
+        if not (self.start > 0 and 0 < self.factor < 1):
+            raise OptionError(
+                f"ShrinkingTolerance: given start={self.start!r}, factor={self.factor!r}; expected "
+                "start > 0 and 0 < factor < 1, so that the tolerance shrinks"
+            )
+
+    def ends(self, outer: int, inner: int, dual: float, eps_dual: float) -> bool:
+        """See :class:`Stopping`."""
+        return dual <= max(eps_dual, self.start * self.factor ** (outer - 1))
+
+
+@dataclass(frozen=True)
+class GrowingBudget:
+    r"""(B3): ends at :math:`v = v_{\max}^k` or :math:`\|\mathcal D^{k,v}\|_\infty \le \epsilon`.
+
+    .. math:: v_{\max}^k = \lceil \text{start} \cdot \text{growth}^{k-1} \rceil
+    """
+
+    start: int = 1
+    growth: float = 1.1
+
+    def __post_init__(self) -> None:
+        if not (self.start >= 1 and self.growth > 1):
+            raise OptionError(
+                f"GrowingBudget: given start={self.start!r}, growth={self.growth!r}; expected "
+                "start >= 1 and growth > 1, so that the budget grows without bound"
+            )
+
+    def ends(self, outer: int, inner: int, dual: float, eps_dual: float) -> bool:
+        """See :class:`Stopping`."""
+        return dual <= eps_dual or inner >= math.ceil(self.start * self.growth ** (outer - 1))
+
+
+@dataclass(frozen=True)
+class FixedBudget:
+    r"""(B4): ends at :math:`v = v_{\max}` or :math:`\|\mathcal D^{k,v}\|_\infty \le \epsilon`.
+
+    ``v_max=1`` updates the multipliers after every sweep: consensus ADMM.
+    """
+
+    v_max: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.v_max, int | np.integer) or self.v_max < 1:
+            raise OptionError(f"FixedBudget: given v_max={self.v_max!r}, expected an int from 1")
+
+    def ends(self, outer: int, inner: int, dual: float, eps_dual: float) -> bool:
+        """See :class:`Stopping`."""
+        return dual <= eps_dual or inner >= self.v_max
+
+
+def default_stopping(sequence: Sequence, network: HierarchicalNetwork) -> Stopping:
+    """The stopping condition that goes with a sequence when the user names none.
+
+    One sweep for each multiplier update where that is two-block ADMM, hence safe. A partial cycle
+    gets loops enough for everybody to have had a turn on average, and the full one. A graph with
+    an odd cycle, or an order that breaks the two-colouring, has no such guarantee with one sweep;
+    there the inner loop runs to a shrinking tolerance (B2), as Theorem 2 asks.
+    """
+    if sequence.per_loop is not None:
+        return FixedBudget(1 + math.ceil(len(network) / sequence.per_loop))
+    return FixedBudget(1) if network.is_two_block else ShrinkingTolerance()

@@ -1,0 +1,264 @@
+r"""Verification of a result against the all-in-one (AIO) solve by plain cvxpy."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model import display
+from dald_model.certificate import dual_gap
+from dald_model.client import short
+from dald_model.errors import OptionError
+from dald_model.result import Result
+
+UNIQUE = 1e-3
+"""A relative distance of two solutions up to which they count as the same."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison: what was measured, what is allowed (None: told, not judged), where."""
+
+    check: str
+    measured: float
+    allowed: float | None = None
+    where: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the measured figure is within the allowed one; NaN never is."""
+        return self.allowed is None or bool(self.measured <= self.allowed)
+
+
+@dataclass(frozen=True, eq=False)
+class Verification:
+    """What the comparison found; ``ok`` is the verdict, ``print`` shows the table.
+
+    Attributes
+    ----------
+    rows : tuple of Row
+        The comparisons, in the order of :func:`verify`.
+    aio_status, aio_value, aio_seconds :
+        Of the all-in-one solve.
+    note : str
+        What the distance of the solutions means.
+    """
+
+    result: Result
+    rows: tuple[Row, ...]
+    aio_status: str
+    aio_value: float
+    aio_seconds: float
+    note: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every row is within its tolerance."""
+        return all(row.ok for row in self.rows)
+
+    @property
+    def failures(self) -> list[Row]:
+        """The rows outside their tolerance."""
+        return [row for row in self.rows if not row.ok]
+
+    def __getitem__(self, check: str) -> Row:
+        return next(row for row in self.rows if row.check == check)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        return display.verification_text(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return display.verification_html(self)
+
+
+def verify(
+    result: Result,
+    *,
+    solver: str | None = None,
+    tol_objective: float = 1e-4,
+    tol_feasibility: float = 1e-4,
+    tol_dual: float = 1e-4,
+) -> Verification:
+    r"""Solve ``model.monolithic()`` by plain cvxpy and compare.
+
+    With :math:`F` the objective of the AIO problem, :math:`F^*` its optimum, :math:`x` the
+    values in the result and :math:`x_i` those at the clients, the rows are
+
+    * objective gap, :math:`|F(x) - F^*| / \max(1, |F^*|)`,
+    * reported value, the same for ``result.value``,
+    * consensus violation, the largest :math:`|\mathcal C_r| / \max(1, |x_r|)` over all edges and
+      over the copies of shared variables,
+    * constraint violation, the largest over all constraints, relative to
+      :math:`\max(1, \|x\|_\infty)`,
+    * multipliers, the duality gap that the result's own multipliers certify
+      (:func:`dald_model.certificate.dual_gap`), relative to :math:`\max(1, |F^*|)`: multipliers
+      are often not unique, and this is what makes any of them right,
+    * distance of multipliers and of the solution from the AIO solve's, relative, told but not
+      judged: where they are large although all other rows hold, the optimum is not unique.
+
+    Parameters
+    ----------
+    result : Result
+    solver : str
+        The cvxpy solver of the AIO problem; default Clarabel, which is accurate for every cone.
+    tol_objective, tol_feasibility, tol_dual : float
+        What is allowed of the first two, the next two and the fifth row.
+
+    Returns
+    -------
+    Verification
+        The user's variables and dual values are left as they are.
+
+    Raises
+    ------
+    OptionError
+        If cvxpy cannot solve the AIO problem with this solver.
+    """
+    model = result.compiled.model
+    problem = model.monolithic()
+    with preserved(problem):
+        begun = time.perf_counter()
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="Solution may be inaccurate")
+                problem.solve(solver=solver or "CLARABEL")
+        except cp.SolverError as error:
+            raise OptionError(
+                f"verify: the all-in-one solve failed with {solver or 'CLARABEL'} ({error}); name "
+                f"another solver, verify(solver=...), among {', '.join(cp.installed_solvers())}"
+            ) from error
+        seconds = time.perf_counter() - begun
+        status, value = str(problem.status), float(np.real(problem.value or np.nan))
+        aio_values = {v.id: v.value for v in problem.variables()}
+        aio_duals = {c.id: c.dual_value for c in problem.constraints}
+    kind = status.removesuffix("_inaccurate")
+    if "optimal" not in (kind, result.status.removesuffix("_inaccurate")) or kind != "optimal":
+        same = kind == result.status
+        row = Row("status", 0.0 if same else np.inf, 0.0, f"{result.status}, AIO {status}")
+        return Verification(result, (row,), status, value, seconds)
+    if not result.recovered.values:
+        row = Row("status", np.inf, 0.0, f"{result.status} without a point, AIO {status}")
+        return Verification(result, (row,), status, value, seconds)
+
+    scale = max(1.0, abs(value))
+    rows = [
+        Row("objective gap", abs(_objective(result, problem) - value) / scale, tol_objective),
+        Row("reported value", abs(result.value - value) / scale, tol_objective),
+        _consensus(result, tol_feasibility),
+        _violation(result, problem, tol_feasibility),
+        Row("multipliers", dual_gap(result) / scale, tol_dual, "duality gap they certify"),
+        *_apart("multiplier distance", result.duals.by_id, problem.constraints, aio_duals),
+        *_apart("solution distance", result.recovered.values, problem.variables(), aio_values),
+    ]
+    note = ""
+    if rows[-1].measured > UNIQUE and all(row.ok for row in rows):
+        note = "the optimum is not unique to this accuracy: both solutions are feasible and optimal"
+    return Verification(result, tuple(rows), status, value, seconds, note)
+
+
+@contextmanager
+def preserved(problem: cp.Problem) -> Iterator[None]:
+    """Give variables and dual variables back their values afterwards."""
+    kept = [(v, v.value) for v in problem.variables()]
+    kept += [(d, d.value) for c in problem.constraints for d in c.dual_variables]
+    try:
+        yield
+    finally:
+        for v, value in kept:
+            v.save_value(value)
+
+
+def _objective(result: Result, problem: cp.Problem) -> float:
+    with preserved(problem):
+        for v in problem.variables():
+            v.save_value(result.recovered.values[v.id])
+        value = problem.objective.value
+    return np.nan if value is None else float(np.real(value))
+
+
+def _consensus(result: Result, allowed: float) -> Row:
+    compiled, recovered = result.compiled, result.recovered
+    worst, where = 0.0, ""
+    for edge in compiled.edges:
+        sides = []
+        for name in edge.ends:
+            sub = compiled[name]
+            matrix, offset = sub.sides
+            values = {
+                homes[name].id: recovered.at_clients[name][key]
+                for key, homes in compiled.form.homes.items()
+                if name in homes
+            }
+            point = np.concatenate(
+                [np.asarray(values[v.id]).reshape(-1, order="F") for v in sub.variables]
+            )
+            at = np.isin(sub.entries, np.r_[compiled.slots[edge.ends]])
+            sides.append((matrix @ point + offset)[at])
+        gap = _relative(sides[0], sides[1])
+        if not gap <= worst:
+            worst, where = gap, f"edge {edge.tail!r} - {edge.head!r}"
+    for name, found in recovered.at_clients.items():
+        for key, value in found.items():
+            gap = _relative(value, recovered.values[key])
+            if not gap <= worst:
+                worst, where = gap, f"a variable at {name!r} against the result's value"
+    return Row("consensus violation", worst, allowed, where)
+
+
+def _violation(result: Result, problem: cp.Problem, allowed: float) -> Row:
+    """The worst violation at the result's values, and of a client's rules at the client's own."""
+    worst, where = 0.0, ""
+    with preserved(problem):
+        for v in problem.variables():
+            v.save_value(result.recovered.values[v.id])
+        size = max(1.0, *(np.abs(v.value).max() for v in problem.variables()))
+        for rule in problem.constraints:
+            gap = float(np.max(rule.violation())) / size
+            if not gap <= worst:
+                worst, where = gap, short(rule, 40)
+        for name, client in result.compiled.model.clients.items():
+            for v in client.variables:
+                v.save_value(result.recovered.at_clients[name][v.id])
+            for rule in client.constraints:
+                gap = float(np.max(rule.violation())) / size
+                if not gap <= worst:
+                    worst, where = gap, f"{short(rule, 40)} at {name!r}"
+    return Row("constraint violation", worst, allowed, where)
+
+
+def _apart(
+    check: str, ours: Mapping[int, Any], objects: Sequence[Any], aio: Mapping[int, Any]
+) -> list[Row]:
+    """The largest relative distance between our values (or duals) and the AIO solve's."""
+    if not objects:
+        return []
+    worst, where = 0.0, ""
+    for one in objects:
+        if ours.get(one.id) is None or aio[one.id] is None:
+            continue
+        gap = _relative(_flat(ours[one.id]), _flat(aio[one.id]))
+        if not gap <= worst:
+            worst, where = gap, short(one, 40)
+    return [Row(check, worst, None, where)]
+
+
+def _flat(value: Any) -> np.ndarray:
+    parts = value if isinstance(value, list) else [value]
+    return np.concatenate([np.asarray(p, dtype=float).reshape(-1, order="F") for p in parts])
+
+
+def _relative(ours: Any, theirs: Any) -> float:
+    size = max(1.0, float(np.abs(theirs).max(initial=0.0)))
+    return float(np.abs(np.asarray(ours) - theirs).max(initial=0.0)) / size
