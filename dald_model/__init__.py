@@ -9,6 +9,7 @@ from dald_model.algorithms import DALD
 from dald_model.client import Client
 from dald_model.compiler import Compiled
 from dald_model.consensus import Edge
+from dald_model.decompose import decompose
 from dald_model.errors import (
     DaldError,
     DatasetError,
@@ -34,6 +35,7 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "Model",
     "Client",
     "Edge",
+    "decompose",
     "Compiled",
     "Subproblem",
     "HierarchicalNetwork",

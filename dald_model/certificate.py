@@ -19,7 +19,8 @@ from cvxpy.constraints.second_order import SOC
 from cvxpy.constraints.zero import Equality, Zero
 
 from dald_model.result import Result
-from dald_model.subproblem import Subproblem, flat
+from dald_model.subproblem import Subproblem
+from dald_model.values import flat, largest, number, preserved
 
 PRICED = (Inequality, Equality, Zero, NonNeg, PSD, SOC, ExpCone, PowCone3D)
 """Constraints whose dual value enters the Lagrangian; any other stays a constraint."""
@@ -84,25 +85,22 @@ def _client_gap(
             return np.inf
         lagrangian = lagrangian + _priced(local, dual)
     problem = cp.Problem(cp.Minimize(lagrangian), kept)
-    before = [v.value for v in sub.variables]
-    try:
+    with preserved(sub.variables):
         for v, value in zip(sub.variables, sub.spread(point).values(), strict=True):
             v.save_value(value)
-        here = float(np.real(sub.client.cost.value)) + float(price @ point)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            problem.solve(solver=cp.CLARABEL)
-    except cp.SolverError:
-        return np.nan
-    finally:
-        for v, value in zip(sub.variables, before, strict=True):
-            v.save_value(value)
+        here = number(sub.client.cost.value) + float(price @ point)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                problem.solve(solver=cp.CLARABEL)
+        except cp.SolverError:
+            return np.nan
     if problem.status not in ("optimal", "optimal_inaccurate"):
         return np.nan
-    return max(here - float(problem.value), 0.0)
+    return max(here - number(problem.value), 0.0)
 
 
-def _priced(rule: Any, dual: Any) -> cp.Expression:
+def _priced(rule: Any, dual: Any) -> Any:
     """The constraint's term of the Lagrangian, with cvxpy's sign conventions."""
     if isinstance(rule, Inequality):
         return cp.scalar_product(np.maximum(dual, 0.0), rule.expr)
@@ -114,7 +112,7 @@ def _priced(rule: Any, dual: Any) -> cp.Expression:
 def _outside(rule: Constraint, dual: Any) -> bool:
     """Whether a dual value is outside its cone by more than 1e-4 of its size."""
     parts = dual if isinstance(dual, list) else [dual]
-    size = max(1.0, *(float(np.abs(flat(p)).max(initial=0.0)) for p in parts))
+    size = max(1.0, *map(largest, parts))
     if isinstance(rule, Inequality):
         return bool(np.min(dual) < -REACH * size)
     if not isinstance(rule, Cone):

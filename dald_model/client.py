@@ -9,6 +9,9 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
+from cvxpy.atoms.affine.add_expr import AddExpression
+from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
+from cvxpy.atoms.affine.unary_operators import NegExpression
 from cvxpy.constraints.constraint import Constraint
 
 from dald_model.errors import DeclarationError
@@ -160,6 +163,24 @@ def check_constants(part: Any, where: str) -> None:
             )
 
 
+def summands(expression: cp.Expression) -> list[cp.Expression]:
+    """The terms of a sum, through minus signs and constant scalar factors."""
+    if isinstance(expression, AddExpression) and all(a.is_scalar() for a in expression.args):
+        return [term for arg in expression.args for term in summands(arg)]
+    if isinstance(expression, NegExpression):
+        return [-term for term in summands(expression.args[0])]
+    if isinstance(expression, DivExpression) and expression.args[1].is_constant():
+        return [term / expression.args[1] for term in summands(expression.args[0])]
+    if isinstance(expression, MulExpression | multiply) and expression.is_scalar():
+        one, two = expression.args
+        if one.is_constant() and one.is_scalar():
+            return [one * term for term in summands(two)]
+        if two.is_constant() and two.is_scalar():
+            return [term * two for term in summands(one)]
+    return [expression]
+
+
 def short(part: Any, width: int = 60) -> str:
+    """The text of an expression, objective or constraint on one line, cut to ``width``."""
     text = " ".join(str(part).split())
     return text if len(text) <= width else text[: width - 3] + "..."

@@ -20,9 +20,11 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
+from cvxpy.constraints.zero import Equality
 
 from dald_model.client import check_constants, check_variable, short
 from dald_model.errors import DeclarationError
+from dald_model.values import flat, preserved
 
 Owners = Mapping[int, Sequence[Hashable]]
 """Variable id -> the clients that use the variable."""
@@ -115,7 +117,7 @@ def read_equality(given: Any) -> Agreement:
         If it is not an equality of two affine, real, finite sides of one shape that both hold
         variables.
     """
-    if not isinstance(given, cp.constraints.Equality):
+    if not isinstance(given, Equality):
         kind = short(given) if isinstance(given, Constraint) else repr(given)
         raise DeclarationError(
             f"consensus: given {kind} of type {type(given).__name__}, expected a cvxpy equality "
@@ -211,23 +213,16 @@ def affine_map(
     offset : ndarray, shape (expression.size,)
         Current values of Parameters enter the offset.
     """
-    kept = [v.value for v in variables]
-    blocks = []
-    try:
+    with preserved(variables):
         for v in variables:
             v.save_value(np.zeros(v.shape))
-        offset = np.asarray(expression.value, dtype=float).reshape(-1, order="F")
+        offset = flat(expression.value)
         slopes = expression.grad
-        for v in variables:
-            slope = slopes.get(v)
-            blocks.append(
-                sp.csr_array((offset.size, v.size))
-                if slope is None
-                else sp.csr_array(
-                    sp.csr_array(np.atleast_2d(slope) if np.isscalar(slope) else slope).T
-                )
-            )
-    finally:
-        for v, value in zip(variables, kept, strict=True):
-            v.save_value(value)
+    blocks = []
+    for v in variables:
+        slope = slopes.get(v)
+        if slope is None:
+            blocks.append(sp.csr_array((offset.size, v.size)))
+        else:
+            blocks.append(sp.csr_array(np.atleast_2d(slope) if np.isscalar(slope) else slope).T)
     return sp.csr_array(sp.hstack(blocks, format="csr")), offset

@@ -93,7 +93,7 @@ def coordinate(
     generator = np.random.default_rng(sequence.seed)
 
     state = State.start(compiled, rule.init(compiled))
-    watch = Watch(compiled, *(() if min(eps_pri, eps_dual) > 0 else (None,)))
+    watch = Watch(compiled) if min(eps_pri, eps_dual) > 0 else Watch(compiled, patience=math.inf)
     best, best_merit, rows = None, math.inf, []
     verdict = Verdict(Status.ROUND_LIMIT, None, f"{max_rounds} rounds were run")
     outer, inner, found = 1, 0, Residuals(*4 * [math.inf])
@@ -106,7 +106,7 @@ def coordinate(
             stages = sequence.stages(network, generator, state.staleness(compiled), full)
             failure = _sweep(compiled, state, stages, layer, tolerance)
             if failure is not None:
-                verdict = failure
+                verdict = watch.explain(state, failure)
                 break
             found = residuals(state)
             rows.append(_row(state, outer, inner, found, stages, begun))
@@ -261,7 +261,7 @@ def _layer(compiled: Compiled, solver: Solver | str | None) -> dict[Hashable, So
 
 def _check(compiled: Compiled, eps_pri: float, eps_dual: float, max_rounds: int) -> None:
     for what, given in (("eps_pri", eps_pri), ("eps_dual", eps_dual)):
-        if not (np.isscalar(given) and np.isreal(given) and 0 <= given < math.inf):
+        if not (isinstance(given, float | int | np.number) and 0 <= given < math.inf):
             raise OptionError(f"{what}: given {given!r}, expected a finite number from 0")
     if not isinstance(max_rounds, int | np.integer) or max_rounds < 1:
         raise OptionError(f"max_rounds: given {max_rounds!r}, expected a whole number from 1")

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
-from dald_model.subproblem import Subproblem, flat
+from dald_model.client import summands
+from dald_model.subproblem import Subproblem
+from dald_model.values import flat, preserved
 
 if TYPE_CHECKING:
     from dald_model.compiler import Compiled
@@ -52,7 +54,7 @@ def curvature_penalty(compiled: Compiled) -> np.ndarray:
 
 
 def edge_curvature(sub: Subproblem) -> np.ndarray:
-    """The curvature of a client's objective along each entry of its edges, shape (q,); 0 if none."""
+    """The curvature of a client's objective along each entry of its edges, shape (q,)."""
     diagonal, spread = hessian(sub)
     squares = sub.sides[0].power(2)
     weight = np.asarray(squares.sum(axis=1)).reshape(-1)
@@ -71,12 +73,10 @@ def hessian(sub: Subproblem) -> tuple[np.ndarray, float]:
     cost = _curved(sub.client.cost)
     if cost is None:
         return np.zeros(sub.size), 1.0
-    kept = [v.value for v in sub.variables]
-    try:
+    with preserved(sub.variables):
         start = _interior(sub.variables)
         if sub.size <= EXACT:
-            columns = [_product(cost, sub, start, unit) for unit in np.eye(sub.size)]
-            full = np.array(columns)
+            full = np.array([_product(cost, sub, start, unit) for unit in np.eye(sub.size)])
             if not np.isfinite(full).all():
                 return np.zeros(sub.size), 1.0
             full = (full + full.T) / 2
@@ -86,9 +86,6 @@ def hessian(sub: Subproblem) -> tuple[np.ndarray, float]:
         signs = generator.choice((-1.0, 1.0), size=(PROBES, sub.size))
         estimate = np.mean([s * _product(cost, sub, start, s) for s in signs], axis=0)
         return np.maximum(np.nan_to_num(estimate, posinf=0.0, neginf=0.0), 0.0), 1.0
-    finally:
-        for v, value in zip(sub.variables, kept, strict=True):
-            v.save_value(value)
 
 
 def _spread(full: np.ndarray, diagonal: np.ndarray) -> float:
@@ -102,9 +99,8 @@ def _spread(full: np.ndarray, diagonal: np.ndarray) -> float:
 
 def _curved(cost: cp.Expression) -> cp.Expression | None:
     """The summands of a convex objective that may have curvature."""
-    terms = cost.args if isinstance(cost, cp.atoms.affine.add_expr.AddExpression) else [cost]
-    curved = [t for t in terms if not t.is_pwl() and t.variables()]
-    return cp.sum([cp.sum(t) for t in curved]) if len(curved) > 1 else (curved or [None])[0]
+    curved = [term for term in summands(cost) if term.variables() and not term.is_pwl()]
+    return sum(curved[1:], curved[0]) if curved else None
 
 
 def _interior(variables: list[cp.Variable]) -> np.ndarray:
@@ -115,7 +111,7 @@ def _interior(variables: list[cp.Variable]) -> np.ndarray:
 def _product(
     cost: cp.Expression, sub: Subproblem, start: np.ndarray, direction: np.ndarray
 ) -> np.ndarray:
-    """Hessian times a direction by a central difference of cvxpy's gradients; NaN if there is none."""
+    """Hessian times a direction by a central difference of cvxpy's gradients; NaN if none."""
     slopes = []
     for sign in (1, -1):
         for key, value in sub.spread(start + sign * STEP * direction).items():

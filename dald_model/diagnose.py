@@ -15,8 +15,9 @@ from dald_model.result import Status
 from dald_model.state import State
 from dald_model.stopping import Residuals
 from dald_model.subproblem import Subproblem
+from dald_model.values import largest, number, preserved
 
-PERIOD = 50
+PERIOD = 25
 """Rounds between two looks."""
 PATIENCE = 300
 """Rounds without improvement after which a run counts as stalled."""
@@ -36,10 +37,10 @@ class Verdict(NamedTuple):
 
 @dataclass
 class Watch:
-    """Looks at every round, and closely at every fiftieth, for signs of failure."""
+    """Looks at every round, and closely at every 25th, for signs of failure."""
 
     compiled: Compiled
-    patience: int | None = PATIENCE
+    patience: float = PATIENCE
     _early: float = 0.0
     _best: float = np.inf
     _since: int = 0
@@ -62,15 +63,36 @@ class Watch:
                 f"the residuals reached {worst:.1e}, the largest on edge {edge}; try a smaller "
                 "dual step, the default rho, or a stopping condition with more inner loops",
             )
-        if self.patience is not None and round_ - self._since >= self.patience:
+        if round_ - self._since >= self.patience:
             edge = self._worst_edge(state)
             return Verdict(
                 Status.STALLED,
                 edge,
                 f"no improvement for {self.patience} rounds; the largest residual is on edge "
-                f"{edge}; ask for a larger eps_pri and eps_dual or a more accurate solver",
+                f"{edge}; ask for a larger eps_pri and eps_dual, a more accurate solver, or leave "
+                "rho to its default",
             )
         return None
+
+    def explain(self, state: State, failure: Verdict) -> Verdict:
+        """What a client's failure means in the light of the run so far.
+
+        Whether a client is feasible, and bounded along directions that no consensus holds, does
+        not change from round to round; a solver that says so of a client it has solved before has
+        met the numbers of a run that does not converge.
+        """
+        if failure.culprit not in state.answers:
+            return failure
+        closer = self._closely(state)
+        if closer is not None or failure.status == Status.SOLVER_ERROR:
+            return closer or failure
+        return Verdict(
+            Status.SOLVER_ERROR,
+            failure.culprit,
+            f"the solver called client {failure.culprit!r} {failure.status}, which it had solved "
+            "before; its iterate is too large or too badly scaled; scale the data or choose "
+            "another solver by the option solver",
+        )
 
     def _closely(self, state: State) -> Verdict | None:
         now = state.primal.copy(), {n: a.point for n, a in state.answers.items()}
@@ -85,7 +107,9 @@ class Watch:
             and np.linalg.norm(gap - gap_before) <= STEADY * size
             and (moved <= STEADY * np.abs(gap).max())
         ):
-            excess = consensus_gap(self.compiled, state, gap / size)
+            # The multipliers run away along this direction, so it is the one that separates.
+            pull = state.rho**2 * gap
+            excess = consensus_gap(self.compiled, state, pull / np.linalg.norm(pull))
             if excess is not None and excess > 0:
                 edge = self._worst_edge(state)
                 return Verdict(
@@ -141,7 +165,7 @@ def _least_in_box(sub: Subproblem, weight: np.ndarray, radius: float) -> float |
             problem.solve(solver=cp.CLARABEL)
     except cp.SolverError:
         return None
-    return float(problem.value) if problem.status == "optimal" else None
+    return number(problem.value) if problem.status == "optimal" else None
 
 
 def falling(compiled: Compiled, state: State, drift: dict[Hashable, np.ndarray]) -> Hashable | None:
@@ -159,23 +183,17 @@ def falling(compiled: Compiled, state: State, drift: dict[Hashable, np.ndarray])
         return None
     falls: dict[Hashable, float] = {}
     for name, sub in compiled.items():
-        kept = [v.value for v in sub.variables]
-        start = state.answers[name]
-        rates = []
-        try:
+        start, rates = state.answers[name], []
+        with preserved(sub.variables):
             for far in (1e2 * size / length, 1e4 * size / length):
-                for v, value in zip(
-                    sub.variables, sub.spread(start.point + far * drift[name]).values(), strict=True
-                ):
+                there = sub.spread(start.point + far * drift[name])
+                for v, value in zip(sub.variables, there.values(), strict=True):
                     v.save_value(value)
-                cost = sub.client.cost.value
-                broken = max((np.max(c.violation()) for c in sub.client.constraints), default=0.0)
-                if cost is None or not np.isfinite(cost) or broken > 1e-6 * far * length:
+                cost = number(sub.client.cost.value)
+                broken = max((largest(c.violation()) for c in sub.client.constraints), default=0.0)
+                if not np.isfinite(cost) or broken > 1e-6 * far * length:
                     return None
-                rates.append((float(cost) - start.objective) / far)
-        finally:
-            for v, value in zip(sub.variables, kept, strict=True):
-                v.save_value(value)
+                rates.append((cost - start.objective) / far)
         falls[name] = max(rates)
     if sum(falls.values()) >= -1e-6 * length:
         return None

@@ -211,7 +211,7 @@ def result_plot(result: Result) -> Figure:
 
 def symbolic(part: Any) -> str:
     """A cvxpy expression or constraint with its data named by their shapes: ``[50x11] @ x``."""
-    data = {c.id: c for c in part.constants() if c.size > 1}.values()
+    data = [c for c in part.constants() if c.size > 1]
     names = {id(c): cp.Parameter(c.shape, name=f"[{'x'.join(map(str, c.shape))}]") for c in data}
     try:
         named = part.tree_copy(names)
@@ -235,6 +235,8 @@ def _cut(text: str, width: int) -> str:
 
 
 def _indented(frame: pd.DataFrame) -> list[str]:
-    left = {c: f"{{:<{max([len(c), *frame[c].astype(str).map(len)])}}}".format for c in frame}
-    text = frame.astype(str).to_string(index=False, formatters=left, justify="left")
-    return ["  " + line.rstrip() for line in text.split("\n")]
+    # pandas aligns text to the right; names read better from the left.
+    rows = [list(map(str, frame.columns)), *frame.astype(str).to_numpy().tolist()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, widths)) for row in rows]
+    return ["  " + line.rstrip() for line in lines]

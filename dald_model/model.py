@@ -128,11 +128,13 @@ class Model:
             If a side is not affine, mixes two clients or holds no variable, both sides belong to
             one client, or the shapes differ.
         """
-        fresh = [read_equality(given) for given in equalities]
-        owners = owners_of(self._clients.values())
-        for agreement in fresh:
-            check_sides(agreement, owners)
-        self._agreements += fresh
+        for agreement in [read_equality(given) for given in equalities]:
+            self.agree(agreement)
+
+    def agree(self, agreement: Agreement) -> None:
+        """Declare one consensus equality that was read already; users call :meth:`consensus`."""
+        check_sides(agreement, owners_of(self._clients.values()))
+        self._agreements.append(agreement)
         self._compiled = None
 
     def topology(self, graph: nx.Graph | None) -> None:

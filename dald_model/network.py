@@ -39,8 +39,9 @@ class HierarchicalNetwork(nx.DiGraph):
         :math:`i \to j` exists; :math:`a_{ii}` is the out-degree of :math:`i`. Rows follow the
         order of the nodes.
         """
-        matrix = nx.to_numpy_array(self, nodelist=list(self), weight=None, dtype=int)
-        np.fill_diagonal(matrix, [degree for _, degree in self.out_degree(list(self))])
+        names = list(self)
+        matrix = np.array([[int(self.has_edge(one, two)) for two in names] for one in names])
+        np.fill_diagonal(matrix, matrix.sum(axis=1))
         return matrix
 
     @property

@@ -28,6 +28,7 @@ class Status(StrEnum):
     message: str
 
     def __new__(cls, value: str, message: str) -> Status:
+        """A string with an explanation."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.message = message

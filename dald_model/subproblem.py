@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from dald_model import display
 from dald_model.client import Client
 from dald_model.consensus import Edge, affine_map
+from dald_model.values import flat
 
 
 class Subproblem:
@@ -112,12 +113,6 @@ class Subproblem:
         return display.subproblem_text(self)
 
     __repr__ = __str__
-
-
-def flat(value: object) -> np.ndarray:
-    """A cvxpy value, dense or sparse, as a column-major vector."""
-    dense = value.toarray() if sp.issparse(value) else value
-    return np.asarray(dense, dtype=float).reshape(-1, order="F")
 
 
 def _stack(sizes: Sequence[int]) -> list[slice]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ from dald_model.certificate import dual_gap
 from dald_model.client import short
 from dald_model.errors import OptionError
 from dald_model.result import Result
+from dald_model.values import flat, largest, number, preserved
 
 UNIQUE = 1e-3
 """A relative distance of two solutions up to which they count as the same."""
@@ -128,7 +128,7 @@ def verify(
     """
     model = result.compiled.model
     problem = model.monolithic()
-    with preserved(problem):
+    with preserved(_leaves(problem)):
         begun = time.perf_counter()
         try:
             with warnings.catch_warnings():
@@ -140,7 +140,7 @@ def verify(
                 f"another solver, verify(solver=...), among {', '.join(cp.installed_solvers())}"
             ) from error
         seconds = time.perf_counter() - begun
-        status, value = str(problem.status), float(np.real(problem.value or np.nan))
+        status, value = str(problem.status), number(problem.value)
         aio_values = {v.id: v.value for v in problem.variables()}
         aio_duals = {c.id: c.dual_value for c in problem.constraints}
     kind = status.removesuffix("_inaccurate")
@@ -168,24 +168,16 @@ def verify(
     return Verification(result, tuple(rows), status, value, seconds, note)
 
 
-@contextmanager
-def preserved(problem: cp.Problem) -> Iterator[None]:
-    """Give variables and dual variables back their values afterwards."""
-    kept = [(v, v.value) for v in problem.variables()]
-    kept += [(d, d.value) for c in problem.constraints for d in c.dual_variables]
-    try:
-        yield
-    finally:
-        for v, value in kept:
-            v.save_value(value)
+def _leaves(problem: cp.Problem) -> list[cp.Variable]:
+    """The variables and dual variables of a problem."""
+    return problem.variables() + [d for c in problem.constraints for d in c.dual_variables]
 
 
 def _objective(result: Result, problem: cp.Problem) -> float:
-    with preserved(problem):
+    with preserved(_leaves(problem)):
         for v in problem.variables():
             v.save_value(result.recovered.values[v.id])
-        value = problem.objective.value
-    return np.nan if value is None else float(np.real(value))
+        return number(problem.objective.value)
 
 
 def _consensus(result: Result, allowed: float) -> Row:
@@ -201,9 +193,7 @@ def _consensus(result: Result, allowed: float) -> Row:
                 for key, homes in compiled.form.homes.items()
                 if name in homes
             }
-            point = np.concatenate(
-                [np.asarray(values[v.id]).reshape(-1, order="F") for v in sub.variables]
-            )
+            point = np.concatenate([flat(values[v.id]) for v in sub.variables])
             at = np.isin(sub.entries, np.r_[compiled.slots[edge.ends]])
             sides.append((matrix @ point + offset)[at])
         gap = _relative(sides[0], sides[1])
@@ -220,19 +210,19 @@ def _consensus(result: Result, allowed: float) -> Row:
 def _violation(result: Result, problem: cp.Problem, allowed: float) -> Row:
     """The worst violation at the result's values, and of a client's rules at the client's own."""
     worst, where = 0.0, ""
-    with preserved(problem):
+    with preserved(_leaves(problem)):
         for v in problem.variables():
             v.save_value(result.recovered.values[v.id])
-        size = max(1.0, *(np.abs(v.value).max() for v in problem.variables()))
+        size = max(1.0, *(largest(v.value) for v in problem.variables()))
         for rule in problem.constraints:
-            gap = float(np.max(rule.violation())) / size
+            gap = largest(rule.violation()) / size
             if not gap <= worst:
                 worst, where = gap, short(rule, 40)
         for name, client in result.compiled.model.clients.items():
             for v in client.variables:
                 v.save_value(result.recovered.at_clients[name][v.id])
             for rule in client.constraints:
-                gap = float(np.max(rule.violation())) / size
+                gap = largest(rule.violation()) / size
                 if not gap <= worst:
                     worst, where = gap, f"{short(rule, 40)} at {name!r}"
     return Row("constraint violation", worst, allowed, where)
@@ -248,17 +238,16 @@ def _apart(
     for one in objects:
         if ours.get(one.id) is None or aio[one.id] is None:
             continue
-        gap = _relative(_flat(ours[one.id]), _flat(aio[one.id]))
+        gap = _relative(_flat_all(ours[one.id]), _flat_all(aio[one.id]))
         if not gap <= worst:
             worst, where = gap, short(one, 40)
     return [Row(check, worst, None, where)]
 
 
-def _flat(value: Any) -> np.ndarray:
+def _flat_all(value: Any) -> np.ndarray:
     parts = value if isinstance(value, list) else [value]
-    return np.concatenate([np.asarray(p, dtype=float).reshape(-1, order="F") for p in parts])
+    return np.concatenate([flat(part) for part in parts])
 
 
 def _relative(ours: Any, theirs: Any) -> float:
-    size = max(1.0, float(np.abs(theirs).max(initial=0.0)))
-    return float(np.abs(np.asarray(ours) - theirs).max(initial=0.0)) / size
+    return largest(flat(ours) - flat(theirs)) / max(1.0, largest(theirs))

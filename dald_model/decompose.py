@@ -1,0 +1,247 @@
+"""An ordinary ``cp.Problem`` becomes a Model; ``problem.solve(method="dald")`` is registered."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import cvxpy as cp
+import networkx as nx
+import numpy as np
+from cvxpy.atoms.affine.add_expr import AddExpression
+from cvxpy.atoms.affine.unary_operators import NegExpression
+from cvxpy.constraints.constraint import Constraint
+from cvxpy.constraints.zero import Equality, Zero
+from cvxpy.problems.problem import SolverStats
+from cvxpy.reductions.solution import Solution
+
+from dald_model.client import short, summands
+from dald_model.consensus import Agreement
+from dald_model.errors import DecompositionError
+from dald_model.model import Model
+from dald_model.result import Result, Status
+from dald_model.values import number
+
+
+def decompose(problem: cp.Problem, name: str = "problem") -> Model:
+    """Find the clients and the consensus edges of an ordinary problem.
+
+    Clients are what remains connected once the consensus equalities are taken out. An equality
+    is a consensus equality if each of its sides lies in one client and the two differ; one whose
+    right side is constant, such as ``x1 - x2 == 0``, is read as ``x1 == x2``. A variable that
+    stands in consensus equalities alone becomes a server.
+
+    A problem that stays in one piece is split by the summands of its objective, which then share
+    variables. Each constraint goes to the first summand that holds all its variables; one that no
+    summand holds becomes a client without objective.
+
+    Parameters
+    ----------
+    problem : cp.Problem
+        Any DCP problem with real, continuous variables.
+    name : str
+        The model's name.
+
+    Returns
+    -------
+    Model
+        Over the problem's own variables and constraints.
+
+    Raises
+    ------
+    DecompositionError
+        If the problem is one piece and its objective one summand.
+    DeclarationError
+        If the pieces do not obey the rules of :meth:`Model.client`.
+    """
+    if not isinstance(problem, cp.Problem):
+        raise DecompositionError(
+            f"decompose: given {type(problem).__name__}, expected a cp.Problem such as "
+            "cp.Problem(cp.Minimize(f1 + f2), [x1 == x2])"
+        )
+    terms = summands(problem.objective.args[0])
+    agreements, pieces = _pieces(problem, terms)
+    model = Model(name)
+    if len(pieces) > 1:
+        _declare_pieces(model, problem, terms, agreements, pieces)
+    else:
+        _declare_summands(model, problem, terms)
+    if len(model.clients) < 2 and not agreements:
+        raise DecompositionError(
+            f"decompose: the problem is one piece and its objective one summand, "
+            f"{short(problem.objective.args[0])}; expected consensus equalities such as x1 == x2 "
+            "between parts of it, or an objective that is a sum f1 + f2 + ..."
+        )
+    return model
+
+
+def _pieces(
+    problem: cp.Problem, terms: Sequence[cp.Expression]
+) -> tuple[list[Agreement], list[set[int]]]:
+    """The consensus equalities, and the sets of variable ids that hang together without them."""
+    together = nx.Graph()
+    together.add_nodes_from(v.id for v in problem.variables())
+    equalities = [c for c in problem.constraints if isinstance(c, Equality | Zero)]
+    others = [c for c in problem.constraints if not isinstance(c, Equality | Zero)]
+    for part in (*terms, *others):
+        nx.add_path(together, _ids([part]))
+    groups = {c.id: _groups(c) for c in equalities}
+    for found in groups.values():
+        for group in found:
+            nx.add_path(together, _ids(group))
+    while True:
+        pieces = [set(piece) for piece in nx.connected_components(together)]
+        home = {key: at for at, piece in enumerate(pieces) for key in piece}
+        agreements, merged = [], False
+        for rule in equalities:
+            sides: dict[int, list[cp.Expression]] = {}
+            for group in groups[rule.id]:
+                sides.setdefault(home[_ids(group)[0]], []).extend(group)
+            if len(sides) > 2:
+                # Three clients in one equality are no edge; they are one client.
+                nx.add_path(together, _ids([rule]))
+                merged = True
+            elif len(sides) == 2:
+                agreements.append(_agreement(rule, *sides.values()))
+        if not merged:
+            return agreements, pieces
+
+
+def _groups(rule: Equality | Zero) -> list[list[cp.Expression]]:
+    """The parts of an equality that belong to one client each: its sides, or its terms."""
+    if isinstance(rule, Equality) and all(side.variables() for side in rule.args):
+        return [[rule.args[0]], [rule.args[1]]]
+    return [[t] for t in _affine_terms(rule.expr) if t.variables()]
+
+
+def _affine_terms(expression: cp.Expression) -> list[cp.Expression]:
+    if isinstance(expression, AddExpression):
+        return [term for arg in expression.args for term in _affine_terms(arg)]
+    if isinstance(expression, NegExpression):
+        return [-term for term in _affine_terms(expression.args[0])]
+    return [expression]
+
+
+def _agreement(
+    rule: Equality | Zero, one: list[cp.Expression], two: list[cp.Expression]
+) -> Agreement:
+    if isinstance(rule, Equality) and all(side.variables() for side in rule.args):
+        return Agreement(rule.args[0], rule.args[1], rule)
+    constants = [t for t in _affine_terms(rule.expr) if not t.variables()]
+    zero = cp.Constant(np.zeros(rule.expr.shape))  # gives scalar terms the equality's shape
+    left = sum([*one, *constants], zero)
+    return Agreement(left, -sum(two, zero), rule)
+
+
+def _declare_pieces(
+    model: Model,
+    problem: cp.Problem,
+    terms: Sequence[cp.Expression],
+    agreements: Sequence[Agreement],
+    pieces: Sequence[set[int]],
+) -> None:
+    taken = {a.constraint.id for a in agreements if a.constraint is not None}
+    rules = [c for c in problem.constraints if c.id not in taken]
+    homeless = [part for part in (*terms, *rules) if not part.variables()]
+    for piece in pieces:
+        mine = [t for t in terms if piece.intersection(_ids([t]))]
+        held = [c for c in rules if piece.intersection(_ids([c]))]
+        if mine or held:
+            mine += [part for part in homeless if isinstance(part, cp.Expression)]
+            held += [part for part in homeless if isinstance(part, Constraint)]
+            homeless = []
+            _declare(model, problem, mine, held)
+    for agreement in agreements:
+        model.agree(agreement)
+
+
+def _declare_summands(model: Model, problem: cp.Problem, terms: Sequence[cp.Expression]) -> None:
+    constants = [t for t in terms if not t.variables()]
+    clients: list[tuple[list[cp.Expression], list[Constraint]]] = [
+        ([t], []) for t in terms if t.variables()
+    ]
+    if clients:
+        clients[0][0].extend(constants)
+    for rule in problem.constraints:
+        wanted = set(_ids([rule]))
+        fits = [held for mine, held in clients if wanted.issubset(_ids(mine))]
+        if fits:
+            fits[0].append(rule)
+        else:
+            clients.append(([], [rule]))
+    for mine, held in clients:
+        _declare(model, problem, mine, held)
+
+
+def _declare(
+    model: Model,
+    problem: cp.Problem,
+    terms: Sequence[cp.Expression],
+    rules: Sequence[Constraint],
+) -> None:
+    total = sum(terms[1:], terms[0]) if terms else cp.Constant(0)
+    model.client(f"client {len(model.clients)}", type(problem.objective)(total), rules)
+
+
+def _ids(parts: Iterable[Any]) -> list[int]:
+    return list({v.id: None for part in parts for v in part.variables()})
+
+
+_models: WeakKeyDictionary[cp.Problem, Model] = WeakKeyDictionary()
+"""A problem is decomposed and compiled once, however often it is solved."""
+
+
+def solve(problem: cp.Problem, **options: Any) -> float:
+    """What ``problem.solve(method="dald", **options)`` does.
+
+    ``problem.value``, ``problem.status``, ``problem.solver_stats``, every variable's ``value`` and
+    every constraint's ``dual_value`` are set as by an ordinary solve.
+
+    Parameters
+    ----------
+    problem : cp.Problem
+    **options
+        Those of :meth:`Model.solve`.
+
+    Returns
+    -------
+    float
+        ``problem.value``.
+
+    Raises
+    ------
+    cp.SolverError
+        If the run diverged or a client's solver failed, as cvxpy does.
+    """
+    if problem not in _models:
+        _models[problem] = decompose(problem)
+    result = _models[problem].solve(**options)
+    _fill(problem, result)
+    return number(problem.value)
+
+
+def _fill(problem: cp.Problem, result: Result) -> None:
+    status = {
+        Status.OPTIMAL: "optimal",
+        Status.OPTIMAL_INACCURATE: "optimal_inaccurate",
+        Status.INFEASIBLE: "infeasible",
+        Status.UNBOUNDED: "unbounded",
+    }.get(result.status, "user_limit")
+    failed = result.status in (Status.DIVERGED, Status.SOLVER_ERROR)
+    if failed or (status == "user_limit" and not result.recovered.values):
+        raise cp.SolverError(f"method 'dald': {result.status.message}: {result.detail}")
+    if status == "user_limit":
+        warnings.warn(
+            f"method 'dald' stopped without convergence: {result.status.message}; {result.detail}",
+            stacklevel=4,
+        )
+    # Dual values are set already; unpack sets the rest of what an ordinary solve sets.
+    problem.unpack(Solution(status, result.value, result.recovered.values, {}, {}))
+    problem._solver_stats = SolverStats(
+        "DALD", solve_time=result.seconds, num_iters=result.rounds, extra_stats={"result": result}
+    )
+
+
+cp.Problem.register_solve("dald", solve)

@@ -1,0 +1,38 @@
+"""Values of cvxpy objects as plain numbers, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+
+def flat(value: Any) -> np.ndarray:
+    """A cvxpy value, dense or sparse, as a column-major vector of floats."""
+    dense = value.toarray() if sp.issparse(value) else value
+    return np.asarray(dense, dtype=float).reshape(-1, order="F")
+
+
+def number(value: Any) -> float:
+    """A scalar cvxpy value as a float; NaN where cvxpy has none."""
+    return float("nan") if value is None else float(np.real(flat(value)[0]))
+
+
+def largest(value: Any) -> float:
+    """The largest absolute entry of a value; 0 of an empty one."""
+    return float(np.abs(flat(value)).max(initial=0.0))
+
+
+@contextmanager
+def preserved(variables: Iterable[cp.Variable]) -> Iterator[None]:
+    """Give variables (also dual variables) their values back afterwards."""
+    kept = [(v, v.value) for v in variables]
+    try:
+        yield
+    finally:
+        for v, value in kept:
+            v.save_value(value)
