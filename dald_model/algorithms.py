@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,7 +33,7 @@ class DALD:
     dual_step: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.dual_step > 0:
+        if not (isinstance(self.dual_step, float | int) and 0 < self.dual_step < math.inf):
             raise OptionError(
                 f"DALD: given dual_step={self.dual_step!r}, expected a positive number (1 is the "
                 "paper's)"

@@ -19,6 +19,7 @@ from cvxpy.constraints.second_order import SOC
 from cvxpy.constraints.zero import Equality, Zero
 
 from dald_model.result import Result
+from dald_model.solvers.average import Average
 from dald_model.subproblem import Subproblem
 from dald_model.values import flat, largest, number, preserved
 
@@ -53,7 +54,7 @@ def dual_gap(result: Result) -> float:
         matrix, offset = sub.sides
         price = matrix.T @ (sub.signs * mu[sub.entries])
         gap[sub.entries] += sub.signs * (matrix @ point + offset)
-        if sub.client.is_server:
+        if Average.takes(sub):
             # L is linear: its least value in the box is known.
             total += (1 + np.abs(point).max()) * np.abs(price).sum()
             continue
@@ -75,7 +76,8 @@ def _client_gap(
     stacked = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
     lagrangian = sub.client.cost + price @ stacked
     kept = [cp.abs(stacked - point) <= 1 + np.abs(point).max()]
-    declared = result.compiled.model.clients[name].constraints
+    client = result.compiled.model.clients.get(name)  # None of a server with attributes
+    declared = client.constraints if client else ()
     for stated, local in zip(declared, sub.client.constraints, strict=True):
         dual = result.duals.by_id.get(stated.id)
         if dual is None or counts[stated.id] > 1 or not isinstance(local, PRICED):

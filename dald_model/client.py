@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from cvxpy.atoms.affine.add_expr import AddExpression
 from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
 from cvxpy.atoms.affine.unary_operators import NegExpression
 from cvxpy.constraints.constraint import Constraint
+from cvxpy.constraints.finite_set import FiniteSet
 
 from dald_model.errors import DeclarationError
 
@@ -66,7 +67,7 @@ def unique_variables(parts: Iterable[Any]) -> list[cp.Variable]:
     return list({v.id: v for part in parts for v in part.variables()}.values())
 
 
-def declare_client(name: Hashable, objective: Any, constraints: Sequence[Any] = ()) -> Client:
+def declare_client(name: Hashable, objective: Any, constraints: Iterable[Any] = ()) -> Client:
     """Check one client's declaration and return the :class:`Client`.
 
     Raises
@@ -76,6 +77,11 @@ def declare_client(name: Hashable, objective: Any, constraints: Sequence[Any] = 
         variable is complex, boolean or integer, or a constant holds NaN or inf.
     """
     goal = _as_objective(name, objective)
+    if not isinstance(constraints, Iterable):
+        raise DeclarationError(
+            f"client {name!r}: the constraints are {short(constraints)} of type "
+            f"{type(constraints).__name__}, expected a list of cvxpy constraints such as [x >= 0]"
+        )
     rules = tuple(_as_constraint(name, given, at) for at, given in enumerate(constraints))
     client = Client(name, goal, rules)
     if not client.variables:
@@ -100,7 +106,7 @@ def declare_client(name: Hashable, objective: Any, constraints: Sequence[Any] = 
     for variable in client.variables:
         check_variable(variable, f"client {name!r}")
     for part in (goal, *rules):
-        check_constants(part, f"client {name!r}")
+        check_data(part, f"client {name!r}")
     return client
 
 
@@ -135,7 +141,26 @@ def _as_constraint(name: Hashable, given: Any, position: int) -> Constraint:
             f"client {name!r}: constraint {position}, {short(given)}, does not follow cvxpy's DCP "
             "rules; write it as convex <= concave or affine == affine"
         )
+    if isinstance(given, FiniteSet):
+        raise DeclarationError(
+            f"client {name!r}: constraint {position}, {short(given)}, makes the variable discrete, "
+            "expected a convex constraint; relax it (an interval instead of the set)"
+        )
     return given
+
+
+def check_name(name: Any) -> None:
+    """Refuse the names that networkx cannot take as a node."""
+    try:
+        hash(name)
+        usable = name is not None
+    except TypeError:
+        usable = False
+    if not usable:
+        raise DeclarationError(
+            f"client {name!r}: the name is of type {type(name).__name__}, expected a networkx "
+            "node: anything hashable but None, such as a string, a number or a tuple of them"
+        )
 
 
 def check_variable(variable: cp.Variable, where: str) -> None:
@@ -151,8 +176,14 @@ def check_variable(variable: cp.Variable, where: str) -> None:
         )
 
 
-def check_constants(part: Any, where: str) -> None:
-    """Refuse NaN and inf in the data of an expression, objective or constraint."""
+def check_data(part: Any, where: str) -> None:
+    """Refuse NaN, inf and complex numbers in the data of an expression or constraint."""
+    for leaf in (*part.constants(), *part.parameters()):
+        if leaf.is_complex():
+            raise DeclarationError(
+                f"{where}: {short(part)} holds complex data of shape {leaf.shape}, expected real "
+                "data; write the real and the imaginary part as rows of their own"
+            )
     for constant in part.constants():
         data = constant.value.data if sp.issparse(constant.value) else np.asarray(constant.value)
         bad = int(np.size(data) - np.count_nonzero(np.isfinite(data)))

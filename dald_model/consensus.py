@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 from cvxpy.constraints.zero import Equality
 
-from dald_model.client import check_constants, check_variable, short
+from dald_model.client import check_data, check_variable, short
 from dald_model.errors import DeclarationError
 from dald_model.values import flat, preserved
 
@@ -119,9 +119,15 @@ def read_equality(given: Any) -> Agreement:
     """
     if not isinstance(given, Equality):
         kind = short(given) if isinstance(given, Constraint) else repr(given)
+        several = isinstance(given, Iterable) and not isinstance(given, cp.Expression | str)
+        remedy = (
+            "unpack several as in model.consensus(*equalities)"
+            if several
+            else "other couplings belong into a client's constraints"
+        )
         raise DeclarationError(
             f"consensus: given {kind} of type {type(given).__name__}, expected a cvxpy equality "
-            "such as x0 == x1; other couplings belong into a client's constraints"
+            f"such as x0 == x1; {remedy}"
         )
     agreement = Agreement(given.args[0], given.args[1], given)
     where = f"consensus {agreement}"
@@ -138,7 +144,12 @@ def read_equality(given: Any) -> Agreement:
             )
         for variable in side.variables():
             check_variable(variable, where)
-        check_constants(side, where)
+        check_data(side, where)
+    if agreement.left.size == 0:
+        raise DeclarationError(
+            f"{where}: the sides have shape {agreement.left.shape} and hold nothing, expected at "
+            "least one number on each side; check the slice"
+        )
     if agreement.left.shape != agreement.right.shape:
         raise DeclarationError(
             f"{where}: the sides have shapes {agreement.left.shape} and {agreement.right.shape}, "

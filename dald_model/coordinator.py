@@ -7,6 +7,7 @@ import time
 from collections.abc import Hashable, Iterable
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
@@ -23,6 +24,7 @@ from dald_model.solvers.base import Answer, Request, Solver
 from dald_model.solvers.reference import Reference
 from dald_model.state import State
 from dald_model.stopping import Residuals, Stopping, default_stopping, residuals
+from dald_model.values import flat
 
 
 def coordinate(
@@ -83,6 +85,9 @@ def coordinate(
     """
     begun = time.perf_counter()
     _check(compiled, eps_pri, eps_dual, max_rounds)
+    _check_kind("algorithm", algorithm, "multipliers", "dm.DALD()")
+    _check_kind("sequence", sequence, "stages", "dm.Sequence.natural()")
+    _check_kind("stopping", stopping, "ends", "dm.FixedBudget(v_max=1)")
     algorithm = algorithm or DALD()
     sequence = sequence or Sequence(label="by colour")
     network = sequence.network(compiled.graph, compiled.servers)
@@ -93,7 +98,8 @@ def coordinate(
     generator = np.random.default_rng(sequence.seed)
 
     state = State.start(compiled, rule.init(compiled))
-    watch = Watch(compiled) if min(eps_pri, eps_dual) > 0 else Watch(compiled, patience=math.inf)
+    tested = min(eps_pri, eps_dual) > 0
+    watch = Watch(compiled) if tested else Watch(compiled, patience=math.inf)
     best, best_merit, rows = None, math.inf, []
     verdict = Verdict(Status.ROUND_LIMIT, None, f"{max_rounds} rounds were run")
     outer, inner, found = 1, 0, Residuals(*4 * [math.inf])
@@ -118,7 +124,7 @@ def coordinate(
             progress.set_postfix(primal=f"{found.primal:.1e}", dual=f"{found.dual:.1e}")
             progress.update()
             if full and stopping.ends(outer, inner, found.dual_scaled, eps_dual):
-                if found.primal_scaled <= eps_pri and found.dual_scaled <= eps_dual and eps_pri:
+                if tested and found.primal_scaled <= eps_pri and found.dual_scaled <= eps_dual:
                     verdict = _converged(state)
                     best = state
                     break
@@ -248,7 +254,7 @@ def _layer(compiled: Compiled, solver: Solver | str | None) -> dict[Hashable, So
     """Which solver takes which client; a server has its closed form."""
     if solver is None or isinstance(solver, str):
         chosen: Solver = Reference() if solver is None else Reference(solver)
-    elif isinstance(solver, Solver):
+    elif isinstance(solver, Solver) and not isinstance(solver, type):
         chosen = solver
     else:
         raise OptionError(
@@ -267,15 +273,26 @@ def _check(compiled: Compiled, eps_pri: float, eps_dual: float, max_rounds: int)
         raise OptionError(f"max_rounds: given {max_rounds!r}, expected a whole number from 1")
     for name, client in compiled.model.clients.items():
         for parameter in client.parameters:
-            if parameter.value is None:
-                raise OptionError(
-                    f"client {name!r}: the Parameter {parameter.name()!r} has no value; set its "
-                    "value before solving"
-                )
+            _check_parameter(parameter, f"client {name!r}")
     for agreement in compiled.model.agreements:
         for parameter in agreement.left.parameters() + agreement.right.parameters():
-            if parameter.value is None:
-                raise OptionError(
-                    f"consensus {agreement}: the Parameter {parameter.name()!r} has no value; set "
-                    "its value before solving"
-                )
+            _check_parameter(parameter, f"consensus {agreement}")
+
+
+def _check_parameter(parameter: cp.Parameter, where: str) -> None:
+    value = parameter.value
+    if value is None:
+        raise OptionError(
+            f"{where}: the Parameter {parameter.name()!r} has no value; set its value before "
+            "solving"
+        )
+    if not np.isfinite(flat(value)).all():
+        raise OptionError(
+            f"{where}: the Parameter {parameter.name()!r} holds NaN or infinite entries; set a "
+            "finite value before solving"
+        )
+
+
+def _check_kind(what: str, given: Any, needs: str, example: str) -> None:
+    if given is not None and (isinstance(given, type) or not hasattr(given, needs)):
+        raise OptionError(f"{what}: given {given!r}, expected an object such as {example}")

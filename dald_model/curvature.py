@@ -121,7 +121,12 @@ def _product(
 
 
 def _gradient(cost: cp.Expression, variables: list[cp.Variable]) -> np.ndarray:
-    found = cost.grad
+    try:
+        with np.errstate(all="ignore"):
+            found = cost.grad
+    except (ValueError, NotImplementedError, np.linalg.LinAlgError):
+        # An atom without gradient (perspective), or one that wants its argument symmetric.
+        return np.full(sum(v.size for v in variables), np.nan)
     parts = []
     for v in variables:
         slope = found.get(v, 0.0)

@@ -127,10 +127,11 @@ def _affine_terms(expression: cp.Expression) -> list[cp.Expression]:
 def _agreement(
     rule: Equality | Zero, one: list[cp.Expression], two: list[cp.Expression]
 ) -> Agreement:
+    zero = cp.Constant(np.zeros(rule.expr.shape))  # gives smaller terms the equality's shape
     if isinstance(rule, Equality) and all(side.variables() for side in rule.args):
-        return Agreement(rule.args[0], rule.args[1], rule)
+        left, right = (s if s.shape == zero.shape else s + zero for s in rule.args)
+        return Agreement(left, right, rule)
     constants = [t for t in _affine_terms(rule.expr) if not t.variables()]
-    zero = cp.Constant(np.zeros(rule.expr.shape))  # gives scalar terms the equality's shape
     left = sum([*one, *constants], zero)
     return Agreement(left, -sum(two, zero), rule)
 

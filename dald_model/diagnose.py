@@ -189,7 +189,8 @@ def falling(compiled: Compiled, state: State, drift: dict[Hashable, np.ndarray])
                 there = sub.spread(start.point + far * drift[name])
                 for v, value in zip(sub.variables, there.values(), strict=True):
                     v.save_value(value)
-                cost = number(sub.client.cost.value)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    cost = number(sub.client.cost.value)
                 broken = max((largest(c.violation()) for c in sub.client.constraints), default=0.0)
                 if not np.isfinite(cost) or broken > 1e-6 * far * length:
                     return None

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import networkx as nx
 
 from dald_model import display
-from dald_model.client import Client, declare_client
+from dald_model.client import Client, check_name, declare_client
 from dald_model.consensus import Agreement, check_sides, read_equality
 from dald_model.errors import DeclarationError
-from dald_model.sharing import consensus_form, owners_of
+from dald_model.sharing import check_reach, consensus_form, owners_of
 
 if TYPE_CHECKING:
     from dald_model.algorithms import Algorithm
@@ -103,11 +104,12 @@ class Model:
             If the name is taken, the objective or a constraint is not DCP, a variable is
             complex, boolean or integer, or the data hold NaN or inf.
         """
+        check_name(name)
         if name in self._clients:
             raise DeclarationError(
                 f"client {name!r} is declared already; expected a new name for each client"
             )
-        client = declare_client(name, objective, tuple(constraints))
+        client = declare_client(name, objective, constraints)
         owners = owners_of([*self._clients.values(), client])
         for agreement in self._agreements:
             check_sides(agreement, owners)
@@ -128,7 +130,13 @@ class Model:
             If a side is not affine, mixes two clients or holds no variable, both sides belong to
             one client, or the shapes differ.
         """
-        for agreement in [read_equality(given) for given in equalities]:
+        known = {id(agreement.constraint) for agreement in self._agreements}
+        new = {id(given): given for given in equalities if id(given) not in known}
+        agreements = [read_equality(given) for given in new.values()]
+        owners = owners_of(self._clients.values())
+        for agreement in agreements:  # all or none
+            check_sides(agreement, owners)
+        for agreement in agreements:
             self.agree(agreement)
 
     def agree(self, agreement: Agreement) -> None:
@@ -149,16 +157,16 @@ class Model:
         Raises
         ------
         DeclarationError
-            If a node is no client, a client that shares a variable is missing, or no variable is
-            shared.
+            If a node is no client, a client that shares a variable is missing, no variable is
+            shared, or the clients that share one cannot reach one another.
         """
         if graph is not None:
             self._check_topology(graph)
-        self._topology = graph
+        self._topology = None if graph is None else graph.copy()  # the user's may change
         self._compiled = None
 
     def _check_topology(self, graph: nx.Graph) -> None:
-        if not isinstance(graph, nx.Graph) or graph.is_directed():
+        if not isinstance(graph, nx.Graph) or graph.is_directed() or graph.is_multigraph():
             raise DeclarationError(
                 f"topology: given {type(graph).__name__}, expected an undirected networkx.Graph "
                 "whose nodes are client names; the order of clients is solve's option sequence"
@@ -169,19 +177,21 @@ class Model:
                 f"topology: {', '.join(map(repr, unknown))} is no client of {self.name!r}; "
                 f"expected nodes among {', '.join(map(repr, self._clients))}"
             )
-        owners = owners_of(self._clients.values())
-        sharing = {name for users in owners.values() if len(users) > 1 for name in users}
-        if not sharing:
+        loop = next(nx.selfloop_edges(graph), None)
+        if loop is not None:
+            raise DeclarationError(
+                f"topology: client {loop[0]!r} has an edge to itself, expected edges between two "
+                "clients; remove it"
+            )
+        shared = self.shared
+        if not shared:
             raise DeclarationError(
                 f"topology: no variable of {self.name!r} is used by several clients, so a graph "
                 "has nothing to connect; use model.consensus(...), or share a variable"
             )
-        missing = [name for name in self._clients if name in sharing and name not in graph]
-        if missing:
-            raise DeclarationError(
-                f"topology: client {', '.join(map(repr, missing))} shares a variable but is no "
-                "node of the graph; add it with at least one edge"
-            )
+        owners = owners_of(self._clients.values())
+        for variable in shared:
+            check_reach(variable, owners[variable.id], graph)
 
     def monolithic(self) -> cp.Problem:
         """The all-in-one (AIO) problem: one cvxpy problem over everybody's data.
@@ -221,7 +231,9 @@ class Model:
                     f"model {self.name!r} has no clients; declare them with model.client(...)"
                 )
             form = consensus_form(self._clients, self._agreements, self._topology)
-            self._compiled = Compiled(self, form)
+            stated = copy(self)  # results stay what they are when clients are added later
+            stated._clients, stated._agreements = dict(self._clients), list(self._agreements)
+            self._compiled = Compiled(stated, form)
         self._compiled.reset(as_rule(rho).init(self._compiled))
         return self._compiled
 

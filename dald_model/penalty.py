@@ -56,7 +56,7 @@ class Fixed:
             return rho
         for key in self.value:
             known = key in compiled or (
-                isinstance(key, tuple) and compiled.graph.has_edge(*key[:2])
+                isinstance(key, tuple) and len(key) == 2 and compiled.graph.has_edge(*key)
             )
             if not known:
                 raise OptionError(
@@ -112,6 +112,13 @@ class ResidualBalancing:
     threshold: float = 2.0
     changes: int = 50
 
+    def __post_init__(self) -> None:
+        if not (self.period >= 1 and self.threshold >= 1 and self.changes >= 0):
+            raise OptionError(
+                f"ResidualBalancing: given period={self.period!r}, threshold={self.threshold!r}, "
+                f"changes={self.changes!r}; expected period >= 1, threshold >= 1, changes >= 0"
+            )
+
     def init(self, compiled: Compiled) -> np.ndarray:
         """See :class:`PenaltyRule`."""
         if self.start is None:
@@ -137,7 +144,8 @@ def as_rule(rho: Any) -> PenaltyRule:
     """Read the option ``rho``: a rule, or anything that :class:`Fixed` takes; None is default."""
     if rho is None:
         return ResidualBalancing()
-    return rho if isinstance(rho, PenaltyRule) else Fixed(rho)
+    is_rule = isinstance(rho, PenaltyRule) and not isinstance(rho, type)
+    return rho if is_rule else Fixed(rho)
 
 
 def _positive(value: Any, size: int, what: str) -> np.ndarray:

@@ -136,6 +136,11 @@ class Result:
             names = {v.id: v for v in self.compiled.model.monolithic().variables()}
             found = self.recovered.at_clients[key]
             return {names[k]: value for k, value in found.items() if k in names}
+        if key in self.compiled:
+            raise ResultError(
+                f"result: client {key!r} has no values; the run ended ({self.status}) before a "
+                "first round was complete"
+            )
         raise ResultError(
             f"result: {key!r} is neither a variable nor a client; expected a cp.Variable or one of "
             f"{', '.join(map(repr, self.compiled))}"
@@ -176,7 +181,18 @@ class Result:
         )
 
     def plot(self) -> Figure:
-        """Residuals, objective gap and rho against rounds."""
+        """Residuals, objective gap and rho against rounds.
+
+        Raises
+        ------
+        ResultError
+            If not one round was complete.
+        """
+        if not self.rounds:
+            raise ResultError(
+                f"plot: the run ended ({self.status}) before a first round was complete, so there "
+                "is nothing to show"
+            )
         return display.result_plot(self)
 
     def __str__(self) -> str:

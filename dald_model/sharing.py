@@ -177,7 +177,20 @@ def _peer_links(
     variable: cp.Variable, homes: Mapping[Hashable, cp.Variable], topology: nx.Graph
 ) -> list[tuple[cp.Variable, Hashable, cp.Variable, Hashable]]:
     """The equalities between the copies of one shared variable along the user's graph."""
-    graph = topology.subgraph(homes)
+    check_reach(variable, homes, topology)
+    return [(homes[a], a, homes[b], b) for a, b in topology.subgraph(homes).edges]
+
+
+def check_reach(variable: cp.Variable, users: Iterable[Hashable], topology: nx.Graph) -> None:
+    """Refuse a graph over which the users of a shared variable cannot reach one another."""
+    users = list(users)
+    missing = [name for name in users if name not in topology]
+    if missing:
+        raise DeclarationError(
+            f"topology: client {', '.join(map(repr, missing))} uses the shared variable "
+            f"{variable.name()!r} but is no node of the graph; add it with at least one edge"
+        )
+    graph = topology.subgraph(users)
     pieces = [sorted(map(repr, piece)) for piece in nx.connected_components(graph)]
     if len(pieces) > 1:
         named = "; ".join("{" + ", ".join(piece) + "}" for piece in pieces)
@@ -186,4 +199,3 @@ def _peer_links(
             f"{len(pieces)} parts: {named}; expected one connected graph (Remark 1 of the paper); "
             "add an edge between them"
         )
-    return [(homes[a], a, homes[b], b) for a, b in graph.edges]

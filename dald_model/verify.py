@@ -15,7 +15,7 @@ from dald_model import display
 from dald_model.certificate import dual_gap
 from dald_model.client import short
 from dald_model.errors import OptionError
-from dald_model.result import Result
+from dald_model.result import Result, Status
 from dald_model.values import flat, largest, number, preserved
 
 UNIQUE = 1e-3
@@ -144,7 +144,7 @@ def verify(
         aio_values = {v.id: v.value for v in problem.variables()}
         aio_duals = {c.id: c.dual_value for c in problem.constraints}
     kind = status.removesuffix("_inaccurate")
-    if "optimal" not in (kind, result.status.removesuffix("_inaccurate")) or kind != "optimal":
+    if kind != "optimal" or result.status in (Status.INFEASIBLE, Status.UNBOUNDED):
         same = kind == result.status
         row = Row("status", 0.0 if same else np.inf, 0.0, f"{result.status}, AIO {status}")
         return Verification(result, (row,), status, value, seconds)
