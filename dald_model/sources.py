@@ -1,0 +1,242 @@
+"""Where the data sets come from: files as published, or scikit-learn's fetchers."""
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import pandas as pd
+
+from dald_model.errors import DatasetError
+
+Folder = str | os.PathLike[str] | None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Where a set comes from, and how many rows must come."""
+
+    title: str
+    rows: int
+    # Called with the paths of `files`, or with none to download. Returns the features in order,
+    # then the target.
+    table: Callable[..., pd.DataFrame]
+    source: str
+    page: str
+    files: tuple[str, ...]
+    downloads: bool = True
+
+
+def read(name: str, recipe: Recipe, data: Folder) -> pd.DataFrame:
+    """The table of a set, features in order and then the target, as floats.
+
+    Raises
+    ------
+    DatasetError
+        If no source has it, or what came is not the published table.
+    """
+    folder = data or os.environ.get("DALD_DATA")
+    paths = [Path(folder, file) for file in recipe.files] if folder else []
+    origin = f"from {' and '.join(map(str, paths))}" if paths else "through scikit-learn"
+    expected = f"Expected: the published table, {recipe.rows} rows"
+    remedy = (
+        f"Put {' and '.join(recipe.files)} from {recipe.page} into a folder, and give that folder "
+        "as the argument data or in the environment variable DALD_DATA."
+        if recipe.files
+        else "Reinstall scikit-learn, which ships it."
+    )
+    if not paths and not recipe.downloads:
+        raise DatasetError(
+            f"{name} has no download to rely on, and no data folder was given. {expected}, in "
+            f"{recipe.files[0]} below that folder. {remedy}"
+        )
+    try:
+        table = recipe.table(*paths).astype(np.float64)
+    # Beyond the file system and the network: scikit-learn and pandas raise ValueError for damaged
+    # content, KeyError is another table's columns, BadZipFile is a damaged xlsx.
+    except (OSError, HTTPException, ValueError, KeyError, BadZipFile) as error:
+        raise DatasetError(
+            f"{name} could not be loaded {origin}: {error}. {expected}. {remedy}"
+        ) from error
+    if len(table) != recipe.rows:
+        raise DatasetError(
+            f"{name} loaded {origin} has {len(table)} usable rows. {expected}. {remedy}"
+        )
+    return table
+
+
+# scikit-learn takes seconds to import: only what needs it pays.
+
+
+def _diabetes() -> pd.DataFrame:
+    from sklearn import datasets
+
+    return _joined(datasets.load_diabetes(as_frame=True))
+
+
+def _california(*paths: Path) -> pd.DataFrame:
+    if not paths:
+        from sklearn import datasets
+
+        return _joined(datasets.fetch_california_housing(as_frame=True))
+    columns = [
+        *("longitude", "latitude", "age", "rooms", "bedrooms"),
+        *("population", "households", "income", "value"),
+    ]
+    raw = pd.read_csv(*paths, names=columns)
+    # scikit-learn's names, order and arithmetic, so that both ways give the same numbers.
+    return pd.DataFrame(
+        {
+            "MedInc": raw["income"],
+            "HouseAge": raw["age"],
+            "AveRooms": raw["rooms"] / raw["households"],
+            "AveBedrms": raw["bedrooms"] / raw["households"],
+            "Population": raw["population"],
+            "AveOccup": raw["population"] / raw["households"],
+            "Latitude": raw["latitude"],
+            "Longitude": raw["longitude"],
+            "MedHouseVal": raw["value"] / 100_000.0,
+        }
+    )
+
+
+def _wine(*paths: Path) -> pd.DataFrame:
+    if not paths:
+        return _openml(287)
+    colours = [pd.read_csv(path, sep=";") for path in paths]
+    return _plain(pd.concat(colours, ignore_index=True))
+
+
+def _abalone(*paths: Path) -> pd.DataFrame:
+    columns = [
+        *("sex", "length", "diameter", "height"),
+        *("whole_weight", "shucked_weight", "viscera_weight", "shell_weight", "rings"),
+    ]
+    if paths:
+        raw = pd.read_csv(*paths, names=columns)
+    else:
+        raw = _openml(183).rename(columns={"class_number_of_rings": "rings"})[columns]
+    return _encoded(raw, "sex", ("F", "I", "M"))
+
+
+def _ccpp(path: Path) -> pd.DataFrame:
+    return pd.read_excel(path, sheet_name="Sheet1")
+
+
+def _hospital(path: Path) -> pd.DataFrame:
+    columns = [
+        *("age", "sex", "cp", "trestbps", "chol", "fbs", "restecg"),
+        *("thalach", "exang", "oldpeak", "slope", "ca", "thal", "num"),
+    ]
+    raw = pd.read_csv(path, names=columns, na_values="?")
+    kept = raw.drop(columns=["chol", "fbs", "slope", "ca", "thal"]).dropna()
+    # No living patient has a blood pressure of 0: it was not taken.
+    kept = kept[kept["trestbps"] != 0]
+    kept = kept.assign(num=np.where(kept["num"] > 0, 1.0, -1.0))
+    return _encoded(_encoded(kept, "cp", (1, 2, 3, 4)), "restecg", (0, 1, 2))
+
+
+def _openml(number: int) -> pd.DataFrame:
+    from sklearn import datasets
+
+    return _plain(_joined(datasets.fetch_openml(data_id=number, as_frame=True)))
+
+
+def _joined(bunch: Any) -> pd.DataFrame:
+    """Put scikit-learn's target behind its features, wherever it stood in the file."""
+    return pd.concat([bunch.data, bunch.target], axis=1)
+
+
+def _plain(table: pd.DataFrame) -> pd.DataFrame:
+    """Spell UCI's ``fixed acidity`` and OpenML's ``fixed.acidity`` alike."""
+    return table.rename(columns=lambda column: re.sub(r"\W+", "_", column).lower())
+
+
+def _encoded(table: pd.DataFrame, column: str, levels: tuple[object, ...]) -> pd.DataFrame:
+    """Put one indicator for each level but the first where the column of the category was.
+
+    The levels are given, not looked up, so that a hospital without one has its column all the same.
+    """
+    strange = set(table[column]) - set(levels)
+    if strange:
+        raise ValueError(f"column {column} holds {strange}, beyond {levels}")
+    place = list(table.columns).index(column)
+    indicators = {f"{column}_{level}": table[column] == level for level in levels[1:]}
+    return pd.concat(
+        [table.iloc[:, :place], pd.DataFrame(indicators), table.iloc[:, place + 1 :]], axis=1
+    )
+
+
+REGRESSIONS = {
+    "diabetes": Recipe(
+        title="Diabetes",
+        rows=442,
+        table=_diabetes,
+        source="Efron, Hastie, Johnstone, Tibshirani (2004): Least angle regression. Annals of "
+        "Statistics 32(2).",
+        page="https://scikit-learn.org",
+        files=(),
+    ),
+    "california": Recipe(
+        title="California Housing",
+        rows=20640,
+        table=_california,
+        source="Pace, Barry (1997): Sparse spatial autoregressions. Statistics and Probability "
+        "Letters 33(3). StatLib.",
+        # scikit-learn's copy: StatLib's archive holds the same rows in a file of other columns.
+        page="https://ndownloader.figshare.com/files/5976036 (cal_housing.tgz)",
+        files=("california/cal_housing.data",),
+    ),
+    "wine": Recipe(
+        title="Wine Quality",
+        rows=6497,
+        table=_wine,
+        source="Cortez, Cerdeira, Almeida, Matos, Reis (2009): Modeling wine preferences by data "
+        "mining from physicochemical properties. Decision Support Systems 47(4). UCI id 186.",
+        page="https://archive.ics.uci.edu/dataset/186",
+        files=("uci/wine/winequality-red.csv", "uci/wine/winequality-white.csv"),
+    ),
+    "abalone": Recipe(
+        title="Abalone",
+        rows=4177,
+        table=_abalone,
+        source="Nash, Sellers, Talbot, Cawthorn, Ford (1994): The population biology of abalone in "
+        "Tasmania. Sea Fisheries Division, Technical Report 48. UCI id 1.",
+        page="https://archive.ics.uci.edu/dataset/1",
+        files=("uci/abalone/abalone.data",),
+    ),
+    "ccpp": Recipe(
+        title="Combined Cycle Power Plant",
+        rows=9568,
+        table=_ccpp,
+        source="Tufekci (2014): Prediction of full load electrical power output of a base load "
+        "operated combined cycle power plant using machine learning methods. International "
+        "Journal of Electrical Power and Energy Systems 60. UCI id 294.",
+        page="https://archive.ics.uci.edu/dataset/294",
+        files=("uci/ccpp/Folds5x2_pp.xlsx",),
+        downloads=False,
+    ),
+}
+
+HOSPITALS = {
+    name: Recipe(
+        title=title,
+        rows=rows,
+        table=_hospital,
+        source="Janosi, Steinbrunn, Pfisterer, Detrano (1989): Heart disease. UCI id 45.",
+        page="https://archive.ics.uci.edu/dataset/45",
+        files=(f"heart/processed.{file}.data",),
+        downloads=False,
+    )
+    for name, title, rows, file in (
+        ("cleveland", "Cleveland", 303, "cleveland"),
+        ("hungary", "Hungary", 292, "hungarian"),
+        ("switzerland", "Switzerland", 116, "switzerland"),
+        ("long_beach", "Long Beach VA", 140, "va"),
+    )
+}
