@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import cvxpy as cp
@@ -50,7 +51,7 @@ class Client:
         expression = self.objective.expr
         return expression if isinstance(self.objective, cp.Minimize) else -expression
 
-    @property
+    @cached_property
     def variables(self) -> list[cp.Variable]:
         """The variables of the objective and the constraints, each once, in order."""
         return unique_variables([self.objective, *self.constraints, *self.held])

@@ -66,7 +66,8 @@ def coordinate(
         The solver layer, or the name of an installed cvxpy solver; default
         :class:`dald_model.solvers.Reference` with Clarabel. A server has a closed form.
     eps_pri, eps_dual : float
-        Tolerances, see :class:`Residuals`. Zero is allowed: then every round is run.
+        Tolerances, see :class:`Residuals`. Zero is allowed: then every round is run, and the
+        answer is that of the last one; otherwise a run that does not converge gives its best.
     max_rounds : int
         The most rounds that are run.
     verbose : bool
@@ -100,7 +101,7 @@ def coordinate(
     state = State.start(compiled, rule.init(compiled))
     tested = min(eps_pri, eps_dual) > 0
     watch = Watch(compiled) if tested else Watch(compiled, patience=math.inf)
-    best, best_merit, rows = None, math.inf, []
+    best, best_merit, best_round, rows = None, math.inf, 0, []
     verdict = Verdict(Status.ROUND_LIMIT, None, f"{max_rounds} rounds were run")
     outer, inner, found = 1, 0, Residuals(*4 * [math.inf])
     progress = tqdm(total=max_rounds, unit="round", disable=not verbose)
@@ -109,7 +110,8 @@ def coordinate(
             inner += 1
             closing = stopping.ends(outer, inner, found.dual_scaled, eps_dual)
             full = sequence.per_loop is None or closing
-            stages = sequence.stages(network, generator, state.staleness(compiled), full)
+            staleness = state.staleness(compiled) if sequence.choice else {}
+            stages = sequence.stages(network, generator, staleness, full)
             failure = _sweep(compiled, state, stages, layer, tolerance)
             if failure is not None:
                 verdict = watch.explain(state, failure)
@@ -119,14 +121,14 @@ def coordinate(
             merit = max(
                 found.primal_scaled / (eps_pri or 1.0), found.dual_scaled / (eps_dual or 1.0)
             )
-            if len(state.answers) == len(compiled) and merit <= best_merit:
-                best, best_merit = state.snapshot(), merit
+            if len(state.answers) == len(compiled) and (merit <= best_merit or not tested):
+                best, best_merit, best_round = state.snapshot(), merit, round_
             progress.set_postfix(primal=f"{found.primal:.1e}", dual=f"{found.dual:.1e}")
             progress.update()
             if full and stopping.ends(outer, inner, found.dual_scaled, eps_dual):
                 if tested and found.primal_scaled <= eps_pri and found.dual_scaled <= eps_dual:
                     verdict = _converged(state)
-                    best = state
+                    best, best_round = state, round_
                     break
                 state.mu = algorithm.multipliers(state)
                 state.rho = rule.update(state, outer)
@@ -139,7 +141,7 @@ def coordinate(
         verdict = Verdict(Status.INTERRUPTED, None, f"after {len(rows)} complete rounds")
     finally:
         progress.close()
-    return _finish(compiled, best, rows, verdict, time.perf_counter() - begun)
+    return _finish(compiled, best, best_round, rows, verdict, time.perf_counter() - begun)
 
 
 def _sweep(
@@ -212,6 +214,7 @@ def _row(
 def _finish(
     compiled: Compiled,
     best: State | None,
+    best_round: int,
     rows: list[dict[str, float]],
     verdict: Verdict,
     seconds: float,
@@ -238,6 +241,7 @@ def _finish(
         verdict.status,
         value,
         len(rows),
+        best_round,
         history,
         recovered,
         multipliers,

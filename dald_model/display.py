@@ -116,10 +116,13 @@ def result_pairs(result: Result) -> dict[str, str]:
     if result.value == result.value:
         pairs["value"] = f"{result.value:.8g}"
     if result.rounds:
-        last = result.history.iloc[-1]
-        pairs["rounds"] = f"{result.rounds} ({int(last.outer)} multiplier updates tried)"
-        pairs["primal residual"] = f"{last.primal:.1e}"
-        pairs["dual residual"] = f"{last.dual:.1e}"
+        pairs["rounds"] = str(result.rounds)
+        if result.answer_round not in (0, result.rounds):
+            pairs["answer from"] = f"round {result.answer_round}, the best"
+    if result.answer_round:
+        shown = result.history.loc[result.answer_round]
+        pairs["primal residual"] = f"{shown.primal:.1e}"
+        pairs["dual residual"] = f"{shown.dual:.1e}"
     pairs["clients"] = str(len(result.compiled.model.clients))
     pairs["time"] = f"{result.seconds:.2f} s"
     return pairs

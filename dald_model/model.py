@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Hashable, Iterable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,10 @@ class Model:
         self.name = name
         self._clients: dict[Hashable, Client] = {}
         self._agreements: list[Agreement] = []
+        # Who uses a variable, and which equalities it stands in: a declaration looks only at what
+        # it touches, so that declaring many clients stays linear.
+        self._owners: dict[int, list[Hashable]] = {}
+        self._standing: dict[int, list[Agreement]] = {}
         self._topology: nx.Graph | None = None
         self._compiled: Compiled | None = None
 
@@ -73,9 +78,8 @@ class Model:
     @property
     def shared(self) -> list[cp.Variable]:
         """The variables that several clients use, in order of declaration."""
-        owners = owners_of(self._clients.values())
         found = {v.id: v for c in self._clients.values() for v in c.variables}
-        return [v for key, v in found.items() if len(owners[key]) > 1]
+        return [v for key, v in found.items() if len(self._owners[key]) > 1]
 
     @property
     def graph(self) -> nx.Graph | None:
@@ -110,9 +114,11 @@ class Model:
                 f"client {name!r} is declared already; expected a new name for each client"
             )
         client = declare_client(name, objective, constraints)
-        owners = owners_of([*self._clients.values(), client])
-        for agreement in self._agreements:
-            check_sides(agreement, owners)
+        touched = {id(a): a for v in client.variables for a in self._standing.get(v.id, ())}
+        mine = {v.id: [*self._owners.get(v.id, ()), name] for v in client.variables}
+        for agreement in touched.values():
+            check_sides(agreement, ChainMap(mine, self._owners))
+        self._owners |= mine
         self._clients[name] = client
         self._compiled = None
         return client
@@ -130,18 +136,19 @@ class Model:
             If a side is not affine, mixes two clients or holds no variable, both sides belong to
             one client, or the shapes differ.
         """
-        known = {id(agreement.constraint) for agreement in self._agreements}
-        new = {id(given): given for given in equalities if id(given) not in known}
-        agreements = [read_equality(given) for given in new.values()]
-        owners = owners_of(self._clients.values())
+        agreements = [read_equality(given) for given in {id(g): g for g in equalities}.values()]
         for agreement in agreements:  # all or none
-            check_sides(agreement, owners)
+            check_sides(agreement, self._owners)
         for agreement in agreements:
-            self.agree(agreement)
+            near = self._standing.get(agreement.left.variables()[0].id, ())
+            if all(agreement.constraint is not known.constraint for known in near):
+                self.agree(agreement)
 
     def agree(self, agreement: Agreement) -> None:
         """Declare one consensus equality that was read already; users call :meth:`consensus`."""
-        check_sides(agreement, owners_of(self._clients.values()))
+        check_sides(agreement, self._owners)
+        for v in (*agreement.left.variables(), *agreement.right.variables()):
+            self._standing.setdefault(v.id, []).append(agreement)
         self._agreements.append(agreement)
         self._compiled = None
 
@@ -233,6 +240,7 @@ class Model:
             form = consensus_form(self._clients, self._agreements, self._topology)
             stated = copy(self)  # results stay what they are when clients are added later
             stated._clients, stated._agreements = dict(self._clients), list(self._agreements)
+            stated._owners = dict(self._owners)
             self._compiled = Compiled(stated, form)
         self._compiled.reset(as_rule(rho).init(self._compiled))
         return self._compiled

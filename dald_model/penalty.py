@@ -88,23 +88,25 @@ class Fixed:
 
 @dataclass(frozen=True)
 class ResidualBalancing:
-    r"""Curvature for the start, normalised residual balancing after: the default.
+    r"""Curvature for the start, residual balancing after: the default.
 
     The start is :func:`dald_model.curvature.curvature_penalty`, entry by entry. Then, every
     ``period`` outer loops, with
 
     .. math::
-        t = \frac{\|\rho \circ \mathcal C\| \,/\, \|\rho \circ x\|}
-                 {\|2 \rho \circ \mathcal D\| \,/\, \|\mu / \rho\|}, \qquad
+        t = \frac{\|\rho \circ \mathcal C\|}{\|\rho \circ \mathcal D\|}, \qquad
         \rho^2 \leftarrow \sqrt{t} \, \rho^2 \quad\text{if } t \notin [1/\tau, \tau],
 
-    where :math:`\sqrt t` is kept within [0.1, 10] and :math:`\tau` is ``threshold``. Dividing by
-    :math:`\|x\|` and :math:`\|\mu\|` makes the rule indifferent to the units of the objective
-    and of the variables; weighting by :math:`\rho` makes it so for variables of mixed units.
-    After ``changes`` changes the penalty stays, which keeps the convergence theory of a fixed one.
+    where :math:`\sqrt t` is kept within [0.1, 10] and :math:`\tau` is ``threshold``. Both norms
+    are in root units of the objective, so the rule is indifferent to the units of the objective
+    and of the variables, also where the variables' units are mixed. After ``changes`` changes the
+    penalty stays, which keeps the convergence theory of a fixed one.
 
-    Source: normalised residuals after Wohlberg, "ADMM penalty parameter selection by residual
-    balancing" (2017).
+    The textbook rule (He, Yang, Wang 2000) compares :math:`\|\mathcal C\|` with
+    :math:`\|2\rho^2 \mathcal D\|`, which are in different units. Dividing them by
+    :math:`\|x\|` and :math:`\|\mu\|` (Wohlberg 2017) was measured and is worse: one large entry,
+    such as an intercept, drives the penalty of all others down (Combined Cycle Power Plant,
+    standardised, chain of three, seeds 0 to 2: 894 to 1,152 rounds against 55 to 57).
     """
 
     start: Any = None
@@ -129,12 +131,12 @@ class ResidualBalancing:
         """See :class:`PenaltyRule`."""
         if outer % self.period or outer > self.period * self.changes:
             return state.rho
-        norm, rho = np.linalg.norm, state.rho
-        size, force = norm(rho * state.sides), norm(state.mu / rho)
-        primal, dual = norm(rho * state.primal), norm(2 * rho * state.dual)
-        if min(size, force, primal, dual) == 0.0:
+        rho = state.rho
+        primal = np.linalg.norm(rho * state.primal)
+        dual = np.linalg.norm(rho * state.dual)
+        if min(primal, dual) == 0.0:
             return rho
-        ratio = (primal / size) / (dual / force)
+        ratio = primal / dual
         if 1 / self.threshold <= ratio <= self.threshold:
             return rho
         return rho * np.sqrt(np.clip(np.sqrt(ratio), 0.1, 10.0))

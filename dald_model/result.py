@@ -92,6 +92,9 @@ class Result:
         problem is infeasible or unbounded, as in cvxpy.
     rounds : int
         Inner loops in total, the unit of communication.
+    answer_round : int
+        The round that the answer is from: the last, or the best one of a run that did not
+        converge; 0 if no round was complete.
     history : pandas.DataFrame
         One row a round: outer and inner loop, the residuals (``primal``, ``dual`` in the max
         norm, and ``primal_scaled``, ``dual_scaled`` as held against the tolerances), the
@@ -110,6 +113,7 @@ class Result:
     status: Status
     value: float
     rounds: int
+    answer_round: int
     history: pd.DataFrame
     recovered: Recovered
     multipliers: dict[tuple[Hashable, Hashable], np.ndarray]

@@ -10,6 +10,7 @@ import cvxpy as cp
 
 from dald_model.errors import OptionError
 from dald_model.solvers.base import Answer, Request
+from dald_model.values import number
 
 Options = dict[str, Any]
 
@@ -101,7 +102,7 @@ class Reference:
         return Answer(
             status,
             sub.point(),
-            float(sub.client.cost.value),
+            number(sub.client.cost.value),
             tuple(tuple(d.value for d in r.dual_variables) for r in sub.client.constraints),
         )
 
