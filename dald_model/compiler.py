@@ -15,6 +15,7 @@ from dald_model.consensus import Edge
 from dald_model.network import HierarchicalNetwork, safest
 from dald_model.sharing import ConsensusForm, consensus_graph
 from dald_model.subproblem import Subproblem
+from dald_model.values import flat
 
 if TYPE_CHECKING:
     from dald_model.model import Model
@@ -83,6 +84,10 @@ class Compiled(Mapping[Hashable, Subproblem]):
             for name, client in form.clients.items()
         }
 
+        self._origin = {
+            local.id: key for key, homes in form.homes.items() for local in homes.values()
+        }
+
     @property
     def sense(self) -> int:
         """+1 where the all-in-one problem is a minimisation, -1 where it is a maximisation."""
@@ -140,6 +145,23 @@ class Compiled(Mapping[Hashable, Subproblem]):
                     shape = part.agreement.left.shape
                     found[part.agreement.constraint.id] = (dual.reshape(shape, order="F"),)
         return Recovered(values, at_clients, found)
+
+    def gather(self, recovered: Recovered) -> dict[Hashable, np.ndarray]:
+        """The inverse of :meth:`recover`: client -> vector of its local variables."""
+        return {
+            name: np.concatenate(
+                [flat(recovered.at_clients[name][self._origin[v.id]]) for v in sub.variables]
+            )
+            for name, sub in self.items()
+        }
+
+    def sides(self, points: Mapping[Hashable, np.ndarray]) -> np.ndarray:
+        """The values of all sides at the clients' points: row 0 tails, row 1 heads, (2, size)."""
+        values = np.empty((2, self.size))
+        for name, sub in self.items():
+            matrix, offset = sub.sides
+            values[sub.rows, sub.entries] = matrix @ points[name] + offset
+        return values
 
     def __str__(self) -> str:
         return display.compiled_text(self)

@@ -5,12 +5,15 @@ Tables are pandas DataFrames, shown as text or HTML. Rows that have nothing to s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import pandas as pd
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from dald_model.compiler import Compiled
@@ -20,8 +23,8 @@ if TYPE_CHECKING:
     from dald_model.verify import Verification
 
 
-def model_frame(model: Model) -> pd.DataFrame:
-    """One row a client: what it minimises, its variables, constraints and neighbours."""
+def model_frame(model: Model, width: int = 48) -> pd.DataFrame:
+    """One row a client: what it minimises, its variables and constraints, cut to a width."""
     users: dict[int, int] = {}
     for client in model.clients.values():
         for v in client.variables:
@@ -32,8 +35,10 @@ def model_frame(model: Model) -> pd.DataFrame:
         rows.append(
             {
                 "client": str(name),
-                "objective": _cut(f"{client.objective.NAME} {symbolic(client.objective.expr)}", 48),
-                "variables": _cut(", ".join(names), 40),
+                "objective": _cut(
+                    f"{client.objective.NAME} {symbolic(client.objective.expr)}", width
+                ),
+                "variables": _cut(", ".join(names), width - 8),
                 "constraints": len(client.constraints),
             }
         )
@@ -50,9 +55,9 @@ def model_text(model: Model) -> str:
 
 def model_html(model: Model) -> str:
     """The same for a notebook."""
-    head = f"<b>Model {model.name!r}</b>: {_count(len(model.clients), 'client')}"
-    tail = "".join(f"<div>{line.strip()}</div>" for line in _couplings(model))
-    return head + model_frame(model).to_html(index=False) + tail
+    head = _html_head(f"Model {model.name!r}: {_count(len(model.clients), 'client')}")
+    table = _html_table(model_frame(model, 120)) if model.clients else ""
+    return head + table + _html_lines(_couplings(model))
 
 
 def _couplings(model: Model, most: int = 12) -> list[str]:
@@ -86,17 +91,19 @@ def compiled_frame(compiled: Compiled) -> pd.DataFrame:
 
 def compiled_text(compiled: Compiled) -> str:
     """The subproblems and the order in which they are solved."""
-    head = (
-        f"Compiled {compiled.model.name!r}: {_count(len(compiled), 'subproblem')}, "
-        f"{_count(len(compiled.edges), 'edge')}, {compiled.size} consensus constraints"
-    )
-    return "\n".join([head, *_indented(compiled_frame(compiled))])
+    return "\n".join([_sizes(compiled), *_indented(compiled_frame(compiled))])
 
 
 def compiled_html(compiled: Compiled) -> str:
     """The same for a notebook."""
-    head = f"<b>Compiled {compiled.model.name!r}</b>: {_count(len(compiled.edges), 'edge')}"
-    return head + compiled_frame(compiled).to_html(index=False)
+    return _html_head(_sizes(compiled)) + _html_table(compiled_frame(compiled))
+
+
+def _sizes(compiled: Compiled) -> str:
+    return (
+        f"Compiled {compiled.model.name!r}: {_count(len(compiled), 'subproblem')}, "
+        f"{_count(len(compiled.edges), 'edge')}, {compiled.size} consensus constraints"
+    )
 
 
 def subproblem_text(sub: Subproblem) -> str:
@@ -138,8 +145,8 @@ def result_text(result: Result) -> str:
 
 def result_html(result: Result) -> str:
     """The same for a notebook."""
-    table = pd.Series(result_pairs(result)).to_frame().to_html(header=False)
-    return f"<b>Result of {result.compiled.model.name!r}</b>" + table
+    pairs = pd.DataFrame(result_pairs(result).items())
+    return _html_head(f"Result of {result.compiled.model.name!r}") + _html_table(pairs, head=False)
 
 
 def verification_frame(check: Verification) -> pd.DataFrame:
@@ -163,9 +170,23 @@ def verification_text(check: Verification) -> str:
 
 def verification_html(check: Verification) -> str:
     """The same for a notebook."""
-    head = "<br>".join(line.strip() for line in _verdict(check))
-    tail = "".join(f"<div>{line.strip()}</div>" for line in _notes(check))
-    return head + verification_frame(check).to_html(index=False) + tail
+    result = check.result
+    solves = pd.DataFrame(
+        {
+            "distributed": [f"{result.value:.8g}", result.status, f"{result.seconds:.2f} s"],
+            "all-in-one": [
+                f"{check.aio_value:.8g}",
+                check.aio_status,
+                f"{check.aio_seconds:.2f} s",
+            ],
+        },
+        index=["value", "status", "time"],
+    )
+    head = _html_head(_verdict(check)[0])
+    tables = _html_table(solves.T.reset_index(names="solve")) + _html_table(
+        verification_frame(check)
+    )
+    return head + tables.replace(">FAILED<", "><b>FAILED</b><") + _html_lines(_notes(check))
 
 
 def _verdict(check: Verification) -> list[str]:
@@ -187,26 +208,42 @@ def _notes(check: Verification) -> list[str]:
 def result_plot(result: Result) -> Figure:
     """Residuals, objective gap and penalty against rounds, as three panels.
 
-    The gap is to the run's own final value.
+    The residuals are those that are held against the tolerances; the gap is to the value of the
+    run's own answer.
     """
     # matplotlib takes half a second to load, which only a plot should cost.
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import MaxNLocator
 
     history = result.history
-    figure, axes = plt.subplots(1, 3, figsize=(12, 3.2), layout="constrained")
-    axes[0].semilogy(history.index, history.primal, label=r"primal $\|\mathcal{C}\|_\infty$")
-    axes[0].semilogy(history.index, history.dual, "--", label=r"dual $\|\mathcal{D}\|_\infty$")
-    axes[0].set_title("residuals")
-    axes[0].legend()
-    final = history.objective.iloc[-1]
-    gap = (history.objective.iloc[:-1] - final).abs() / max(1.0, abs(final))
-    axes[1].semilogy(gap.index, gap.where(gap > 0))
-    axes[1].set_title("relative objective gap to the final value")
-    axes[2].semilogy(history.index, history.rho)
-    axes[2].set_title(r"penalty $\rho$ (geometric mean)")
+    end = result.answer_round or result.rounds
+    final = history.objective[end]
+    gap = (history.objective - final).abs() / max(1.0, abs(final))
+
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
+    residuals, objective, penalty = axes
+
+    def draw(axis: Axes, curve: pd.Series, **style: Any) -> None:
+        seen = curve[curve > 0]  # a logarithmic axis has no zero
+        # A line through a single round would not be seen.
+        axis.plot(seen.index, seen, marker="." if result.rounds <= 60 else "", **style)
+
+    draw(residuals, history.primal_scaled, label=r"primal, $\|\mathcal{C}\|_\infty$")
+    draw(residuals, history.dual_scaled, ls="--", label=r"dual, $\|\mathcal{D}\|_\infty$")
+    residuals.set(title="Residuals", ylabel="relative, as held against the tolerances")
+    draw(objective, gap)
+    objective.set(title="Objective gap", ylabel=r"$|f - f_{end}| \; / \; \max(1, |f_{end}|)$")
+    draw(penalty, history.rho, drawstyle="steps-mid")
+    penalty.set(title="Penalty", ylabel=r"$\rho$, geometric mean")
     for axis in axes:
-        axis.set_xlabel("round")
+        axis.set(xlabel="round", yscale="log")
+        axis.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axis.grid(alpha=0.3)
+        if end < result.rounds:
+            axis.axvline(end, color="gray", ls=":", label="the answer")
+    # A penalty that hardly changes: a whole decade, so that the axis has a number on it.
+    penalty.set_ylim(history.rho.min() / 4, history.rho.max() * 4)
+    residuals.legend()
     figure.suptitle(f"{result.compiled.model.name}: {result.status}, {result.rounds} rounds")
     plt.close(figure)  # a notebook shows the returned figure; once is enough
     return figure
@@ -235,6 +272,29 @@ def _count(number: int, noun: str) -> str:
 def _cut(text: str, width: int) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= width else flat[: width - 3] + "..."
+
+
+def _html_head(text: str) -> str:
+    return f"<div><b>{escape(text)}</b></div>"
+
+
+def _html_lines(lines: Iterable[str]) -> str:
+    return "".join(
+        f'<div style="margin-left: {len(line) - len(line.lstrip())}ch">{escape(line.strip())}</div>'
+        for line in lines
+    )
+
+
+def _html_table(frame: pd.DataFrame, head: bool = True) -> str:
+    """A frame as HTML: text to the left as in print, nothing cut, whatever pandas' options."""
+
+    def row(kind: str, cells: Iterable[Any]) -> str:
+        left = f'{kind} style="text-align: left"'
+        return f"<tr>{''.join(f'<{left}>{escape(str(cell))}</{kind}>' for cell in cells)}</tr>"
+
+    top = f"<thead>{row('th', frame.columns)}</thead>" if head else ""
+    rows = "".join(row("td", cells) for cells in frame.to_numpy())
+    return f'<table class="dataframe">{top}<tbody>{rows}</tbody></table>'
 
 
 def _indented(frame: pd.DataFrame) -> list[str]:

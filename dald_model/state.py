@@ -44,9 +44,7 @@ class State:
     @classmethod
     def start(cls, compiled: Compiled, rho: np.ndarray) -> State:
         """All variables and multipliers zero, as in Section VI."""
-        sides = np.zeros((2, compiled.size))
-        for sub in compiled.values():
-            sides[sub.rows, sub.entries] = sub.sides[1]
+        sides = compiled.sides({name: np.zeros(sub.size) for name, sub in compiled.items()})
         zeros = np.zeros(compiled.size)
         return cls(sides, sides[::-1].copy(), zeros.copy(), rho.copy(), zeros.copy())
 

@@ -156,7 +156,7 @@ def verify(
     rows = [
         Row("objective gap", abs(_objective(result, problem) - value) / scale, tol_objective),
         Row("reported value", abs(result.value - value) / scale, tol_objective),
-        _consensus(result, tol_feasibility),
+        _consensus(result, problem, tol_feasibility),
         _violation(result, problem, tol_feasibility),
         Row("multipliers", dual_gap(result) / scale, tol_dual, "duality gap they certify"),
         *_apart("multiplier distance", result.duals.by_id, problem.constraints, aio_duals),
@@ -180,30 +180,21 @@ def _objective(result: Result, problem: cp.Problem) -> float:
         return number(problem.objective.value)
 
 
-def _consensus(result: Result, allowed: float) -> Row:
+def _consensus(result: Result, problem: cp.Problem, allowed: float) -> Row:
     compiled, recovered = result.compiled, result.recovered
     worst, where = 0.0, ""
+    sides = compiled.sides(compiled.gather(recovered))
+    gaps = np.abs(sides[0] - sides[1]) / np.maximum(1.0, np.abs(sides).max(axis=0))
     for edge in compiled.edges:
-        sides = []
-        for name in edge.ends:
-            sub = compiled[name]
-            matrix, offset = sub.sides
-            values = {
-                homes[name].id: recovered.at_clients[name][key]
-                for key, homes in compiled.form.homes.items()
-                if name in homes
-            }
-            point = np.concatenate([flat(values[v.id]) for v in sub.variables])
-            at = np.isin(sub.entries, np.r_[compiled.slots[edge.ends]])
-            sides.append((matrix @ point + offset)[at])
-        gap = _relative(sides[0], sides[1])
+        gap = largest(gaps[compiled.slots[edge.ends]])
         if not gap <= worst:
             worst, where = gap, f"edge {edge.tail!r} - {edge.head!r}"
+    names = {v.id: v.name() for v in problem.variables()}
     for name, found in recovered.at_clients.items():
         for key, value in found.items():
             gap = _relative(value, recovered.values[key])
             if not gap <= worst:
-                worst, where = gap, f"a variable at {name!r} against the result's value"
+                worst, where = gap, f"{names[key]} at {name!r} against the result's value"
     return Row("consensus violation", worst, allowed, where)
 
 
