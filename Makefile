@@ -8,10 +8,10 @@ ifneq ($(wildcard ../shared/data/.),)
 export DALD_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test lint pytest wheel clean
+.PHONY: help demo test lint pytest wheel notebooks clean
 
 help:  ## show this help
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY)  ## solve the paper's problems and check the answers
 	$(BIN)/dald demo
@@ -42,6 +42,9 @@ wheel: $(READY)  ## build the wheel and use it away from this checkout
 	bin/python -c 'import dald_model, dald_model.models, dald_model.solvers; print(dald_model.__file__)' \
 	| grep "^$$elsewhere/"; \
 	bin/dald --help > /dev/null
+
+notebooks: $(READY)  ## run the notebooks again and keep what they show
+	$(BIN)/python -m tests.test_notebooks
 
 clean:  ## remove everything make made, .venv included
 	rm -rf .venv build dist *.egg-info .coverage .hypothesis .pytest_cache .ruff_cache

@@ -87,7 +87,7 @@ def _client_gap(
             return np.inf
         lagrangian = lagrangian + _priced(local, dual)
     problem = cp.Problem(cp.Minimize(lagrangian), kept)
-    with preserved(sub.variables):
+    with preserved([*sub.variables, *(d for rule in kept for d in rule.dual_variables)]):
         for v, value in zip(sub.variables, sub.spread(point).values(), strict=True):
             v.save_value(value)
         here = number(sub.client.cost.value) + float(price @ point)
@@ -119,9 +119,11 @@ def _outside(rule: Constraint, dual: Any) -> bool:
         return bool(np.min(dual) < -REACH * size)
     if not isinstance(rule, Cone):
         return False
-    for variable, value in zip(rule.dual_variables, parts, strict=True):
-        variable.save_value(value)
-    return bool(np.max(rule.dual_residual) > REACH * size)
+    # cvxpy divides by the size of a cone's argument even where that is zero.
+    with preserved(rule.dual_variables), np.errstate(divide="ignore", invalid="ignore"):
+        for variable, value in zip(rule.dual_variables, parts, strict=True):
+            variable.save_value(value)
+        return bool(np.max(rule.dual_residual) > REACH * size)
 
 
 def _multipliers(result: Result) -> np.ndarray | None:

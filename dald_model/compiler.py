@@ -6,7 +6,6 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import cvxpy as cp
 import networkx as nx
 import numpy as np
 
@@ -57,6 +56,8 @@ class Compiled(Mapping[Hashable, Subproblem]):
         The consensus constraints.
     graph : networkx.Graph
         The consensus graph, servers included.
+    sense : int
+        +1 where the all-in-one problem is a minimisation, -1 where it is a maximisation.
     network : HierarchicalNetwork
         The order that is used by default; ``network.matrix`` is its hierarchical matrix.
     """
@@ -64,6 +65,7 @@ class Compiled(Mapping[Hashable, Subproblem]):
     def __init__(self, model: Model, form: ConsensusForm) -> None:
         self.model = model
         self.form = form
+        self.sense = -1 if model.maximises else 1
         self.edges: list[Edge] = form.edges
         stops = np.cumsum([edge.size for edge in form.edges])
         starts = [int(stop - edge.size) for stop, edge in zip(stops, form.edges, strict=True)]
@@ -87,11 +89,6 @@ class Compiled(Mapping[Hashable, Subproblem]):
         self._origin = {
             local.id: key for key, homes in form.homes.items() for local in homes.values()
         }
-
-    @property
-    def sense(self) -> int:
-        """+1 where the all-in-one problem is a minimisation, -1 where it is a maximisation."""
-        return -1 if isinstance(self.model.monolithic().objective, cp.Maximize) else 1
 
     def __getitem__(self, name: Hashable) -> Subproblem:
         return self._subproblems[name]

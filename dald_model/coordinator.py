@@ -117,7 +117,7 @@ def coordinate(
                 verdict = watch.explain(state, failure)
                 break
             found = residuals(state)
-            rows.append(_row(state, outer, inner, found, stages, begun))
+            rows.append(_row(state, outer, inner, found, stages, compiled.sense, begun))
             merit = max(
                 found.primal_scaled / (eps_pri or 1.0), found.dual_scaled / (eps_dual or 1.0)
             )
@@ -141,7 +141,9 @@ def coordinate(
         verdict = Verdict(Status.INTERRUPTED, None, f"after {len(rows)} complete rounds")
     finally:
         progress.close()
-    return _finish(compiled, best, best_round, rows, verdict, time.perf_counter() - begun)
+    answer = best, best_round
+    seconds = time.perf_counter() - begun
+    return _finish(compiled, answer, rows, verdict, (eps_pri, eps_dual), seconds)
 
 
 def _sweep(
@@ -198,13 +200,14 @@ def _row(
     inner: int,
     found: Residuals,
     stages: Iterable[Iterable[Hashable]],
+    sense: int,
     begun: float,
 ) -> dict[str, float]:
     return {
         "outer": outer,
         "inner": inner,
         **found._asdict(),
-        "objective": sum(answer.objective for answer in state.answers.values()),
+        "objective": sense * sum(answer.objective for answer in state.answers.values()),
         "rho": float(np.exp(np.log(state.rho).mean())),
         "solved": sum(len(list(stage)) for stage in stages),
         "seconds": time.perf_counter() - begun,
@@ -213,13 +216,14 @@ def _row(
 
 def _finish(
     compiled: Compiled,
-    best: State | None,
-    best_round: int,
+    answer: tuple[State | None, int],
     rows: list[dict[str, float]],
     verdict: Verdict,
+    tolerances: tuple[float, float],
     seconds: float,
 ) -> Result:
     """Turn the best iterate into the user's terms and set values and dual values."""
+    best, best_round = answer
     history = pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="round"))
     recovered = Recovered({}, {}, {})
     multipliers: dict[tuple[Hashable, Hashable], np.ndarray] = {}
@@ -247,6 +251,7 @@ def _finish(
         multipliers,
         compiled,
         seconds,
+        *tolerances,
         verdict.culprit,
         verdict.detail,
     )

@@ -22,6 +22,8 @@ STEP = 1e-3
 """Half the distance between the two gradients of a difference: exact for quadratics."""
 FLOOR = 1e-4
 """Ratio of eigenvalues below which a Hessian counts as flat."""
+ZERO = 1e-7
+"""Ratio below which an eigenvalue is zero: a direction without curvature asks for no penalty."""
 
 
 def curvature_penalty(compiled: Compiled) -> np.ndarray:
@@ -68,24 +70,28 @@ def hessian(sub: Subproblem) -> tuple[np.ndarray, float]:
     """Diagonal of the objective's Hessian at a start point, and the spread of its eigenvalues.
 
     Piecewise linear terms have no curvature and are left out. Where cvxpy cannot give a gradient
-    (outside the domain, say) the diagonal is zero.
+    (outside the domain, say) the diagonal is zero; so it is where a step ten times as wide finds
+    less than half the curvature, which is the mark of a kink.
     """
     cost = _curved(sub.client.cost)
     if cost is None:
         return np.zeros(sub.size), 1.0
     with preserved(sub.variables):
         start = _interior(sub.variables)
-        if sub.size <= EXACT:
-            full = np.array([_product(cost, sub, start, unit) for unit in np.eye(sub.size)])
-            if not np.isfinite(full).all():
-                return np.zeros(sub.size), 1.0
-            full = (full + full.T) / 2
-            diagonal = np.maximum(np.diag(full), 0.0)
-            return diagonal, _spread(full, diagonal)
-        generator = np.random.default_rng(0)
-        signs = generator.choice((-1.0, 1.0), size=(PROBES, sub.size))
-        estimate = np.mean([s * _product(cost, sub, start, s) for s in signs], axis=0)
-        return np.maximum(np.nan_to_num(estimate, posinf=0.0, neginf=0.0), 0.0), 1.0
+        near, far = (_probe(cost, sub, start, step) for step in (STEP, 10 * STEP))
+    diagonal = np.maximum(np.diag(near), 0.0)
+    diagonal[~(np.diag(far) >= diagonal / 2)] = 0.0
+    return diagonal, _spread(near, diagonal) if sub.size <= EXACT else 1.0
+
+
+def _probe(cost: cp.Expression, sub: Subproblem, start: np.ndarray, step: float) -> np.ndarray:
+    """The Hessian, or for many variables an estimate of its diagonal, as a matrix."""
+    if sub.size <= EXACT:
+        full = np.array([_product(cost, sub, start, unit, step) for unit in np.eye(sub.size)])
+        return np.nan_to_num((full + full.T) / 2)
+    signs = np.random.default_rng(0).choice((-1.0, 1.0), size=(PROBES, sub.size))
+    estimate = np.mean([s * _product(cost, sub, start, s, step) for s in signs], axis=0)
+    return np.diag(np.nan_to_num(estimate, posinf=0.0, neginf=0.0))
 
 
 def _spread(full: np.ndarray, diagonal: np.ndarray) -> float:
@@ -94,7 +100,8 @@ def _spread(full: np.ndarray, diagonal: np.ndarray) -> float:
         return 1.0
     root = np.sqrt(diagonal[live])
     values = np.linalg.eigvalsh(full[np.ix_(live, live)] / np.outer(root, root))
-    return float(np.sqrt(max(values[0], FLOOR * values[-1]) * values[-1]))
+    least = values[values > ZERO * values[-1]][0]
+    return float(np.sqrt(max(least, FLOOR * values[-1]) * values[-1]))
 
 
 def _curved(cost: cp.Expression) -> cp.Expression | None:
@@ -109,22 +116,22 @@ def _interior(variables: list[cp.Variable]) -> np.ndarray:
 
 
 def _product(
-    cost: cp.Expression, sub: Subproblem, start: np.ndarray, direction: np.ndarray
+    cost: cp.Expression, sub: Subproblem, start: np.ndarray, direction: np.ndarray, step: float
 ) -> np.ndarray:
     """Hessian times a direction by a central difference of cvxpy's gradients; NaN if none."""
     slopes = []
     for sign in (1, -1):
-        for key, value in sub.spread(start + sign * STEP * direction).items():
+        for key, value in sub.spread(start + sign * step * direction).items():
             next(v for v in sub.variables if v.id == key).save_value(value)
         slopes.append(_gradient(cost, sub.variables))
-    return (slopes[0] - slopes[1]) / (2 * STEP)
+    return (slopes[0] - slopes[1]) / (2 * step)
 
 
 def _gradient(cost: cp.Expression, variables: list[cp.Variable]) -> np.ndarray:
     try:
         with np.errstate(all="ignore"):
             found = cost.grad
-    except (ValueError, NotImplementedError, np.linalg.LinAlgError):
+    except (ValueError, AssertionError, NotImplementedError, np.linalg.LinAlgError):
         # An atom without gradient (perspective), or one that wants its argument symmetric.
         return np.full(sum(v.size for v in variables), np.nan)
     parts = []

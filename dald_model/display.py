@@ -31,13 +31,12 @@ def model_frame(model: Model, width: int = 48) -> pd.DataFrame:
             users[v.id] = users.get(v.id, 0) + 1
     rows = []
     for name, client in model.clients.items():
+        sense = client.objective.NAME
         names = [_variable(v) + ("*" if users[v.id] > 1 else "") for v in client.variables]
         rows.append(
             {
                 "client": str(name),
-                "objective": _cut(
-                    f"{client.objective.NAME} {symbolic(client.objective.expr)}", width
-                ),
+                "objective": _cut(f"{sense} {symbolic(client.objective.expr)}", width),
                 "variables": _cut(", ".join(names), width - 8),
                 "constraints": len(client.constraints),
             }
@@ -171,21 +170,16 @@ def verification_text(check: Verification) -> str:
 def verification_html(check: Verification) -> str:
     """The same for a notebook."""
     result = check.result
-    solves = pd.DataFrame(
-        {
-            "distributed": [f"{result.value:.8g}", result.status, f"{result.seconds:.2f} s"],
-            "all-in-one": [
-                f"{check.aio_value:.8g}",
-                check.aio_status,
-                f"{check.aio_seconds:.2f} s",
-            ],
-        },
-        index=["value", "status", "time"],
+    ours = (
+        f"{result.value:.8g}",
+        result.status,
+        f"{result.seconds:.2f} s, {_count(result.rounds, 'round')}",
     )
+    aio = f"{check.aio_value:.8g}", check.aio_status, f"{check.aio_seconds:.2f} s"
+    columns = ["solve", "value", "status", "time"]
+    solves = pd.DataFrame([("distributed", *ours), ("all-in-one", *aio)], columns=columns)
     head = _html_head(_verdict(check)[0])
-    tables = _html_table(solves.T.reset_index(names="solve")) + _html_table(
-        verification_frame(check)
-    )
+    tables = _html_table(solves) + _html_table(verification_frame(check))
     return head + tables.replace(">FAILED<", "><b>FAILED</b><") + _html_lines(_notes(check))
 
 
@@ -220,31 +214,39 @@ def result_plot(result: Result) -> Figure:
     final = history.objective[end]
     gap = (history.objective - final).abs() / max(1.0, abs(final))
 
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), sharex=True, layout="constrained")
     residuals, objective, penalty = axes
 
     def draw(axis: Axes, curve: pd.Series, **style: Any) -> None:
-        seen = curve[curve > 0]  # a logarithmic axis has no zero
+        seen = curve[curve > 0]  # a logarithmic axis has no zero, and refuses to be empty
+        if seen.size:
+            axis.set_yscale("log")
         # A line through a single round would not be seen.
         axis.plot(seen.index, seen, marker="." if result.rounds <= 60 else "", **style)
 
     draw(residuals, history.primal_scaled, label=r"primal, $\|\mathcal{C}\|_\infty$")
     draw(residuals, history.dual_scaled, ls="--", label=r"dual, $\|\mathcal{D}\|_\infty$")
-    residuals.set(title="Residuals", ylabel="relative, as held against the tolerances")
+    for tolerance in {result.eps_pri, result.eps_dual} - {0}:
+        residuals.axhline(tolerance, color="gray", lw=1, label=f"tolerance {tolerance:.0e}")
+    residuals.set(title="Residuals", ylabel="relative residual")
     draw(objective, gap)
-    objective.set(title="Objective gap", ylabel=r"$|f - f_{end}| \; / \; \max(1, |f_{end}|)$")
+    objective.set(
+        title="Objective gap", ylabel=r"$|f - f_\mathrm{end}| \,/\, \max(1, |f_\mathrm{end}|)$"
+    )
     draw(penalty, history.rho, drawstyle="steps-mid")
     penalty.set(title="Penalty", ylabel=r"$\rho$, geometric mean")
     for axis in axes:
-        axis.set(xlabel="round", yscale="log")
+        axis.set(xlabel="round", xlim=(0, result.rounds + 1))
         axis.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axis.grid(alpha=0.3)
         if end < result.rounds:
             axis.axvline(end, color="gray", ls=":", label="the answer")
-    # A penalty that hardly changes: a whole decade, so that the axis has a number on it.
-    penalty.set_ylim(history.rho.min() / 4, history.rho.max() * 4)
+    # Two decades at least, so that a penalty that hardly changes has a number on its axis.
+    penalty.set_ylim(history.rho.min() / 10, history.rho.max() * 10)
     residuals.legend()
-    figure.suptitle(f"{result.compiled.model.name}: {result.status}, {result.rounds} rounds")
+    figure.suptitle(
+        f"{result.compiled.model.name}: {result.status}, {_count(result.rounds, 'round')}"
+    )
     plt.close(figure)  # a notebook shows the returned figure; once is enough
     return figure
 

@@ -82,6 +82,12 @@ class Model:
         return [v for key, v in found.items() if len(self._owners[key]) > 1]
 
     @property
+    def maximises(self) -> bool:
+        """Whether every client maximises; the whole is then a maximisation."""
+        goals = [client.objective for client in self._clients.values()]
+        return bool(goals) and all(isinstance(goal, cp.Maximize) for goal in goals)
+
+    @property
     def graph(self) -> nx.Graph | None:
         """The graph given to :meth:`topology`; None where a server agrees with everybody."""
         return self._topology
@@ -213,7 +219,7 @@ class Model:
         stated = [rule for client in clients for rule in client.constraints]
         stated += [a.constraint for a in self._agreements if a.constraint is not None]
         rules = list({rule.id: rule for rule in stated}.values())
-        if clients and all(isinstance(c.objective, cp.Maximize) for c in clients):
+        if self.maximises:
             return cp.Problem(cp.Maximize(sum(c.objective.expr for c in clients)), rules)
         return cp.Problem(cp.Minimize(sum(c.cost for c in clients)), rules)
 

@@ -104,6 +104,10 @@ class Result:
         Dual value of each declared constraint object, local and consensus.
     multipliers : dict
         Pair of clients -> multiplier :math:`\mu` of their edge, flat.
+    seconds : float
+        Time of the run, compilation by cvxpy in the first round included.
+    eps_pri, eps_dual : float
+        The tolerances that the residuals were held against.
     culprit : Hashable
         The client or edge to blame where the run failed, else None.
     detail : str
@@ -119,6 +123,8 @@ class Result:
     multipliers: dict[tuple[Hashable, Hashable], np.ndarray]
     compiled: Compiled
     seconds: float
+    eps_pri: float
+    eps_dual: float
     culprit: Any = None
     detail: str = ""
     duals: Duals = field(init=False)

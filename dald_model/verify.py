@@ -201,7 +201,8 @@ def _consensus(result: Result, problem: cp.Problem, allowed: float) -> Row:
 def _violation(result: Result, problem: cp.Problem, allowed: float) -> Row:
     """The worst violation at the result's values, and of a client's rules at the client's own."""
     worst, where = 0.0, ""
-    with preserved(_leaves(problem)):
+    # cvxpy divides by the size of a cone's argument even where that is zero.
+    with preserved(_leaves(problem)), np.errstate(divide="ignore", invalid="ignore"):
         for v in problem.variables():
             v.save_value(result.recovered.values[v.id])
         size = max(1.0, *(largest(v.value) for v in problem.variables()))
