@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.linalg
 
 from dald_model.solvers.base import Answer, Request
 from dald_model.subproblem import Subproblem
@@ -47,5 +46,5 @@ class Average:
         if normal.nnz == np.count_nonzero(diagonal):
             point = np.divide(right, diagonal, out=np.zeros_like(right), where=diagonal > 0)
         else:
-            point = scipy.linalg.lstsq(normal.toarray(), right)[0]
+            point = np.linalg.lstsq(normal.toarray(), right)[0]
         return Answer("optimal", point, 0.0)

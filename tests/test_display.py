@@ -1,0 +1,344 @@
+"""What is printed, word for word, with times masked; and that HTML and plots hold the same."""
+
+import re
+from typing import Any
+from xml.etree import ElementTree
+
+import cvxpy as cp
+import matplotlib as mpl
+import networkx as nx
+import numpy as np
+import pytest
+
+import dald_model as dm
+
+mpl.use("Agg")
+
+
+def masked(thing: Any) -> str:
+    """The printed text with seconds masked."""
+    return re.sub(r"\d+\.\d\d s\b", "#.## s", str(thing))
+
+
+def cells(html: str) -> list[list[str]]:
+    """The rows of all tables; fails if the HTML is not well-formed."""
+    tree = ElementTree.fromstring(f"<div>{html.replace('<br>', '<br/>')}</div>")
+    return [["".join(cell.itertext()) for cell in row] for row in tree.iter("tr")]
+
+
+def hospitals() -> dm.Model:
+    """Three hospitals and data whose shapes are told, not their numbers."""
+    A, b = np.arange(60.0).reshape(20, 3), np.arange(20.0)
+    x = [cp.Variable(3, name=f"x{i}") for i in range(3)]
+    model = dm.Model("three hospitals")
+    for i in range(3):
+        model.client(f"hospital {i}", cp.norm1(A @ x[i] - b), [x[i] >= -5] if i else [])
+    model.consensus(x[0] == x[1], x[1][:2] == x[2][:2])
+    return model
+
+
+def numbers() -> tuple[dm.Model, cp.Variable, cp.Variable]:
+    """Minimise (x - 2)^2 + (y + 3)^2 + 3 with x == y: 15.5 at -1/2.
+
+    With rho = 1, from zero: (1, -1) and mu = 4, then (-1/2, -3/4) and mu = 9/2; in the end 5.
+    """
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    model = dm.Model("two numbers")
+    model.client("a", cp.square(x - 2))
+    model.client("b", cp.square(y + 3) + 3)
+    model.consensus(x == y)
+    return model, x, y
+
+
+# --- Model ----------------------------------------------------------------------------------------
+
+
+def test_an_empty_model() -> None:
+    assert str(dm.Model("nothing yet")) == "Model 'nothing yet': 0 clients"
+    assert dm.Model("nothing yet")._repr_html_()
+
+
+def test_a_model_with_equalities() -> None:
+    model = hospitals()
+    text = """\
+Model 'three hospitals': 3 clients
+  client      objective                            variables  constraints
+  hospital 0  minimize norm1([20x3] @ x0 + -[20])  x0[3]      0
+  hospital 1  minimize norm1([20x3] @ x1 + -[20])  x1[3]      1
+  hospital 2  minimize norm1([20x3] @ x2 + -[20])  x2[3]      1
+  consensus
+    x0 == x1
+    x1[0:2] == x2[0:2]"""
+    assert str(model) == text
+    assert repr(model) == str(model)
+
+
+def test_a_model_with_a_shared_variable_and_mixed_senses() -> None:
+    w, u = cp.Variable((2, 2), name="w"), cp.Variable(name="u")
+    model = dm.Model("shared")
+    model.client(1, cp.Maximize(u - cp.norm1(w)), [u <= 1, u >= 0])
+    model.client((2, "b"), cp.Minimize(cp.max(w)))
+    model.client("c", 0, [w >= 1])
+    table = """\
+Model 'shared': 3 clients
+  client    objective                     variables   constraints
+  1         maximize u + -(norm1(w))      u, w[2x2]*  2
+  (2, 'b')  minimize max(w, None, False)  w[2x2]*     0
+  c         minimize 0.0                  w[2x2]*     1
+"""
+    assert str(model) == table + "  * shared through a server: w"
+    model.topology(nx.Graph([(1, "c"), ("c", (2, "b"))], name="wire"))
+    assert str(model) == table + ("  * shared over Graph named 'wire' with 3 nodes and 2 edges: w")
+
+
+def test_many_equalities_are_cut() -> None:
+    v = [cp.Variable(name=f"v{i}") for i in range(15)]
+    model = dm.Model()
+    for i in range(15):
+        model.client(i, cp.exp(v[i]))
+    model.consensus(*[v[i] == v[i + 1] for i in range(14)])
+    lines = str(model).splitlines()
+    assert lines[-3:] == ["    v10 == v11", "    v11 == v12", "    ... and 2 more"]
+
+
+def test_long_objectives_and_many_variables_are_cut() -> None:
+    v = [cp.Variable(name=f"variable number {i}") for i in range(9)]
+    model = dm.Model()
+    model.client("a", sum(cp.exp(u) for u in v))
+    line = str(model).splitlines()[2]
+    assert line.count("...") == 2
+    assert len(line) < 120
+
+
+def test_a_model_in_a_notebook() -> None:
+    model = hospitals()
+    rows = cells(model._repr_html_())
+    assert rows[0] == ["client", "objective", "variables", "constraints"]
+    assert rows[2] == ["hospital 1", "minimize norm1([20x3] @ x1 + -[20])", "x1[3]", "1"]
+    assert "x1[0:2] == x2[0:2]" in model._repr_html_()
+
+
+def test_names_cannot_break_a_notebook() -> None:
+    x, y = cp.Variable(name="x<1>"), cp.Variable(name="y & z")
+    model = dm.Model("<b>bold</b> & co")
+    model.client("<script>", cp.exp(x), [x >= -1])
+    model.client("&amp;", cp.exp(y))
+    model.consensus(x == y)
+    result = model.solve(rho=1.0, max_rounds=2)
+    for thing in (model, model.compile(), result, result.verify()):
+        html = thing._repr_html_()
+        assert "<script>" not in html
+        assert "<b>bold" not in html
+        assert cells(html)
+    assert cells(model._repr_html_())[1][0] == "<script>"
+    assert "<b>bold</b> & co" in str(model)
+
+
+# --- Compiled and Subproblem ----------------------------------------------------------------------
+
+
+def test_a_compiled_model() -> None:
+    compiled = hospitals().compile()
+    text = """\
+Compiled 'three hospitals': 3 subproblems, 2 edges, 5 consensus constraints
+  client      level  variables  coupled  neighbours
+  hospital 0  1      3          3        hospital 1
+  hospital 1  2      3          5        hospital 0, hospital 2
+  hospital 2  1      3          2        hospital 1"""
+    assert str(compiled) == text
+    assert repr(compiled) == str(compiled)
+    rows = cells(compiled._repr_html_())
+    assert rows[0] == ["client", "level", "variables", "coupled", "neighbours"]
+    assert rows[2] == ["hospital 1", "2", "3", "5", "hospital 0, hospital 2"]
+
+
+def test_a_compiled_model_with_a_server() -> None:
+    w = cp.Variable(2, name="w")
+    model = dm.Model("star")
+    for name in "ab":
+        model.client(name, cp.sum(cp.exp(w)))
+    text = """\
+Compiled 'star': 3 subproblems, 2 edges, 4 consensus constraints
+  client           level  variables  coupled  neighbours
+  a                1      2          2        server
+  b                1      2          2        server
+  server (server)  2      2          4        a, b"""
+    assert str(model.compile()) == text
+
+
+def test_a_subproblem_is_the_augmented_lagrangian() -> None:
+    sub = hospitals().compile()["hospital 1"]
+    # What cvxpy 1.9 calls the sum of squares; the rest is ours.
+    squares = "quad_over_lin(rho[{0}] * C[{0}], 1.0, None, False)"
+    text = f"""\
+Subproblem of 'hospital 1'
+  minimize norm1([20x3] @ x1 + -[20]) + mu[hospital 0] @ C[hospital 0] + \
+{squares.format("hospital 0")} + mu[hospital 2] @ C[hospital 2] + {squares.format("hospital 2")}
+    -5.0 <= x1
+    C[hospital 0] == neighbours[hospital 0] + -(Hstack(reshape(x1, (3,), F)))
+    C[hospital 2] == Hstack(reshape(x1[0:2], (2,), F)) + -neighbours[hospital 2]"""
+    assert str(sub) == text
+    assert repr(sub) == text
+
+
+# --- Result ---------------------------------------------------------------------------------------
+
+
+def test_a_result_that_is_optimal() -> None:
+    model, _, _ = numbers()
+    result = model.solve(rho=1.0, stopping=dm.FixedBudget(v_max=2))
+    lines = masked(result).splitlines()
+    assert lines[0] == "Result of 'two numbers'"
+    assert lines[1] == "  status           optimal (both residuals met their tolerances)"
+    assert lines[2].split() == ["value", f"{result.value:.8g}"]
+    assert lines[3].split()[:2] == ["rounds", str(result.rounds)]
+    assert [line.split("  ")[1] for line in lines[1:]] == [
+        "status",
+        "value",
+        "rounds",
+        "primal residual",
+        "dual residual",
+        "clients",
+        "time",
+    ]
+    assert lines[-1] == "  time             #.## s"
+
+
+def test_a_result_at_its_round_limit_word_for_word() -> None:
+    model, _, _ = numbers()
+    result = model.solve(rho=1.0, max_rounds=2)
+    text = """\
+Result of 'two numbers'
+  status           round_limit (max_rounds was reached before the tolerances)
+  detail           2 rounds were run
+  value            14.3125
+  rounds           2
+  primal residual  2.5e-01
+  dual residual    2.5e-01
+  clients          2
+  time             #.## s"""
+    assert masked(result) == text
+    assert masked(repr(result)) == text
+
+
+def test_a_result_without_a_point_leaves_out_what_has_no_answer() -> None:
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    model = dm.Model("impossible")
+    model.client("a", cp.exp(x), [x >= 1, x <= 0])
+    model.client("b", cp.exp(y))
+    model.consensus(x == y)
+    result = model.solve()
+    text = """\
+Result of 'impossible'
+  status   infeasible (no point satisfies all constraints)
+  culprit  'a'
+  detail   client 'a' is infeasible: no point satisfies its own constraints and the domain of its \
+objective; relax one of them (CLARABEL: infeasible)
+  value    inf
+  clients  2
+  time     #.## s"""
+    assert masked(result) == text
+    text = """\
+Verification of 'impossible': passed
+  distributed  inf  infeasible  #.## s, 0 rounds
+  all-in-one   inf  infeasible  #.## s
+  check   measured  allowed      where
+  status  0.0e+00   0e+00    ok  infeasible, AIO infeasible"""
+    assert masked(result.verify()) == text
+
+
+def test_a_result_in_a_notebook_holds_the_same() -> None:
+    model, _, _ = numbers()
+    result = model.solve(rho=1.0, max_rounds=2)
+    told = dict(cells(result._repr_html_()))
+    for line in str(result).splitlines()[1:]:
+        key, value = re.split(r"  +", line.strip(), maxsplit=1)
+        assert told.pop(key) == value
+    assert not told
+
+
+def test_a_verification_names_what_failed_and_by_how_much() -> None:
+    model, _, _ = numbers()
+    check = model.solve(rho=1.0, max_rounds=2).verify()
+    text = """\
+Verification of 'two numbers': FAILED (objective gap, reported value, consensus violation, \
+constraint violation, multipliers)
+  distributed  14.3125  round_limit  #.## s, 2 rounds
+  all-in-one   15.5  optimal  #.## s
+  check                 measured  allowed          where
+  objective gap         7.7e-02   1e-04    FAILED
+  reported value        7.7e-02   1e-04    FAILED
+  consensus violation   2.5e-01   1e-04    FAILED  edge 'a' - 'b'
+  constraint violation  2.5e-01   1e-04    FAILED  x == y
+  multipliers           #.#e-##   1e-04    FAILED  duality gap they certify
+  multiplier distance   1.0e-01            told    x == y
+  solution distance     2.5e-01            told    y"""
+    # The multipliers' row has tests of its own in test_verify.py.
+    assert re.sub(r"(multipliers +)\S+", r"\1#.#e-##", masked(check)) == text
+    html = cells(check._repr_html_())
+    assert ["consensus violation", "2.5e-01", "1e-04", "FAILED", "edge 'a' - 'b'"] in html
+
+
+def test_a_verification_that_passed_in_one_line_each() -> None:
+    model, _, _ = numbers()
+    lines = str(model.solve().verify()).splitlines()
+    assert lines[0] == "Verification of 'two numbers': passed"
+    assert len(lines) == 1 + 2 + 1 + 7
+    assert all(" ok" in line for line in lines[4:9])
+    assert all(" told" in line for line in lines[9:11])
+
+
+# --- plots ----------------------------------------------------------------------------------------
+
+
+def curves(axis: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    lines = [line.get_xydata().T for line in axis.get_lines()]
+    return [(x, y) for x, y in lines if len(x) > 2]  # no straight marks
+
+
+def test_the_plot_has_three_panels_with_the_curves_of_the_history() -> None:
+    model, _, _ = numbers()
+    result = model.solve()
+    figure = result.plot()
+    residuals, objective, penalty = figure.axes
+    titles = [axis.get_title().lower() for axis in figure.axes]
+    assert all(word in title for word, title in zip(TITLES, titles, strict=True))
+    assert all(axis.get_xlabel() == "round" for axis in figure.axes)
+    assert all(axis.get_yscale() == "log" for axis in figure.axes)
+    history, rounds = result.history, np.arange(1, result.rounds + 1)
+    primal, dual = curves(residuals)
+    assert (primal[0] == rounds).all()
+    assert any((primal[1] == history[c]).all() for c in ("primal", "primal_scaled"))
+    assert any((dual[1] == history[c]).all() for c in ("dual", "dual_scaled"))
+    ((where, gap),) = curves(objective)
+    final = history.objective.iloc[-1]
+    assert gap == pytest.approx(abs(history.objective[where] - final).to_numpy() / abs(final))
+    ((_, rho),) = curves(penalty)
+    assert (rho == history.rho).all()
+    assert "two numbers" in figure.get_suptitle()
+    assert "optimal" in figure.get_suptitle()
+
+
+TITLES = ("residuals", "objective gap", "penalty")
+
+
+def test_a_plot_can_be_drawn_of_every_run() -> None:
+    model, _, _ = numbers()
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    still = dm.Model("still")
+    still.client("a", cp.square(x))
+    still.client("b", cp.square(y))
+    still.consensus(x == y)
+    runs = [
+        model.solve(max_rounds=1),
+        model.solve(algorithm=dm.DALD(dual_step=3.0)),
+        still.solve(max_rounds=5),  # all residuals are zero
+        still.solve(max_rounds=5, eps_pri=0),
+    ]
+    for result in runs:
+        figure = result.plot()
+        figure.canvas.draw()
+        assert len(figure.axes) == 3
+    import matplotlib.pyplot as plt
+
+    assert plt.get_fignums() == [], "a notebook shows the figure once, and none stays open"
