@@ -3,7 +3,6 @@ r"""The duality gap that a result's own multipliers certify."""
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Hashable
 from typing import Any
 
@@ -44,9 +43,8 @@ def dual_gap(result: Result) -> float:
     slackness, hold. Infinite where a dual value lies outside its cone.
     """
     compiled = result.compiled
-    counts = Counter(c.id for client in compiled.model.clients.values() for c in client.constraints)
     mu = _multipliers(result)
-    if mu is None:
+    if mu is None or not _shares_add_up(result):
         return np.inf
     points = compiled.gather(result.recovered)
     sides = compiled.sides(points)
@@ -58,7 +56,7 @@ def dual_gap(result: Result) -> float:
             # L is linear: its least value in the box is known.
             total += (1 + np.abs(point).max()) * np.abs(price).sum()
             continue
-        share = _client_gap(result, name, sub, point, price, counts)
+        share = _client_gap(result, name, sub, point, price)
         if not np.isfinite(share):
             return np.inf
         total += share
@@ -71,21 +69,18 @@ def _client_gap(
     sub: Subproblem,
     point: np.ndarray,
     price: np.ndarray,
-    counts: Counter[int],
 ) -> float:
     stacked = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
     lagrangian = sub.client.cost + price @ stacked
     kept = [cp.abs(stacked - point) <= 1 + np.abs(point).max()]
-    client = result.compiled.model.clients.get(name)  # None of a server with attributes
-    declared = client.constraints if client else ()
-    for stated, local in zip(declared, sub.client.constraints, strict=True):
-        dual = result.duals.by_id.get(stated.id)
-        if dual is None or counts[stated.id] > 1 or not isinstance(local, PRICED):
-            kept.append(local)
-            continue
-        if _outside(local, dual):
+    shares = result.recovered.local_duals[name]
+    for rule, share in zip(sub.client.constraints, shares, strict=True):
+        if not isinstance(rule, PRICED):
+            kept.append(rule)
+        elif _outside(rule, share):
             return np.inf
-        lagrangian = lagrangian + _priced(local, dual)
+        else:
+            lagrangian = lagrangian + _priced(rule, share)
     problem = cp.Problem(cp.Minimize(lagrangian), kept)
     with preserved([*sub.variables, *(d for rule in kept for d in rule.dual_variables)]):
         for v, value in zip(sub.variables, sub.spread(point).values(), strict=True):
@@ -102,28 +97,43 @@ def _client_gap(
     return max(here - number(problem.value), 0.0)
 
 
-def _priced(rule: Any, dual: Any) -> Any:
+def _priced(rule: Any, share: tuple[Any, ...]) -> Any:
     """The constraint's term of the Lagrangian, with cvxpy's sign conventions."""
     if isinstance(rule, Inequality):
-        return cp.scalar_product(np.maximum(dual, 0.0), rule.expr)
+        return cp.scalar_product(np.maximum(share[0], 0.0), rule.expr)
     if isinstance(rule, Equality | Zero):
-        return cp.scalar_product(dual, rule.expr)
-    return -cp.scalar_product(rule.args, dual if isinstance(dual, list) else [dual])
+        return cp.scalar_product(share[0], rule.expr)
+    return -cp.scalar_product(rule.args, list(share))
 
 
-def _outside(rule: Constraint, dual: Any) -> bool:
+def _outside(rule: Constraint, share: tuple[Any, ...]) -> bool:
     """Whether a dual value is outside its cone by more than 1e-4 of its size."""
-    parts = dual if isinstance(dual, list) else [dual]
-    size = max(1.0, *map(largest, parts))
+    size = max(1.0, *map(largest, share))
     if isinstance(rule, Inequality):
-        return bool(np.min(dual) < -REACH * size)
+        return bool(np.min(share[0]) < -REACH * size)
     if not isinstance(rule, Cone):
         return False
     # cvxpy divides by the size of a cone's argument even where that is zero.
     with preserved(rule.dual_variables), np.errstate(divide="ignore", invalid="ignore"):
-        for variable, value in zip(rule.dual_variables, parts, strict=True):
+        for variable, value in zip(rule.dual_variables, share, strict=True):
             variable.save_value(value)
         return bool(np.max(rule.dual_residual) > REACH * size)
+
+
+def _shares_add_up(result: Result) -> bool:
+    """Whether the dual values that the result reports are the sums over its clients."""
+    totals: dict[int, np.ndarray] = {}
+    for name, client in result.compiled.model.clients.items():
+        shares = result.recovered.local_duals[name]
+        for rule, share in zip(client.constraints, shares, strict=True):
+            one = np.concatenate([flat(part) for part in share])
+            totals[rule.id] = totals.get(rule.id, 0.0) + one
+    for key, total in totals.items():
+        stated = result.duals.by_id.get(key)
+        parts = stated if isinstance(stated, list) else [stated]
+        if stated is None or not np.allclose(np.concatenate([flat(p) for p in parts]), total):
+            return False
+    return True
 
 
 def _multipliers(result: Result) -> np.ndarray | None:

@@ -34,11 +34,15 @@ class Recovered:
     duals : dict
         Constraint id -> values of its cvxpy ``dual_variables``, for local and consensus
         constraints, with cvxpy's signs.
+    local_duals : dict
+        Client -> the same for each of its own constraints, in their order. A constraint that
+        stands in several clients has a share in each, and the sum of them in ``duals``.
     """
 
     values: dict[int, np.ndarray]
     at_clients: dict[Hashable, dict[int, np.ndarray]]
     duals: dict[int, tuple[Any, ...]]
+    local_duals: Mapping[Hashable, Any]
 
 
 class Compiled(Mapping[Hashable, Subproblem]):
@@ -141,7 +145,7 @@ class Compiled(Mapping[Hashable, Subproblem]):
                     dual = part.sign * multiplier[part.start : part.stop]
                     shape = part.agreement.left.shape
                     found[part.agreement.constraint.id] = (dual.reshape(shape, order="F"),)
-        return Recovered(values, at_clients, found)
+        return Recovered(values, at_clients, found, duals)
 
     def gather(self, recovered: Recovered) -> dict[Hashable, np.ndarray]:
         """The inverse of :meth:`recover`: client -> vector of its local variables."""

@@ -101,7 +101,8 @@ def coordinate(
     state = State.start(compiled, rule.init(compiled))
     tested = min(eps_pri, eps_dual) > 0
     watch = Watch(compiled) if tested else Watch(compiled, patience=math.inf)
-    best, best_merit, best_round, rows = None, math.inf, 0, []
+    best, best_round, rows = None, 0, []
+    best_merit = best_worst = math.inf
     verdict = Verdict(Status.ROUND_LIMIT, None, f"{max_rounds} rounds were run")
     outer, inner, found = 1, 0, Residuals(*4 * [math.inf])
     progress = tqdm(total=max_rounds, unit="round", disable=not verbose)
@@ -121,8 +122,12 @@ def coordinate(
             merit = max(
                 found.primal_scaled / (eps_pri or 1.0), found.dual_scaled / (eps_dual or 1.0)
             )
-            if len(state.answers) == len(compiled) and (merit <= best_merit or not tested):
-                best, best_merit, best_round = state.snapshot(), merit, round_
+            # Relative residuals flatter an iterate that runs away; absolute ones do not.
+            worst = max(found.primal, found.dual)
+            better = merit <= best_merit and worst <= 10 * best_worst
+            if len(state.answers) == len(compiled) and (better or not tested):
+                best, best_round = state.snapshot(), round_
+                best_merit, best_worst = merit, worst
             progress.set_postfix(primal=f"{found.primal:.1e}", dual=f"{found.dual:.1e}")
             progress.update()
             if full and stopping.ends(outer, inner, found.dual_scaled, eps_dual):
@@ -225,7 +230,7 @@ def _finish(
     """Turn the best iterate into the user's terms and set values and dual values."""
     best, best_round = answer
     history = pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="round"))
-    recovered = Recovered({}, {}, {})
+    recovered = Recovered({}, {}, {}, {})
     multipliers: dict[tuple[Hashable, Hashable], np.ndarray] = {}
     value = math.nan
     if best is not None:

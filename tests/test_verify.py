@@ -252,7 +252,6 @@ def test_a_cone_at_its_tip_is_no_division_by_zero() -> None:
     assert replace(result, recovered=zero).verify().ok
 
 
-@pytest.mark.xfail(strict=True, reason="certificate: a constraint of several clients is not priced")
 def test_a_corrupt_dual_of_a_constraint_that_two_clients_share() -> None:
     w = cp.Variable(2, name="w")
     rule = w >= 1

@@ -1,9 +1,10 @@
 r"""Every problem of the zoo on every graph: the answer, the dual answer and two certificates.
 
-What is asked, and of whom. The stopping tolerance is 1e-6 on the residuals, relative to the size of
-the variables and of the gradients. An iteration that gains a factor of two in ten rounds is at that
-moment some ten steps from the answer, so of variables and objective 1e-5 is asked and of the
-multipliers, which are steeper by the curvature, 1e-4; all relative to max(1, size).
+What is asked, and why. A run ends when its residuals, relative to the size of the variables and of
+the gradients, are below 1e-6. An iteration that gains a factor c a round is then 1 / (1 - c) steps
+from the answer, and one that ends within the 1,000 rounds allowed has c^1000 <= 1e-6, hence
+1 / (1 - c) <= 73. So 1e-4 is asked of variables and multipliers, relative to max(1, size). The
+objective is asked for ten times as much, as errors along the constraints cancel at an optimum.
 """
 
 from typing import Any
@@ -18,7 +19,7 @@ import dald_model as dm
 from tests.zoo import GRAPHS, PROBLEMS, Array, Built, Shared
 
 OBJECTIVE = 1e-5
-POINT = 1e-5
+POINT = 1e-4
 MULTIPLIER = 1e-4
 
 KINKED = ("lasso", "elastic_net", "group_lasso", "quantile", "svm", "nuclear_norm")
