@@ -112,7 +112,7 @@ class ResidualBalancing:
 
     so that one large entry, such as an intercept, drives the penalty of all others down. It was
     measured and is worse (Combined Cycle Power Plant, standardised, chain of three: 894 rounds
-    against 45). But with linear objectives :math:`t` alone can stay on one side for ever, and the
+    against 55). But with linear objectives :math:`t` alone can stay on one side for ever, and the
     penalty runs away; so a change is left out where :math:`t'` contradicts it by more than a
     factor ``veto``.
     """

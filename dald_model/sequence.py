@@ -67,7 +67,13 @@ class Sequence:
             When solving: if a name is unknown, visited twice or never, or neighbours stand on
             one level.
         """
-        fixed = [list(level) for level in levels]
+        try:
+            fixed = [list(level) for level in levels]
+        except TypeError as error:
+            raise SequenceError(
+                f"Sequence.levels: given {levels!r}, expected a list of levels, each a list of "
+                "clients, such as [['a', 'c'], ['b']]"
+            ) from error
         return cls("levels", lambda graph: networks.from_levels(graph, fixed))
 
     @classmethod
@@ -82,7 +88,13 @@ class Sequence:
         SequenceError
             When solving: if the matrix is no hierarchical matrix of the consensus graph.
         """
-        fixed = np.array(matrix)
+        try:
+            fixed = np.array(matrix, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise SequenceError(
+                f"Sequence.from_matrix: given {matrix!r}, expected a square array of numbers with "
+                "a row and a column for each client (a sparse one by its toarray())"
+            ) from error
         return cls("matrix", lambda graph: networks.from_matrix(graph, fixed))
 
     @classmethod
@@ -92,6 +104,8 @@ class Sequence:
         A ``k`` above the number of clients means all of them.
         """
         _check_count(k, "random")
+        if not isinstance(seed, int | np.integer) or seed < 0:
+            raise SequenceError(f"Sequence.random: given seed={seed!r}, expected an int from 0")
 
         def draw(
             network: HierarchicalNetwork, generator: np.random.Generator, _: Staleness
@@ -128,6 +142,10 @@ class Sequence:
             When solving: if a name is unknown.
         """
         _check_count(times, "repeat")
+        if not isinstance(clients, Iterable):
+            raise SequenceError(
+                f"Sequence.repeat: given {clients!r}, expected a list of clients such as ['a']"
+            )
         chosen = list(clients)
 
         def revisit(network: HierarchicalNetwork, _: np.random.Generator, __: Staleness) -> Levels:

@@ -1,5 +1,6 @@
 """Hierarchical networks and sequences: the paper's matrix, levels, and who takes part when."""
 
+import re
 from collections.abc import Hashable
 from typing import Any
 
@@ -448,3 +449,18 @@ def test_repeating_a_stranger() -> None:
     with pytest.raises(dm.SequenceError) as caught:
         on(CHAIN).solve(sequence=dm.Sequence.repeat(["a", "z"]))
     says(caught.value, "'z' in repeat is no client", "expected names among 'a', 'b', 'c'")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: dm.Sequence.levels(3), "Sequence.levels: given 3, expected a list of levels"),  # pyright: ignore[reportArgumentType] - what is tested
+        (lambda: dm.Sequence.levels([1, 2]), "expected a list of levels, each a list of clients"),  # pyright: ignore[reportArgumentType] - what is tested
+        (lambda: dm.Sequence.repeat(3), "Sequence.repeat: given 3, expected a list of clients"),  # pyright: ignore[reportArgumentType] - what is tested
+        (lambda: dm.Sequence.from_matrix([[1, 1], [0]]), "expected a square array of numbers"),
+        (lambda: dm.Sequence.random(1, seed=-1), "given seed=-1, expected an int from 0"),
+    ],
+)
+def test_a_constructor_says_what_it_expected(make: Any, message: str) -> None:
+    with pytest.raises(dm.SequenceError, match=re.escape(message)):
+        make()
