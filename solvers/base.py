@@ -1,8 +1,8 @@
-r"""The protocol of the solver layer: minimise augmented Lagrangians."""
+r"""The protocol of the solver layer: minimise augmented Lagrangians, many clients at once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -10,7 +10,82 @@ import numpy as np
 if TYPE_CHECKING:
     from dald_model.subproblem import Subproblem
 
+FOUND = ("optimal", "optimal_inaccurate")
+"""Statuses of an answer that has a point to go on with."""
 
+
+class Turn(NamedTuple):
+    r"""Some clients of a session are to minimise for these Parameters.
+
+    Attributes
+    ----------
+    which : ndarray of int, shape (k,)
+        Positions in the list of clients that the session was opened with, without repetition.
+    mu, rho, neighbours : ndarray, shape (total of q over ``which``,)
+        :math:`\mu`, :math:`\rho` and :math:`z` over the edges of these clients, one client after
+        the other, each in the order of ``Subproblem.entries``.
+    """
+
+    which: np.ndarray
+    mu: np.ndarray
+    rho: np.ndarray
+    neighbours: np.ndarray
+
+
+class Answers(NamedTuple):
+    """What a session found, in the order of ``Turn.which``.
+
+    Attributes
+    ----------
+    points : ndarray, shape (total of m over ``which``,)
+        The minimisers one after the other, see ``Subproblem.point``; NaN where there is none.
+    objectives : ndarray, shape (k,)
+        The clients' own objectives there (as minimised), without the augmented terms.
+    statuses : sequence of str
+        cvxpy's words: "optimal", "optimal_inaccurate", "infeasible", "unbounded", "solver_error".
+    duals : callable
+        ``duals(i)`` gives, for the i-th of these clients, a tuple with the values of the cvxpy
+        ``dual_variables`` of each of its constraints. Computed when asked, from what is kept of
+        this very turn.
+    messages : dict
+        i -> what the solver said, where the status is not "optimal".
+    """
+
+    points: np.ndarray
+    objectives: np.ndarray
+    statuses: Sequence[str]
+    duals: Callable[[int], tuple[Any, ...]]
+    messages: Mapping[int, str]
+
+
+class Session(Protocol):
+    """One run of a solver over a list of clients: factorisations and warm starts live here."""
+
+    def minimise(self, turn: Turn, tolerance: float) -> Answers:
+        """Answer for all clients of the turn, which do not depend on each other.
+
+        ``tolerance`` is the accuracy that the outer loop needs of the points: the error of a
+        coordinate relative to max(1, its size).
+        """
+        ...
+
+
+@runtime_checkable
+class Solver(Protocol):
+    """A way to solve subproblems: stateless, what changes is in its sessions."""
+
+    @property
+    def name(self) -> str:
+        """What ``solve(solver=...)`` and ``compiled.explain()`` call it."""
+        ...
+
+    def refuses(self, subproblem: Subproblem) -> str:
+        """Why this solver cannot take the client; empty if it can."""
+        ...
+
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """Start a run on these clients, none of which it refuses."""
+        ...
 class Request(NamedTuple):
     """One client's turn: minimise its augmented Lagrangian for these Parameters.
 
@@ -53,13 +128,3 @@ class Answer(NamedTuple):
         return self.status in ("optimal", "optimal_inaccurate")
 
 
-@runtime_checkable
-class Solver(Protocol):
-    """A way to solve subproblems. Stateless but for warm starts kept in the subproblems."""
-
-    def minimise(self, requests: Sequence[Request], tolerance: float) -> list[Answer]:
-        """Answer all requests, which do not depend on each other, in their order.
-
-        ``tolerance`` is the accuracy that the outer loop needs of the point.
-        """
-        ...

@@ -1,0 +1,323 @@
+r"""Skeleton: what is nonlinear in a client, canonicalised by cvxpy once for all clients alike.
+
+A client's objective and constraints are cut where they become affine,
+
+.. math:: f(x) = s(y_1, \dots, y_k), \qquad y_j = F_j x + f_j,
+
+so that s, over plain variables y, holds no data but the numbers that multiply nonlinear parts.
+Clients whose s is the same share its canonical form, whatever their data.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from cvxpy.constraints.constraint import Constraint
+from cvxpy.constraints.nonpos import Inequality
+from cvxpy.constraints.zero import Equality
+
+from dald_model.client import Client
+from dald_model.recognise import Canonical, Structure, recognise
+
+CONES = {
+    "zero": "ZeroConeT",
+    "nonneg": "NonnegativeConeT",
+    "soc": "SecondOrderConeT",
+    "psd": "PSDTriangleConeT",
+    "exp": "ExponentialConeT",
+    "pow": "PowerConeT",
+    "genpow": "GenPowerConeT",
+}
+"""Our word for a cone -> Clarabel's type."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A client cut where it becomes affine.
+
+    Attributes
+    ----------
+    key : Hashable
+        Equal for clients with the same skeleton.
+    pieces : list of cp.Expression
+        The affine expressions y, in order.
+    numbers : list of cp.Expression
+        Constants that multiply nonlinear parts or are arguments of them, in order.
+    """
+
+    key: Hashable
+    pieces: list[Any] = field(default_factory=list)
+    numbers: list[Any] = field(default_factory=list)
+
+
+def cut(client: Client, *, whole: bool = False) -> Cut:
+    """Cut a client at its affine parts, or if ``whole`` at its variables, sharing nothing."""
+    pieces: list[Any] = []
+    numbers: list[Any] = []
+    walk = _Walk(pieces, numbers, whole)
+    key = [walk.key(client.cost)]
+    key += [(type(rule), *(walk.key(part) for part in _parts(rule))) for rule in client.constraints]
+    for variable in _attributed(client):
+        pieces.append(variable)
+        key.append((variable.shape, repr(_attributes(variable))))
+    return Cut(object() if whole else tuple(key), pieces, numbers)
+
+
+def _parts(rule: Constraint) -> list[Any]:
+    """What a constraint is cut into: both sides of an inequality are one expression if affine."""
+    if isinstance(rule, Inequality | Equality):
+        return [rule.expr] if rule.expr.is_affine() else rule.args
+    return rule.args
+
+
+def _attributed(client: Client) -> list[cp.Variable]:
+    return [v for v in client.variables if _attributes(v)]
+
+
+def _attributes(variable: cp.Variable) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in variable.attributes.items()
+        if value is not None and value is not False
+    }
+
+
+class _Walk:
+    """One pass over a client's expressions, in a fixed order."""
+
+    def __init__(self, pieces: list[Any], numbers: list[Any], whole: bool) -> None:
+        self.pieces, self.numbers, self.whole = pieces, numbers, whole
+
+    def is_piece(self, expression: Any) -> bool:
+        return isinstance(expression, cp.Variable) or (
+            not self.whole and not expression.is_constant() and expression.is_affine()
+        )
+
+    def key(self, expression: Any) -> Hashable:
+        if self.is_piece(expression):
+            self.pieces.append(expression)
+            return expression.shape
+        if expression.is_constant():
+            self.numbers.append(expression)
+            return expression.shape, expression.sign, sp.issparse(expression.value)
+        data = _frozen(expression.get_data())
+        return type(expression), data, *(self.key(arg) for arg in expression.args)
+
+
+def _frozen(data: Any) -> Hashable:
+    """What an atom holds besides its arguments, by value."""
+    if isinstance(data, list | tuple):
+        return tuple(map(_frozen, data))
+    if isinstance(data, cp.Expression):
+        return _frozen(data.value) if data.is_constant() else object()
+    if sp.issparse(data):
+        data = data.toarray()
+    if isinstance(data, np.ndarray):
+        return data.shape, data.tobytes()
+    return data if isinstance(data, Hashable) else repr(data)
+
+
+class Skeleton:
+    """The canonical form of s, and the way back to dual values.
+
+    Raises ``cp.DCPError`` where s is not DCP although the client is: its curvature rests on the
+    sign of an affine part. Such a client is cut as a whole.
+    """
+
+    def __init__(self, client: Client, *, whole: bool = False) -> None:
+        given = cut(client, whole=whole)
+        self._values = [_number(one) for one in given.numbers]
+        self.variables = [cp.Variable(piece.shape) for piece in given.pieces]
+        self.problem, self.parameters = self._build(client, whole, free=not whole)
+        if not self.problem.is_dpp():
+            self.problem, self.parameters = self._build(client, whole, free=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # how cvxpy would solve s does not matter: nobody does
+            self._data, self._chain, self._inverse = self.problem.get_problem_data(cp.CLARABEL)
+        self._known: dict[bytes, tuple[Canonical, Structure]] = {}
+
+    def _build(self, client: Client, whole: bool, free: bool) -> tuple[cp.Problem, list[Any]]:
+        """The problem of s; numbers are Parameters if ``free``."""
+        pieces = iter(self.variables)
+        values = iter(self._values)
+        parameters: list[cp.Parameter] = []
+        walk = _Walk([], [], whole)
+
+        def copied(expression: Any) -> Any:
+            if walk.is_piece(expression):
+                return next(pieces)
+            if expression.is_constant():
+                value = next(values)
+                if not free:
+                    if not expression.parameters():
+                        return expression
+                    return cp.psd_wrap(value) if expression.is_psd() else cp.Constant(value)
+                sign = {"nonneg": expression.is_nonneg(), "nonpos": expression.is_nonpos()}
+                sign = {"nonneg": True} if sign["nonneg"] else sign
+                parameters.append(cp.Parameter(expression.shape, value=value, **sign))
+                return parameters[-1]
+            return expression.copy([copied(arg) for arg in expression.args])
+
+        cost = copied(client.cost)
+        rules = [_rebuilt(rule, [copied(p) for p in _parts(rule)]) for rule in client.constraints]
+        self.stated = list(rules)
+        for variable in _attributed(client):
+            rules.append(cp.Variable(variable.shape, **_attributes(variable)) == next(pieces))
+        return cp.Problem(cp.Minimize(cost), rules), parameters
+
+    def of(self, numbers: list[Any]) -> tuple[Canonical, Structure]:
+        """The canonical form with these numbers in place of those it was made from."""
+        values = [_number(one) for one in numbers]
+        key = b"".join(np.ascontiguousarray(value).tobytes() for value in values)
+        if key not in self._known:
+            if not self.parameters and self._known and not _same(values, self._values):
+                raise ValueError("not the skeleton of these numbers")
+            problem = self._canonical(values)
+            before = next(iter(self._known.values()), None)
+            structure = _reused(problem, before) or recognise(problem)
+            self._known[key] = problem, structure
+        return self._known[key]
+
+    def accepts(self, numbers: list[Any]) -> bool:
+        """Whether the skeleton can take these numbers."""
+        return bool(self.parameters) or _same([_number(one) for one in numbers], self._values)
+
+    def _canonical(self, values: list[np.ndarray]) -> Canonical:
+        program = self._data["param_prob"]
+        given = {p.id: v for p, v in zip(self.parameters, values, strict=bool(self.parameters))}
+        curved = program.P is not None
+        *square, q, d, A, b = program.apply_parameters(given or None, quad_obj=curved)
+        self.height = b.size
+        columns = program.var_id_to_col
+        own = np.concatenate(
+            [columns[v.id] + np.arange(v.size) if v.id in columns else [] for v in self.variables]
+        ).astype(int)
+        rest = np.setdiff1d(np.arange(q.size), own)
+        order = np.concatenate([own, rest])
+        P = sp.csc_array(square[0] if curved else (q.size, q.size))[order][:, order]
+        problem = Canonical(
+            sp.csc_array(P),
+            q[order],
+            float(np.ravel(d)[0]) if np.size(d) else 0.0,
+            sp.csr_array(-A)[:, order],
+            np.asarray(b, float),
+            *_cones(self._data["dims"]),
+            own.size,
+        )
+        return _renamed(problem)
+
+    def duals(self, multipliers: np.ndarray) -> tuple[tuple[Any, ...], ...]:
+        """Dual values of the client's constraints from those of the canonical rows, in order.
+
+        For each constraint the values of its cvxpy ``dual_variables``.
+        """
+        seen = SimpleNamespace(
+            status="Solved",
+            x=np.zeros(self._data["c"].size),
+            z=multipliers,
+            obj_val=0.0,
+            iterations=0,
+            solve_time=0.0,
+        )
+        found = self._chain.invert(seen, self._inverse).dual_vars
+        for rule in self.stated:
+            rule.save_dual_value(found[rule.id])
+        return tuple(tuple(d.value for d in rule.dual_variables) for rule in self.stated)
+
+
+def _same(one: list[np.ndarray], two: list[np.ndarray]) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+def _number(expression: Any) -> np.ndarray:
+    value = expression.value
+    return np.asarray(value.toarray() if sp.issparse(value) else value, float)
+
+
+def _rebuilt(rule: Constraint, parts: list[Any]) -> Any:
+    if isinstance(rule, Inequality):
+        return parts[0] <= 0 if len(parts) == 1 else parts[0] <= parts[1]
+    if isinstance(rule, Equality):
+        return parts[0] == 0 if len(parts) == 1 else parts[0] == parts[1]
+    return type(rule)(*parts, *rule.get_data()[:-1])  # the last is the id of the original
+
+
+def _cones(dims: Any) -> tuple[list[tuple[str, int, int]], tuple[tuple[str, Any], ...]]:
+    """The cones in the order of Clarabel's rows, and as Clarabel takes them."""
+    sizes: list[tuple[str, int, Any]] = [("zero", 1, None)] * dims.zero
+    sizes += [("nonneg", 1, None)] * dims.nonneg
+    sizes += [("soc", size, size) for size in dims.soc]
+    sizes += [("psd", side * (side + 1) // 2, side) for side in dims.psd]
+    sizes += [("exp", 3, None)] * dims.exp
+    sizes += [("pow", 3, alpha) for alpha in dims.p3d]
+    sizes += [("genpow", len(alpha) + 1, alpha) for alpha in dims.pnd]
+    at, cones = 0, []
+    for kind, size, _ in sizes:
+        cones.append((kind, at, size))
+        at += size
+    linear = [("zero", dims.zero), ("nonneg", dims.nonneg)]
+    arguments = [(CONES[kind], size) for kind, size in linear if size]
+    arguments += [(CONES[k], arg) for k, _, arg in sizes if k not in ("zero", "nonneg")]
+    return cones, tuple(arguments)
+
+
+def _renamed(problem: Canonical) -> Canonical:
+    """Without auxiliary variables that an equality sets to a multiple of one other variable.
+
+    cvxpy makes them for squares of nonlinear parts and for attributes such as ``nonneg``. Their
+    rows stay, with nothing in them.
+    """
+    A, own = problem.A, problem.own
+    target = np.arange(problem.q.size)
+    scale, taken = np.ones(target.size), set()
+    for kind, at, _ in problem.cones:
+        part = slice(A.indptr[at], A.indptr[at + 1])
+        if kind != "zero" or part.stop - part.start != 2 or problem.b[at]:
+            continue
+        (one, two), (a, b) = A.indices[part].tolist(), A.data[part].tolist()
+        if one < two:
+            one, two, a, b = two, one, b, a
+        # `one` is the later column; what others were set to may not itself be set
+        if (
+            one >= own
+            and a
+            and b
+            and one not in taken
+            and two not in taken
+            and target[one] == one
+            and target[two] == two
+        ):
+            target[one], scale[one] = two, -b / a
+            taken.add(two)
+    if not taken:
+        return problem
+    n = target.size
+    change = sp.csc_array((scale, (np.arange(n), target)), shape=(n, n))
+    kept = np.flatnonzero(target == np.arange(n))
+    change = change[:, kept]
+    A = sp.csr_array(problem.A @ change)
+    A.data[np.abs(A.data) < 1e-15] = 0.0
+    A.eliminate_zeros()
+    P = sp.csc_array(change.T @ problem.P @ change)
+    return problem._replace(P=P, q=change.T @ problem.q, A=A)
+
+
+def _reused(problem: Canonical, before: tuple[Canonical, Structure] | None) -> Structure | None:
+    """The structure found before if only positive numbers in the objective are others."""
+    if before is None:
+        return None
+    known, structure = before
+    alike = (
+        np.array_equal(np.sign(problem.q), np.sign(known.q))
+        and np.array_equal(problem.b, known.b)
+        and (problem.A != known.A).nnz == 0
+        and (problem.P.sign() != known.P.sign()).nnz == 0
+    )
+    return structure if alike else None

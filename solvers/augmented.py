@@ -1,0 +1,112 @@
+r"""The augmented terms of many clients in closed form: a quadratic in each client's variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.solvers.base import Turn
+
+if TYPE_CHECKING:
+    from dald_model.subproblem import Subproblem
+
+KEPT = 1024
+"""How many selections of clients are kept ready; random sequences name new ones for ever."""
+
+
+class Augmented:
+    r"""What equations (12) and (20) add to the objectives of B clients of m variables each.
+
+    With the sides :math:`G x + g` of a client's edges, all stacked, and signs :math:`\pm`,
+
+    .. math::
+        \sum_j \mu_j^\top \mathcal C_j + \|\rho_j \circ \mathcal C_j\|^2
+        = \tfrac12 x^\top K x + c^\top x + \text{const}, \quad
+        K = 2 G^\top \operatorname{diag}(\rho^2) G, \quad
+        c = G^\top\big(\pm\mu + 2 \rho^2 \circ (g - z)\big).
+    """
+
+    def __init__(self, subproblems: Sequence[Subproblem]) -> None:
+        sides = [sub.sides for sub in subproblems]
+        self.size = subproblems[0].size
+        self._matrices = [matrix for matrix, _ in sides]
+        self._offset = np.concatenate([offset for _, offset in sides])
+        self._signs = np.concatenate([sub.signs for sub in subproblems])
+        self._stops = np.cumsum([offset.size for _, offset in sides])
+        self._penalties = np.zeros(self._offset.size)
+        self._stacks: dict[bytes, _Stack] = {}
+
+    def slopes(self, turn: Turn) -> np.ndarray:
+        """The vectors c of the clients ``turn.which``, shape (k, m)."""
+        stack = self._stack(turn.which)
+        pull = stack.signs * turn.mu + 2 * turn.rho**2 * (stack.offset - turn.neighbours)
+        return (stack.transposed @ pull).reshape(-1, self.size)
+
+    def changed(self, turn: Turn) -> np.ndarray:
+        """Which of ``turn.which`` have other penalties than when last asked, (k,) bool."""
+        stack = self._stack(turn.which)
+        differs = self._penalties[stack.ends] != turn.rho
+        if not differs.any():
+            return np.zeros(turn.which.size, dtype=bool)
+        self._penalties[stack.ends] = turn.rho
+        return np.logical_or.reduceat(differs, stack.starts)
+
+    def curvatures(self, which: np.ndarray) -> np.ndarray:
+        """The matrices K of some clients for the penalties last seen, shape (k, m, m)."""
+        found = np.empty((which.size, self.size, self.size))
+        for i, at in enumerate(which):
+            matrix = self._matrices[at]
+            rho = self._penalties[self._stops[at] - matrix.shape[0] : self._stops[at]]
+            found[i] = 2 * (matrix.T @ matrix.multiply(rho[:, None] ** 2)).toarray()
+        return found
+
+    def _stack(self, which: np.ndarray) -> _Stack:
+        key = which.tobytes()
+        if key not in self._stacks:
+            if len(self._stacks) >= KEPT:
+                self._stacks.clear()
+            matrices = [self._matrices[at] for at in which]
+            lengths = np.array([matrix.shape[0] for matrix in matrices])
+            ends = ranges(self._stops[which] - lengths, lengths)
+            self._stacks[key] = _Stack(
+                ends,
+                np.cumsum(lengths) - lengths,
+                self._signs[ends],
+                self._offset[ends],
+                block_diagonal(matrices).T.tocsr(),
+            )
+        return self._stacks[key]
+
+
+class _Stack(NamedTuple):
+    """What is constant for one selection of clients."""
+
+    ends: np.ndarray
+    starts: np.ndarray
+    signs: np.ndarray
+    offset: np.ndarray
+    transposed: sp.csr_array
+
+
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The integers of several ranges, one after the other."""
+    shifts = starts - (np.cumsum(lengths) - lengths)
+    return np.arange(int(lengths.sum())) + np.repeat(shifts, lengths)
+
+
+def block_diagonal(matrices: Sequence[sp.csr_array]) -> sp.csr_array:
+    """``scipy.sparse.block_diag`` of CSR matrices, without its loop over every one's entries."""
+    columns = np.cumsum([0, *(m.shape[1] for m in matrices)])
+    counts = np.concatenate([np.diff(m.indptr) for m in matrices])
+    indices = [m.indices + at for m, at in zip(matrices, columns[:-1], strict=True)]
+    return sp.csr_array(
+        (
+            np.concatenate([m.data for m in matrices]),
+            np.concatenate(indices),
+            np.concatenate([[0], np.cumsum(counts)]),
+        ),
+        shape=(counts.size, int(columns[-1])),
+    )

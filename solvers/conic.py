@@ -1,0 +1,214 @@
+r"""Any cone program, one client after the other: Clarabel, whose data is updated in place.
+
+Clarabel has no warm start; what is saved from one turn to the next is everything before its first
+iteration: canonicalisation, scaling, ordering and symbolic factorisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import clarabel
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.form import ConeProgram
+from dald_model.solvers.augmented import Augmented, ranges
+from dald_model.solvers.base import FOUND, Answers, Session, Turn
+
+if TYPE_CHECKING:
+    from dald_model.subproblem import Subproblem
+
+STATUSES = {
+    "Solved": "optimal",
+    "AlmostSolved": "optimal",  # by the reduced tolerances, see `attempts`
+    "PrimalInfeasible": "infeasible",
+    "AlmostPrimalInfeasible": "infeasible",
+    "DualInfeasible": "unbounded",
+    "AlmostDualInfeasible": "unbounded",
+}
+"""Clarabel's statuses in cvxpy's words; any other is the solver's failure."""
+
+FLOOR = 1e-13
+"""Below this relative gap Clarabel's steps are rounding errors."""
+
+PATIENCE = 10
+"""After so many turns a client that needed a later attempt starts at the first one again."""
+
+
+class Conic:
+    """Solve each client's cone program by Clarabel, kept from turn to turn."""
+
+    name = "conic"
+
+    def refuses(self, subproblem: Subproblem) -> str:
+        """Nothing: every client has a cone program."""
+        return ""
+
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """See :class:`dald_model.solvers.base.Solver`; the clients may differ in every way."""
+        return _Session(subproblems)
+
+
+class _Session:
+    def __init__(self, subproblems: Sequence[Subproblem]) -> None:
+        self._subproblems = subproblems
+        self._sizes = np.array([sub.size for sub in subproblems])
+        self._edges = np.array([sub.signs.size for sub in subproblems])
+        self._programs = [_Program(sub.form.cone, sub.size) for sub in subproblems]
+        # One `Augmented` takes the clients of one size; `_at` is where a client is in its own.
+        self._at = np.empty(len(subproblems), dtype=int)
+        self._augmented: dict[int, Augmented] = {}
+        for size in np.unique(self._sizes):
+            alike = np.flatnonzero(self._sizes == size)
+            self._at[alike] = np.arange(alike.size)
+            self._augmented[int(size)] = Augmented([subproblems[i] for i in alike])
+
+    def minimise(self, turn: Turn, tolerance: float) -> Answers:
+        """See :class:`dald_model.solvers.base.Session`."""
+        found: dict[int, _Found] = {}
+        sizes, edges = self._sizes[turn.which], self._edges[turn.which]
+        starts = np.cumsum(edges) - edges
+        for size in np.unique(sizes):
+            augmented, alike = self._augmented[int(size)], np.flatnonzero(sizes == size)
+            entries = ranges(starts[alike], edges[alike])
+            own = self._at[turn.which[alike]]
+            part = Turn(own, *(vector[entries] for vector in turn[1:]))
+            changed, slopes = augmented.changed(part), augmented.slopes(part)
+            for i, at, differs, slope in zip(alike, own, changed, slopes, strict=True):
+                program = self._programs[turn.which[i]]
+                if differs or not program.is_set:
+                    program.set(augmented.curvatures(np.array([at]))[0])
+                found[int(i)] = program.minimise(slope, tolerance)
+        answers = [found[i] for i in range(len(found))]
+        return Answers(
+            np.concatenate([answer.point for answer in answers]),
+            np.array([answer.objective for answer in answers]),
+            [answer.status for answer in answers],
+            lambda i: self._subproblems[turn.which[i]].cone_duals(np.array(answers[i].native.z)),
+            {
+                i: f"CLARABEL: {answer.native.status}"
+                for i, answer in enumerate(answers)
+                if answer.status != "optimal"
+            },
+        )
+
+
+class _Found(NamedTuple):
+    """What was found for one client; ``native`` is Clarabel's solution, a copy of its own."""
+
+    status: str
+    point: np.ndarray
+    objective: float
+    native: Any
+
+
+class _Program:
+    """One client's cone program plus a quadratic in its own variables."""
+
+    def __init__(self, cone: ConeProgram, size: int) -> None:
+        self._cone = cone
+        self._size = size
+        self._cones = [_native_cone(kind, argument) for kind, argument in cone.cones]
+        self._matrix: sp.csc_array | None = None
+        self._solver: Any = None
+        self._tolerance = np.nan
+        self._first = 0
+        self._left = 0
+
+    @property
+    def is_set(self) -> bool:
+        """Whether K is known."""
+        return self._matrix is not None
+
+    def set(self, curvature: np.ndarray) -> None:
+        """Take another K, shape (m, m)."""
+        added = sp.coo_array(np.triu(curvature))
+        added.resize(self._cone.matrix.shape)
+        self._matrix = sp.csc_array(sp.triu(self._cone.matrix) + added)
+        # Not `update(P=...)`: Clarabel would keep the scaling it made for the old penalties, which
+        # costs digits where they were 1e4 times others, and a new solver is a fraction of a solve.
+        self._solver = None
+
+    def minimise(self, slope: np.ndarray, tolerance: float) -> _Found:
+        """Minimise for another c, shape (m,)."""
+        full = self._cone.slope.copy()
+        full[: self._size] += slope
+        settled = tolerance == self._tolerance
+        self._tolerance = tolerance
+        self._left -= 1
+        if self._first and (not settled or self._left == 0):
+            self._first, self._solver = 0, None
+        options = attempts(tolerance)
+        at, last = self._first, len(options) - 1
+        while True:
+            native = self._solve(full, options[at], settled)
+            status = STATUSES.get(str(native.status), "solver_error")
+            if status == "optimal":
+                break
+            # With exponential cones Clarabel fails for ever once a number was not finite.
+            self._solver = None
+            if status != "solver_error" or at == last:
+                break
+            at += 1
+        if status == "optimal" and at == last:
+            # Better Clarabel's own notion of accuracy than no point at all.
+            status, self._solver = "optimal_inaccurate", None
+        elif status == "optimal" and at > self._first:
+            self._first, self._left = at, PATIENCE
+        if status not in FOUND:
+            return _Found(status, np.full(self._size, np.nan), np.nan, native)
+        point = np.array(native.x)
+        objective = (self._cone.matrix @ point / 2 + self._cone.slope) @ point
+        return _Found(status, point[: self._size], objective + self._cone.constant, native)
+
+    def _solve(self, slope: np.ndarray, options: dict[str, Any], settled: bool) -> Any:
+        if self._solver is None:
+            cone = self._cone
+            self._solver = clarabel.DefaultSolver(
+                self._matrix, slope, cone.rows, cone.right, self._cones, _settings(options)
+            )
+        elif settled:
+            self._solver.update(q=slope)
+        else:
+            self._solver.update(q=slope, settings=_settings(options))
+        return self._solver.solve()
+
+
+def attempts(tolerance: float) -> list[dict[str, Any]]:
+    """Clarabel's settings for this accuracy of the points, to be tried in turn.
+
+    Where the objective is flat, as an exponential cone is along its rays, the error of a point is
+    the root of its gap; so the first attempt asks for the square. Second-order cones cannot always
+    follow: beyond some gap their residuals grow again. The next attempts ask for less, and what an
+    attempt may call almost solved is the gap of the next one. Then another path through the same
+    problem, and last Clarabel's defaults.
+    """
+    fine, coarse = max(0.1 * tolerance**2, FLOOR), 1e-2 * tolerance
+    middle = float(np.sqrt(fine * coarse))
+    steps = [(fine, middle), (middle, coarse), (coarse, tolerance)]
+    tried: list[dict[str, Any]] = [
+        dict.fromkeys(("tol_gap_abs", "tol_gap_rel"), gap)
+        | dict.fromkeys(("reduced_tol_gap_abs", "reduced_tol_gap_rel"), almost)
+        | {"tol_feas": coarse, "reduced_tol_feas": tolerance}
+        for gap, almost in steps
+    ]
+    other = {"equilibrate_enable": False, "static_regularization_constant": 1e-10}
+    return [*tried, tried[-1] | other, {}]
+
+
+def _settings(options: dict[str, Any]) -> Any:
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    # Both would forbid to update the data.
+    settings.presolve_enable = settings.chordal_decomposition_enable = False
+    for name, value in options.items():
+        setattr(settings, name, value)
+    return settings
+
+
+def _native_cone(kind: str, argument: Any) -> Any:
+    arguments = argument if isinstance(argument, tuple) else (argument,)
+    return getattr(clarabel, kind)(*(() if argument is None else arguments))

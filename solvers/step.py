@@ -1,0 +1,64 @@
+r"""Step methods: exact minimisers of many quadratics of one shape, over simple sets.
+
+A step method minimises, for k of the B clients it was made for,
+
+.. math:: \tfrac12 x^\top H x + c^\top x \; (+ \textstyle\sum_t w_t |a_t^\top x + b_t|)
+    \quad\text{s.t. } E x = e,\; A x \le b,
+
+where H changes seldom (it holds the penalties) and c with every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from dald_model.form import Form
+
+
+class Step(NamedTuple):
+    r"""Minimisers of k quadratics.
+
+    Attributes
+    ----------
+    points : ndarray, shape (k, m)
+    equality : ndarray, shape (k, p)
+        Multipliers of ``E x = e``: :math:`Hx + c + E^\top\nu + A^\top\lambda + \dots = 0`.
+    inequality : ndarray, shape (k, r)
+        Multipliers of ``A x <= b``, nonnegative.
+    failed : ndarray of bool, shape (k,)
+        Where no minimiser was found; the caller goes on with another solver.
+    """
+
+    points: np.ndarray
+    equality: np.ndarray
+    inequality: np.ndarray
+    failed: np.ndarray
+
+
+class StepMethod(Protocol):
+    """See the module. Made from the forms of B clients of one ``Form.shape``."""
+
+    @classmethod
+    def refuses(cls, form: Form) -> str:
+        """Why the rows and non-smooth terms are not for this method; empty if they are.
+
+        The quadratic and the smooth terms are not looked at.
+        """
+        ...
+
+    def __init__(self, forms: Sequence[Form]) -> None: ...
+
+    def factor(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
+        """Take new H for the clients ``which``, shape (k, m, m); say where it failed, (k,) bool.
+
+        Failed means that H is not positive definite to working accuracy where the method needs
+        it to be. Warm starts are kept.
+        """
+        ...
+
+    def solve(self, which: np.ndarray, slopes: np.ndarray) -> Step:
+        """Minimise for c = ``slopes``, shape (k, m), to working accuracy."""
+        ...
