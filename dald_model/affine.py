@@ -7,7 +7,7 @@ signs are taken from the data here, and every other operator is asked of cvxpy o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -24,7 +24,9 @@ Matrix = Any
 """A 2-d ndarray or ``scipy.sparse.csr_array``; ``None`` stands for the identity."""
 Slopes = dict[int, Matrix]
 
-_OPERATORS: dict[Any, sp.csr_array] = {}
+Operator = tuple[list[sp.csr_array], np.ndarray]
+
+_OPERATORS: dict[Hashable, Operator] = {}
 KEPT = 4096
 """How many of cvxpy's operators are kept; they depend on nothing but shapes."""
 
@@ -83,48 +85,54 @@ def explicit(matrix: Matrix, size: int) -> Matrix:
     return sp.eye_array(size, format="csr") if matrix is None else matrix
 
 
+def frozen(data: Any) -> Hashable:
+    """What an atom holds besides its arguments, by value; unequal to all else if unknown."""
+    if isinstance(data, list | tuple):
+        return tuple(map(frozen, data))
+    if isinstance(data, cp.Expression):
+        return frozen(data.value) if data.is_constant() else object()
+    if sp.issparse(data):
+        data = data.toarray()
+    if isinstance(data, np.ndarray):
+        return data.shape, data.dtype.str, data.tobytes()
+    if isinstance(data, slice):
+        return data.start, data.stop, data.step
+    return data if isinstance(data, Hashable) else object()
+
+
 def _by_cvxpy(expression: Any, fixed: Sequence[bool]) -> tuple[Slopes, np.ndarray]:
     """Any affine atom: its linear operator on each argument, as cvxpy builds it."""
-    free = [
-        cp.Variable(arg.shape)
-        for arg, is_fixed in zip(expression.args, fixed, strict=True)
-        if not is_fixed
-    ]
+    free = [arg for arg, is_fixed in zip(expression.args, fixed, strict=True) if not is_fixed]
     key = None
     if not any(fixed):
-        key = type(expression), repr(expression.get_data()), tuple(v.shape for v in free)
+        key = type(expression), frozen(expression.get_data()), tuple(arg.shape for arg in free)
     operator = _OPERATORS.get(key) if key else None
     if operator is None:
-        stand_ins = iter(free)
-        atom = expression.copy(
-            [
-                arg if is_fixed else next(stand_ins)
-                for arg, is_fixed in zip(expression.args, fixed, strict=True)
-            ]
-        )
-        operator = _operator(atom, free)
+        operator = _operator(expression, fixed)
         if key:
             if len(_OPERATORS) >= KEPT:
                 _OPERATORS.clear()
             _OPERATORS[key] = operator
-    at = 0
-    total: tuple[Slopes, np.ndarray] = {}, operator[:, [-1]].toarray().reshape(-1)
-    for arg, is_fixed in zip(expression.args, fixed, strict=True):
-        if not is_fixed:
-            block = operator[:, at : at + arg.size]
-            total = _added(total, _applied(block, *affine_parts(arg)))
-            at += arg.size
-    return total
+    blocks, offset = operator
+    found = [_applied(b, *affine_parts(arg)) for b, arg in zip(blocks, free, strict=True)]
+    return reduce(_added, found, ({}, offset))
 
 
-def _operator(atom: Any, variables: Sequence[cp.Variable]) -> sp.csr_array:
-    """The matrix of an affine atom of plain variables; its last column is the offset."""
+def _operator(expression: Any, fixed: Sequence[bool]) -> Operator:
+    """The matrices of an affine atom in its arguments that are not fixed, and its offset."""
+    free = [
+        None if f else cp.Variable(a.shape) for a, f in zip(expression.args, fixed, strict=True)
+    ]
+    atom = expression.copy(
+        [a if v is None else v for a, v in zip(expression.args, free, strict=True)]
+    )
+    variables = [v for v in free if v is not None]
     for v in variables:
         v.save_value(np.zeros(v.shape))
-    offset = sp.csr_array(flat(atom.value)[:, None])
+    offset = flat(atom.value)
     slopes = atom.grad  # its transposed Jacobian, a number where that is 1 x 1
     blocks = [np.atleast_2d(s) if np.isscalar(s) else s for s in (slopes[v] for v in variables)]
-    return sp.csr_array(sp.hstack([*(sp.csr_array(block).T for block in blocks), offset], "csr"))
+    return [sp.csr_array(block).T.tocsr() for block in blocks], offset
 
 
 def _applied(data: Matrix, slopes: Slopes, offset: np.ndarray) -> tuple[Slopes, np.ndarray]:

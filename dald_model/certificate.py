@@ -24,6 +24,7 @@ from dald_model.values import flat, largest, number, preserved
 
 PRICED = (Inequality, Equality, Zero, NonNeg, PSD, SOC, ExpCone, PowCone3D)
 """Constraints whose dual value enters the Lagrangian; any other stays a constraint."""
+SERVER = Average()
 REACH = 1e-4
 """How far outside its cone a dual value may be, relative to its size."""
 
@@ -52,7 +53,7 @@ def dual_gap(result: Result) -> float:
     for name, sub in compiled.items():
         point = points[name]
         price = sub.sides[0].T @ (sub.signs * mu[sub.entries])
-        if Average.takes(sub):
+        if not SERVER.refuses(sub):
             # L is linear: its least value in the box is known.
             total += (1 + np.abs(point).max()) * np.abs(price).sum()
             continue

@@ -11,12 +11,14 @@ import numpy as np
 
 from dald_model import display
 from dald_model.consensus import Edge
+from dald_model.lowering import Lowering
 from dald_model.network import HierarchicalNetwork, safest
 from dald_model.sharing import ConsensusForm, consensus_graph
 from dald_model.subproblem import Subproblem
 from dald_model.values import flat
 
 if TYPE_CHECKING:
+    from dald_model.explain import Explanation
     from dald_model.model import Model
 
 
@@ -62,6 +64,10 @@ class Compiled(Mapping[Hashable, Subproblem]):
         The consensus graph, servers included.
     sense : int
         +1 where the all-in-one problem is a minimisation, -1 where it is a maximisation.
+    order : dict
+        Client -> its position.
+    columns : dict
+        Client -> where its variables lie in the vector of all clients' variables.
     network : HierarchicalNetwork
         The order that is used by default; ``network.matrix`` is its hierarchical matrix.
     """
@@ -85,11 +91,19 @@ class Compiled(Mapping[Hashable, Subproblem]):
         for edge, at in zip(form.edges, starts, strict=True):
             for name in edge.ends:
                 touching[name].append((edge, at))
+        lowering = Lowering()
         self._subproblems = {
-            name: Subproblem(client, *zip(*touching[name], strict=True))
+            name: Subproblem(
+                client, [e for e, _ in touching[name]], [at for _, at in touching[name]], lowering
+            )
             for name, client in form.clients.items()
         }
-
+        self.order: dict[Hashable, int] = {name: at for at, name in enumerate(self)}
+        stops = np.cumsum([sub.size for sub in self.values()])
+        self.columns: dict[Hashable, slice] = {
+            name: slice(int(stop - sub.size), int(stop))
+            for (name, sub), stop in zip(self.items(), stops, strict=True)
+        }
         self._origin = {
             local.id: key for key, homes in form.homes.items() for local in homes.values()
         }
@@ -103,11 +117,27 @@ class Compiled(Mapping[Hashable, Subproblem]):
     def __len__(self) -> int:
         return len(self._subproblems)
 
+    def explain(self, solver: Any = "auto") -> Explanation:
+        """Which solver takes which client and why, with sizes before and after condensing.
+
+        Parameters
+        ----------
+        solver : str, Solver or dict
+            As the option of :meth:`Model.solve`.
+
+        Raises
+        ------
+        OptionError
+            If the option means nothing, or names a solver that cannot take its client.
+        """
+        from dald_model.explain import explain  # looks down the pipeline, as Model.solve does
+
+        return explain(self, solver)
+
     def reset(self, penalties: np.ndarray) -> None:
         """Set the penalties, shape (size,); multipliers and neighbour values become zero."""
         for sub in self.values():
-            nothing = np.zeros(sub.entries.size)
-            sub.set(nothing, penalties[sub.entries], nothing)
+            sub.reset(penalties[sub.entries])
 
     def recover(
         self, points: Mapping[Hashable, np.ndarray], duals: Mapping[Hashable, Any], mu: np.ndarray

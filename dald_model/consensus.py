@@ -17,14 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import cvxpy as cp
-import numpy as np
-import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 from cvxpy.constraints.zero import Equality
 
 from dald_model.client import check_data, check_variable, short
 from dald_model.errors import DeclarationError
-from dald_model.values import flat, preserved
 
 Owners = Mapping[int, Sequence[Hashable]]
 """Variable id -> the clients that use the variable."""
@@ -88,7 +85,11 @@ class Edge:
 
     def side(self, name: Hashable) -> cp.Expression:
         """The flat affine expression that client ``name`` contributes, shape (size,)."""
-        return cp.hstack(self.sides[self.ends.index(name)])
+        return cp.hstack([cp.vec(side, order="F") for side in self.given(name)])
+
+    def given(self, name: Hashable) -> list[cp.Expression]:
+        """The sides of client ``name`` as the user wrote them, one an equality."""
+        return self.sides[self.ends.index(name)]
 
     def other(self, name: Hashable) -> Hashable:
         """The client at the other end."""
@@ -105,7 +106,7 @@ class Edge:
         self.parts.append(Part(agreement, start, start + agreement.left.size, sign))
         sides = (agreement.left, agreement.right)[::sign]
         for column, side in zip(self.sides, sides, strict=True):
-            column.append(cp.vec(side, order="F"))
+            column.append(side)
 
 
 def read_equality(given: Any) -> Agreement:
@@ -211,29 +212,3 @@ def join(agreements: Iterable[tuple[Agreement, Hashable, Hashable]]) -> list[Edg
         edge = edges.setdefault(frozenset((left, right)), Edge(left, right))
         edge.add(agreement, left)
     return list(edges.values())
-
-
-def affine_map(
-    expression: cp.Expression, variables: Sequence[cp.Variable]
-) -> tuple[sp.csr_array, np.ndarray]:
-    """The matrix and offset of a flat affine expression in the stacked variables.
-
-    Returns
-    -------
-    matrix : csr_array, shape (expression.size, total size of ``variables``)
-    offset : ndarray, shape (expression.size,)
-        Current values of Parameters enter the offset.
-    """
-    with preserved(variables):
-        for v in variables:
-            v.save_value(np.zeros(v.shape))
-        offset = flat(expression.value)
-        slopes = expression.grad
-    blocks = []
-    for v in variables:
-        slope = slopes.get(v)
-        if slope is None:
-            blocks.append(sp.csr_array((offset.size, v.size)))
-        else:
-            blocks.append(sp.csr_array(np.atleast_2d(slope) if np.isscalar(slope) else slope).T)
-    return sp.csr_array(sp.hstack(blocks, format="csr")), offset

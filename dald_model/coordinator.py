@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import cvxpy as cp
@@ -16,14 +16,13 @@ from dald_model.algorithms import DALD, Algorithm
 from dald_model.compiler import Compiled, Recovered
 from dald_model.diagnose import Verdict, Watch
 from dald_model.errors import OptionError
+from dald_model.layer import Layer
 from dald_model.penalty import as_rule
 from dald_model.result import Result, Status
 from dald_model.sequence import Sequence
-from dald_model.solvers.average import Average
-from dald_model.solvers.base import Answer, Request, Solver
-from dald_model.solvers.reference import Reference
+from dald_model.solvers.base import FOUND, Solver, Turn
 from dald_model.state import State
-from dald_model.stopping import Residuals, Stopping, default_stopping, residuals
+from dald_model.stopping import Accuracy, Residuals, Stopping, default_stopping, residuals
 from dald_model.values import flat
 
 
@@ -34,7 +33,8 @@ def coordinate(
     sequence: Sequence | None = None,
     stopping: Stopping | None = None,
     rho: Any = None,
-    solver: Solver | str | None = None,
+    solver: Solver | str | Mapping[Hashable, Solver | str] | None = None,
+    accuracy: float | None = None,
     eps_pri: float = 1e-6,
     eps_dual: float = 1e-6,
     max_rounds: int = 1000,
@@ -62,9 +62,15 @@ def coordinate(
         When an inner loop ends, (B1) to (B4); default :func:`default_stopping`.
     rho : float, dict, array or penalty rule
         The penalty; default :class:`ResidualBalancing`, which needs no tuning.
-    solver : Solver or str
-        The solver layer, or the name of an installed cvxpy solver; default
-        :class:`dald_model.solvers.Reference` with Clarabel. A server has a closed form.
+    solver : Solver, str or dict
+        The solver layer: "auto" (default) gives each client to the fastest exact method that
+        takes it, see ``compiled.explain()``; else the name of one of
+        :data:`dald_model.solvers.NAMED`, of an installed cvxpy solver, an object of
+        :mod:`dald_model.solvers`, or a dict from clients to any of these. A server has a closed
+        form.
+    accuracy : float
+        How exactly each client is minimised, relative to the size of its variables, where its
+        solver is iterative; default :class:`Accuracy`, which follows the residuals.
     eps_pri, eps_dual : float
         Tolerances, see :class:`Residuals`. Zero is allowed: then every round is run, and the
         answer is that of the last one; otherwise a run that does not converge gives its best.
@@ -94,8 +100,8 @@ def coordinate(
     network = sequence.network(compiled.graph, compiled.servers)
     stopping = stopping or default_stopping(sequence, network)
     rule = as_rule(rho)
-    layer = _layer(compiled, solver)
-    tolerance = min(max(1e-3 * min(eps_pri, eps_dual), 1e-10), 1e-6)
+    layer = Layer(compiled, solver)
+    inner_accuracy = Accuracy(accuracy, min(eps_pri, eps_dual))
     generator = np.random.default_rng(sequence.seed)
 
     state = State.start(compiled, rule.init(compiled))
@@ -109,30 +115,33 @@ def coordinate(
     try:
         for round_ in range(1, max_rounds + 1):
             inner += 1
+            layer.round = round_
             closing = stopping.ends(outer, inner, found.dual_scaled, eps_dual)
             full = sequence.per_loop is None or closing
             staleness = state.staleness(compiled) if sequence.choice else {}
             stages = sequence.stages(network, generator, staleness, full)
-            failure = _sweep(compiled, state, stages, layer, tolerance)
+            tolerance = inner_accuracy.of(found)
+            failure = _sweep(state, stages, layer, tolerance)
             if failure is not None:
                 verdict = watch.explain(state, failure)
                 break
             found = residuals(state)
-            rows.append(_row(state, outer, inner, found, stages, compiled.sense, begun))
+            rows.append(_row(state, outer, inner, found, stages, layer, begun))
             merit = max(
                 found.primal_scaled / (eps_pri or 1.0), found.dual_scaled / (eps_dual or 1.0)
             )
             # Relative residuals flatter an iterate that runs away; absolute ones do not.
             worst = max(found.primal, found.dual)
             better = merit <= best_merit and worst <= 10 * best_worst
-            if len(state.answers) == len(compiled) and (better or not tested):
+            if state.complete and (better or not tested):
                 best, best_round = state.snapshot(), round_
                 best_merit, best_worst = merit, worst
             progress.set_postfix(primal=f"{found.primal:.1e}", dual=f"{found.dual:.1e}")
             progress.update()
             if full and stopping.ends(outer, inner, found.dual_scaled, eps_dual):
-                if tested and found.primal_scaled <= eps_pri and found.dual_scaled <= eps_dual:
-                    verdict = _converged(state)
+                met = found.primal_scaled <= eps_pri and found.dual_scaled <= eps_dual
+                if tested and met and inner_accuracy.suffices(tolerance):
+                    verdict = _converged(compiled, state)
                     best, best_round = state, round_
                     break
                 state.mu = algorithm.multipliers(state)
@@ -148,36 +157,28 @@ def coordinate(
         progress.close()
     answer = best, best_round
     seconds = time.perf_counter() - begun
-    return _finish(compiled, answer, rows, verdict, (eps_pri, eps_dual), seconds)
+    return _finish(layer, answer, rows, verdict, (eps_pri, eps_dual), seconds)
 
 
 def _sweep(
-    compiled: Compiled,
-    state: State,
-    stages: Iterable[Iterable[Hashable]],
-    layer: dict[Hashable, Solver],
-    tolerance: float,
+    state: State, stages: Iterable[Iterable[Hashable]], layer: Layer, tolerance: float
 ) -> Verdict | None:
     """Solve the clients stage by stage, equations (13), (14) and (21)."""
     for stage in stages:
-        requests: dict[Solver, list[Request]] = {}
-        for name in stage:
-            sub = compiled[name]
-            at = sub.entries
-            told = state.sides[1 - sub.rows, at]
-            request = Request(sub, state.mu[at], state.rho[at], told)
-            requests.setdefault(layer[name], []).append(request)
-        for solver, batch in requests.items():
-            answers = solver.minimise(batch, tolerance)
-            for request, answer in zip(batch, answers, strict=True):
-                if not answer.found:
-                    return _failure(request.subproblem.name, answer)
-                state.put(compiled, request.subproblem.name, answer)
+        for group in layer.groups(stage):
+            at = group.entries
+            told = state.sides[1 - group.rows, at]
+            turn = Turn(group.which, state.mu[at], state.rho[at], told)
+            for part, answers in layer.answer(group, turn, tolerance):
+                for name, status in zip(part.names, answers.statuses, strict=True):
+                    if status not in FOUND:
+                        return _failure(name, status, answers.messages.get(0, ""))
+                state.put(part, answers)
     return None
 
 
-def _failure(name: Hashable, answer: Answer) -> Verdict:
-    status = Status(answer.status)
+def _failure(name: Hashable, said: str, message: str) -> Verdict:
+    status = Status(said)
     what = {
         Status.INFEASIBLE: f"client {name!r} is infeasible: no point satisfies its own "
         "constraints and the domain of its objective; relax one of them",
@@ -186,11 +187,12 @@ def _failure(name: Hashable, answer: Answer) -> Verdict:
         Status.SOLVER_ERROR: f"the solver failed on client {name!r}; choose another by the option "
         "solver, or scale the client's data",
     }[status]
-    return Verdict(status, name, f"{what} ({answer.message})")
+    return Verdict(status, name, f"{what} ({message})")
 
 
-def _converged(state: State) -> Verdict:
-    short = [name for name, a in state.answers.items() if a.status == "optimal_inaccurate"]
+def _converged(compiled: Compiled, state: State) -> Verdict:
+    origins = zip(compiled, state.origin, strict=True)
+    short = [n for n, at in origins if at and at[0].statuses[at[1]] == "optimal_inaccurate"]
     if short:
         named = ", ".join(map(repr, short))
         return Verdict(
@@ -205,22 +207,23 @@ def _row(
     inner: int,
     found: Residuals,
     stages: Iterable[Iterable[Hashable]],
-    sense: int,
+    layer: Layer,
     begun: float,
 ) -> dict[str, float]:
     return {
         "outer": outer,
         "inner": inner,
         **found._asdict(),
-        "objective": sense * sum(answer.objective for answer in state.answers.values()),
+        "objective": layer.compiled.sense * float(state.objectives.sum()),
         "rho": float(np.exp(np.log(state.rho).mean())),
         "solved": sum(len(list(stage)) for stage in stages),
+        "fallbacks": len(layer.events),
         "seconds": time.perf_counter() - begun,
     }
 
 
 def _finish(
-    compiled: Compiled,
+    layer: Layer,
     answer: tuple[State | None, int],
     rows: list[dict[str, float]],
     verdict: Verdict,
@@ -228,6 +231,7 @@ def _finish(
     seconds: float,
 ) -> Result:
     """Turn the best iterate into the user's terms and set values and dual values."""
+    compiled = layer.compiled
     best, best_round = answer
     history = pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="round"))
     recovered = Recovered({}, {}, {}, {})
@@ -235,13 +239,12 @@ def _finish(
     value = math.nan
     if best is not None:
         mu = best.estimate
-        recovered = compiled.recover(
-            {name: answer.point for name, answer in best.answers.items()},
-            {name: answer.duals for name, answer in best.answers.items()},
-            mu,
-        )
+        points = {name: best.points[part] for name, part in compiled.columns.items()}
+        origins = zip(compiled, best.origin, strict=True)
+        duals = {name: at[0].duals(at[1]) for name, at in origins if at is not None}
+        recovered = compiled.recover(points, duals, mu)
         multipliers = {ends: mu[slot].copy() for ends, slot in compiled.slots.items()}
-        value = compiled.sense * sum(answer.objective for answer in best.answers.values())
+        value = compiled.sense * float(best.objectives.sum())
     if verdict.status == Status.INFEASIBLE:
         value = compiled.sense * math.inf
     if verdict.status == Status.UNBOUNDED:
@@ -259,24 +262,10 @@ def _finish(
         *tolerances,
         verdict.culprit,
         verdict.detail,
+        tuple(layer.events),
     )
     result.apply()
     return result
-
-
-def _layer(compiled: Compiled, solver: Solver | str | None) -> dict[Hashable, Solver]:
-    """Which solver takes which client; a server has its closed form."""
-    if solver is None or isinstance(solver, str):
-        chosen: Solver = Reference() if solver is None else Reference(solver)
-    elif isinstance(solver, Solver) and not isinstance(solver, type):
-        chosen = solver
-    else:
-        raise OptionError(
-            f"solver: given {solver!r}, expected the name of a cvxpy solver or an object of "
-            "dald_model.solvers such as Reference('OSQP')"
-        )
-    average = Average()
-    return {name: average if Average.takes(sub) else chosen for name, sub in compiled.items()}
 
 
 def _check(compiled: Compiled, eps_pri: float, eps_dual: float, max_rounds: int) -> None:

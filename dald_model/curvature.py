@@ -2,12 +2,14 @@ r"""A penalty from the curvature of the clients' objectives, so that nobody has 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
 
 from dald_model.client import summands
+from dald_model.solvers.terms import Terms
 from dald_model.subproblem import Subproblem
 from dald_model.values import flat, preserved
 
@@ -68,6 +70,24 @@ def edge_curvature(sub: Subproblem) -> np.ndarray:
 
 def hessian(sub: Subproblem) -> tuple[np.ndarray, float]:
     """Diagonal of the objective's Hessian at a start point, and the spread of its eigenvalues.
+
+    From the client's form where that is complete, else by differences of cvxpy's gradients.
+    """
+    form = sub.form
+    if form is None or not form.complete:
+        return probed_hessian(sub)
+    full = form.quadratic.full
+    smooth = tuple(term for term in form.terms if term.is_smooth)
+    start = _interior(sub.variables)
+    if smooth and np.isfinite(sum(term.value(start) for term in smooth)):
+        terms = Terms([replace(form, terms=smooth)])
+        full = full + terms.hessians(np.zeros(1, int), start[None])[0]
+    diagonal = np.diag(full)
+    return diagonal, _spread(full, diagonal) if sub.size <= EXACT else 1.0
+
+
+def probed_hessian(sub: Subproblem) -> tuple[np.ndarray, float]:
+    """The same as :func:`hessian` by nothing but cvxpy's gradients.
 
     Piecewise linear terms have no curvature and are left out. Where cvxpy cannot give a gradient
     (outside the domain, say) the diagonal is zero; so it is where a step ten times as wide finds

@@ -44,7 +44,7 @@ class Watch:
     _early: float = 0.0
     _best: float = np.inf
     _since: int = 0
-    _looks: list[tuple[np.ndarray, dict[Hashable, np.ndarray]]] = field(default_factory=list)
+    _looks: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
 
     def look(self, round_: int, state: State, found: Residuals, merit: float) -> Verdict | None:
         """A verdict if the run has failed, else None."""
@@ -81,7 +81,7 @@ class Watch:
         not change from round to round; a solver that says so of a client it has solved before has
         met the numbers of a run that does not converge.
         """
-        if failure.culprit not in state.answers:
+        if state.origin[self.compiled.order[failure.culprit]] is None:
             return failure
         closer = self._closely(state)
         if closer is not None or failure.status == Status.SOLVER_ERROR:
@@ -95,7 +95,7 @@ class Watch:
         )
 
     def _closely(self, state: State) -> Verdict | None:
-        now = state.primal.copy(), {n: a.point for n, a in state.answers.items()}
+        now = state.primal.copy(), state.points.copy()
         self._looks = [*self._looks[-1:], now]
         if len(self._looks) < 2:
             return None
@@ -118,8 +118,7 @@ class Watch:
                     f"every client is feasible, but they cannot agree: on edge {edge} the sides "
                     f"stay {np.abs(gap).max():.3g} apart; relax a constraint of one of them",
                 )
-        drift = {name: points[name] - points_before[name] for name in points}
-        mover = falling(self.compiled, state, drift)
+        mover = falling(self.compiled, state, points - points_before)
         if mover is not None:
             return Verdict(
                 Status.UNBOUNDED,
@@ -146,7 +145,7 @@ def consensus_gap(compiled: Compiled, state: State, direction: np.ndarray) -> fl
     total = 0.0
     for name, sub in compiled.items():
         weight = sub.signs * direction[sub.entries]
-        radius = 1e4 * (1 + np.abs(state.answers[name].point).max())
+        radius = 1e4 * (1 + np.abs(state.points[compiled.columns[name]]).max())
         least = _least_in_box(sub, weight, radius)
         if least is None:
             return None
@@ -168,25 +167,26 @@ def _least_in_box(sub: Subproblem, weight: np.ndarray, radius: float) -> float |
     return number(problem.value) if problem.status == "optimal" else None
 
 
-def falling(compiled: Compiled, state: State, drift: dict[Hashable, np.ndarray]) -> Hashable | None:
+def falling(compiled: Compiled, state: State, drift: np.ndarray) -> Hashable | None:
     r"""The client whose objective falls fastest if the drift is a direction of unboundedness.
 
     It is one if, following it for 100 and 10,000 times the size of the iterate, the sum of the
     objectives keeps falling in proportion, constraints hold and the sides stay together.
     """
-    length = max(np.abs(d).max() for d in drift.values())
-    size = 1 + max(np.abs(a.point).max() for a in state.answers.values())
+    length = np.abs(drift).max()
+    size = 1 + np.abs(state.points).max()
     apart = np.zeros(compiled.size)
     for name, sub in compiled.items():
-        apart[sub.entries] += sub.signs * (sub.sides[0] @ drift[name])
+        apart[sub.entries] += sub.signs * (sub.sides[0] @ drift[compiled.columns[name]])
     if length <= 1e-2 * size or np.abs(apart).max() > STEADY * length:
         return None
     falls: dict[Hashable, float] = {}
     for name, sub in compiled.items():
-        start, rates = state.answers[name], []
+        mine, rates = compiled.columns[name], []
+        start = state.objectives[compiled.order[name]]
         with preserved(sub.variables):
             for far in (1e2 * size / length, 1e4 * size / length):
-                there = sub.spread(start.point + far * drift[name])
+                there = sub.spread(state.points[mine] + far * drift[mine])
                 for v, value in zip(sub.variables, there.values(), strict=True):
                     v.save_value(value)
                 with np.errstate(over="ignore", invalid="ignore"):
@@ -194,7 +194,7 @@ def falling(compiled: Compiled, state: State, drift: dict[Hashable, np.ndarray])
                 broken = max((largest(c.violation()) for c in sub.client.constraints), default=0.0)
                 if not np.isfinite(cost) or broken > 1e-6 * far * length:
                     return None
-                rates.append((cost - start.objective) / far)
+                rates.append((cost - start) / far)
         falls[name] = max(rates)
     if sum(falls.values()) >= -1e-6 * length:
         return None

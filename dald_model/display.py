@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from dald_model.compiler import Compiled
+    from dald_model.explain import Explanation
     from dald_model.model import Model
     from dald_model.result import Result
     from dald_model.subproblem import Subproblem
@@ -105,6 +106,46 @@ def _sizes(compiled: Compiled) -> str:
     )
 
 
+def explanation_frame(explanation: Explanation, width: int = 40) -> pd.DataFrame:
+    """One row a kind of client: who solves it, as what, and how much smaller it became."""
+    return pd.DataFrame(
+        {
+            "clients": _cut(", ".join(map(str, one.clients)), width),
+            "number": len(one.clients),
+            "solver": one.solver,
+            "as": one.what,
+            "variables": _change(one.stated[0], one.solved[0]),
+            "rows": _change(one.stated[1], one.solved[1]),
+            "if it fails": ", ".join(one.then),
+        }
+        for one in explanation
+    )
+
+
+def explanation_text(explanation: Explanation) -> str:
+    """Who solves whom, and why nobody faster does."""
+    table = _indented(explanation_frame(explanation))
+    return "\n".join(["Solver layer", *table, *_refusals(explanation)])
+
+
+def explanation_html(explanation: Explanation) -> str:
+    """The same for a notebook."""
+    table = _html_table(explanation_frame(explanation, 120))
+    return _html_head("Solver layer") + table + _html_lines(_refusals(explanation))
+
+
+def _change(before: int, after: int) -> str:
+    return str(after) if before == after else f"{before} -> {after}"
+
+
+def _refusals(explanation: Explanation) -> list[str]:
+    lines = []
+    for one in explanation:
+        for solver, reason in one.refusals.items():
+            lines.append(f"  {solver} is not for {_cut(str(one.clients[0]), 20)}: {reason}")
+    return lines
+
+
 def subproblem_text(sub: Subproblem) -> str:
     """The augmented Lagrangian of one client."""
     lines = [f"minimize {symbolic(sub.problem.objective.expr)}"]
@@ -125,6 +166,12 @@ def result_pairs(result: Result) -> dict[str, str]:
         pairs["rounds"] = str(result.rounds)
         if result.answer_round not in (0, result.rounds):
             pairs["answer from"] = f"round {result.answer_round}, the best"
+    if result.fallbacks:
+        first = result.fallbacks[0]
+        pairs["fallbacks"] = (
+            f"{len(result.fallbacks)}, first client {first.client!r} in round {first.round}: "
+            f"from {first.failed} to {first.next} ({first.message})"
+        )
     if result.answer_round:
         shown = result.history.loc[result.answer_round]
         pairs["primal residual"] = f"{shown.primal:.1e}"

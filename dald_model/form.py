@@ -101,7 +101,7 @@ def _log(u: np.ndarray, bound: np.ndarray) -> np.ndarray:
     return np.where(u[:, 0] > 0, -found, np.inf)
 
 
-FUNCTIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "logistic": lambda u, bound: np.logaddexp(0.0, u[:, 0]),
     "logsumexp": lambda u, bound: scipy.special.logsumexp(u, axis=1),
     "huber": _huber,

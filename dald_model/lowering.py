@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import cvxpy as cp
@@ -13,7 +14,7 @@ import scipy.sparse as sp
 from dald_model.affine import affine_parts, explicit
 from dald_model.client import Client
 from dald_model.form import ConeProgram, Form, Quadratic, Rows, Term
-from dald_model.recognise import Block, Canonical, Structure
+from dald_model.recognise import Canonical, Structure
 from dald_model.skeleton import Cut, Skeleton, cut
 from dald_model.values import flat, largest, number, preserved
 
@@ -51,6 +52,7 @@ class Lowering:
 
     def __init__(self) -> None:
         self._skeletons: dict[Hashable, list[Skeleton]] = {}
+        self._recipes: dict[int, Recipe] = {}
         self._rows: dict[bytes, np.ndarray] = {}
 
     def __call__(self, client: Client) -> Lowered | None:
@@ -73,11 +75,14 @@ class Lowering:
                 alike.append(skeleton)
         problem, structure = skeleton.of(given.numbers)
         maps = Maps(given.pieces, client.variables)
-        quadratic = _quadratic(problem, structure, maps)
-        terms = [_term(block, problem, maps) for block in structure.blocks]
-        terms = [term for term in terms if term is not None]
-        equalities = self._shared(_rows(problem, structure.zero, maps))
-        inequalities = self._shared(_rows(problem, structure.nonneg, maps))
+        # Kept with its problem, so that the id stays the problem's own.
+        if id(problem) not in self._recipes:
+            self._recipes[id(problem)] = Recipe(problem, structure, maps.stops)
+        recipe = self._recipes[id(problem)]
+        quadratic = recipe.quadratic(maps)
+        terms = recipe.terms(maps)
+        equalities = self._shared(recipe.zero(maps))
+        inequalities = self._shared(recipe.nonneg(maps))
         shape = (
             maps.size,
             equalities.right.size,
@@ -92,7 +97,7 @@ class Lowering:
             quadratic,
             equalities,
             inequalities,
-            tuple(terms),
+            terms,
             structure.complete,
             partial(_cone_program, problem, maps),
         )
@@ -122,24 +127,31 @@ class Maps:
                     else sp.csr_array((offset.size, v.size))
                     for v in variables
                 ]
-                matrix = sp.csr_array(sp.hstack(blocks, "csr"))
-                if matrix.nnz > SPARSE * matrix.shape[0] * matrix.shape[1]:
+                matrix: Any = sp.csr_array(sp.hstack(blocks, "csr"))
+                if matrix.nnz > SPARSE * offset.size * self.size:
                     matrix = matrix.toarray()
             self.matrices.append(matrix)
             self.offsets.append(offset)
         self.stops = np.cumsum([0, *(offset.size for offset in self.offsets)])
         self.offset = np.concatenate([*self.offsets, np.empty(0)])
 
-    def times(self, matrix: sp.csr_array) -> Any:
-        """``matrix`` @ F for all pieces together; the data themselves where it picks them."""
+    def times(self, split: Split) -> Any:
+        """The matrix @ F for all pieces together; the data themselves where it picks them."""
         total: Any = None
-        for own, start, stop in zip(self.matrices, self.stops[:-1], self.stops[1:], strict=True):
-            block = matrix[:, start:stop]
-            if not block.nnz:
-                continue
-            part = block if own is None else _product(block, own)
+        for at, block, factor in split.parts:
+            own = self.matrices[at]
+            if own is None:
+                part: Any = block
+            elif factor is None:
+                part = block @ own
+            elif (factor == 1.0).all():
+                part = own
+            elif sp.issparse(own):
+                part = own.multiply(factor[:, None]).tocsr()
+            else:
+                part = factor[:, None] * own
             total = part if total is None else _dense(total) + _dense(part)
-        return sp.csr_array((matrix.shape[0], self.size)) if total is None else total
+        return sp.csr_array((split.height, self.size)) if total is None else total
 
     def transposed_times(self, vector: np.ndarray) -> np.ndarray:
         """F.T @ vector for all pieces together, shape (m,)."""
@@ -150,65 +162,94 @@ class Maps:
         return total
 
 
-def _product(block: sp.csr_array, own: Any) -> Any:
-    k = block.shape[0]
-    if block.shape[1] == k == block.nnz and np.array_equal(block.indices, np.arange(k)):
-        factor = block.data
-        if (factor == 1.0).all():
-            return own
-        return own.multiply(factor[:, None]).tocsr() if sp.issparse(own) else factor[:, None] * own
-    return block @ own
+class Split:
+    """A matrix over all pieces, taken apart by piece, once for all clients of a skeleton.
+
+    ``parts`` lists (piece, block, factor): the block is diag(factor), or factor is None.
+    """
+
+    def __init__(self, matrix: Any, stops: np.ndarray) -> None:
+        self.height = matrix.shape[0]
+        self.parts: list[tuple[int, sp.csr_array, np.ndarray | None]] = []
+        for at, (start, stop) in enumerate(pairwise(stops)):
+            block = sp.csr_array(matrix[:, start:stop])
+            block.sort_indices()
+            if block.nnz:
+                picks = block.shape == (block.nnz, block.nnz)
+                picks = picks and np.array_equal(block.indices, np.arange(block.nnz))
+                self.parts.append((at, block, block.data if picks else None))
+
+
+class Recipe:
+    """How the numbers of a form follow from a client's maps: the same for a whole skeleton."""
+
+    def __init__(self, problem: Canonical, structure: Structure, stops: np.ndarray) -> None:
+        own = problem.own
+        P = sp.csr_array(problem.P[:own, :own])
+        self._P, self._constant, self._slope = P, problem.d, problem.q[:own].copy()
+        self._blocks = []
+        for block in structure.blocks:
+            weight, bound = block.weights(problem.P, problem.q)
+            self._slope += block.linear.T @ weight
+            self._constant += float(weight @ block.shift)
+            if block.kind != "linear":
+                self._blocks.append((block, Split(block.matrix, stops), weight, bound))
+        self._linear = [
+            (sp.csr_array(rows), Split(rows, stops), problem.b[at])
+            for at in (structure.zero, structure.nonneg)
+            for rows in [sp.csr_array(problem.A[at][:, :own])]
+        ]
+        diagonal = P.diagonal()
+        self._live = np.flatnonzero(diagonal)
+        self._picked: Split | None = None
+        if P.nnz == self._live.size:
+            root = np.sqrt(diagonal[self._live]), (np.arange(self._live.size), self._live)
+            self._picked = Split(sp.csr_array(root, shape=(self._live.size, own)), stops)
+        self._squares = [
+            (at, Split(P[start:stop], stops)) for at, (start, stop) in enumerate(pairwise(stops))
+        ]
+
+    def quadratic(self, maps: Maps) -> Quadratic:
+        r"""With P, q over y: :math:`F^\top P F`, :math:`F^\top (P f + q)`, and the constant."""
+        f = maps.offset
+        bent = self._P @ f
+        constant = self._constant + float(f @ bent / 2 + self._slope @ f)
+        slope = maps.transposed_times(bent + self._slope)
+        if self._picked is not None and 2 * self._live.size < maps.size:
+            return Quadratic(None, slope, constant, _dense(maps.times(self._picked)))
+        matrix = np.zeros((maps.size, maps.size))
+        for at, split in self._squares:
+            if split.parts:
+                left, right = maps.matrices[at], maps.times(split)
+                matrix += _dense(right if left is None else left.T @ right)
+        return Quadratic((matrix + matrix.T) / 2, slope, constant)
+
+    def terms(self, maps: Maps) -> tuple[Term, ...]:
+        """The recognised functions of the client's own variables."""
+        found = []
+        for block, split, weight, bound in self._blocks:
+            matrix = maps.times(split)
+            if sp.issparse(matrix) and matrix.nnz > SPARSE * matrix.shape[0] * matrix.shape[1]:
+                matrix = matrix.toarray()
+            offset = block.matrix @ maps.offset + block.offset
+            found.append(Term(block.kind, weight, matrix, offset, bound, block.width))
+        return tuple(found)
+
+    def zero(self, maps: Maps) -> Rows:
+        """The equality rows."""
+        return self._rows(0, maps)
+
+    def nonneg(self, maps: Maps) -> Rows:
+        """The inequality rows."""
+        return self._rows(1, maps)
+
+    def _rows(self, which: int, maps: Maps) -> Rows:
+        rows, split, right = self._linear[which]
+        return Rows(_dense(maps.times(split)), right - rows @ maps.offset)
 
 
 def _dense(matrix: Any) -> np.ndarray:
     return matrix.toarray() if sp.issparse(matrix) else matrix
-
-
-def _quadratic(problem: Canonical, structure: Structure, maps: Maps) -> Quadratic:
-    r"""With P, q over y: :math:`F^\top P F`, :math:`F^\top (P f + q)`, and the constant."""
-    own, f = problem.own, maps.offset
-    P, slope = problem.P[:own, :own], problem.q[:own].copy()
-    constant = problem.d
-    for block in structure.blocks:
-        weight, _ = block.weights(problem.P, problem.q)
-        slope += block.linear.T @ weight
-        constant += weight @ block.shift
-    bent = P @ f
-    constant += f @ bent / 2 + slope @ f
-    slope = maps.transposed_times(bent + slope)
-    diagonal = P.diagonal()
-    if P.nnz == np.count_nonzero(diagonal):
-        live = np.flatnonzero(diagonal)
-        if 2 * live.size < maps.size:
-            picked = sp.csr_array(
-                (np.sqrt(diagonal[live]), (np.arange(live.size), live)), shape=(live.size, own)
-            )
-            return Quadratic(None, slope, constant, _dense(maps.times(picked)))
-    matrix = np.zeros((maps.size, maps.size))
-    spans = list(zip(maps.matrices, maps.stops[:-1], maps.stops[1:], strict=True))
-    for one, a, b in spans:
-        for two, c, d in spans:
-            block = P[a:b, c:d]
-            if block.nnz:
-                right = block if two is None else _product(sp.csr_array(block), two)
-                matrix += _dense(right if one is None else one.T @ right)
-    return Quadratic((matrix + matrix.T) / 2, slope, constant)
-
-
-def _term(block: Block, problem: Canonical, maps: Maps) -> Term | None:
-    if block.kind == "linear":
-        return None
-    weight, bound = block.weights(problem.P, problem.q)
-    matrix = maps.times(block.matrix)
-    if sp.issparse(matrix) and matrix.nnz > SPARSE * matrix.shape[0] * matrix.shape[1]:
-        matrix = matrix.toarray()
-    offset = block.matrix @ maps.offset + block.offset
-    return Term(block.kind, weight, matrix, offset, bound, block.width)
-
-
-def _rows(problem: Canonical, at: np.ndarray, maps: Maps) -> Rows:
-    matrix = problem.A[at][:, : problem.own]
-    return Rows(_dense(maps.times(matrix)), problem.b[at] - matrix @ maps.offset)
 
 
 def _cone_program(problem: Canonical, maps: Maps) -> ConeProgram:

@@ -10,6 +10,7 @@ network of two levels, the clients below and the server as root.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import networkx as nx
@@ -23,10 +24,11 @@ Levels = list[list[Hashable]]
 class HierarchicalNetwork(nx.DiGraph):
     """A hierarchical network as a networkx ``DiGraph``, with the paper's matrix.
 
-    Nodes stand in the order of declaration, servers last.
+    Nodes stand in the order of declaration, servers last. The network is frozen: make another to
+    change the order.
     """
 
-    @property
+    @cached_property
     def levels(self) -> Levels:
         """The clients level by level, the level that is solved first coming first."""
         return [list(level) for level in nx.topological_generations(self)]
@@ -171,7 +173,7 @@ def _directed(graph: nx.Graph, arcs: Iterable[tuple[Hashable, Hashable]]) -> Hie
     network = HierarchicalNetwork()
     network.add_nodes_from(graph)
     network.add_edges_from(arcs)
-    return network
+    return nx.freeze(network)
 
 
 def _listed(names: Iterable[Hashable]) -> str:

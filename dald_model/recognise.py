@@ -9,7 +9,7 @@ together. Each such component is compared, coefficient by coefficient, with what
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,10 +27,10 @@ class Canonical(NamedTuple):
     "psd", "pow", "genpow", and ``arguments`` what Clarabel's cones take.
     """
 
-    P: sp.csc_array
+    P: Any
     q: np.ndarray
     d: float
-    A: sp.csr_array
+    A: Any
     b: np.ndarray
     cones: list[tuple[str, int, int]]
     arguments: tuple[tuple[str, object], ...]

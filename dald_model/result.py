@@ -19,6 +19,7 @@ from dald_model.errors import ResultError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from dald_model.layer import Event
     from dald_model.verify import Verification
 
 
@@ -112,6 +113,8 @@ class Result:
         The client or edge to blame where the run failed, else None.
     detail : str
         What exactly happened where the run failed.
+    fallbacks : tuple of Event
+        Round, client, solver that failed, solver that took over, and what was said.
     """
 
     status: Status
@@ -127,6 +130,7 @@ class Result:
     eps_dual: float
     culprit: Any = None
     detail: str = ""
+    fallbacks: tuple[Event, ...] = ()
     duals: Duals = field(init=False)
 
     def __post_init__(self) -> None:

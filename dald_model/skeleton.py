@@ -23,6 +23,7 @@ from cvxpy.constraints.constraint import Constraint
 from cvxpy.constraints.nonpos import Inequality
 from cvxpy.constraints.zero import Equality
 
+from dald_model.affine import frozen
 from dald_model.client import Client
 from dald_model.recognise import Canonical, Structure, recognise
 
@@ -107,21 +108,8 @@ class _Walk:
         if expression.is_constant():
             self.numbers.append(expression)
             return expression.shape, expression.sign, sp.issparse(expression.value)
-        data = _frozen(expression.get_data())
+        data = frozen(expression.get_data())
         return type(expression), data, *(self.key(arg) for arg in expression.args)
-
-
-def _frozen(data: Any) -> Hashable:
-    """What an atom holds besides its arguments, by value."""
-    if isinstance(data, list | tuple):
-        return tuple(map(_frozen, data))
-    if isinstance(data, cp.Expression):
-        return _frozen(data.value) if data.is_constant() else object()
-    if sp.issparse(data):
-        data = data.toarray()
-    if isinstance(data, np.ndarray):
-        return data.shape, data.tobytes()
-    return data if isinstance(data, Hashable) else repr(data)
 
 
 class Skeleton:
@@ -133,6 +121,8 @@ class Skeleton:
 
     def __init__(self, client: Client, *, whole: bool = False) -> None:
         given = cut(client, whole=whole)
+        if not given.pieces:
+            raise cp.SolverError("a client without objective and constraints has no cone program")
         self._values = [_number(one) for one in given.numbers]
         self.variables = [cp.Variable(piece.shape) for piece in given.pieces]
         self.problem, self.parameters = self._build(client, whole, free=not whole)
@@ -140,7 +130,11 @@ class Skeleton:
             self.problem, self.parameters = self._build(client, whole, free=False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # how cvxpy would solve s does not matter: nobody does
-            self._data, self._chain, self._inverse = self.problem.get_problem_data(cp.CLARABEL)
+            found: tuple[Any, Any, Any] = self.problem.get_problem_data(
+                cp.CLARABEL,
+                solver_opts={},
+            )
+        self._data, self._chain, self._inverse = found
         self._known: dict[bytes, tuple[Canonical, Structure]] = {}
 
     def _build(self, client: Client, whole: bool, free: bool) -> tuple[cp.Problem, list[Any]]:
@@ -159,9 +153,10 @@ class Skeleton:
                     if not expression.parameters():
                         return expression
                     return cp.psd_wrap(value) if expression.is_psd() else cp.Constant(value)
-                sign = {"nonneg": expression.is_nonneg(), "nonpos": expression.is_nonpos()}
-                sign = {"nonneg": True} if sign["nonneg"] else sign
-                parameters.append(cp.Parameter(expression.shape, value=value, **sign))
+                nonneg = expression.is_nonneg()
+                nonpos = expression.is_nonpos() and not nonneg
+                shape = expression.shape
+                parameters.append(cp.Parameter(shape, nonneg=nonneg, nonpos=nonpos, value=value))
                 return parameters[-1]
             return expression.copy([copied(arg) for arg in expression.args])
 
@@ -314,10 +309,7 @@ def _reused(problem: Canonical, before: tuple[Canonical, Structure] | None) -> S
     if before is None:
         return None
     known, structure = before
-    alike = (
-        np.array_equal(np.sign(problem.q), np.sign(known.q))
-        and np.array_equal(problem.b, known.b)
-        and (problem.A != known.A).nnz == 0
-        and (problem.P.sign() != known.P.sign()).nnz == 0
-    )
-    return structure if alike else None
+    pairs: list[tuple[Any, Any]] = [(problem.A, known.A), (problem.P.sign(), known.P.sign())]
+    alike = np.array_equal(np.sign(problem.q), np.sign(known.q))
+    alike &= np.array_equal(problem.b, known.b)
+    return structure if alike and all((a != b).nnz == 0 for a, b in pairs) else None

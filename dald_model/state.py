@@ -7,12 +7,16 @@ the total size of the edges.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dald_model.compiler import Compiled
-from dald_model.solvers.base import Answer
+
+if TYPE_CHECKING:
+    from dald_model.layer import Group
+    from dald_model.solvers.base import Answers
 
 
 @dataclass
@@ -30,8 +34,13 @@ class State:
     gradient : ndarray, shape (Q,)
         The largest (sub)gradient that the clients have shown so far, entry by entry: the scale
         against which stationarity is measured.
-    answers : dict
-        Client -> its last :class:`Answer`.
+    points : ndarray
+        The clients' variables one after the other, see ``Compiled.columns``.
+    objectives : ndarray, shape (n,)
+        The clients' own objectives there (as minimised).
+    origin : list
+        For each client the :class:`Answers` that its point came with and its place in them; None
+        while it was not solved.
     """
 
     sides: np.ndarray
@@ -39,14 +48,30 @@ class State:
     mu: np.ndarray
     rho: np.ndarray
     gradient: np.ndarray
-    answers: dict[Hashable, Answer] = field(default_factory=dict)
+    points: np.ndarray
+    objectives: np.ndarray
+    origin: list[tuple[Answers, int] | None]
 
     @classmethod
     def start(cls, compiled: Compiled, rho: np.ndarray) -> State:
         """All variables and multipliers zero, as in Section VI."""
-        sides = compiled.sides({name: np.zeros(sub.size) for name, sub in compiled.items()})
-        zeros = np.zeros(compiled.size)
-        return cls(sides, sides[::-1].copy(), zeros.copy(), rho.copy(), zeros.copy())
+        points = {name: np.zeros(sub.size) for name, sub in compiled.items()}
+        sides, zeros = compiled.sides(points), np.zeros(compiled.size)
+        return cls(
+            sides,
+            sides[::-1].copy(),
+            zeros.copy(),
+            rho.copy(),
+            zeros.copy(),
+            np.concatenate(list(points.values())),
+            np.zeros(len(compiled)),
+            [None] * len(compiled),
+        )
+
+    @property
+    def complete(self) -> bool:
+        """Whether every client was solved at least once."""
+        return None not in self.origin
 
     def snapshot(self) -> State:
         """A copy that later rounds leave alone."""
@@ -57,7 +82,9 @@ class State:
             mu=self.mu.copy(),
             rho=self.rho.copy(),
             gradient=self.gradient.copy(),
-            answers=dict(self.answers),
+            points=self.points.copy(),
+            objectives=self.objectives.copy(),
+            origin=list(self.origin),
         )
 
     @property
@@ -81,17 +108,19 @@ class State:
         r""":math:`\mu + 2 \rho \circ \rho \circ \mathcal C`, the next multipliers (15), (22)."""
         return self.mu + 2 * self.rho**2 * self.primal
 
-    def put(self, compiled: Compiled, name: Hashable, answer: Answer) -> None:
-        """Enter a client's answer to what it is told now."""
-        sub = compiled[name]
-        matrix, offset = sub.sides
-        told = self.sides[1 - sub.rows, sub.entries]
-        own = matrix @ answer.point + offset
-        self.seen[sub.rows, sub.entries] = told
-        self.sides[sub.rows, sub.entries] = own
-        pull = self.mu[sub.entries] + 2 * self.rho[sub.entries] ** 2 * sub.signs * (own - told)
-        self.gradient[sub.entries] = np.maximum(self.gradient[sub.entries], np.abs(pull))
-        self.answers[name] = answer
+    def put(self, group: Group, answers: Answers) -> None:
+        """Enter the answers of a group of clients to what they are told now."""
+        at, rows = group.entries, group.rows
+        told = self.sides[1 - rows, at]
+        own = group.sides @ answers.points + group.offset
+        self.seen[rows, at] = told
+        self.sides[rows, at] = own
+        pull = self.mu[at] + 2 * self.rho[at] ** 2 * group.signs * (own - told)
+        self.gradient[at] = np.maximum(self.gradient[at], np.abs(pull))
+        self.points[group.columns] = answers.points
+        self.objectives[group.clients] = answers.objectives
+        for i, client in enumerate(group.clients.tolist()):
+            self.origin[client] = answers, i
 
     def staleness(self, compiled: Compiled) -> dict[Hashable, float]:
         """Client -> how far its neighbours have moved since it was last solved (max norm)."""

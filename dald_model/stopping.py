@@ -138,6 +138,44 @@ class FixedBudget:
         return dual <= eps_dual or inner >= self.v_max
 
 
+@dataclass(frozen=True)
+class Accuracy:
+    r"""How exactly the clients are minimised: as exactly as the outer loop can make use of.
+
+    .. math:: \delta = \min(10^{-3}, \max(10^{-2} \cdot r, \; 10^{-3} \epsilon)),
+        \quad r = \max(\text{primal}, \text{dual scaled residual}), \;
+        \epsilon = \min(\epsilon_{pri}, \epsilon_{dual})
+
+    relative to the size of a client's variables, but never below :math:`10^{-10}`; so early
+    rounds are cheap and the last are exact. Errors that shrink with the residuals are summable
+    where the residuals are, which inexact ADMM asks for (Eckstein and Bertsekas 1992). Solvers
+    that factor or pivot are exact in any case.
+    """
+
+    given: float | None
+    eps: float
+
+    def __post_init__(self) -> None:
+        given = self.given
+        if given is not None and not (isinstance(given, float | int) and 0 < given < 1):
+            raise OptionError(f"accuracy: given {given!r}, expected a number between 0 and 1")
+
+    @property
+    def floor(self) -> float:
+        """The accuracy of the last rounds."""
+        return min(max(1e-3 * self.eps, 1e-10), 1e-6)
+
+    def of(self, found: Residuals) -> float:
+        """The accuracy of the round after these residuals."""
+        if self.given is not None:
+            return self.given
+        return min(1e-3, max(1e-2 * max(found.primal_scaled, found.dual_scaled), self.floor))
+
+    def suffices(self, used: float) -> bool:
+        """Whether residuals measured with this accuracy may end a run."""
+        return self.given is not None or used <= max(0.1 * self.eps, self.floor)
+
+
 def default_stopping(sequence: Sequence, network: HierarchicalNetwork) -> Stopping:
     """The stopping condition that goes with a sequence when the user names none.
 

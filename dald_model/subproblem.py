@@ -3,14 +3,19 @@ r"""Subproblem: one client's augmented Lagrangian as a DPP ``cp.Problem`` with i
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import cached_property
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
 from dald_model import display
+from dald_model.affine import affine_map
 from dald_model.client import Client
-from dald_model.consensus import Edge, affine_map
+from dald_model.consensus import Edge
+from dald_model.form import Form
+from dald_model.lowering import Lowered, Lowering
 from dald_model.values import flat
 
 
@@ -44,7 +49,13 @@ class Subproblem:
         0 where the client is the tail, 1 where it is the head, see :class:`State`.
     """
 
-    def __init__(self, client: Client, edges: Sequence[Edge], offsets: Sequence[int]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        edges: Sequence[Edge],
+        offsets: Sequence[int],
+        lowering: Lowering | None = None,
+    ) -> None:
         self.client = client
         self.name: Hashable = client.name
         self.variables = client.variables
@@ -55,22 +66,83 @@ class Subproblem:
         )
         self.signs = np.concatenate([np.full(e.size, float(e.sign(self.name))) for e in edges])
         self.rows = (self.signs < 0).astype(int)
-        self.mu: dict[Hashable, cp.Parameter] = {}
-        self.rho: dict[Hashable, cp.Parameter] = {}
-        self.neighbours: dict[Hashable, cp.Parameter] = {}
+        self._lower = lowering or Lowering()
+        self._map: tuple[sp.csr_array, np.ndarray] | None = None
+        self._lowered: tuple[bytes, Lowered | None] | None = None
+        # What reset() left for the Parameters, which are made with the problem.
+        self._penalties = np.ones(self.entries.size)
 
-        lagrangian, ties = client.cost, []
-        for edge in edges:
+    @cached_property
+    def _parameters(self) -> dict[str, dict[Hashable, cp.Parameter]]:
+        found: dict[str, dict[Hashable, cp.Parameter]] = {"mu": {}, "rho": {}, "neighbours": {}}
+        for edge, part in zip(self._edges, self._slices, strict=True):
             other, size = edge.other(self.name), edge.size
-            mu = self.mu[other] = cp.Parameter(size, name=f"mu[{other}]")
-            rho = self.rho[other] = cp.Parameter(size, name=f"rho[{other}]", nonneg=True)
-            value = self.neighbours[other] = cp.Parameter(size, name=f"neighbours[{other}]")
-            gap = cp.Variable(size, name=f"C[{other}]")
+            for kind, value in (("mu", 0.0), ("rho", self._penalties[part]), ("neighbours", 0.0)):
+                found[kind][other] = cp.Parameter(
+                    size,
+                    name=f"{kind}[{other}]",
+                    nonneg=kind == "rho",
+                    value=np.broadcast_to(value, (size,)),
+                )
+        return found
+
+    @property
+    def mu(self) -> dict[Hashable, cp.Parameter]:
+        """See the class."""
+        return self._parameters["mu"]
+
+    @property
+    def rho(self) -> dict[Hashable, cp.Parameter]:
+        """See the class."""
+        return self._parameters["rho"]
+
+    @property
+    def neighbours(self) -> dict[Hashable, cp.Parameter]:
+        """See the class."""
+        return self._parameters["neighbours"]
+
+    @cached_property
+    def problem(self) -> cp.Problem:
+        """See the class; made when first asked for, since the fast solvers do without."""
+        lagrangian, ties = self.client.cost, []
+        for edge in self._edges:
+            other = edge.other(self.name)
+            mu, rho, value = self.mu[other], self.rho[other], self.neighbours[other]
+            gap = cp.Variable(edge.size, name=f"C[{other}]")
             own = edge.side(self.name)
             ties.append(gap == (own - value if edge.sign(self.name) > 0 else value - own))
             lagrangian = lagrangian + mu @ gap + cp.sum_squares(cp.multiply(rho, gap))
-        self.problem = cp.Problem(cp.Minimize(lagrangian), [*client.constraints, *ties])
-        self._map: tuple[sp.csr_array, np.ndarray] | None = None
+        return cp.Problem(cp.Minimize(lagrangian), [*self.client.constraints, *ties])
+
+    @property
+    def lowered(self) -> Lowered | None:
+        """The client as arrays, see :class:`dald_model.form.Form`; None if that is impossible.
+
+        Computed once, unless the client holds a Parameter of the user's whose value changed.
+        """
+        values = b"".join(flat(p.value).tobytes() for p in self.client.parameters)
+        if self._lowered is None or self._lowered[0] != values:
+            self._lowered = values, self._lower(self.client)
+        return self._lowered[1]
+
+    @property
+    def form(self) -> Form | None:
+        """The numbers of :attr:`lowered`."""
+        return self.lowered and self.lowered.form
+
+    def local_duals(self, equality: np.ndarray, inequality: np.ndarray) -> tuple[Any, ...]:
+        """See :meth:`dald_model.lowering.Lowered.local_duals`."""
+        return self._known.local_duals(equality, inequality)
+
+    def cone_duals(self, multipliers: np.ndarray) -> tuple[Any, ...]:
+        """See :meth:`dald_model.lowering.Lowered.cone_duals`."""
+        return self._known.cone_duals(multipliers)
+
+    @property
+    def _known(self) -> Lowered:
+        assert self._lowered is not None
+        assert self._lowered[1] is not None
+        return self._lowered[1]
 
     @property
     def sides(self) -> tuple[sp.csr_array, np.ndarray]:
@@ -79,15 +151,27 @@ class Subproblem:
         ``m`` is the total size of :attr:`variables`. Computed once, unless a side holds a
         Parameter of the user's.
         """
-        stacked = cp.hstack([e.side(self.name) for e in self._edges])
-        if self._map is None or stacked.parameters():
-            self._map = affine_map(stacked, self.variables)
+        if self._map is None:
+            given = [side for edge in self._edges for side in edge.given(self.name)]
+            maps = [affine_map(side, self.variables) for side in given]
+            matrix = maps[0][0] if len(maps) == 1 else sp.vstack([m for m, _ in maps], "csr")
+            found = sp.csr_array(matrix), np.concatenate([offset for _, offset in maps])
+            if any(side.parameters() for side in given):
+                return found
+            self._map = found
         return self._map
 
     @property
     def size(self) -> int:
         """The number of scalar variables of the client, ``m``."""
         return sum(v.size for v in self.variables)
+
+    def reset(self, penalties: np.ndarray) -> None:
+        """Set the penalties, shape (q,); multipliers and neighbour values become zero."""
+        self._penalties = penalties
+        if "_parameters" in self.__dict__:
+            nothing = np.zeros(self.entries.size)
+            self.set(nothing, penalties, nothing)
 
     def set(self, mu: np.ndarray, rho: np.ndarray, neighbours: np.ndarray) -> None:
         """Set the Parameters from vectors over the client's edges, each of shape (q,)."""

@@ -3,8 +3,33 @@
 if __name__ == "solvers":
     raise ImportError("import dald_model.solvers, not solvers: a second copy of every class")
 
+from dald_model.solvers.active_set import ActiveSet
+from dald_model.solvers.auto import NAMED, Choice
 from dald_model.solvers.average import Average
-from dald_model.solvers.base import Answer, Request, Solver
+from dald_model.solvers.base import Answers, Session, Solver, Turn
+from dald_model.solvers.conic import Conic
+from dald_model.solvers.direct import Direct
+from dald_model.solvers.factor import Factor
+from dald_model.solvers.newton import Newton
 from dald_model.solvers.reference import Reference
+from dald_model.solvers.shrink import Shrink
+from dald_model.solvers.step import Step, StepMethod
 
-__all__ = ["Answer", "Average", "Reference", "Request", "Solver"]
+__all__ = [
+    "NAMED",
+    "ActiveSet",
+    "Answers",
+    "Average",
+    "Choice",
+    "Conic",
+    "Direct",
+    "Factor",
+    "Newton",
+    "Reference",
+    "Session",
+    "Shrink",
+    "Solver",
+    "Step",
+    "StepMethod",
+    "Turn",
+]

@@ -56,11 +56,24 @@ class Augmented:
 
     def curvatures(self, which: np.ndarray) -> np.ndarray:
         """The matrices K of some clients for the penalties last seen, shape (k, m, m)."""
-        found = np.empty((which.size, self.size, self.size))
+        found = np.zeros((which.size, self.size, self.size))
+        stack = self._stack(which)
+        weight = 2 * self._penalties[stack.ends] ** 2
+        sides = stack.transposed
+        if sides.nnz == sides.shape[1] == np.count_nonzero(np.diff(stack.sides.indptr)):
+            # Every side is a multiple of one variable, so K is diagonal.
+            diagonal = np.bincount(
+                stack.sides.indices,
+                weight * stack.sides.data**2,
+                minlength=which.size * self.size,
+            )
+            each = np.arange(self.size)
+            found[:, each, each] = diagonal.reshape(-1, self.size)
+            return found
         for i, at in enumerate(which):
             matrix = self._matrices[at]
-            rho = self._penalties[self._stops[at] - matrix.shape[0] : self._stops[at]]
-            found[i] = 2 * (matrix.T @ matrix.multiply(rho[:, None] ** 2)).toarray()
+            mine = weight[stack.starts[i] : stack.starts[i] + matrix.shape[0]]
+            found[i] = (matrix.T @ matrix.multiply(mine[:, None])).toarray()
         return found
 
     def _stack(self, which: np.ndarray) -> _Stack:
@@ -71,12 +84,14 @@ class Augmented:
             matrices = [self._matrices[at] for at in which]
             lengths = np.array([matrix.shape[0] for matrix in matrices])
             ends = ranges(self._stops[which] - lengths, lengths)
+            sides = block_diagonal(matrices)
             self._stacks[key] = _Stack(
                 ends,
                 np.cumsum(lengths) - lengths,
                 self._signs[ends],
                 self._offset[ends],
-                block_diagonal(matrices).T.tocsr(),
+                sides,
+                sides.T.tocsr(),
             )
         return self._stacks[key]
 
@@ -88,6 +103,7 @@ class _Stack(NamedTuple):
     starts: np.ndarray
     signs: np.ndarray
     offset: np.ndarray
+    sides: sp.csr_array
     transposed: sp.csr_array
 
 

@@ -3,11 +3,14 @@ r"""The server's subproblem in closed form: a weighted average of its clients.""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dald_model.solvers.base import Answer, Request
-from dald_model.subproblem import Subproblem
+from dald_model.solvers.base import Answers, Session, Turn
+
+if TYPE_CHECKING:
+    from dald_model.subproblem import Subproblem
 
 
 class Average:
@@ -24,27 +27,51 @@ class Average:
     Entries that no edge touches stay zero.
     """
 
-    @staticmethod
-    def takes(subproblem: Subproblem) -> bool:
-        """Whether the closed form applies: a server whose variables are free."""
-        client = subproblem.client
-        free = not any(any(v.attributes.values()) for v in client.variables)
-        return client.is_server and free
+    name = "average"
+    batches = False
 
-    def minimise(self, requests: Sequence[Request], tolerance: float) -> list[Answer]:
+    def refuses(self, subproblem: Subproblem) -> str:
         """See :class:`dald_model.solvers.base.Solver`."""
-        return [self._one(request) for request in requests]
+        if not subproblem.client.is_server:
+            return "it is no server"
+        bound = [v.name() for v in subproblem.variables if any(v.attributes.values())]
+        return f"its variable {bound[0]!r} is not free" if bound else ""
 
-    def _one(self, request: Request) -> Answer:
-        matrix, offset = request.subproblem.sides
-        weight = request.rho**2
-        target = weight * (request.neighbours - offset)
-        target -= request.subproblem.signs * request.mu / 2
-        right = matrix.T @ target
-        normal = matrix.T @ matrix.multiply(weight[:, None]).tocsr()
-        diagonal = normal.diagonal()
-        if normal.nnz == np.count_nonzero(diagonal):
-            point = np.divide(right, diagonal, out=np.zeros_like(right), where=diagonal > 0)
-        else:
-            point = np.linalg.lstsq(normal.toarray(), right)[0]
-        return Answer("optimal", point, 0.0)
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return _Session(subproblems)
+
+
+class _Session:
+    """One run over some servers."""
+
+    def __init__(self, subproblems: Sequence[Subproblem]) -> None:
+        self._subproblems = subproblems
+
+    def minimise(self, turn: Turn, tolerance: float) -> Answers:
+        """See :class:`dald_model.solvers.base.Session`."""
+        points, at = [], 0
+        for sub in (self._subproblems[place] for place in turn.which):
+            part = slice(at, at + sub.entries.size)
+            points.append(_one(sub, turn.mu[part], turn.rho[part], turn.neighbours[part]))
+            at = part.stop
+        zeros = np.zeros(len(points))
+        return Answers(np.concatenate(points), zeros, ["optimal"] * len(points), _no_duals, {})
+
+
+def _one(sub: Subproblem, mu: np.ndarray, rho: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
+    matrix, offset = sub.sides
+    weight = rho**2
+    target = weight * (neighbours - offset)
+    target -= sub.signs * mu / 2
+    right = matrix.T @ target
+    normal = matrix.T @ matrix.multiply(weight[:, None]).tocsr()
+    diagonal = normal.diagonal()
+    if normal.nnz == np.count_nonzero(diagonal):
+        return np.divide(right, diagonal, out=np.zeros_like(right), where=diagonal > 0)
+    return np.linalg.lstsq(normal.toarray(), right)[0]
+
+
+def _no_duals(i: int) -> tuple[()]:
+    """A server has no constraints."""
+    return ()

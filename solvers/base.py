@@ -79,6 +79,11 @@ class Solver(Protocol):
         """What ``solve(solver=...)`` and ``compiled.explain()`` call it."""
         ...
 
+    @property
+    def batches(self) -> bool:
+        """Whether the clients of one session must have one ``Form.shape``."""
+        ...
+
     def refuses(self, subproblem: Subproblem) -> str:
         """Why this solver cannot take the client; empty if it can."""
         ...
@@ -86,45 +91,3 @@ class Solver(Protocol):
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """Start a run on these clients, none of which it refuses."""
         ...
-class Request(NamedTuple):
-    """One client's turn: minimise its augmented Lagrangian for these Parameters.
-
-    ``mu``, ``rho`` and ``neighbours`` run over the client's edges, shape (q,).
-    """
-
-    subproblem: Subproblem
-    mu: np.ndarray
-    rho: np.ndarray
-    neighbours: np.ndarray
-
-
-class Answer(NamedTuple):
-    """What a solver found for one client.
-
-    Attributes
-    ----------
-    status : str
-        cvxpy's word: "optimal", "optimal_inaccurate", "infeasible", "unbounded", "solver_error".
-    point : ndarray, shape (m,)
-        The minimiser over the client's variables, see ``Subproblem.point``; empty if there is
-        none.
-    objective : float
-        The client's own objective there (as minimised), without the augmented terms.
-    duals : tuple
-        For each of the client's constraints the values of its cvxpy ``dual_variables``.
-    message : str
-        What the solver said where the status is not "optimal".
-    """
-
-    status: str
-    point: np.ndarray = np.empty(0)
-    objective: float = np.nan
-    duals: tuple[Any, ...] = ()
-    message: str = ""
-
-    @property
-    def found(self) -> bool:
-        """Whether there is a point to go on with."""
-        return self.status in ("optimal", "optimal_inaccurate")
-
-

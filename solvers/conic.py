@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import clarabel
 import numpy as np
 import scipy.sparse as sp
+from clarabel import DefaultSettings, DefaultSolver  # pyright: ignore[reportAttributeAccessIssue]
 
 from dald_model.form import ConeProgram
 from dald_model.solvers.augmented import Augmented, ranges
@@ -34,17 +35,18 @@ FLOOR = 1e-13
 """Below this relative gap Clarabel's steps are rounding errors."""
 
 PATIENCE = 10
-"""After so many turns a client that needed a later attempt starts at the first one again."""
+"""After so many turns a client that starts at a later attempt starts at the first one again."""
 
 
 class Conic:
     """Solve each client's cone program by Clarabel, kept from turn to turn."""
 
     name = "conic"
+    batches = False
 
     def refuses(self, subproblem: Subproblem) -> str:
-        """Nothing: every client has a cone program."""
-        return ""
+        """See :class:`dald_model.solvers.base.Solver`; every form has a cone program."""
+        return "" if subproblem.form else "it could not be written as a cone program"
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`; the clients may differ in every way."""
@@ -56,14 +58,15 @@ class _Session:
         self._subproblems = subproblems
         self._sizes = np.array([sub.size for sub in subproblems])
         self._edges = np.array([sub.signs.size for sub in subproblems])
-        self._programs = [_Program(sub.form.cone, sub.size) for sub in subproblems]
+        forms = [sub.form for sub in subproblems]
+        self._programs = [_Program(form.cone, form.size) for form in forms if form]
         # One `Augmented` takes the clients of one size; `_at` is where a client is in its own.
         self._at = np.empty(len(subproblems), dtype=int)
         self._augmented: dict[int, Augmented] = {}
         for size in np.unique(self._sizes):
             alike = np.flatnonzero(self._sizes == size)
             self._at[alike] = np.arange(alike.size)
-            self._augmented[int(size)] = Augmented([subproblems[i] for i in alike])
+            self._augmented[int(size)] = Augmented([subproblems[int(i)] for i in alike])
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
@@ -86,13 +89,16 @@ class _Session:
             np.concatenate([answer.point for answer in answers]),
             np.array([answer.objective for answer in answers]),
             [answer.status for answer in answers],
-            lambda i: self._subproblems[turn.which[i]].cone_duals(np.array(answers[i].native.z)),
+            lambda i: self._duals(int(turn.which[i]), answers[i]),
             {
                 i: f"CLARABEL: {answer.native.status}"
                 for i, answer in enumerate(answers)
                 if answer.status != "optimal"
             },
         )
+
+    def _duals(self, at: int, answer: _Found) -> tuple[Any, ...]:
+        return self._subproblems[at].cone_duals(np.array(answer.native.z))
 
 
 class _Found(NamedTuple):
@@ -114,8 +120,10 @@ class _Program:
         self._matrix: sp.csc_array | None = None
         self._solver: Any = None
         self._tolerance = np.nan
+        self._options: list[dict[str, Any]] = []
         self._first = 0
         self._left = 0
+        self._stumbled = False
 
     @property
     def is_set(self) -> bool:
@@ -136,14 +144,14 @@ class _Program:
         full = self._cone.slope.copy()
         full[: self._size] += slope
         settled = tolerance == self._tolerance
-        self._tolerance = tolerance
+        if not settled:
+            self._tolerance, self._options = tolerance, attempts(tolerance)
         self._left -= 1
         if self._first and (not settled or self._left == 0):
-            self._first, self._solver = 0, None
-        options = attempts(tolerance)
-        at, last = self._first, len(options) - 1
+            self._first, self._solver, self._stumbled = 0, None, False
+        at, begun, last = self._first, self._first, len(self._options) - 1
         while True:
-            native = self._solve(full, options[at], settled)
+            native = self._solve(full, self._options[at], settled)
             status = STATUSES.get(str(native.status), "solver_error")
             if status == "optimal":
                 break
@@ -154,19 +162,23 @@ class _Program:
             at += 1
         if status == "optimal" and at == last:
             # Better Clarabel's own notion of accuracy than no point at all.
-            status, self._solver = "optimal_inaccurate", None
-        elif status == "optimal" and at > self._first:
+            status = "optimal_inaccurate"
+        elif status == "optimal" and at > begun and self._stumbled:
+            # Twice running is no accident; the first attempt is the most accurate, so not sooner.
             self._first, self._left = at, PATIENCE
+        self._stumbled = at > begun
+        if at != self._first:
+            self._solver = None  # it has the settings of another attempt
         if status not in FOUND:
             return _Found(status, np.full(self._size, np.nan), np.nan, native)
         point = np.array(native.x)
         objective = (self._cone.matrix @ point / 2 + self._cone.slope) @ point
-        return _Found(status, point[: self._size], objective + self._cone.constant, native)
+        return _Found(status, point[: self._size], float(objective) + self._cone.constant, native)
 
     def _solve(self, slope: np.ndarray, options: dict[str, Any], settled: bool) -> Any:
         if self._solver is None:
             cone = self._cone
-            self._solver = clarabel.DefaultSolver(
+            self._solver = DefaultSolver(
                 self._matrix, slope, cone.rows, cone.right, self._cones, _settings(options)
             )
         elif settled:
@@ -181,25 +193,27 @@ def attempts(tolerance: float) -> list[dict[str, Any]]:
 
     Where the objective is flat, as an exponential cone is along its rays, the error of a point is
     the root of its gap; so the first attempt asks for the square. Second-order cones cannot always
-    follow: beyond some gap their residuals grow again. The next attempts ask for less, and what an
-    attempt may call almost solved is the gap of the next one. Then another path through the same
-    problem, and last Clarabel's defaults.
+    follow, their residuals grow again near the boundary: steps shorter than Clarabel's 0.99 of the
+    way to it lose fewer digits. The next attempts ask for less; what an attempt may call almost
+    solved is the gap of the next one. Then another path, and last Clarabel's defaults.
+
+    Points better than some 3e-8 are out of reach beside a quadratic as large as data make it.
     """
     fine, coarse = max(0.1 * tolerance**2, FLOOR), 1e-2 * tolerance
     middle = float(np.sqrt(fine * coarse))
-    steps = [(fine, middle), (middle, coarse), (coarse, tolerance)]
+    steps = [(fine, middle, 0.9), (middle, coarse, 0.8), (coarse, tolerance, 0.7)]
     tried: list[dict[str, Any]] = [
         dict.fromkeys(("tol_gap_abs", "tol_gap_rel"), gap)
         | dict.fromkeys(("reduced_tol_gap_abs", "reduced_tol_gap_rel"), almost)
-        | {"tol_feas": coarse, "reduced_tol_feas": tolerance}
-        for gap, almost in steps
+        | {"tol_feas": coarse, "reduced_tol_feas": tolerance, "max_step_fraction": fraction}
+        for gap, almost, fraction in steps
     ]
     other = {"equilibrate_enable": False, "static_regularization_constant": 1e-10}
     return [*tried, tried[-1] | other, {}]
 
 
 def _settings(options: dict[str, Any]) -> Any:
-    settings = clarabel.DefaultSettings()
+    settings = DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
     # Both would forbid to update the data.
@@ -210,5 +224,6 @@ def _settings(options: dict[str, Any]) -> Any:
 
 
 def _native_cone(kind: str, argument: Any) -> Any:
-    arguments = argument if isinstance(argument, tuple) else (argument,)
-    return getattr(clarabel, kind)(*(() if argument is None else arguments))
+    if kind == "GenPowerConeT":
+        return getattr(clarabel, kind)(list(argument), 1)  # cvxpy's bound one entry
+    return getattr(clarabel, kind)(*(() if argument is None else (argument,)))

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
+import numpy as np
 
 from dald_model.errors import OptionError
-from dald_model.solvers.base import Answer, Request
+from dald_model.solvers.base import FOUND, Answers, Session, Turn
 from dald_model.values import number
+
+if TYPE_CHECKING:
+    from dald_model.subproblem import Subproblem
 
 Options = dict[str, Any]
 
@@ -71,6 +75,8 @@ class Reference:
         If cvxpy has no such solver installed.
     """
 
+    batches = False
+
     def __init__(self, solver: str = "CLARABEL", **options: Any) -> None:
         self.solver = solver.upper()
         if self.solver not in cp.installed_solvers():
@@ -80,31 +86,30 @@ class Reference:
             )
         self.options = options
 
-    def minimise(self, requests: Sequence[Request], tolerance: float) -> list[Answer]:
+    @property
+    def name(self) -> str:
         """See :class:`dald_model.solvers.base.Solver`."""
-        return [self._one(request, tolerance) for request in requests]
+        return f"reference ({self.solver})"
 
-    def _one(self, request: Request, tolerance: float) -> Answer:
-        sub = request.subproblem
-        sub.set(request.mu, request.rho, request.neighbours)
+    def refuses(self, subproblem: Subproblem) -> str:
+        """See :class:`dald_model.solvers.base.Solver`: it takes everything."""
+        return ""
+
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return _Session(self, subproblems)
+
+    def answer(self, sub: Subproblem, tolerance: float) -> tuple[str, str]:
+        """Solve one subproblem whose Parameters are set: cvxpy's status, and what was said."""
         status, message = "solver_error", ""
         for options in ATTEMPTS.get(self.solver, lambda eps: [])(tolerance):
             status, message = self._attempt(sub.problem, options | self.options)
             if status == "optimal_inaccurate" and self.solver == "CLARABEL":
                 status = "optimal"  # by the reduced tolerances above
             if status != "solver_error":
-                break
-        else:
-            # Better the solver's own notion of accuracy than no point at all.
-            status, message = self._attempt(sub.problem, self.options)
-        if status not in ("optimal", "optimal_inaccurate"):
-            return Answer(status, message=f"{self.solver}: {message}")
-        return Answer(
-            status,
-            sub.point(),
-            number(sub.client.cost.value),
-            tuple(tuple(d.value for d in r.dual_variables) for r in sub.client.constraints),
-        )
+                return status, message
+        # Better the solver's own notion of accuracy than no point at all.
+        return self._attempt(sub.problem, self.options)
 
     def _attempt(self, problem: cp.Problem, options: dict[str, Any]) -> tuple[str, str]:
         try:
@@ -115,3 +120,35 @@ class Reference:
         except cp.SolverError as error:
             return "solver_error", str(error)
         return PLAIN.get(problem.status, "solver_error"), problem.status
+
+
+class _Session:
+    """One run: the warm starts are in the cvxpy problems."""
+
+    def __init__(self, reference: Reference, subproblems: Sequence[Subproblem]) -> None:
+        self._reference, self._subproblems = reference, subproblems
+
+    def minimise(self, turn: Turn, tolerance: float) -> Answers:
+        """See :class:`dald_model.solvers.base.Session`."""
+        points, objectives, statuses, duals, messages = [], [], [], [], {}
+        at = 0
+        for i, sub in enumerate(self._subproblems[place] for place in turn.which):
+            part = slice(at, at + sub.entries.size)
+            at = part.stop
+            sub.set(turn.mu[part], turn.rho[part], turn.neighbours[part])
+            status, message = self._reference.answer(sub, tolerance)
+            statuses.append(status)
+            if status in FOUND:
+                points.append(sub.point())
+                objectives.append(number(sub.client.cost.value))
+                rules = sub.client.constraints
+                duals.append(tuple(tuple(d.value for d in r.dual_variables) for r in rules))
+            else:
+                points.append(np.full(sub.size, np.nan))
+                objectives.append(np.nan)
+                duals.append(())
+            if status != "optimal":
+                messages[i] = f"{self._reference.solver}: {message}"
+        return Answers(
+            np.concatenate(points), np.array(objectives), statuses, duals.__getitem__, messages
+        )

@@ -1,0 +1,119 @@
+"""Explanation: which solver takes which client, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+
+from dald_model import display
+from dald_model.solvers.auto import ORDER, Choice, refusal
+from dald_model.subproblem import Subproblem
+
+if TYPE_CHECKING:
+    from dald_model.compiler import Compiled
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Clients with one solver and one form.
+
+    Attributes
+    ----------
+    clients : tuple
+        Their names.
+    solver : str
+        Who solves them.
+    then : tuple of str
+        Who does where that one fails, in order.
+    what : str
+        What the clients are to the solver.
+    stated, solved : tuple of int
+        Variables and rows of the cone program that cvxpy would hand to a solver, and of what is
+        solved here in their place; without the augmented terms.
+    refusals : dict
+        Solver that would be faster -> why it cannot take them.
+    """
+
+    clients: tuple[Hashable, ...]
+    solver: str
+    then: tuple[str, ...]
+    what: str
+    stated: tuple[int, int]
+    solved: tuple[int, int]
+    refusals: dict[str, str]
+
+
+class Explanation(tuple[Reason, ...]):
+    """One :class:`Reason` for each kind of client; prints as a table."""
+
+    def __str__(self) -> str:
+        return display.explanation_text(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return display.explanation_html(self)
+
+
+def explain(compiled: Compiled, solver: Any) -> Explanation:
+    """Say what ``solve(solver=solver)`` would do with each client, see :class:`Reason`."""
+    choice = Choice(solver)
+    choice.check(compiled)
+    kinds: dict[Any, list[Subproblem]] = {}
+    for sub in compiled.values():
+        names = tuple(one.name for one in choice.chain(sub))
+        kinds.setdefault((names, sub.form.shape if sub.form else None), []).append(sub)
+    return Explanation(_reason(names, alike) for (names, _), alike in kinds.items())
+
+
+def _reason(names: tuple[str, ...], alike: list[Subproblem]) -> Reason:
+    sub = alike[0]
+    earlier = ORDER[1 : next((i for i, one in enumerate(ORDER) if one.name == names[0]), 1)]
+    stated = _stated(sub)
+    return Reason(
+        tuple(one.name for one in alike),
+        names[0],
+        names[1:],
+        _what(sub),
+        stated,
+        _solved(sub, names[0], stated),
+        {one.name: refusal(one, sub) for one in earlier},
+    )
+
+
+def _stated(sub: Subproblem) -> tuple[int, int]:
+    """Variables and rows of the client in cvxpy's canonical form."""
+    if sub.client.is_server:
+        return sub.size, 0
+    problem = cp.Problem(cp.Minimize(sub.client.cost), list(sub.client.constraints))
+    data = problem.get_problem_data(cp.CLARABEL)[0]
+    return data["c"].size, data["b"].size
+
+
+def _solved(sub: Subproblem, solver: str, stated: tuple[int, int]) -> tuple[int, int]:
+    form = sub.form
+    if solver.startswith("reference") or form is None:
+        return stated
+    if solver == "conic":
+        return form.cone.slope.size, form.cone.right.size
+    return form.size, form.equalities.right.size + form.inequalities.right.size
+
+
+def _what(sub: Subproblem) -> str:
+    form = sub.form
+    if sub.client.is_server:
+        return "server"
+    if form is None:
+        return "a problem that cvxpy alone understands"
+    if not form.complete:
+        kinds = dict.fromkeys(kind.removesuffix("ConeT") for kind, _ in form.cone.cones)
+        return f"cone program ({', '.join(kinds)})"
+    parts = ["quadratic"] if form.quadratic.full.any() else []
+    parts += [f"{term.weight.size} {term.kind} terms" for term in form.terms]
+    parts = parts or ["linear"]
+    rows = {"equality": form.equalities.right.size, "inequality": form.inequalities.right.size}
+    parts += [f"{count} {kind} rows" for kind, count in rows.items() if count]
+    return ", ".join(parts)

@@ -1,0 +1,172 @@
+"""Layer: who solves whom, and what is done where a solver fails."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.compiler import Compiled
+from dald_model.solvers.augmented import block_diagonal
+from dald_model.solvers.auto import Choice
+from dald_model.solvers.base import FOUND, Answers, Session, Solver, Turn
+
+KEPT = 4096
+"""How many stages are kept ready; random sequences name new ones for ever."""
+
+
+class Event(NamedTuple):
+    """A solver failed on a client, which goes on with the next."""
+
+    round: int
+    client: Hashable
+    failed: str
+    next: str
+    message: str
+
+
+@dataclass(eq=False)
+class Group:
+    """Clients of one stage that one session takes together, with all that is constant of them.
+
+    Attributes
+    ----------
+    names : list
+    clients : ndarray of int, shape (k,)
+        Their positions in :class:`Compiled`.
+    which : ndarray of int, shape (k,)
+        Their positions in the session.
+    entries, rows, signs : ndarray, shape (total of q,)
+        Those of the clients' subproblems, one after the other.
+    sides, offset : csr_array, ndarray
+        The sides of all of them as a function of their points.
+    columns : ndarray of int
+        Where their variables lie in the vector of all variables.
+    """
+
+    names: list[Hashable]
+    clients: np.ndarray
+    session: Session
+    which: np.ndarray
+    entries: np.ndarray
+    rows: np.ndarray
+    signs: np.ndarray
+    sides: sp.csr_array
+    offset: np.ndarray
+    columns: np.ndarray
+
+
+class _Bench(NamedTuple):
+    """A session and the clients it was opened with."""
+
+    session: Session
+    places: dict[Hashable, int]
+
+
+class Layer:
+    """The solver layer of one run: each client has its solvers in the order they are tried.
+
+    A client whose solver finds no point goes to its next solver, and stays there for the rest of
+    the run; what the last one says is final. Clients with one solver and one form share a session.
+    """
+
+    def __init__(self, compiled: Compiled, solver: Any) -> None:
+        self.compiled = compiled
+        self.round = 0
+        self.events: list[Event] = []
+        choice = Choice(solver)
+        choice.check(compiled)
+        self._chains: dict[Hashable, list[Solver]] = {
+            name: choice.chain(sub) for name, sub in compiled.items()
+        }
+        self._benches: dict[Hashable, _Bench] = {}
+        together: dict[Any, list[Hashable]] = {}
+        for name, sub in compiled.items():
+            first = self._chains[name][0]
+            shape = sub.form.shape if first.batches and sub.form else None
+            together.setdefault((id(first), shape), []).append(name)
+        for names in together.values():
+            self._open(names)
+        self._groups: dict[tuple[Hashable, ...], list[Group]] = {}
+
+    def solver(self, name: Hashable) -> Solver:
+        """The solver that has the client now."""
+        return self._chains[name][0]
+
+    def groups(self, stage: Iterable[Hashable]) -> list[Group]:
+        """The clients of a stage by session."""
+        key = tuple(stage)
+        if key not in self._groups:
+            if len(self._groups) >= KEPT:
+                self._groups.clear()
+            parted: dict[int, list[Hashable]] = {}
+            for name in key:
+                parted.setdefault(id(self._benches[name].session), []).append(name)
+            self._groups[key] = [self._group(names) for names in parted.values()]
+        return self._groups[key]
+
+    def answer(self, group: Group, turn: Turn, tolerance: float) -> Iterator[tuple[Group, Answers]]:
+        """Let the group's clients answer, each by the first of its solvers that can.
+
+        Yields groups with their answers: the whole at once, or where a solver failed each client
+        by itself; a client that none of its solvers could solve has a status that says why.
+        """
+        answers = group.session.minimise(turn, tolerance)
+        if all(status in FOUND for status in answers.statuses):
+            yield group, answers
+            return
+        points = np.split(answers.points, np.cumsum(self._sizes(group))[:-1])
+        spans = np.cumsum([0, *(self.compiled[name].entries.size for name in group.names)])
+        for i, name in enumerate(group.names):
+            part = slice(spans[i], spans[i + 1])
+            mine = Turn(np.zeros(1, int), turn.mu[part], turn.rho[part], turn.neighbours[part])
+            one = Answers(
+                points[i],
+                answers.objectives[i : i + 1],
+                [answers.statuses[i]],
+                lambda _, i=i: answers.duals(i),
+                {0: answers.messages[i]} if i in answers.messages else {},
+            )
+            while one.statuses[0] not in FOUND and len(self._chains[name]) > 1:
+                one = self._next(name, one).minimise(mine, tolerance)
+            yield self._group([name]), one
+
+    def _next(self, name: Hashable, failed: Answers) -> Session:
+        before = self._chains[name].pop(0)
+        message = failed.messages.get(0, failed.statuses[0])
+        self.events.append(
+            Event(self.round, name, before.name, self._chains[name][0].name, message)
+        )
+        self._open([name])
+        self._groups.clear()
+        return self._benches[name].session
+
+    def _open(self, names: list[Hashable]) -> None:
+        session = self._chains[names[0]][0].open([self.compiled[name] for name in names])
+        bench = _Bench(session, {name: at for at, name in enumerate(names)})
+        self._benches |= dict.fromkeys(names, bench)
+
+    def _sizes(self, group: Group) -> list[int]:
+        return [self.compiled[name].size for name in group.names]
+
+    def _group(self, names: list[Hashable]) -> Group:
+        compiled = self.compiled
+        subs = [compiled[name] for name in names]
+        sides = [sub.sides for sub in subs]
+        bench = self._benches[names[0]]
+        spans = [compiled.columns[name] for name in names]
+        return Group(
+            names,
+            np.array([compiled.order[name] for name in names]),
+            bench.session,
+            np.array([bench.places[name] for name in names]),
+            np.concatenate([sub.entries for sub in subs]),
+            np.concatenate([sub.rows for sub in subs]),
+            np.concatenate([sub.signs for sub in subs]),
+            block_diagonal([matrix for matrix, _ in sides]),
+            np.concatenate([offset for _, offset in sides]),
+            np.concatenate([np.arange(span.start, span.stop) for span in spans]),
+        )

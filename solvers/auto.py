@@ -1,0 +1,125 @@
+"""Auto: which solver takes which client, by what the client's form is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+
+from dald_model.errors import OptionError
+from dald_model.solvers.active_set import ActiveSet
+from dald_model.solvers.average import Average
+from dald_model.solvers.base import Solver
+from dald_model.solvers.conic import Conic
+from dald_model.solvers.direct import Direct
+from dald_model.solvers.factor import Factor
+from dald_model.solvers.newton import Newton
+from dald_model.solvers.reference import Reference
+from dald_model.solvers.shrink import Shrink
+
+if TYPE_CHECKING:
+    from dald_model.subproblem import Subproblem
+
+ORDER: tuple[Solver, ...] = (
+    Average(),
+    Direct("factor", Factor),
+    Direct("active_set", ActiveSet),
+    Direct("shrink", Shrink),
+    Newton(),
+    Conic(),
+    Reference(),
+)
+"""Fastest first: ``auto`` gives a client to the first that takes it. The last two take nearly
+everything, and so are what the others fall back on."""
+NAMED = {solver.name: solver for solver in ORDER} | {"reference": ORDER[-1]}
+"""What ``solve(solver=...)`` takes besides the names of cvxpy's solvers."""
+
+
+class Choice:
+    """The option ``solver``, read once.
+
+    Parameters
+    ----------
+    given : str, Solver, Mapping or None
+        "auto" (or None), a name in :data:`NAMED`, the name of an installed cvxpy solver for the
+        reference way of solving, an object of :mod:`dald_model.solvers`, or a dict from clients to
+        any of these, where clients that are not named are left to "auto".
+
+    Raises
+    ------
+    OptionError
+        If it is none of these.
+    """
+
+    def __init__(self, given: Any) -> None:
+        self._by_client = dict(given) if isinstance(given, Mapping) else {}
+        self._forced = {name: _read(one) for name, one in self._by_client.items()}
+        self._all = None if isinstance(given, Mapping) else _read(given)
+
+    def check(self, compiled: Mapping[Any, Subproblem]) -> None:
+        """Refuse clients that do not exist.
+
+        Raises
+        ------
+        OptionError
+        """
+        for name in self._by_client:
+            if name not in compiled:
+                raise OptionError(
+                    f"solver: {name!r} is no client; expected keys among "
+                    f"{', '.join(map(repr, compiled))}"
+                )
+
+    def chain(self, sub: Subproblem) -> list[Solver]:
+        """The solvers of a client in the order they are tried.
+
+        Raises
+        ------
+        OptionError
+            If a solver was named that cannot take the client.
+        """
+        forced = self._forced.get(sub.name, self._all)
+        if not ORDER[0].refuses(sub):
+            return [ORDER[0]]  # a server's closed form is exact, whatever solves the clients
+        able = [solver for solver in ORDER if not refusal(solver, sub)]
+        rest = [solver for solver in able if solver in ORDER[-2:]]
+        if forced is None:
+            return [able[0], *(solver for solver in rest if solver is not able[0])]
+        reason = refusal(forced, sub)
+        if reason:
+            raise OptionError(
+                f"solver: {forced.name!r} cannot take client {sub.name!r}: {reason}; choose one of "
+                f"{', '.join(repr(solver.name) for solver in able)}, or leave it to 'auto'"
+            )
+        if forced in ORDER:
+            return [forced, *rest[rest.index(forced) + 1 :]] if forced in rest else [forced, *rest]
+        return [forced]  # a solver of the user's own choosing speaks for itself
+
+
+def refusal(solver: Solver, sub: Subproblem) -> str:
+    """Why a solver cannot take a client; empty if it can."""
+    if sub.form is None and not isinstance(solver, Average | Reference):
+        return "cvxpy's canonical form of it could not be read"
+    return solver.refuses(sub)
+
+
+def _read(given: Any) -> Solver | None:
+    if given is None or given == "auto":
+        return None
+    if isinstance(given, str):
+        if given in NAMED:
+            return NAMED[given]
+        if given.upper() in cp.installed_solvers():
+            return Reference(given)
+        raise OptionError(
+            f"solver: given {given!r}, expected 'auto', one of "
+            f"{', '.join(repr(name) for name in NAMED)}, or a cvxpy solver among "
+            f"{', '.join(cp.installed_solvers())}"
+        )
+    if isinstance(given, Solver) and not isinstance(given, type):
+        return given
+    raise OptionError(
+        f"solver: given {given!r}, expected 'auto', the name of a solver or an object of "
+        "dald_model.solvers such as Reference('OSQP')"
+    )

@@ -1,0 +1,105 @@
+r"""Direct: clients whose objective is quadratic but for what a step method takes, in one step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dald_model.solvers.augmented import Augmented
+from dald_model.solvers.base import Answers, Session, Turn
+from dald_model.solvers.step import Step, StepMethod
+
+if TYPE_CHECKING:
+    from dald_model.form import Form
+    from dald_model.subproblem import Subproblem
+
+
+class Direct:
+    r"""Minimise :math:`\tfrac12 x^\top (P + K) x + (q + c)^\top x` by a step method, exactly.
+
+    K and c are the augmented terms, see :class:`dald_model.solvers.augmented.Augmented`; so
+    between rounds only c changes, and a factorisation lasts as long as the penalty.
+
+    Parameters
+    ----------
+    name : str
+        What the solver is called.
+    method : type
+        The step method, such as :class:`dald_model.solvers.factor.Factor`.
+    """
+
+    batches = True
+
+    def __init__(self, name: str, method: type[StepMethod]) -> None:
+        self.name = name
+        self.method = method
+
+    def refuses(self, subproblem: Subproblem) -> str:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        form = subproblem.form
+        if form is None or not form.complete:
+            return "its cone program has parts that are no quadratic and no known function"
+        smooth = [term.kind for term in form.terms if term.is_smooth]
+        if smooth:
+            return f"its objective has {' and '.join(smooth)} terms, which are not quadratic"
+        return self.method.refuses(form)
+
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return _Session(subproblems, self.method)
+
+
+class _Session:
+    """One run over clients of one shape."""
+
+    def __init__(self, subproblems: Sequence[Subproblem], method: type[StepMethod]) -> None:
+        self._subproblems = subproblems
+        self._forms: list[Form] = []
+        for sub in subproblems:
+            assert sub.form is not None
+            self._forms.append(sub.form)
+        self._method = method(self._forms)
+        self._augmented = Augmented(subproblems)
+        self._slopes = np.stack([form.quadratic.slope for form in self._forms])
+        self._constants = np.array([form.quadratic.constant for form in self._forms])
+        self._matrices = np.stack([form.quadratic.full for form in self._forms])
+        self._broken = np.zeros(len(subproblems), dtype=bool)
+
+    def minimise(self, turn: Turn, tolerance: float) -> Answers:
+        """See :class:`dald_model.solvers.base.Session`."""
+        which = turn.which
+        moved = which[self._augmented.changed(turn)]
+        if moved.size:
+            hessians = self._matrices[moved] + self._augmented.curvatures(moved)
+            self._broken[moved] = self._method.factor(moved, hessians)
+        step = self._method.solve(which, self._slopes[which] + self._augmented.slopes(turn))
+        failed = step.failed | self._broken[which]
+        points = step.points
+        bent = np.matmul(self._matrices[which], points[:, :, None])[:, :, 0]
+        objectives = np.einsum("km,km->k", bent / 2 + self._slopes[which], points)
+        objectives += self._constants[which]
+        if self._forms[0].terms:
+            objectives += [self._terms(at, x) for at, x in zip(which, points, strict=True)]
+        return Answers(
+            points.reshape(-1),
+            objectives,
+            np.where(failed, "solver_error", "optimal").tolist(),
+            _Duals(self._subproblems, which, step),
+            dict.fromkeys(np.flatnonzero(failed).tolist(), "no minimiser to working accuracy"),
+        )
+
+    def _terms(self, at: int, point: np.ndarray) -> float:
+        return sum(term.value(point) for term in self._forms[at].terms)
+
+
+class _Duals:
+    """The dual values of one turn, worked out when asked for."""
+
+    def __init__(self, subproblems: Sequence[Subproblem], which: np.ndarray, step: Step) -> None:
+        self._subproblems, self._which, self._step = subproblems, which, step
+
+    def __call__(self, i: int) -> tuple[Any, ...]:
+        step, sub = self._step, self._subproblems[self._which[i]]
+        return sub.local_duals(step.equality[i], step.inequality[i])

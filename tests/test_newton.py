@@ -1,0 +1,501 @@
+r"""Newton's method and its terms, against cvxpy's atoms, proofs of optimality and other solvers.
+
+How far a point x may be from the minimiser is proved, not compared. Where the objective is strongly
+convex with modulus s, x minimises a problem whose cost differs by :math:`r^\top x` and whose rows
+are moved by e, with multipliers :math:`\nu, \lambda \ge 0` and
+
+.. math::
+    r = \nabla F(x) + E^\top \nu + A^\top \lambda, \qquad e = \min(\lambda, b - A x),
+
+so x is within :math:`\|r\| / s`, and a multiple of e, of the minimiser.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression
+
+from dald_model.form import ConeProgram, Form, Quadratic, Rows, Term
+from dald_model.solvers.base import Answers, Turn
+from dald_model.solvers.newton import LIMIT, Newton, NewtonSession
+from dald_model.solvers.terms import SMOOTH, Terms
+from dald_model.subproblem import Subproblem
+
+ATOMS: dict[str, Any] = {
+    "logistic": lambda u, bound: cp.logistic(u),
+    "huber": lambda u, bound: cp.huber(u, bound) / 2,
+    "exp": lambda u, bound: cp.exp(u),
+    "log": lambda u, bound: -cp.log(u),
+    "entropy": lambda u, bound: -cp.entr(u),
+    "hinge": lambda u, bound: cp.square(cp.pos(u)) / 2,
+    "abs": lambda u, bound: cp.abs(u),
+}
+BOUND = 0.7
+NO_CONE = cast(ConeProgram, None)
+
+
+@dataclass
+class Stub:
+    """What a session needs of a subproblem: its edges tie every variable."""
+
+    form: Form
+    name: str = "client"
+    side: Any = None
+    size: int = field(init=False)
+    sides: Any = field(init=False)
+    signs: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size = self.form.size
+        side = np.eye(self.size) if self.side is None else self.side
+        self.sides = (sp.csr_array(side), np.zeros(len(side)))
+        self.signs = np.ones(len(side))
+
+    def local_duals(self, equality: np.ndarray, inequality: np.ndarray) -> tuple[Any, ...]:
+        return equality, inequality
+
+
+def make_form(
+    terms: Sequence[Term],
+    *,
+    quadratic: np.ndarray | None = None,
+    equalities: tuple[np.ndarray, np.ndarray] | None = None,
+    inequalities: tuple[np.ndarray, np.ndarray] | None = None,
+    complete: bool = True,
+) -> Form:
+    size = terms[0].matrix.shape[1]
+    none = (np.zeros((0, size)), np.zeros(0))
+    return Form(
+        size,
+        ("same",),
+        Quadratic(np.zeros((size, size)) if quadratic is None else quadratic, np.zeros(size), 0.5),
+        Rows(*(equalities or none)),
+        Rows(*(inequalities or none)),
+        tuple(terms),
+        complete,
+        NO_CONE,
+    )
+
+
+def make_term(kind: str, matrix: Any, offset: Any = None, weight: Any = None) -> Term:
+    width = 3 if kind in ("logsumexp", "norm") else 1
+    count = matrix.shape[0] // width
+    return Term(
+        kind,
+        np.ones(count) if weight is None else weight,
+        matrix,
+        np.zeros(matrix.shape[0]) if offset is None else offset,
+        np.full(count, BOUND if kind == "huber" else 0.0),
+        width,
+    )
+
+
+def random_term(kind: str, rng: np.random.Generator, size: int = 4) -> Term:
+    """Positive kinds have an inner point that is not zero."""
+    matrix = rng.standard_normal((12, size))
+    offset = rng.standard_normal(12)
+    if kind in ("log", "entropy"):
+        offset = 0.1 + rng.random(12) - matrix @ rng.standard_normal(size)
+    return make_term(kind, matrix, offset, 0.5 + rng.random(4 if kind == "logsumexp" else 12))
+
+
+def random_form(kind: str, rng: np.random.Generator, rest: str = "") -> Form:
+    terms = [random_term(kind, rng)]
+    rows = {}
+    if rest == "abs":
+        terms.append(make_term("abs", np.eye(4), rng.standard_normal(4), np.full(4, 0.5)))
+    if rest == "rows":  # they hold at the same inner point as the domain
+        solution = np.linalg.lstsq(terms[0].matrix, 1 - terms[0].offset, rcond=None)[0]
+        inner = Terms([make_form(terms)]).inner(4)[0] if kind in ("log", "entropy") else solution
+        rows = {
+            "equalities": (np.ones((1, 4)), np.array([inner.sum()])),
+            "inequalities": (np.eye(4), inner + 0.05),
+        }
+    return make_form(terms, quadratic=0.1 * np.diag(rng.random(4)), **rows)
+
+
+def open_session(forms: Sequence[Form]) -> NewtonSession:
+    stubs = [Stub(form) for form in forms]
+    assert not any(Newton().refuses(cast(Subproblem, stub)) for stub in stubs)
+    return Newton().open(cast("list[Subproblem]", stubs))
+
+
+def everyone(mu: np.ndarray, rho: float = 0.7) -> Turn:
+    """A turn of clients with a row of mu each, whose neighbours are at zero."""
+    flat = mu.ravel()
+    return Turn(np.arange(len(mu)), flat, np.full(flat.size, rho), np.zeros(flat.size))
+
+
+def expression(term: Term, x: Any) -> Any:
+    u = term.matrix @ x + term.offset
+    if term.width == 1:
+        return term.weight @ ATOMS[term.kind](u, BOUND)
+    groups = [u[at : at + term.width] for at in range(0, len(term.offset), term.width)]
+    atom = cp.log_sum_exp if term.kind == "logsumexp" else cp.norm2
+    return sum(w * atom(group) for w, group in zip(term.weight, groups, strict=True))
+
+
+def gradient(form: Form, x: np.ndarray) -> np.ndarray:
+    """Of the quadratic and the smooth terms, by cvxpy's atoms."""
+    variable = cp.Variable(form.size, value=x)
+    found = form.quadratic.full @ x + form.quadratic.slope
+    for term in form.terms:
+        if term.is_smooth:
+            found = found + expression(term, variable).grad[variable].toarray()[:, 0]
+    return found
+
+
+def assert_proved(form: Form, answers: Answers, mu: np.ndarray, rho: float, tol: float) -> None:
+    """The error of the only client's point is at most the tolerance, by the module's bound."""
+    x, (equality, inequality) = answers.points, answers.duals(0)
+    modulus = 2 * rho**2
+    residual = gradient(form, x) + mu + 2 * rho**2 * x
+    residual += form.equalities.matrix.T @ equality + form.inequalities.matrix.T @ inequality
+    for term in form.terms:
+        if term.kind == "abs":  # the nearest of the subgradients
+            at_kink = np.abs(x + term.offset) <= 1e-12
+            signs = np.where(at_kink, np.clip(-residual / term.weight, -1, 1), 0)
+            residual += term.weight * np.where(at_kink, signs, np.sign(x + term.offset))
+    slack = form.inequalities.right - form.inequalities.matrix @ x
+    assert (inequality >= 0).all()
+    assert np.abs(form.equalities.matrix @ x - form.equalities.right).max(initial=0) <= 1e-9
+    assert slack.min(initial=0) >= -1e-9
+    # A step of the size of the tolerance is worth that much of the gradient.
+    hessian = Terms([form]).hessians(np.array([0]), x[None])[0] + form.quadratic.full
+    steepness = modulus + np.linalg.norm(hessian, 2)
+    allowed = tol * max(1.0, np.abs(x).max()) * np.sqrt(x.size)
+    assert np.linalg.norm(residual) <= steepness * allowed
+    assert np.minimum(inequality, slack).max(initial=0) <= allowed
+
+
+# --- terms ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [*SMOOTH, "abs", "norm"])
+def test_terms_agree_with_cvxpys_atoms(kind: str) -> None:
+    rng = np.random.default_rng(1)
+    matrix, x = rng.standard_normal((2, 12, 4)), rng.standard_normal((2, 4))
+    terms = []
+    for i in range(2):
+        offset = rng.standard_normal(12)
+        if kind in ("log", "entropy"):
+            offset = 0.1 + rng.random(12) - matrix[i] @ x[i]
+        weight = 0.5 + rng.random(4 if kind in ("logsumexp", "norm") else 12)
+        terms.append(make_term(kind, matrix[i], offset, weight))
+    stacked = Terms([make_form([term]) for term in terms])
+    both = np.arange(2)
+    for i, term in enumerate(terms):
+        variable = cp.Variable(4, value=x[i])
+        right = expression(term, variable)
+        one = np.array([i])
+        assert stacked.values(both, x)[i] == pytest.approx(right.value, rel=1e-13)
+        if term.is_smooth:
+            slope = right.grad[variable].toarray()[:, 0]
+            np.testing.assert_allclose(stacked.slopes(both, x)[i], slope, rtol=1e-12, atol=1e-13)
+            hessian = stacked.hessians(both, x)[i]
+            step = 1e-5  # the error of central differences is of order step^2, and 1e-16 / step
+            for j, unit in enumerate(step * np.eye(4)):
+                change = stacked.slopes(one, x[one] + unit) - stacked.slopes(one, x[one] - unit)
+                np.testing.assert_allclose(
+                    hessian[j], change[0] / (2 * step), atol=1e-7 * np.abs(hessian).max()
+                )
+        else:
+            assert stacked.kinks(both, x)[i] == pytest.approx(right.value, rel=1e-13)
+
+
+@pytest.mark.parametrize("density", [0.03, 0.5])
+@pytest.mark.parametrize("kind", SMOOTH)
+def test_sparse_matrices_give_the_same(kind: str, density: float) -> None:
+    rng = np.random.default_rng(2)
+    dense = [rng.standard_normal((60, 8)) * (rng.random((60, 8)) < density) for _ in range(3)]
+    offset = 8 + rng.standard_normal(60)
+    full = Terms([make_form([make_term(kind, a, offset)]) for a in dense])
+    thin = Terms([make_form([make_term(kind, sp.csr_array(a), offset)]) for a in dense])
+    assert (thin.bytes == 0) == (density < 0.1)
+    x, which = 0.3 * rng.standard_normal((2, 8)), np.array([2, 0])
+    for name in ("values", "slopes", "hessians"):
+        found, right = getattr(thin, name)(which, x), getattr(full, name)(which, x)
+        np.testing.assert_allclose(found, right, rtol=1e-12, atol=1e-12 * np.abs(right).max())
+
+
+def test_huge_and_tiny_arguments_are_safe() -> None:
+    def at(kind: str, *u: float) -> tuple[float, np.ndarray, np.ndarray]:
+        terms = Terms([make_form([make_term(kind, np.eye(len(u)))])])
+        one, x = np.array([0]), np.array([u])
+        return terms.values(one, x)[0], terms.slopes(one, x)[0], terms.hessians(one, x)[0]
+
+    value, slope, hessian = at("logistic", 800, -800)
+    assert value == 800
+    np.testing.assert_allclose(slope, [1, 0], atol=1e-300)
+    assert np.abs(hessian).max() < 1e-300
+    value, slope, hessian = at("logsumexp", 1e4, 1e4, -1e4)
+    assert value == pytest.approx(1e4 + np.log(2), rel=1e-15)
+    np.testing.assert_allclose(slope, [0.5, 0.5, 0])
+    np.testing.assert_allclose(hessian[:2, :2], [[0.25, -0.25], [-0.25, 0.25]])
+    value, slope, _ = at("huber", 1e300, -BOUND / 2)
+    assert value == pytest.approx(BOUND * 1e300)
+    np.testing.assert_allclose(slope, [BOUND, -BOUND / 2])
+    value, slope, hessian = at("entropy", 1e-300, 1.0)
+    assert value == pytest.approx(0, abs=1e-290)
+    np.testing.assert_allclose(slope, [1 - 300 * np.log(10), 1])
+    np.testing.assert_allclose(np.diag(hessian), [1e300, 1])
+    assert at("entropy", 0.0)[0] == 0
+    for kind, u in (("entropy", -1e-9), ("log", 0.0), ("log", -1.0), ("exp", 1000.0)):
+        assert at(kind, u)[0] == np.inf
+
+
+def test_a_part_of_evenly_spaced_clients_shares_their_matrices() -> None:
+    rng = np.random.default_rng(3)
+    terms = Terms([random_form("exp", rng) for _ in range(6)])
+    whole = terms.part(np.arange(6))._stacks[0].matrix
+    for which in (np.arange(2, 5), np.array([1, 3, 5]), np.array([4])):
+        assert np.shares_memory(terms.part(which)._stacks[0].matrix.stack, whole.stack)
+
+
+# --- one client -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rest", ["", "rows", "abs"])
+@pytest.mark.parametrize("kind", SMOOTH)
+def test_every_kind_to_its_minimum(kind: str, rest: str) -> None:
+    rng = np.random.default_rng(4)
+    form = random_form(kind, rng, rest)
+    session, mu, rho = open_session([form]), rng.standard_normal(4), 0.7
+    x = cp.Variable(4)
+    own = cp.quad_form(x, form.quadratic.full) / 2 + 0.5
+    own += cp.sum([expression(term, x) for term in form.terms])
+    rows = [form.equalities.matrix @ x == form.equalities.right] * bool(form.equalities.right.size)
+    rows += [form.inequalities.matrix @ x <= form.inequalities.right] * bool(rows)
+    problem = cp.Problem(cp.Minimize(own + mu @ x + rho**2 * cp.sum_squares(x)), rows)
+    problem.solve(solver="CLARABEL", tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
+    answers = session.minimise(everyone(mu[None], rho), 1e-9)
+    assert answers.statuses == ["optimal"], answers.messages
+    assert_proved(form, answers, mu, rho, 1e-9)
+    # Clarabel's gap of 1e-9 leaves an error of about its root
+    np.testing.assert_allclose(answers.points, x.value, atol=1e-4)
+    assert answers.objectives[0] == pytest.approx(own.value, abs=1e-4)
+    x.value = answers.points
+    assert answers.objectives[0] == pytest.approx(own.value, rel=1e-12)
+
+
+def test_sklearn_fits_the_same_logistic_regression() -> None:
+    rng = np.random.default_rng(5)
+    matrix = rng.standard_normal((150, 10))
+    labels = np.where(rng.random(150) < 1 / (1 + np.exp(-2 * matrix[:, 0])), 1.0, -1.0)
+    form = make_form([make_term("logistic", -labels[:, None] * matrix)], quadratic=np.eye(10))
+    fit = LogisticRegression(solver="newton-cholesky", fit_intercept=False, tol=1e-12)
+    right = fit.fit(matrix, labels).coef_[0]
+    found = open_session([form]).minimise(everyone(np.zeros((1, 10)), rho=0.0), 1e-9)
+    np.testing.assert_allclose(found.points, right, atol=1e-9)
+
+
+def test_scipy_finds_the_same_minimum_of_logsumexp() -> None:
+    rng = np.random.default_rng(6)
+    term = random_term("logsumexp", rng)
+    mu = rng.standard_normal(4)
+
+    def softmax(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        u = (term.matrix @ x + term.offset).reshape(4, 3)
+        total = np.exp(u).sum(axis=1)
+        return np.log(total), np.exp(u) / total[:, None]
+
+    def slope(x: np.ndarray) -> np.ndarray:
+        shares = term.weight[:, None] * softmax(x)[1]
+        return term.matrix.T @ shares.ravel() + mu + 2 * x
+
+    def hessian(x: np.ndarray) -> np.ndarray:
+        blocks = [
+            w * (np.diag(p) - np.outer(p, p)) for w, p in zip(term.weight, softmax(x)[1], strict=True)
+        ]
+        return term.matrix.T @ sp.block_diag(blocks).toarray() @ term.matrix + 2 * np.eye(4)
+
+    right = minimize(
+        lambda x: term.weight @ softmax(x)[0] + mu @ x + x @ x,
+        np.zeros(4),
+        jac=slope,
+        hess=hessian,
+        method="trust-exact",
+        options={"gtol": 1e-10},
+    )
+    found = open_session([make_form([term])]).minimise(everyone(mu[None], 1.0), 1e-9)
+    np.testing.assert_allclose(found.points, right.x, atol=2e-9)
+
+
+def test_closed_forms() -> None:
+    # exp(x) + mu x with mu = -5, entropy on the simplex, -log x + x^2 with the start at its edge
+    exp = make_form([make_term("exp", np.eye(1))])
+    found = open_session([exp]).minimise(everyone(np.array([[-5.0]]), rho=0.0), 1e-10)
+    assert found.points[0] == pytest.approx(np.log(5), abs=1e-10)
+    cost = np.array([1.0, 2.0, 4.0])
+    simplex = (np.ones((1, 3)), np.ones(1))
+    entropy = make_form([make_term("entropy", np.eye(3))], equalities=simplex)
+    found = open_session([entropy]).minimise(everyone(cost[None], rho=0.0), 1e-10)
+    np.testing.assert_allclose(found.points, np.exp(-cost) / np.exp(-cost).sum(), atol=1e-10)
+    log = make_form([make_term("log", np.eye(1))])
+    found = open_session([log]).minimise(everyone(np.zeros((1, 1)), rho=1.0), 1e-10)
+    assert found.points[0] == pytest.approx(np.sqrt(0.5), abs=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["huber", "hinge", "logistic", "exp"])
+def test_far_starts_and_steep_slopes(kind: str) -> None:
+    """From zero, where all is saturated or where a full step overflows."""
+    rng = np.random.default_rng(7)
+    matrix = 30 * rng.standard_normal((12, 4))
+    form = make_form([make_term(kind, matrix, np.full(12, -400.0 if kind == "exp" else 400.0))])
+    mu, rho = 20 * rng.standard_normal(4), 0.05
+    answers = open_session([form]).minimise(everyone(mu[None], rho), 1e-8)
+    assert answers.statuses == ["optimal"], answers.messages
+    assert_proved(form, answers, mu, rho, 1e-8)
+
+
+def test_a_minimum_at_the_very_edge_of_the_domain() -> None:
+    entropy = make_form([make_term("entropy", np.eye(2))])
+    mu = np.array([[50.0, -1.0]])
+    found = open_session([entropy]).minimise(everyone(mu, rho=0.0), 1e-9)
+    assert found.statuses == ["optimal"], found.messages
+    np.testing.assert_allclose(found.points, [np.exp(-51), 1.0], atol=1e-9)
+
+
+def test_no_tiny_step_far_from_the_minimum_is_taken_for_the_end() -> None:
+    """Near the pole of the logarithm Newton's steps are tiny: they double x and no more."""
+    log = make_form([make_term("log", np.eye(1))])
+    session = open_session([log])
+    near = session.minimise(everyone(np.array([[1e9]]), rho=0.0), 1e-12)
+    assert near.points[0] == pytest.approx(1e-9, abs=1e-12)
+    far = session.minimise(everyone(np.array([[1.0]]), rho=0.0), 1e-6)
+    assert far.points[0] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_a_singular_hessian_is_no_obstacle() -> None:
+    """Variable 1 is in no edge, and at zero its huber terms are saturated."""
+    form = make_form([make_term("huber", np.array([[1.0, 0], [0, 1], [0, 1]]), np.full(3, -9.0))])
+    stub = Stub(form, side=np.array([[1.0, 0.0]]))
+    session = Newton().open(cast("list[Subproblem]", [stub]))
+    turn = Turn(np.array([0]), np.zeros(1), np.ones(1), np.zeros(1))
+    found = session.minimise(turn, 1e-9)
+    assert found.statuses == ["optimal"], found.messages
+    np.testing.assert_allclose(found.points, [BOUND / 2, 9.0], atol=1e-8)
+
+
+# --- what has no answer ---------------------------------------------------------------------------
+
+
+def test_no_minimum_is_never_called_optimal() -> None:
+    form = make_form([make_term("logistic", -np.eye(2))])  # separable: ever lower
+    found = open_session([form]).minimise(everyone(np.zeros((1, 2)), rho=0.0), 1e-6)
+    assert found.statuses == ["solver_error"]
+    assert np.isnan(found.points).all()
+    assert np.isnan(found.objectives).all()
+    assert "steps stay at" in found.messages[0]
+
+
+def test_an_empty_domain_is_left_to_another_solver_and_the_others_go_on() -> None:
+    empty = make_form([make_term("log", np.array([[1.0], [-1.0]]), np.array([-1.0, -1.0]))])
+    good = make_form([make_term("log", np.array([[1.0], [-1.0]]), np.array([-1.0, 3.0]))])
+    found = open_session([empty, good]).minimise(everyone(np.zeros((2, 1)), rho=0.0), 1e-9)
+    assert found.statuses == ["solver_error", "optimal"]
+    assert "domain" in found.messages[0]
+    assert found.points[1] == pytest.approx(2.0, abs=1e-9)
+
+
+def test_after_a_failure_the_client_starts_anew() -> None:
+    form = make_form([make_term("logistic", -np.eye(2))])
+    session = open_session([form])
+    assert session.minimise(everyone(np.zeros((1, 2)), 0.0), 1e-6).statuses == ["solver_error"]
+    found = session.minimise(everyone(np.full((1, 2), 0.5), 0.0), 1e-9)
+    np.testing.assert_allclose(found.points, [0.0, 0.0], atol=1e-9)
+
+
+def test_refusals_say_why() -> None:
+    def reason(form: Form) -> str:
+        return Newton().refuses(cast(Subproblem, Stub(form)))
+
+    smooth = make_term("exp", np.eye(3))
+    assert "cone" in reason(make_form([smooth], complete=False))
+    assert "smooth" in reason(make_form([make_term("abs", np.eye(3))]))
+    assert "norm" in reason(make_form([smooth, make_term("norm", np.eye(3))]))
+
+
+# --- rounds ---------------------------------------------------------------------------------------
+
+TIGHT = 1e-12
+
+
+@pytest.mark.parametrize("rest", ["", "rows", "abs"])
+@pytest.mark.parametrize("kind", SMOOTH)
+def test_rounds_end_where_cold_solves_end_within_the_tolerance(kind: str, rest: str) -> None:
+    rng = np.random.default_rng(8)
+    forms = [random_form(kind, rng, rest) for _ in range(3)]
+    sessions = {tolerance: open_session(forms) for tolerance in (1e-1, 1e-3, 1e-6, 1e-9)}
+    mu, rho = rng.standard_normal((3, 4)), 0.7
+    for step in range(12):
+        mu = mu + 0.7**step * rng.standard_normal(mu.shape)
+        rho = 1.1 if step == 6 else rho
+        right = open_session(forms).minimise(everyone(mu, rho), TIGHT)
+        assert set(right.statuses) == {"optimal"}
+        for tolerance, session in sessions.items():
+            found = session.minimise(everyone(mu, rho), tolerance)
+            assert set(found.statuses) == {"optimal"}, found.messages
+            error = np.abs(found.points - right.points) / np.maximum(1, np.abs(right.points))
+            assert error.max() <= tolerance + TIGHT
+
+
+@pytest.mark.parametrize("kind", SMOOTH)
+def test_a_batch_is_its_clients_one_by_one(kind: str) -> None:
+    rng = np.random.default_rng(9)
+    forms = [random_form(kind, rng) for _ in range(7)]
+    mu = rng.standard_normal((7, 4))
+    together, alone = open_session(forms), [open_session([form]) for form in forms]
+    together._at_once = 3
+    for which in ([0, 1, 2, 3, 4, 5, 6], [1, 3, 5], [0, 1, 4], [6], [0, 2, 3, 5, 6]):
+        mu = mu + 0.1 * rng.standard_normal(mu.shape)
+        turn = everyone(mu[which])._replace(which=np.array(which))
+        found = together.minimise(turn, 1e-9)
+        for i, at in enumerate(which):
+            one = alone[at].minimise(everyone(mu[at : at + 1]), 1e-9)
+            np.testing.assert_allclose(found.points.reshape(-1, 4)[i], one.points, atol=2e-9)
+            assert found.objectives[i] == pytest.approx(one.objectives[0], abs=1e-7)
+
+
+def test_late_rounds_need_no_hessian_and_repeated_ones_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(10)
+    session = open_session([random_form("logistic", rng) for _ in range(5)])
+    mu = rng.standard_normal((5, 4))
+    session.minimise(everyone(mu), 1e-9)
+    session.minimise(everyone(mu + 1e-6), 1e-9)
+
+    def never(*args: Any) -> None:
+        raise AssertionError("asked for nothing new")
+
+    monkeypatch.setattr(Terms, "hessians", never)
+    for step in range(5):
+        session.minimise(everyone(mu + 1e-6 * step), 1e-9)
+    monkeypatch.setattr(Terms, "evaluate", never)
+    session.minimise(everyone(mu + 1e-6 * 4), 1e-9)
+
+
+def test_penalties_that_couple_the_variables() -> None:
+    rng = np.random.default_rng(11)
+    form, side, rho = random_form("logistic", rng), rng.standard_normal((3, 4)), 0.9
+    session = Newton().open(cast("list[Subproblem]", [Stub(form, side=side)]))
+    mu, z = rng.standard_normal(3), rng.standard_normal(3)
+    x = cp.Variable(4)
+    own = cp.quad_form(x, form.quadratic.full) / 2 + expression(form.terms[0], x)
+    gap = side @ x - z
+    cp.Problem(cp.Minimize(own + mu @ gap + rho**2 * cp.sum_squares(gap))).solve(solver="CLARABEL")
+    found = session.minimise(Turn(np.array([0]), mu, np.full(3, rho), z), 1e-9)
+    np.testing.assert_allclose(found.points, x.value, atol=1e-4)
+    slope = gradient(form, found.points) + side.T @ (mu + 2 * rho**2 * (side @ found.points - z))
+    assert np.abs(slope).max() <= 1e-7
+
+
+def test_the_limit_is_one_of_trial_points() -> None:
+    assert LIMIT == 100
