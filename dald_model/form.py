@@ -59,14 +59,15 @@ class Term(NamedTuple):
         :math:`u^2/2` for :math:`|u| \le \delta` and :math:`\delta |u| - \delta^2/2` beyond;
         ``"exp"`` is :math:`e^u`; ``"log"`` is :math:`-\log u`; ``"entropy"`` is
         :math:`u \log u`; ``"hinge"`` is :math:`\max(u, 0)^2 / 2`; ``"abs"`` is :math:`|u|`;
-        ``"norm"`` takes ``width`` arguments, :math:`\|u\|_2`. All but the last two are smooth.
+        ``"norm"`` takes ``width`` arguments, :math:`\|u\|_2`; ``"ball"`` is the constraint
+        :math:`\|u\|_2 \le r` of ``width`` arguments. All but the last three are smooth.
     weight : ndarray, shape (T,)
-        :math:`w > 0`.
+        :math:`w > 0`; of a ball the power, 1 or 2, of the norm that the user bounds.
     matrix : ndarray, shape (T * width, m)
         The arguments of one function stand in successive rows.
     offset : ndarray, shape (T * width,)
     bound : ndarray, shape (T,)
-        :math:`\delta` of ``"huber"``; zeros else.
+        :math:`\delta` of ``"huber"``, r of ``"ball"``; zeros else.
     width : int
         Arguments of one function.
     """
@@ -81,7 +82,18 @@ class Term(NamedTuple):
     @property
     def is_smooth(self) -> bool:
         """Whether the gradient is continuous."""
-        return self.kind not in ("abs", "norm")
+        return self.kind not in ("abs", "norm", "ball")
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it is a constraint, not a summand."""
+        return self.kind == "ball"
+
+    def excess(self, point: np.ndarray) -> float:
+        """How far a point of shape (m,) is outside of the balls, in the powers of the user."""
+        u = (np.asarray(self.matrix @ point) + self.offset).reshape(-1, self.width)
+        powers = np.linalg.norm(u, axis=1) ** self.weight - self.bound**self.weight
+        return float(powers.max(initial=0.0))
 
     def value(self, point: np.ndarray) -> float:
         """The sum at a point of shape (m,); infinite outside the domain."""
@@ -111,6 +123,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "hinge": lambda u, bound: np.maximum(u[:, 0], 0.0) ** 2 / 2,
     "abs": lambda u, bound: np.abs(u[:, 0]),
     "norm": lambda u, bound: np.linalg.norm(u, axis=1),
+    "ball": lambda u, bound: np.zeros(len(u)),
 }
 """Kind -> values of the functions for arguments of shape (T, width) and bounds of shape (T,)."""
 
@@ -140,8 +153,6 @@ class Form:
     ----------
     size : int
         Variables of the client, m.
-    shape : tuple
-        Forms of equal ``shape`` can be stacked: the same sizes, rows and kinds of terms.
     quadratic : Quadratic
     equalities, inequalities : Rows
         ``E x = e`` and ``A x <= b``; zero rows where there are none.
@@ -153,13 +164,25 @@ class Form:
     """
 
     size: int
-    shape: tuple[Any, ...]
     quadratic: Quadratic
     equalities: Rows
     inequalities: Rows
     terms: tuple[Term, ...]
     complete: bool
     program: Callable[[], ConeProgram]
+
+    @cached_property
+    def shape(self) -> tuple[Any, ...]:
+        """Forms of equal shape can be stacked: the same sizes, rows and kinds of terms."""
+        root = self.quadratic.root
+        return (
+            self.size,
+            self.equalities.right.size,
+            self.inequalities.right.size,
+            None if root is None else root.shape,
+            tuple((t.kind, t.width, t.weight.size, sp.issparse(t.matrix)) for t in self.terms),
+            self.complete,
+        )
 
     @cached_property
     def cone(self) -> ConeProgram:
@@ -177,4 +200,5 @@ class Form:
         """The largest violation of a row at a point of shape (m,), if the form is complete."""
         zero = np.abs(self.equalities.matrix @ point - self.equalities.right)
         over = self.inequalities.matrix @ point - self.inequalities.right
-        return float(max(zero.max(initial=0.0), over.max(initial=0.0)))
+        outside = [term.excess(point) for term in self.terms if term.is_set]
+        return float(max(zero.max(initial=0.0), over.max(initial=0.0), *outside, 0.0))

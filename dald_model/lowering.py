@@ -31,15 +31,21 @@ class Lowered:
         self.form = form
         self._skeleton, self._structure = skeleton, structure
 
-    def local_duals(self, equality: np.ndarray, inequality: np.ndarray) -> tuple[Any, ...]:
-        r"""Dual values of the constraints from the multipliers of a complete form's rows.
+    def local_duals(
+        self, equality: np.ndarray, inequality: np.ndarray, balls: np.ndarray
+    ) -> tuple[Any, ...]:
+        r"""Dual values of the constraints from the multipliers of a complete form.
 
-        With the signs of :math:`\nabla f + E^\top \nu + A^\top \lambda = 0`; for each constraint
-        the values of its cvxpy ``dual_variables``.
+        With the signs of :math:`\nabla f + E^\top \nu + A^\top \lambda = 0`, and those of its
+        balls :math:`\|u\|_2 \le r`; for each constraint the values of its cvxpy
+        ``dual_variables``.
         """
         found = np.zeros(self._skeleton.height)
         found[self._structure.zero] = equality
         found[self._structure.nonneg] = inequality
+        limits = [one for b in self._structure.blocks if b.kind == "ball" for one in b.found]
+        for one, multiplier in zip(limits, balls, strict=True):
+            found[one.row] = one.gain * multiplier
         return self._skeleton.duals(found)
 
     def cone_duals(self, multipliers: np.ndarray) -> tuple[Any, ...]:
@@ -83,17 +89,8 @@ class Lowering:
         terms = recipe.terms(maps)
         equalities = self._shared(recipe.zero(maps))
         inequalities = self._shared(recipe.nonneg(maps))
-        shape = (
-            maps.size,
-            equalities.right.size,
-            inequalities.right.size,
-            quadratic.matrix is None and quadratic.root is not None and quadratic.root.shape,
-            tuple((t.kind, t.width, t.weight.size, sp.issparse(t.matrix)) for t in terms),
-            structure.complete,
-        )
         form = Form(
             maps.size,
-            shape,
             quadratic,
             equalities,
             inequalities,

@@ -48,6 +48,9 @@ class Found(NamedTuple):
     scale: float
     curved: int = -1
     factor: float = 0.0
+    row: int = -1
+    """The row that bounds a ball; its multiplier is ``gain`` times that of the norm."""
+    gain: float = 0.0
 
 
 class Block(NamedTuple):
@@ -68,6 +71,8 @@ class Block(NamedTuple):
         """The weights, and the bounds of huber functions, for this objective; each (T,)."""
         tops = np.array([f.epigraph for f in self.found])
         scale = np.array([f.scale for f in self.found])
+        if self.kind == "ball":
+            return np.array([f.factor for f in self.found]), scale
         diagonal = P.diagonal()
         if self.kind == "huber":
             weight = diagonal[[f.curved for f in self.found]] * [f.factor for f in self.found]
@@ -96,7 +101,9 @@ def recognise(problem: Canonical) -> Structure:
     found: list[Found] = []
     complete = True
     for columns, members in _components(problem, touched):
-        one = _explain(problem, columns, [(problem.cones[k][0], cones[k]) for k in members])
+        one = _explain(
+            problem, columns, [(problem.cones[k][0], cones[k]) for k in members], members
+        )
         complete &= one is not None
         if one is not None:
             found.append(one)
@@ -166,7 +173,9 @@ def _components(
 Cones = list[tuple[str, list[Row]]]
 
 
-def _explain(problem: Canonical, columns: list[int], cones: Cones) -> Found | None:
+def _explain(
+    problem: Canonical, columns: list[int], cones: Cones, members: list[int]
+) -> Found | None:
     """The function that a component stands for, None if it is none of ours."""
     P, own = problem.P, problem.own
     block = P[:, columns].tocoo()
@@ -177,7 +186,9 @@ def _explain(problem: Canonical, columns: list[int], cones: Cones) -> Found | No
         one = reader(problem.q, bend, columns, cones, own)
         if one is not None:
             return one
-    return None
+    if any(problem.q[c] or bend[c] for c in columns):
+        return None
+    return _ball(columns, cones, [problem.cones[k][1] for k in members])
 
 
 def _maximum(
@@ -296,8 +307,33 @@ def _norm(
     return Found("norm", others, None, t, 1 / first[0][t])
 
 
+def _ball(columns: list[int], cones: Cones, at: list[int]) -> Found | None:
+    r"""Rows :math:`\|u\|_2 \le t` or :math:`\|u\|_2^2 \le t`, and t <= r without cost on t."""
+    if len(columns) != 1 or sorted(kind for kind, _ in cones) != ["nonneg", "soc"]:
+        return None
+    t = columns[0]
+    limit = [kind for kind, _ in cones].index("nonneg")
+    (bounding, room), (first, *others) = cones[limit][1][0], cones[1 - limit][1]
+    if set(bounding) != {t} or bounding[t] >= 0 or room <= 0:
+        return None
+    most, slope = room / -bounding[t], -bounding[t]
+    if set(first[0]) == {t} and not first[1] and first[0][t] > 0:
+        if any(t in row for row, _ in others):
+            return None
+        reach = first[0][t]
+        return Found("ball", others, None, t, most * reach, -1, 1.0, at[limit], reach / slope)
+    if first == ({t: 1.0}, 1.0) and others[0] == ({t: -1.0}, 1.0):
+        halved = [_combined((0.5, row)) for row in others[1:]]
+        if not halved or any(t in row for row, _ in halved):
+            return None
+        radius = float(np.sqrt(most))
+        return Found("ball", halved, None, t, radius, -1, 2.0, at[limit], 0.5 / radius / slope)
+    return None
+
+
 Reader = Callable[[np.ndarray, "dict[int, float]", "list[int]", Cones, int], "Found | None"]
 READERS: tuple[Reader, ...] = (_maximum, _huber, _exponential, _logsumexp, _norm)
+"""What a component without one of these may be besides: a ball, see :func:`_ball`."""
 
 
 def _without(row: Row, column: int) -> Row:

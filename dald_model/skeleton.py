@@ -19,6 +19,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
+from cvxpy.atoms.quad_form import QuadForm
 from cvxpy.constraints.constraint import Constraint
 from cvxpy.constraints.nonpos import Inequality
 from cvxpy.constraints.zero import Equality
@@ -97,19 +98,43 @@ class _Walk:
         self.pieces, self.numbers, self.whole = pieces, numbers, whole
 
     def is_piece(self, expression: Any) -> bool:
+        """Whether it is cut off here."""
         return isinstance(expression, cp.Variable) or (
             not self.whole and not expression.is_constant() and expression.is_affine()
         )
 
+    def is_square(self, expression: Any) -> bool:
+        """Whether it is a quadratic form with a constant matrix of an affine vector."""
+        if self.whole or not isinstance(expression, QuadForm):
+            return False
+        x, matrix = expression.args
+        return matrix.is_constant() and x.is_affine() and x.ndim == 1
+
     def key(self, expression: Any) -> Hashable:
+        """What the expression has in common with those it can share a skeleton with."""
         if self.is_piece(expression):
             self.pieces.append(expression)
             return expression.shape
+        if self.is_square(expression):
+            sign, root = _root(expression)
+            self.pieces.append(root)
+            return "square", sign, root.shape
         if expression.is_constant():
             self.numbers.append(expression)
             return expression.shape, expression.sign, sp.issparse(expression.value)
         data = frozen(expression.get_data())
         return type(expression), data, *(self.key(arg) for arg in expression.args)
+
+
+def _root(form: Any) -> tuple[int, Any]:
+    r"""A quadratic form as a sum of squares: the sign, and R x with :math:`P = \pm R^\top R`.
+
+    So the matrix is data of an affine piece, and forms with different ones are alike.
+    """
+    x, matrix = form.args[0], _number(form.args[1])
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    sign = 1 if values[-1] >= -values[0] else -1
+    return sign, (vectors * np.sqrt(np.maximum(sign * values, 0.0))).T @ x
 
 
 class Skeleton:
@@ -125,8 +150,13 @@ class Skeleton:
             raise cp.SolverError("a client without objective and constraints has no cone program")
         self._values = [_number(one) for one in given.numbers]
         self.variables = [cp.Variable(piece.shape) for piece in given.pieces]
-        self.problem, self.parameters = self._build(client, whole, free=not whole)
-        if not self.problem.is_dpp():
+        self.stated: list[Any] = []
+        try:
+            self.problem, self.parameters = self._build(client, whole, free=not whole)
+            is_free = self.problem.is_dpp()
+        except ValueError:  # an atom that wants to see its numbers, as matrix_frac does
+            is_free = False
+        if not is_free:
             self.problem, self.parameters = self._build(client, whole, free=False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # how cvxpy would solve s does not matter: nobody does
@@ -147,6 +177,8 @@ class Skeleton:
         def copied(expression: Any) -> Any:
             if walk.is_piece(expression):
                 return next(pieces)
+            if walk.is_square(expression):
+                return _root(expression)[0] * cp.sum_squares(next(pieces))
             if expression.is_constant():
                 value = next(values)
                 if not free:

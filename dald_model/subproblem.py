@@ -18,6 +18,8 @@ from dald_model.form import Form
 from dald_model.lowering import Lowered, Lowering
 from dald_model.values import flat
 
+NOTHING = np.zeros(0)
+
 
 class Subproblem:
     r"""The local augmented Lagrangian of one client, equation (12) with a server and (20) without.
@@ -130,9 +132,11 @@ class Subproblem:
         """The numbers of :attr:`lowered`."""
         return self.lowered and self.lowered.form
 
-    def local_duals(self, equality: np.ndarray, inequality: np.ndarray) -> tuple[Any, ...]:
+    def local_duals(
+        self, equality: np.ndarray, inequality: np.ndarray, balls: np.ndarray = NOTHING
+    ) -> tuple[Any, ...]:
         """See :meth:`dald_model.lowering.Lowered.local_duals`."""
-        return self._known.local_duals(equality, inequality)
+        return self._known.local_duals(equality, inequality, balls)
 
     def cone_duals(self, multipliers: np.ndarray) -> tuple[Any, ...]:
         """See :meth:`dald_model.lowering.Lowered.cone_duals`."""

@@ -76,6 +76,12 @@ class Augmented:
             found[i] = (matrix.T @ matrix.multiply(mine[:, None])).toarray()
         return found
 
+    def energies(self, turn: Turn, points: np.ndarray) -> np.ndarray:
+        r""":math:`x^\top K x` at points of shape (k, m), shape (k,)."""
+        stack = self._stack(turn.which)
+        squares = (turn.rho * (stack.sides @ points.reshape(-1))) ** 2
+        return 2 * np.add.reduceat(squares, stack.starts)
+
     def _stack(self, which: np.ndarray) -> _Stack:
         key = which.tobytes()
         if key not in self._stacks:
@@ -115,7 +121,7 @@ def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 def block_diagonal(matrices: Sequence[sp.csr_array]) -> sp.csr_array:
     """``scipy.sparse.block_diag`` of CSR matrices, without its loop over every one's entries."""
-    columns = np.cumsum([0, *(m.shape[1] for m in matrices)])
+    columns = np.cumsum([0, *(int(m.shape[1]) for m in matrices)])
     counts = np.concatenate([np.diff(m.indptr) for m in matrices])
     indices = [m.indices + at for m, at in zip(matrices, columns[:-1], strict=True)]
     return sp.csr_array(

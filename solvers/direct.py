@@ -3,6 +3,7 @@ r"""Direct: clients whose objective is quadratic but for what a step method take
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,10 +11,14 @@ import numpy as np
 from dald_model.solvers.augmented import Augmented
 from dald_model.solvers.base import Answers, Session, Turn
 from dald_model.solvers.step import Step, StepMethod
+from dald_model.solvers.terms import Terms
 
 if TYPE_CHECKING:
     from dald_model.form import Form
     from dald_model.subproblem import Subproblem
+
+CHUNK = 128
+"""Clients that are factored together: enough to be fast, few enough to need little memory."""
 
 
 class Direct:
@@ -64,24 +69,27 @@ class _Session:
         self._augmented = Augmented(subproblems)
         self._slopes = np.stack([form.quadratic.slope for form in self._forms])
         self._constants = np.array([form.quadratic.constant for form in self._forms])
-        self._matrices = np.stack([form.quadratic.full for form in self._forms])
+        valued = [replace(f, terms=tuple(t for t in f.terms if not t.is_set)) for f in self._forms]
+        self._terms = Terms(valued) if valued[0].terms else None
         self._broken = np.zeros(len(subproblems), dtype=bool)
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
         which = turn.which
         moved = which[self._augmented.changed(turn)]
-        if moved.size:
-            hessians = self._matrices[moved] + self._augmented.curvatures(moved)
-            self._broken[moved] = self._method.factor(moved, hessians)
-        step = self._method.solve(which, self._slopes[which] + self._augmented.slopes(turn))
+        for part in np.array_split(moved, range(CHUNK, moved.size, CHUNK)) if moved.size else ():
+            hessians = self._augmented.curvatures(part)
+            for hessian, at in zip(hessians, part, strict=True):
+                hessian += self._forms[at].quadratic.full
+            self._broken[part] = self._method.factor(part, hessians)
+        slopes = self._slopes[which] + self._augmented.slopes(turn)
+        step = self._method.solve(which, slopes, tolerance)
         failed = step.failed | self._broken[which]
         points = step.points
-        bent = np.matmul(self._matrices[which], points[:, :, None])[:, :, 0]
-        objectives = np.einsum("km,km->k", bent / 2 + self._slopes[which], points)
-        objectives += self._constants[which]
-        if self._forms[0].terms:
-            objectives += [self._terms(at, x) for at, x in zip(which, points, strict=True)]
+        bend = step.energy - self._augmented.energies(turn, points)
+        objectives = bend / 2 + np.vecdot(self._slopes[which], points) + self._constants[which]
+        if self._terms is not None:
+            objectives += self._terms.values(which, points)
         return Answers(
             points.reshape(-1),
             objectives,
@@ -89,9 +97,6 @@ class _Session:
             _Duals(self._subproblems, which, step),
             dict.fromkeys(np.flatnonzero(failed).tolist(), "no minimiser to working accuracy"),
         )
-
-    def _terms(self, at: int, point: np.ndarray) -> float:
-        return sum(term.value(point) for term in self._forms[at].terms)
 
 
 class _Duals:
@@ -102,4 +107,5 @@ class _Duals:
 
     def __call__(self, i: int) -> tuple[Any, ...]:
         step, sub = self._step, self._subproblems[self._which[i]]
-        return sub.local_duals(step.equality[i], step.inequality[i])
+        balls = step.balls[i] if step.balls.size else step.balls.reshape(-1)
+        return sub.local_duals(step.equality[i], step.inequality[i], balls)

@@ -18,10 +18,10 @@ import numpy as np
 from dald_model.form import Form
 from dald_model.solvers.step import Step
 
-FLAT = 1e-13
-"""A Cholesky pivot below this share of its diagonal entry is rounding error.
+FLAT = 1e-12
+"""A Cholesky pivot below this share of its diagonal entry may be rounding error.
 
-Measured: Gram matrices of deficient rank leave pivots of at most 1e-14 at m = 100.
+Measured: the least pivot of 900 Gram matrices of deficient rank, m up to 100, is 9e-14 at most.
 """
 
 DEPENDENT = 1e-12
@@ -59,7 +59,7 @@ class Factor:
         self._failed[which] = failed
         return failed
 
-    def solve(self, which: np.ndarray, slopes: np.ndarray) -> Step:
+    def solve(self, which: np.ndarray, slopes: np.ndarray, tolerance: float = 0.0) -> Step:
         """Minimise for c = ``slopes``, in two products per client and two small ones per row."""
         at = selection(which)
         points = self._starts[at] - double(self._roots[at], slopes)
@@ -67,7 +67,8 @@ class Factor:
         failed = self._failed[which]
         points[failed] = np.nan
         equality[failed] = np.nan
-        return Step(points, equality, np.zeros((which.size, 0)), failed)
+        energy = -np.vecdot(points, slopes) - np.vecdot(equality, self._right[at])
+        return Step(points, equality, np.zeros((which.size, 0)), failed, energy)
 
     def _factor_on_null_space(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
         """Eliminate a variable per row, those that cost least, and factor what is left."""

@@ -10,7 +10,7 @@ With f the client's own smooth part and K, c of the augmented terms, a step from
 where H is that of an earlier point (simplified Newton, or chord, method): an iteration costs one
 gradient. The steps :math:`d = y - x` shrink by a factor :math:`\theta` that tells how good H still
 is, and the error of x is at most about :math:`\|d\| / (1 - \theta)`. A client whose steps do not
-shrink is guarded: a Hessian at every point and an Armijo search along d.
+shrink is guarded: a Hessian at every point and an line search along d.
 """
 
 from __future__ import annotations
@@ -39,8 +39,16 @@ METHODS: tuple[type[StepMethod], ...] = (Factor, ActiveSet, Shrink)
 LIMIT = 100
 """Trial points for one client in one turn."""
 
-SAFETY = 0.5
+SAFETY = 0.2
 """Which share of the tolerance the estimated error may take."""
+
+LOST, MOST_LOST = 0.5, 0.05
+"""A function is lost whose curvature is below the first share of what it was when H was taken; H
+is renewed before a client is done where more than the second share of the curvature was theirs.
+
+The estimated error is blind to directions that the last steps hardly had and in which H has
+become much too large. While nothing is lost, the step is too short by 1 / LOST at most.
+"""
 
 GOOD, BAD = 0.25, 0.9
 r"""Below the first :math:`\theta` the estimate is believed; beyond the second a point is dropped.
@@ -49,19 +57,20 @@ The first must be below 1/2: close to a pole, as that of the logarithm, Newton's
 however far the minimum is, and shrink by one half.
 """
 
-SHORT, FIRST_BOUNDS = 0.2, 4
-"""A length of step that says that the quadratic model is none, and for how many steps the Hessian
-is replaced by an upper bound then; twice as many the next time.
-"""
-
 UNKNOWN = np.nan
 r"""The :math:`\theta` of an H that no full step has been taken with."""
 
 DESCENT = 1e-4
-"""Which share of the predicted descent a guarded step must bring."""
+"""Which share of the predicted descent a full guarded step must bring."""
+
+HALVINGS = 40
+"""Points along a guarded step that was too long; they cost no product with a matrix."""
 
 ROUNDING = 1e-14
 """Differences of objectives below this share of their parts are rounding errors."""
+
+FLOOR = 1e-12
+"""Steps between points are rounding errors below this size; without rows none are subtracted."""
 
 STALLS = 3
 """Steps without progress after which a guarded client whose descent is rounding gives up."""
@@ -75,6 +84,9 @@ r"""How much of the worst :math:`\theta` seen counts one iteration later."""
 PRICE, PRICE_PER_VARIABLE = 10.0, 0.1
 """What a Hessian and its factor cost, in gradients: a line through measured costs."""
 
+RENEWALS = 3
+"""After how many Hessians in one turn a client is guarded to the end of it."""
+
 SHARED = 2**22
 """Bytes of one chunk's matrices: they stay in cache, and numpy's overhead is shared by many."""
 
@@ -86,11 +98,12 @@ class Newton:
     """Clients with smooth terms; rows and ``abs`` terms as far as a step method takes them."""
 
     name = "newton"
+    batches = True
 
     def refuses(self, subproblem: Subproblem) -> str:
         """Why this solver cannot take the client; empty if it can."""
         form = subproblem.form
-        if not form.complete:
+        if form is None or not form.complete:
             return "parts of it have no form but a cone program"
         if not any(term.is_smooth for term in form.terms):
             return "it has no smooth term that is not quadratic"
@@ -104,11 +117,16 @@ class Newton:
 
 @dataclass
 class _State:
-    """What B clients begin their next turn with: all that is known at their last points."""
+    """What B clients begin their next turn with: all that is known at their last points.
+
+    ``bends`` are those of the points where H was taken.
+    """
 
     points: np.ndarray
     values: np.ndarray
     pulls: np.ndarray
+    bends: np.ndarray
+    last_bends: np.ndarray
     rates: np.ndarray
     radii: np.ndarray
     spent: np.ndarray
@@ -121,7 +139,7 @@ class NewtonSession:
     """One run of :class:`Newton`: points, Hessians and warm starts of B clients."""
 
     def __init__(self, subproblems: Sequence[Subproblem]) -> None:
-        forms = [sub.form for sub in subproblems]
+        forms = [sub.form for sub in subproblems if sub.form is not None]
         first, count, size = forms[0], len(forms), forms[0].size
         self._subproblems = subproblems
         self._augmented = Augmented(subproblems)
@@ -131,6 +149,7 @@ class NewtonSession:
         self.price = PRICE + size * PRICE_PER_VARIABLE
         is_free = not (any(self.rows) or self.terms.has_kinks)
         self.hessians = None if is_free else np.zeros((count, size, size))
+        self.floor = 0.0 if is_free else FLOOR
 
         matrices = [form.quadratic.full for form in forms]
         self.quadratic = np.stack(matrices) if any(a.any() for a in matrices) else None
@@ -140,11 +159,13 @@ class NewtonSession:
         self._at_once = max(1, SHARED // max(1, self.terms.bytes, 8 * size**2))
 
         points = self.terms.inner(size)
-        values, pulls = self.terms.evaluate(np.arange(count), points)
+        values, pulls, bends = self.terms.evaluate(np.arange(count), points)
         self.state = _State(
             points,
             values + self.terms.kinks(np.arange(count), points),
             pulls,
+            bends=bends,
+            last_bends=bends.copy(),
             rates=np.full(count, UNKNOWN),
             radii=np.zeros(count),
             spent=np.zeros(count),
@@ -242,17 +263,17 @@ class _Chunk:
             state.values[at].copy(),
             state.pulls[at].copy(),
         )
+        self.bends = state.last_bends[at].copy()
         self.rates, self.radii = state.rates[at].copy(), state.radii[at].copy()
         self.spent = state.spent[at].copy()
         self.guarded, self.stale = state.is_cold[at].copy(), state.is_stale[at].copy()
         self.feasible = state.is_feasible[at].copy()
         self.codes = np.zeros(which.size, dtype=int)
         self.lengths = np.ones(which.size)
-        self.falls, self.stalls = np.zeros((2, which.size), dtype=int)
-        self.bounds = np.zeros(which.size, dtype=int)
-        self.patience = np.full(which.size, FIRST_BOUNDS)
+        self.falls = np.zeros(which.size, dtype=int)
+        self.stalls = np.zeros(which.size, dtype=int)
         rows = session.rows
-        self.bowls, self.steps = np.zeros((2, *self.x.shape))
+        self.bowls, self.steps = np.zeros_like(self.x), np.zeros_like(self.x)
         self.sizes = np.full(which.size, np.inf)
         self.equality = np.zeros((which.size, rows[0]))
         self.inequality = np.zeros((which.size, rows[1]))
@@ -280,31 +301,35 @@ class _Chunk:
         at = selection(live)
         lengths, guarded = self.lengths[at].copy(), self.guarded[at].copy()
         x = self.x[at] + lengths[:, None] * self.steps[at]
-        values, pulls = self.terms.evaluate(live, x)
+        values, pulls, bends = self.terms.evaluate(live, x)
         bowls = self._bowl(live, x)
-        is_inside = np.isfinite(values + pulls.sum(axis=1))
+        is_inside = np.isfinite(values) & np.isfinite(pulls).all(axis=1)
         if not is_inside.all():
             pulls[~is_inside] = 0.0
         if self.terms.has_kinks:
             values = values + self.terms.kinks(live, x)
-        model = self._model(live, x, bowls + pulls)
+        with np.errstate(over="ignore", invalid="ignore"):  # a trial may be anywhere
+            model = self._model(live, x, bowls + pulls)
         sizes = self.sizes[at].copy()
-        theta = model.sizes / sizes
+        theta = model.sizes / np.maximum(sizes, np.finfo(float).tiny)
         good = is_inside & (theta <= BAD)
         if guarded.any():
             self._search(live, good, x, values, bowls, is_inside, model.sizes)
 
+        is_rounding = is_inside & (model.sizes <= self.session.floor)
+        good |= is_rounding
         taken, kept = (at, slice(None)) if good.all() else (live[good], good)
         self.x[taken], self.values[taken] = x[kept], values[kept]
         self.pulls[taken], self.bowls[taken] = pulls[kept], bowls[kept]
+        self.bends[taken] = bends[kept]
         self._take(taken, _Model(*(part[kept] for part in model)))
 
         is_full = lengths == 1
         rates = np.where(is_full, np.fmax(theta, FADING * self.rates[at]), UNKNOWN)
         believed = rates <= GOOD
-        is_there = good & (
-            (believed & (model.sizes <= (1 - rates) * self.goal)) | (model.sizes == 0)
-        )
+        is_there = good & believed & (model.sizes <= (1 - rates) * self.goal)
+        is_blind = is_there & self._has_lost(live, bends, is_there)
+        is_there = (is_there & ~is_blind) | is_rounding
         self.codes[live[is_there]] = OPTIMAL
         self.radii[at] = np.where(believed, np.fmax(self.radii[at], sizes), self.radii[at])
         self.rates[taken] = rates[kept]
@@ -321,15 +346,25 @@ class _Chunk:
         self.falls[fallen] += 1
         self.guarded[fallen] = True
         self.lengths[live[good]] = 1.0
-        is_short = guarded & ~good & (self.lengths[at] < SHORT) & (self.bounds[at] == 0)
-        self.bounds[at] -= good & (self.bounds[at] > 0)
-        self.bounds[live[is_short]] = self.patience[live[is_short]]
-        self.patience[live[is_short]] *= 2
-        renewed = np.where(good, np.where(guarded, ~is_calm, is_dear), ~guarded | is_short)
-        renewed &= ~is_there
+        renewed = np.where(good, np.where(guarded, ~is_calm, is_dear), ~guarded)
+        renewed = (renewed | is_blind) & ~is_there
+        # Steps can shrink under every H and yet run in a circle from one H to the next.
+        again = live[renewed & good & ~guarded]
+        self.falls[again] += 1
+        self.guarded[again[self.falls[again] > RENEWALS]] = True
         if renewed.any():
             self._renew(live[renewed])
             self._aim(live[renewed])
+
+    def _has_lost(self, live: np.ndarray, bends: np.ndarray, asked: np.ndarray) -> np.ndarray:
+        """Whether too much curvature was lost since H was taken; False where not asked."""
+        found = np.zeros(live.size, dtype=bool)
+        if asked.any():
+            now, chosen = (bends, live) if asked.all() else (bends[asked], live[asked])
+            then = self.session.state.bends[selection(self.which[chosen])]
+            lost = np.vecdot(then, (now < LOST * then).astype(float))
+            found[asked] = lost > MOST_LOST * then.sum(axis=1)
+        return found
 
     def _search(
         self,
@@ -341,7 +376,7 @@ class _Chunk:
         is_inside: np.ndarray,
         sizes: np.ndarray,
     ) -> None:
-        """Armijo's rule for the guarded clients: set ``good``, and shorter lengths else."""
+        """Judge the full steps of guarded clients by Armijo's rule: set ``good``, else lengths."""
         i = np.flatnonzero(self.guarded[live])
         at = live[i]
         before, start, step, length = self.x[at], self.bowls[at], self.steps[at], self.lengths[at]
@@ -353,23 +388,39 @@ class _Chunk:
         if self.terms.has_kinks:
             descent += self.terms.kinks(at, before + step) - self.terms.kinks(at, before)
         noise = ROUNDING * parts
-        enough = now <= merit + DESCENT * length * descent + noise
+        share = np.where(length == 1, DESCENT, 0.0)  # else it was chosen for its descent
+        enough = now <= merit + share * descent + noise
         good[i] = kept = is_inside[i] & (enough | ~self.feasible[at])
 
         # Where no descent is left that can be told from rounding, steps need not shrink any more.
-        stuck = kept & (length == 1) & (np.abs(descent) <= noise)
+        stuck = kept & (np.abs(descent) <= noise)
         stuck &= sizes[i] > GOOD * self.sizes[at]
         self.stalls[at[stuck]] += 1
         self.codes[at[self.stalls[at] >= STALLS]] = INACCURATE
         self.codes[at[stuck & (sizes[i] <= self.goal)]] = OPTIMAL
 
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            lowest = -descent * length**2 / (2 * (now - merit - length * descent))
-        shorter = np.clip(np.where(is_inside[i], lowest, 0.0), length / 10, length / 2)
-        if self.terms.has_edges and not is_inside[i].all():
-            edge = self.terms.reach(at, before, step)
-            shorter = np.where(~is_inside[i] & (edge < length), edge, shorter)
-        self.lengths[at[~kept]] = shorter[~kept]
+        long, bend = at[~kept], np.vecdot(bowls[i] - start, step) / length
+        slope = np.vecdot(start, step)
+        self.lengths[long] = self._slide(long, slope[~kept], bend[~kept], length[~kept])
+
+    def _slide(
+        self, at: np.ndarray, slope: np.ndarray, bend: np.ndarray, longest: np.ndarray
+    ) -> np.ndarray:
+        """Lengths, nearly the best, up to which the objective falls along the steps.
+
+        With ``slope`` and ``bend``, the derivatives of its quadratic part along the steps.
+        """
+        if at.size == 0:
+            return longest
+        rise = self.terms.along(at, self.x[at], self.steps[at])
+        low, high = np.zeros(at.size), longest
+        for _ in range(HALVINGS):
+            middle = np.where(low == 0, high / 4, (low + high) / 2)
+            is_falling = slope + middle * bend + rise(middle) <= 0
+            low, high = np.where(is_falling, middle, low), np.where(is_falling, high, middle)
+            if (high <= 1.05 * low).all():
+                break
+        return np.where(low == 0, high, low)
 
     def _bowl(self, live: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Gradients of the quadratic part, augmented terms included."""
@@ -410,7 +461,7 @@ class _Chunk:
         """Take the Hessians at the points kept."""
         if live.size == 0:
             return
-        hessians = self.terms.hessians(live, self.x[live], self.bounds[live] > 0)
+        hessians = self.terms.hessians(live, self.x[live])
         if self.quadratic is not None:
             hessians += self.quadratic[live]
         if self.penalty.ndim == 2:
@@ -431,6 +482,7 @@ class _Chunk:
             self.session.hessians[which] = hessians
         self.rates[live], self.radii[live] = UNKNOWN, 0.0
         self.spent[live], self.stale[live] = 0.0, False
+        self.session.state.bends[which] = self.bends[live]
 
     def _write(self) -> None:
         state, which, found = self.session.state, self.which, self.codes > ERROR
@@ -442,6 +494,7 @@ class _Chunk:
             which = which[found]
         state.points[which], state.values[which] = self.x[found], self.values[found]
         state.pulls[which], state.rates[which] = self.pulls[found], self.rates[found]
+        state.last_bends[which] = self.bends[found]
         state.radii[which] = self.radii[found]
         state.spent[which], state.is_feasible[which] = self.spent[found], True
         state.is_cold[which] = state.is_stale[which] = False

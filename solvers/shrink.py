@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.sparse as sp
 
 from dald_model.form import Form
 from dald_model.solvers.active_set import FLAT, MISSED, made_up, run
@@ -52,7 +53,7 @@ class Shrink:
 
     def __init__(self, forms: Sequence[Form]) -> None:
         terms = [[term for term in form.terms if term.kind == "abs"] for form in forms]
-        self._matrix = np.stack([np.concatenate([t.matrix for t in own]) for own in terms])
+        self._matrix = np.stack([np.concatenate([_dense(t.matrix) for t in own]) for own in terms])
         self._offset = np.stack([np.concatenate([t.offset for t in own]) for own in terms])
         self._weight = np.stack([np.concatenate([t.weight for t in own]) for own in terms])
         count, values, size = self._matrix.shape
@@ -88,7 +89,7 @@ class Shrink:
         self._failed[which] = failed
         return failed
 
-    def solve(self, which: np.ndarray, slopes: np.ndarray) -> Step:
+    def solve(self, which: np.ndarray, slopes: np.ndarray, tolerance: float = 0.0) -> Step:
         """Minimise for c = ``slopes``, from where each client's last solve ended."""
         at = selection(which)
         roots, gains, weight = self._roots[at], self._gains[at], self._weight[at]
@@ -98,7 +99,9 @@ class Shrink:
         # DAQP's multiplier is the value inside the bars; where it is none the kink is the minimum
         duals = np.clip(self._units[at] * duals, -weight, weight)
         np.copyto(duals, np.copysign(weight, forces), where=forces != 0)
-        points = -double(roots, slopes + self._pushes(at, duals))
+        total = slopes + self._pushes(at, duals)
+        points = -double(roots, total)
+        energy = -np.vecdot(points, total)
         values = gains * (self._values(at, points) + self._offset[at])
         missed = np.abs(values - forces).max(axis=1)
         failed = ~(ended & (missed <= MISSED * np.maximum(np.abs(pulls).max(axis=1), 1)))
@@ -107,7 +110,7 @@ class Shrink:
             points[:, self._columns] = np.where(forces == 0, kinks, points[:, self._columns])
         points[failed] = np.nan
         nothing = np.zeros((which.size, 0))
-        return Step(points, nothing, nothing, failed)
+        return Step(points, nothing, nothing, failed, energy)
 
     def _values(self, at: np.ndarray | slice, points: np.ndarray) -> np.ndarray:
         """A x."""
@@ -122,3 +125,7 @@ class Shrink:
         pushes = np.zeros((duals.shape[0], self._roots.shape[1]))
         pushes[:, self._columns] = self._entries[at] * duals
         return pushes
+
+
+def _dense(matrix: np.ndarray | sp.csr_array) -> np.ndarray:
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()

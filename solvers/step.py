@@ -17,6 +17,8 @@ import numpy as np
 
 from dald_model.form import Form
 
+NOTHING = np.zeros((0, 0))
+
 
 class Step(NamedTuple):
     r"""Minimisers of k quadratics.
@@ -30,12 +32,18 @@ class Step(NamedTuple):
         Multipliers of ``A x <= b``, nonnegative.
     failed : ndarray of bool, shape (k,)
         Where no minimiser was found; the caller goes on with another solver.
+    energy : ndarray, shape (k,)
+        :math:`x^\top H x`, which a step method knows without another pass over H.
+    balls : ndarray, shape (k, number of balls)
+        Multipliers of :math:`\|u\|_2 \le r` for terms of the kind "ball", nonnegative.
     """
 
     points: np.ndarray
     equality: np.ndarray
     inequality: np.ndarray
     failed: np.ndarray
+    energy: np.ndarray
+    balls: np.ndarray = NOTHING
 
 
 class StepMethod(Protocol):
@@ -59,6 +67,10 @@ class StepMethod(Protocol):
         """
         ...
 
-    def solve(self, which: np.ndarray, slopes: np.ndarray) -> Step:
-        """Minimise for c = ``slopes``, shape (k, m), to working accuracy."""
+    def solve(self, which: np.ndarray, slopes: np.ndarray, tolerance: float = 0.0) -> Step:
+        """Minimise for c = ``slopes``, shape (k, m).
+
+        To working accuracy, or where the method is iterative to an error of ``tolerance`` in every
+        variable relative to max(1, its size).
+        """
         ...

@@ -1,4 +1,4 @@
-r"""Values, gradients and Hessians of the terms :math:`\sum_t w_t \varphi_t(A_t x + b_t)`, stacked."""
+r"""Values, gradients and Hessians of terms :math:`\sum_t w_t \varphi_t(A_t x + b_t)`, stacked."""
 
 from __future__ import annotations
 
@@ -17,28 +17,22 @@ CACHE = 2**20
 SPARSE = 0.1
 """Share of nonzeros below which products with sparse matrices are faster."""
 
-BELOW, BEYOND = 0.99, 1.01
-"""How far towards the edge of a domain a step may go; and where an inner point is looked for."""
+PROJECTIONS = 200
+"""After how many the search for an inner point of a domain gives up."""
 
 Index = slice | np.ndarray
 Pair = tuple[np.ndarray, np.ndarray]
-
-
-Second = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Oracle(NamedTuple):
     r"""One :math:`\varphi`, elementwise.
 
     ``first(u, bound)`` gives :math:`\varphi` and :math:`\varphi'`, ``second(u, bound)`` gives
-    :math:`\varphi''`, and ``upper(u, bound)`` the curvature of a parabola through
-    :math:`\varphi(u)` with that slope which is nowhere below, if there is one. Outside of the
-    domain the value is infinite and the rest means nothing.
+    :math:`\varphi''`. Outside of the domain the value is infinite and the rest means nothing.
     """
 
     first: Callable[[np.ndarray, np.ndarray], Pair]
-    second: Second
-    upper: Second | None = None
+    second: Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def _logistic(u: np.ndarray, bound: np.ndarray) -> Pair:
@@ -50,10 +44,6 @@ def _logistic(u: np.ndarray, bound: np.ndarray) -> Pair:
 def _logistic_second(u: np.ndarray, bound: np.ndarray) -> np.ndarray:
     decay = np.exp(-np.abs(u))
     return decay / (1 + decay) ** 2
-
-
-def _logistic_upper(u: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    return np.where(np.abs(u) < 1e-3, 0.25, np.tanh(u / 2) / (2 * u))
 
 
 def _huber(u: np.ndarray, bound: np.ndarray) -> Pair:
@@ -90,18 +80,12 @@ def _logsumexp(u: np.ndarray) -> Pair:
 
 
 SCALAR = {
-    "logistic": Oracle(_logistic, _logistic_second, _logistic_upper),
-    "huber": Oracle(
-        _huber,
-        lambda u, bound: (np.abs(u) <= bound).astype(float),
-        lambda u, bound: bound / np.maximum(np.abs(u), bound),
-    ),
+    "logistic": Oracle(_logistic, _logistic_second),
+    "huber": Oracle(_huber, lambda u, bound: (np.abs(u) <= bound).astype(float)),
     "exp": Oracle(_exp, lambda u, bound: np.exp(u)),
     "log": Oracle(_log, lambda u, bound: 1 / u**2),
     "entropy": Oracle(_entropy, lambda u, bound: 1 / u),
-    "hinge": Oracle(
-        _hinge, lambda u, bound: (u > 0).astype(float), lambda u, bound: np.ones_like(u)
-    ),
+    "hinge": Oracle(_hinge, lambda u, bound: (u > 0).astype(float)),
 }
 """All smooth kinds but ``logsumexp``, which takes several arguments."""
 
@@ -118,9 +102,11 @@ class Dense:
         self.stack = stack
 
     def take(self, index: Index) -> Dense:
+        """Those of some clients."""
         return Dense(self.stack[index])
 
     def times(self, x: np.ndarray) -> np.ndarray:
+        """Products with (k, m)."""
         return np.matmul(self.stack, x[:, :, None])[:, :, 0]
 
     def back(self, rows: np.ndarray) -> np.ndarray:
@@ -140,22 +126,43 @@ class Sparse:
 
     @property
     def stack(self) -> np.ndarray:
+        """All of them with their zeros, (k, R, m)."""
         return np.stack([matrix.toarray() for matrix in self.matrices])
 
     def take(self, index: Index) -> Sparse:
+        """Those of some clients."""
         if isinstance(index, slice):
             return Sparse(self.matrices[index])
         return Sparse([self.matrices[i] for i in index])
 
     def times(self, x: np.ndarray) -> np.ndarray:
+        """Products with (k, m)."""
         return np.stack([matrix @ row for matrix, row in zip(self.matrices, x, strict=True)])
 
     def back(self, rows: np.ndarray) -> np.ndarray:
+        """Products of the transposes with (k, R)."""
         return np.stack([matrix.T @ row for matrix, row in zip(self.matrices, rows, strict=True)])
 
     def gram(self, diagonal: np.ndarray) -> np.ndarray:
+        r""":math:`A^\top \operatorname{diag} A`, (k, m, m)."""
         pairs = zip(self.matrices, diagonal, strict=True)
         return np.stack([(a.T @ a.multiply(row[:, None])).toarray() for a, row in pairs])
+
+
+class Evaluation(NamedTuple):
+    r"""What k clients' smooth terms are at a point.
+
+    Attributes
+    ----------
+    values : ndarray, shape (k,)
+    slopes : ndarray, shape (k, m)
+    bends : ndarray, shape (k, total of T * width)
+        :math:`w \varphi''(u)`; for ``logsumexp`` the second derivatives in each argument.
+    """
+
+    values: np.ndarray
+    slopes: np.ndarray
+    bends: np.ndarray
 
 
 class Stack(NamedTuple):
@@ -216,12 +223,17 @@ class Stack(NamedTuple):
             values, _ = self._first(u)
         return np.vecdot(self.weight, values)
 
-    def evaluate(self, x: np.ndarray) -> Pair:
-        r"""Values and gradients :math:`A^\top (w \circ \varphi'(u))`, (k,) and (k, m)."""
-        values, slopes = self._first(self.arguments(x))
-        return np.vecdot(self.weight, values), self.matrix.back(slopes)
+    def evaluate(self, x: np.ndarray) -> Evaluation:
+        r"""Values, gradients :math:`A^\top (w \circ \varphi'(u))` and weighted curvatures."""
+        u = self.arguments(x)
+        values, slopes = self._first(u)
+        if self.kind == "logsumexp":
+            bends = slopes * (1 - slopes / np.repeat(self.weight, self.width, axis=1))
+        else:
+            bends = self.weight * SCALAR[self.kind].second(u, self.bound)
+        return Evaluation(np.vecdot(self.weight, values), self.matrix.back(slopes), bends)
 
-    def hessians(self, x: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    def hessians(self, x: np.ndarray) -> np.ndarray:
         r""":math:`A^\top \operatorname{diag}(w \circ \varphi''(u)) A`, shape (k, m, m).
 
         For ``logsumexp`` with softmax p every function adds
@@ -229,16 +241,24 @@ class Stack(NamedTuple):
         """
         u = self.arguments(x)
         if self.kind != "logsumexp":
-            oracle = SCALAR[self.kind]
-            curvature = oracle.second(u, self.bound)
-            if oracle.upper and upper.any():
-                curvature[upper] = oracle.upper(u[upper], self.bound[upper])
-            return self.matrix.gram(self.weight * curvature)
+            return self.matrix.gram(self.weight * SCALAR[self.kind].second(u, self.bound))
         _, shares = _logsumexp(self.grouped(u))
         rows = self.matrix.stack.reshape(*shares.shape, -1)
         centred = rows - np.matmul(shares[:, :, None, :], rows)
         centred *= np.sqrt(self.weight[:, :, None] * shares)[..., None]
         return gram(centred.reshape(*u.shape, -1))
+
+    def rises(self, u: np.ndarray, change: np.ndarray) -> np.ndarray:
+        r""":math:`\sum_t w_t \varphi'(u_t) \dot u_t`, shape (k,); infinite off the domain."""
+        if self.kind == "abs":
+            return np.vecdot(self.weight, np.sign(u) * change)
+        if self.kind == "norm":
+            lengths = np.maximum(np.linalg.norm(self.grouped(u), axis=-1), np.finfo(float).tiny)
+            inner = np.vecdot(self.grouped(u), self.grouped(change))
+            return np.vecdot(self.weight, inner / lengths)
+        values, slopes = self._first(u)
+        is_outside = np.isinf(values).any(axis=1)
+        return np.where(is_outside, np.inf, np.vecdot(slopes, change))
 
     def _first(self, u: np.ndarray) -> Pair:
         """Unweighted values (k, T) and weighted slopes (k, T * width)."""
@@ -273,11 +293,6 @@ class Terms:
         return bool(self._kinked)
 
     @property
-    def has_edges(self) -> bool:
-        """Whether there are points outside of the domain."""
-        return bool(self._edged)
-
-    @property
     def bytes(self) -> int:
         """Of one client's matrices, as far as they are dense."""
         dense = [s.matrix.stack for s in self._stacks if isinstance(s.matrix, Dense)]
@@ -299,33 +314,30 @@ class Terms:
 
     def slopes(self, which: np.ndarray, x: np.ndarray) -> np.ndarray:
         """The gradients of the smooth terms, shape (k, m)."""
-        return self.evaluate(which, x)[1]
+        return self.evaluate(which, x).slopes
 
-    def evaluate(self, which: np.ndarray, x: np.ndarray) -> Pair:
-        """Sums and gradients of the smooth terms, (k,) and (k, m), in one pass."""
+    def evaluate(self, which: np.ndarray, x: np.ndarray) -> Evaluation:
+        """The smooth terms in one pass."""
         if which.size < self.size:
             if 2 * which.size <= self.size:
                 return self.part(which).evaluate(np.arange(which.size), x)
             # To evaluate a few for nothing is cheaper than to copy the matrices of the others.
             padded = np.zeros((self.size, x.shape[1]))
             padded[which] = x
-            values, slopes = self.evaluate(np.arange(self.size), padded)
-            return values[which], slopes[which]
+            found = self.evaluate(np.arange(self.size), padded)
+            return Evaluation(*(part[which] for part in found))
         with np.errstate(all="ignore"):
-            values, slopes = self._smooth[0].evaluate(x)
-            for stack in self._smooth[1:]:
-                more = stack.evaluate(x)
-                values, slopes = values + more[0], slopes + more[1]
-        return values, slopes
+            found = [stack.evaluate(x) for stack in self._smooth]
+            if len(found) == 1:
+                return found[0]
+            return Evaluation(
+                np.sum([one.values for one in found], axis=0),
+                np.sum([one.slopes for one in found], axis=0),
+                np.concatenate([one.bends for one in found], axis=1),
+            )
 
-    def hessians(
-        self, which: np.ndarray, x: np.ndarray, upper: np.ndarray | None = None
-    ) -> np.ndarray:
-        """The (generalised) Hessians of the smooth terms, shape (k, m, m).
-
-        Where ``upper``, shape (k,), it is those of upper bounds that touch at x, where known.
-        """
-        upper = np.zeros(which.size, dtype=bool) if upper is None else upper
+    def hessians(self, which: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """The (generalised) Hessians of the smooth terms, shape (k, m, m)."""
         found = np.zeros((*x.shape, x.shape[1]))
         at_once = max(1, CACHE // max(1, self.bytes))
         with np.errstate(all="ignore"):
@@ -333,18 +345,27 @@ class Terms:
                 piece = slice(start, start + at_once)
                 index = selection(which[piece])
                 for stack in self._smooth:
-                    found[piece] += stack.take(index).hessians(x[piece], upper[piece])
+                    found[piece] += stack.take(index).hessians(x[piece])
         return found
 
-    def reach(self, which: np.ndarray, x: np.ndarray, direction: np.ndarray) -> np.ndarray:
-        r"""Nearly the largest :math:`t \le 1` with :math:`x + t d` in the domain, shape (k,)."""
-        longest = np.ones(which.size)
-        for stack in self._edged:
-            chosen = stack.take(selection(which))
-            u, change = chosen.arguments(x), chosen.matrix.times(direction)
-            ratio = np.divide(u, -change, out=np.full_like(u, np.inf), where=change < 0)
-            longest = np.minimum(longest, BELOW * ratio.min(axis=1, initial=np.inf))
-        return longest
+    def along(
+        self, which: np.ndarray, x: np.ndarray, direction: np.ndarray
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """The derivatives of all terms at x + t d along d, shape (k,), as a function of t, (k,).
+
+        Infinite outside of the domain. It costs no products with matrices any more.
+        """
+        chosen = [stack.take(selection(which)) for stack in self._stacks]
+        lines = [(s, s.arguments(x), s.matrix.times(direction)) for s in chosen]
+
+        def rise(t: np.ndarray) -> np.ndarray:
+            total = np.zeros(t.size)
+            with np.errstate(all="ignore"):
+                for stack, u, change in lines:
+                    total += stack.rises(u + t[:, None] * change, change)
+            return np.where(np.isnan(total), np.inf, total)
+
+        return rise
 
     def inner(self, size: int) -> np.ndarray:
         r"""A point of the domain for every client, (B, m), NaN where none was found.
@@ -371,12 +392,12 @@ class Terms:
 def _inner(rows: np.ndarray, offset: np.ndarray) -> np.ndarray:
     x, inverse = np.zeros(rows.shape[1]), None
     for scale in (1.0, 1e-3, 1e-6):
-        for _ in range(50):
+        for _ in range(PROJECTIONS):
             u = rows @ x + offset
             if (u > scale / 2).all():
                 return x
             inverse = np.linalg.pinv(rows) if inverse is None else inverse
-            x = inverse @ (np.maximum(u, BEYOND * scale) - offset)
+            x = inverse @ (np.maximum(u, scale) - offset)
     return np.full(x.size, np.nan)
 
 

@@ -160,7 +160,7 @@ def test_wrong_options_of_solve(script: Any, capsys: pytest.CaptureFixture[str])
     assert main(["solve", script(MODEL), "--max-rounds", "0"]) == 2
     assert "max_rounds: given 0, expected a whole number from 1" in capsys.readouterr().err
     assert main(["solve", script(MODEL), "--solver", "CPLEKS"]) == 2
-    assert "cvxpy has no solver 'CPLEKS' installed" in capsys.readouterr().err
+    assert "solver: given 'CPLEKS', expected 'auto', one of 'average'," in capsys.readouterr().err
 
 
 def test_an_error_of_the_script_itself_keeps_its_traceback(script: Any) -> None:

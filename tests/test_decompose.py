@@ -373,7 +373,7 @@ def test_options_go_through() -> None:
     assert stats.num_iters == result.rounds == len(result.history)
     assert stats.solve_time == result.seconds
     assert set(result.history.rho) == {1.0}
-    with pytest.raises(dm.OptionError, match=r"no solver 'nope' installed; expected one of"):
+    with pytest.raises(dm.OptionError, match=r"solver: given 'nope', expected 'auto', one of"):
         problem.solve(method="dald", solver="nope")
     with pytest.raises(TypeError, match="unexpected keyword argument 'warm'"):
         problem.solve(method="dald", warm=True)
@@ -406,8 +406,21 @@ def test_divergence_raises_as_a_failed_solver_does() -> None:
 
 def test_a_failed_solver_raises_as_cvxpy_does() -> None:
     class Broken:
-        def minimise(self, requests: Any, tolerance: float) -> list[dm.solvers.Answer]:
-            return [dm.solvers.Answer("solver_error", message="out of luck") for _ in requests]
+        """A solver and its own session."""
+
+        name, batches = "broken", False
+
+        def refuses(self, subproblem: Any) -> str:
+            return ""
+
+        def open(self, subproblems: Any) -> "Broken":
+            return self
+
+        def minimise(self, turn: dm.solvers.Turn, tolerance: float) -> dm.solvers.Answers:
+            nothing = np.full(turn.which.size, np.nan)
+            said = dict.fromkeys(range(turn.which.size), "out of luck")
+            failed = ["solver_error"] * turn.which.size
+            return dm.solvers.Answers(nothing, nothing, failed, lambda i: (), said)
 
     x = variables(2)
     problem = cp.Problem(cp.Minimize(sum(pulled(x))), [x[0] == x[1]])

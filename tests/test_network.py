@@ -1,7 +1,8 @@
 """Hierarchical networks and sequences: the paper's matrix, levels, and who takes part when."""
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import cvxpy as cp
@@ -11,7 +12,7 @@ import pytest
 from networkx.algorithms import bipartite
 
 import dald_model as dm
-from dald_model.solvers import Answer, Reference
+from dald_model.solvers import NAMED, Answers, Solver, Turn
 
 NEAR = 1e-5
 """How far a point may be from the known one: ten times the default tolerances of ``solve``."""
@@ -285,17 +286,15 @@ def test_levels_that_do_not_fit(levels: Any, parts: list[str]) -> None:
 
 
 def test_a_sequence_is_held_against_the_graph_before_anything_is_computed() -> None:
-    class Never:
-        def minimise(self, requests: Any, tolerance: float) -> list[Answer]:
-            raise AssertionError("a client was solved")
-
+    log = Log()
     for sequence in (
         dm.Sequence.levels([["a"]]),
         dm.Sequence.from_matrix(np.eye(3)),
         dm.Sequence.repeat(["z"]),
     ):
         with pytest.raises(dm.SequenceError):
-            on(CHAIN).solve(sequence=sequence, solver=Never())
+            on(CHAIN).solve(sequence=sequence, solver=log)
+    assert log.turns == []
 
 
 def test_the_natural_order() -> None:
@@ -307,16 +306,23 @@ def test_the_natural_order() -> None:
 # --- who is solved when ---------------------------------------------------------------------------
 
 
-class Log(Reference):
-    """The reference, which writes down whose turn it was."""
+class Log:
+    """A solver, which writes down whose turn it was."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    name = "log"
+
+    def __init__(self, solver: Solver = NAMED["factor"]) -> None:
+        self.solver, self.batches, self.refuses = solver, solver.batches, solver.refuses
         self.turns: list[tuple[Hashable, ...]] = []
 
-    def minimise(self, requests: Any, tolerance: float) -> list[Answer]:
-        self.turns.append(tuple(r.subproblem.name for r in requests))
-        return super().minimise(requests, tolerance)
+    def open(self, subproblems: Sequence[Any]) -> Any:
+        session = self.solver.open(subproblems)
+
+        def minimise(turn: Turn, tolerance: float) -> Answers:
+            self.turns.append(tuple(subproblems[i].name for i in turn.which))
+            return session.minimise(turn, tolerance)
+
+        return SimpleNamespace(minimise=minimise)
 
 
 def test_a_sweep_follows_the_levels_and_solves_a_level_together() -> None:
@@ -325,9 +331,10 @@ def test_a_sweep_follows_the_levels_and_solves_a_level_together() -> None:
         ([["c"], ["b"], ["a"]], [("c",), ("b",), ("a",)]),
         ([["b"], ["c"], ["a"]], [("b",), ("a", "c")]),  # no edge between them: side by side
     ]:
-        log = Log()
-        on(CHAIN).solve(sequence=dm.Sequence.levels(levels), solver=log, max_rounds=2)
-        assert log.turns == 2 * turns
+        for kind in ("factor", "conic", "reference"):
+            log = Log(NAMED[kind])
+            on(CHAIN).solve(sequence=dm.Sequence.levels(levels), solver=log, max_rounds=2)
+            assert log.turns == 2 * turns
 
 
 def test_gauss_seidel_uses_the_newest_values_of_lower_levels() -> None:

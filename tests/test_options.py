@@ -3,6 +3,8 @@
 import contextlib
 import io
 import math
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import cvxpy as cp
@@ -11,7 +13,20 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.solvers import Answer, Average, Reference, Solver
+from dald_model.solvers import (
+    NAMED,
+    Answers,
+    Average,
+    Choice,
+    Conic,
+    Factor,
+    Reference,
+    Solver,
+    Step,
+    Turn,
+    conic,
+)
+from dald_model.stopping import Accuracy, Residuals
 
 NEAR = 1e-5
 """How far a point may be from the known one: ten times the default tolerances of ``solve``."""
@@ -304,9 +319,21 @@ def test_parts_that_mean_nothing_are_refused_when_they_are_made(make: Any, parts
         ("max_rounds", 0, ["max_rounds: given 0", "whole number from 1"]),
         ("max_rounds", 10.0, ["max_rounds: given 10.0", "whole number from 1"]),
         ("max_rounds", None, ["max_rounds: given None"]),
-        ("solver", "nope", ["no solver 'nope' installed; expected one of", "CLARABEL"]),
-        ("solver", 3, ["solver: given 3", "the name of a cvxpy solver", "Reference('OSQP')"]),
+        ("solver", "nope", ["solver: given 'nope'", "'auto'", "'factor', ", ", CLARABEL"]),
+        ("solver", 3, ["solver: given 3", "the name of a solver or an object", "('OSQP')"]),
         ("solver", Reference, ["solver: given <class", "an object of"]),
+        ("solver", ["conic"], ["solver: given ['conic']", "'auto', the name of a solver"]),
+        ("solver", {"a": "nope"}, ["solver: given 'nope'", "or a cvxpy solver among CLAR"]),
+        ("solver", {"a": Reference}, ["solver: given <class"]),
+        ("solver", {"z": "conic"}, ["'z' is no client", "keys among 'a', 'b', 'c'"]),
+        ("solver", {("a", "b"): "conic"}, ["('a', 'b') is no client"]),
+        ("accuracy", 0, ["accuracy: given 0", "a number between 0 and 1"]),
+        ("accuracy", 1.0, ["accuracy: given 1.0", "between 0 and 1"]),
+        ("accuracy", -1e-6, ["accuracy: given -1e-06"]),
+        ("accuracy", math.nan, ["accuracy: given nan"]),
+        ("accuracy", math.inf, ["accuracy: given inf"]),
+        ("accuracy", "high", ["accuracy: given 'high'"]),
+        ("accuracy", True, ["accuracy: given True"]),
         ("algorithm", "admm", ["algorithm: given 'admm'", "expected", "dm.DALD()"]),
         ("algorithm", dm.DALD, ["algorithm: given <class", "expected an object such as"]),
         ("stopping", "B4", ["stopping: given 'B4'", "dm.FixedBudget(v_max=1)"]),
@@ -314,7 +341,7 @@ def test_parts_that_mean_nothing_are_refused_when_they_are_made(make: Any, parts
         ("sequence", "random", ["sequence: given 'random'", "dm.Sequence"]),
         ("sequence", [["a"], ["b"]], ["sequence: given [['a'], ['b']]", "dm.Sequence"]),
     ],
-    ids=[f"case {i}" for i in range(17)],
+    ids=[f"case {i}" for i in range(29)],
 )
 def test_options_that_mean_nothing_are_refused_before_anything_is_computed(
     option: str, bad: Any, parts: list[str]
@@ -406,32 +433,44 @@ def test_an_unknown_solver_of_the_reference() -> None:
 
 
 def test_a_solver_of_ones_own_gets_the_clients_and_not_the_server() -> None:
-    """The minimiser in closed form, from what a request holds."""
+    """The minimiser in closed form, from what a turn holds; the solver is its own session."""
 
     class ByHand:
-        names: set[Any] = set()  # noqa: RUF012 - read after the run
+        name, batches = "by hand", False
 
-        def minimise(self, requests: Any, tolerance: float) -> list[Answer]:
-            assert 0 < tolerance <= 1e-6
-            return [self.one(*request) for request in requests]
+        def refuses(self, subproblem: Any) -> str:
+            return ""
 
-        def one(self, sub: Any, mu: Any, rho: Any, told: Any) -> Answer:
-            self.names.add(sub.name)
-            t = TARGETS["abc".index(sub.name)]
+        def open(self, subproblems: Sequence[Any]) -> Any:
+            self.names = [sub.name for sub in subproblems]
+            self.subproblems = subproblems
+            return self
+
+        def minimise(self, turn: Turn, tolerance: float) -> Answers:
+            assert 0 < tolerance <= 1e-3
+            subs = [self.subproblems[i] for i in turn.which]
+            told = zip(*(np.split(part, len(subs)) for part in turn[1:]), strict=True)
+            points = [self.one(*given) for given in zip(subs, told, strict=True)]
+            targets = [TARGETS["abc".index(sub.name)] for sub in subs]
+            costs = np.sum((np.array(points) - targets) ** 2, axis=1)
+            return Answers(np.concatenate(points), costs, ["optimal"] * len(subs), lambda i: (), {})
+
+        def one(self, sub: Any, told: Any) -> np.ndarray:
+            mu, rho, neighbours = told
             matrix, offset = sub.sides
             assert (matrix.toarray() == np.eye(2)).all()
             assert not offset.any()
-            weight = 2 * rho**2
-            point = (2 * t - sub.signs * mu + weight * told) / (2 + weight)
-            return Answer("optimal", point, float(np.sum((point - t) ** 2)))
+            weight, t = 2 * rho**2, TARGETS["abc".index(sub.name)]
+            return (2 * t - sub.signs * mu + weight * neighbours) / (2 + weight)
 
     w = cp.Variable(2, name="w")
     model = dm.Model()
     for name, t in zip("abc", TARGETS, strict=True):
         model.client(name, cp.sum_squares(w - t))
-    assert isinstance(ByHand(), Solver)
-    result = model.solve(solver=ByHand())
-    assert ByHand.names == set("abc")
+    solver = ByHand()
+    assert isinstance(solver, Solver)
+    result = model.solve(solver=solver)
+    assert solver.names == list("abc")
     assert result[w] == near(TARGETS.mean(axis=0))
     assert result.verify().ok
 
@@ -444,16 +483,16 @@ def test_the_servers_closed_form_is_the_papers_weighted_average() -> None:
         model.client(name, cp.sum_squares(w - t))
     compiled = model.compile()
     server = compiled["server"]
-    assert Average.takes(server)
-    assert not Average.takes(compiled["a"])
+    assert Average().refuses(server) == ""
+    assert Average().refuses(compiled["a"]) == "it is no server"
     generator = np.random.default_rng(0)
     rho, mu, told = (generator.random((3, 2)) + 0.5 for _ in range(3))
-    request = dm.solvers.Request(server, mu.ravel(), rho.ravel(), told.ravel())
-    (answer,) = Average().minimise([request], 1e-9)
+    turn = Turn(np.array([0]), mu.ravel(), rho.ravel(), told.ravel())
+    answers = Average().open([server]).minimise(turn, 1e-9)
     # The server stands on the left of each edge, x_hat - x_i; the paper has x_i - x_hat.
     expected = ((rho**2 * told).sum(axis=0) - mu.sum(axis=0) / 2) / (rho**2).sum(axis=0)
     assert server.signs.tolist() == [1] * 6
-    assert answer.point == pytest.approx(expected)
+    assert answers.points == pytest.approx(expected)
     server.set(mu.ravel(), rho.ravel(), told.ravel())
     server.problem.solve(solver=cp.CLARABEL)
     assert server.point() == near(expected)
@@ -470,10 +509,466 @@ def test_a_server_that_sees_maps_solves_its_normal_equations() -> None:
     model.consensus(maps[0] @ s == v[0], v[1] == maps[1] @ s)
     sub = model.compile()["server"]
     mu, rho, told = (generator.random(5) + 0.5 for _ in range(3))
-    (answer,) = Average().minimise([dm.solvers.Request(sub, mu, rho, told)], 1e-9)
+    answers = Average().open([sub]).minimise(Turn(np.array([0]), mu, rho, told), 1e-9)
     sub.set(mu, rho, told)
     sub.problem.solve(solver=cp.CLARABEL)
-    assert answer.point == near(sub.point())
+    assert answers.points == near(sub.point())
+
+
+# --- solvers by name, by client -------------------------------------------------------------------
+
+
+def capped() -> tuple[dm.Model, list[cp.Variable], Any]:
+    """``chain`` with x1[0] <= 7/2, where the mean is 4: 2 (12 - 3 * 7/2) = 3 is its dual value."""
+    model, x = dm.Model("capped"), [cp.Variable(2, name=f"x{i}") for i in range(3)]
+    rule = x[1][0] <= 3.5
+    for name, v, t in zip("abc", x, TARGETS, strict=True):
+        model.client(name, cp.sum_squares(v - t), [rule] if name == "b" else [])
+    model.consensus(x[0] == x[1], x[1] == x[2])
+    return model, x, rule
+
+
+def shrunk() -> tuple[dm.Model, cp.Variable]:
+    """Each with the 1-norm: 3 x - sum of t + 3/2 sign(x) = 0."""
+    model, x = dm.Model("shrunk"), [cp.Variable(2, name=f"x{i}") for i in range(3)]
+    for name, v, t in zip("abc", x, TARGETS, strict=True):
+        model.client(name, cp.sum_squares(v - t) + cp.norm1(v))
+    model.consensus(x[0] == x[1], x[1] == x[2])
+    return model, x[0]
+
+
+def fenced() -> tuple[dm.Model, cp.Variable]:
+    """Every client has the cap of ``capped``."""
+    model, x = dm.Model("fenced"), [cp.Variable(2, name=f"x{i}") for i in range(3)]
+    for name, v, t in zip("abc", x, TARGETS, strict=True):
+        model.client(name, cp.sum_squares(v - t), [v[0] <= 3.5])
+    model.consensus(x[0] == x[1], x[1] == x[2])
+    return model, x[0]
+
+
+def curved() -> tuple[dm.Model, cp.Variable]:
+    """exp(x) + 4 exp(-x) is least at log 2."""
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    model = dm.Model("curved")
+    model.client("a", cp.exp(x))
+    model.client("b", 4 * cp.exp(-y))
+    model.consensus(x == y)
+    return model, x
+
+
+def plain() -> tuple[dm.Model, cp.Variable]:
+    model, x = chain()
+    return model, x[0]
+
+
+MEAN = TARGETS.mean(axis=0)
+
+TAKEN: dict[str, tuple[Callable[[], tuple[dm.Model, cp.Variable]], Any]] = {
+    "factor": (plain, MEAN),
+    "active_set": (fenced, [3.5, MEAN[1]]),
+    "shrink": (shrunk, MEAN - 1 / 2),
+    "newton": (curved, math.log(2)),
+}
+"""Solver -> a model that it takes and is the fastest for, and where the optimum is."""
+
+
+@pytest.mark.parametrize("kind", TAKEN)
+def test_every_solver_by_its_name_and_auto_gives_the_optimum(kind: str) -> None:
+    assert set(TAKEN) | {"average", "conic", "reference", "reference (CLARABEL)"} == set(NAMED)
+    make, optimum = TAKEN[kind]
+    model, x = make()
+    compiled = model.compile()
+    for given, named in [
+        (None, kind),
+        ("auto", kind),
+        ({}, kind),
+        (kind, kind),
+        (NAMED[kind], kind),
+        ("conic", "conic"),
+        (Conic(), "conic"),
+        ("reference", "reference (CLARABEL)"),
+        ("reference (CLARABEL)", "reference (CLARABEL)"),
+        ("CLARABEL", "reference (CLARABEL)"),
+        (dict.fromkeys(compiled, "scs"), "reference (SCS)"),
+    ]:
+        assert {one.solver for one in compiled.explain(given)} == {named}
+        result = model.solve(solver=given)
+        assert (result.status, result.fallbacks) == ("optimal", ())
+        assert result[x] == near(optimum)
+
+
+def test_a_dict_names_some_and_leaves_the_others_to_auto() -> None:
+    model, x, rule = capped()
+    given = {"a": "conic", "c": Reference("OSQP")}
+    named = {n: one.solver for one in model.compile().explain(given) for n in one.clients}
+    assert named == {"a": "conic", "b": "active_set", "c": "reference (OSQP)"}
+    result = model.solve(solver=given)
+    assert result.status == "optimal"
+    assert result[x[2]] == near([3.5, 3.0])
+    assert result.duals[rule] == near(3.0)
+
+
+def test_each_client_goes_to_the_solver_it_was_given_to() -> None:
+    """The fakes count: every client of theirs once a round, and nobody else."""
+    model, x, _ = capped()
+    spies = {name: Spy(NAMED["conic"]) for name in "ac"}
+    result = model.solve(solver=spies)
+    assert result[x[0]] == near([3.5, 3.0])
+    for name, spy in spies.items():
+        assert spy.turns == result.rounds * [(name,)]
+
+
+class Spy:
+    """A solver, which writes down whose turn it was and how exact it was to be."""
+
+    def __init__(self, solver: Solver) -> None:
+        self.name, self.batches, self.refuses = "spy", solver.batches, solver.refuses
+        self.solver = solver
+        self.turns: list[tuple[Any, ...]] = []
+        self.tolerances: list[float] = []
+
+    def open(self, subproblems: Sequence[Any]) -> Any:
+        session = self.solver.open(subproblems)
+
+        def minimise(turn: Turn, tolerance: float) -> Answers:
+            self.turns.append(tuple(subproblems[i].name for i in turn.which))
+            self.tolerances.append(tolerance)
+            return session.minimise(turn, tolerance)
+
+        return SimpleNamespace(minimise=minimise)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (
+            "factor",
+            "solver: 'factor' cannot take client 'b': it has 1 row of inequalities; choose one of "
+            "'active_set', 'conic', 'reference (CLARABEL)', or leave it to 'auto'",
+        ),
+        (
+            {"b": NAMED["shrink"]},
+            "solver: 'shrink' cannot take client 'b': it has 1 row of inequalities; choose one of "
+            "'active_set', 'conic', 'reference (CLARABEL)', or leave it to 'auto'",
+        ),
+        (
+            {"a": "average"},
+            "solver: 'average' cannot take client 'a': it is no server; choose one of "
+            "'factor', 'conic', 'reference (CLARABEL)', or leave it to 'auto'",
+        ),
+        (
+            {"c": "newton"},
+            "solver: 'newton' cannot take client 'c': it has no smooth term that is not quadratic; "
+            "choose one of 'factor', 'conic', 'reference (CLARABEL)', or leave it to 'auto'",
+        ),
+    ],
+    ids=["all", "object", "average", "newton"],
+)
+def test_a_solver_that_cannot_take_its_client_says_why(given: Any, text: str) -> None:
+    model, x, _ = capped()
+    for act in (lambda: model.solve(solver=given), lambda: model.compile().explain(given)):
+        with pytest.raises(dm.OptionError) as caught:
+            act()
+        assert str(caught.value) == text
+    assert x[0].value is None
+
+
+def test_a_solver_of_ones_own_may_refuse() -> None:
+    picky = Spy(NAMED["conic"])
+    picky.refuses = lambda subproblem: "not on Sundays" if subproblem.name == "c" else ""
+    model, _ = chain()
+    with pytest.raises(
+        dm.OptionError, match="'spy' cannot take client 'c': not on Sundays; choose one of 'factor'"
+    ):
+        model.solve(solver=picky)
+    assert model.solve(solver={"a": picky, "b": picky}).status == "optimal"
+    assert set(picky.turns) == {("a",), ("b",)}
+
+
+def test_a_server_has_its_closed_form_whatever_is_named() -> None:
+    w = cp.Variable(2, name="w")
+    model = dm.Model()
+    for name, t in zip("abc", TARGETS, strict=True):
+        model.client(name, cp.sum_squares(w - t))
+    for given in ("conic", "SCS", {"server": "average"}, {"server": "conic"}):
+        solvers = {n: one.solver for one in model.compile().explain(given) for n in one.clients}
+        assert solvers["server"] == "average"
+        assert model.solve(solver=given)[w] == near(MEAN)
+
+
+# --- accuracy -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [1e-2, 1e-5, np.float64(1e-9)])
+def test_a_given_accuracy_is_what_every_solver_is_asked_for(given: float) -> None:
+    model, x = chain()
+    spy = Spy(NAMED["conic"])
+    result = model.solve(solver=spy, accuracy=given, max_rounds=50)
+    assert set(spy.tolerances) == {given}
+    assert np.abs(result[x[0]] - MEAN).max() < max(1e-5, 10 * given)
+
+
+@pytest.mark.parametrize("eps", [(1e-3, 1e-3), (1e-6, 1e-6), (1e-4, 1e-6), (1e-8, 1e-5)])
+def test_the_default_accuracy_follows_the_residuals(eps: tuple[float, float]) -> None:
+    """The formula at ``Accuracy``, from the residuals that the history tells."""
+    model, _ = chain()
+    spy = Spy(NAMED["conic"])
+    result = model.solve(solver=spy, eps_pri=eps[0], eps_dual=eps[1])
+    assert result.status == "optimal"
+    turns = result.rounds * [("a", "c"), ("b",)]
+    assert spy.turns == turns
+    asked = np.array(spy.tolerances).reshape(-1, 2)
+    assert (asked[:, 0] == asked[:, 1]).all(), "one accuracy a round"
+    worst = result.history[["primal_scaled", "dual_scaled"]].max(axis=1).to_numpy()
+    assert asked[0, 0] == 1e-3
+    low = 1e-3 * min(eps)
+    assert asked[1:, 0] == pytest.approx(np.clip(1e-2 * worst[:-1], low, 1e-3), rel=1e-12)
+    assert asked[-1, 0] <= 0.1 * min(eps), "coarse answers end no run"
+
+
+@pytest.mark.parametrize(
+    ("eps", "primal", "dual", "delta"),
+    [
+        (1e-6, math.inf, math.inf, 1e-3),
+        (1e-6, 1.0, 1e-9, 1e-3),
+        (1e-6, 1e-9, 0.02, 2e-4),
+        (1e-6, 3e-4, 1e-4, 3e-6),
+        (1e-6, 1e-7, 1e-8, 1e-9),
+        (1e-6, 0.0, 0.0, 1e-9),
+        (1e-8, 0.0, 0.0, 1e-10),
+        (0.0, 0.0, 0.0, 1e-10),
+        (0.0, 1e-3, 0.0, 1e-5),
+    ],
+)
+def test_the_formula_of_the_accuracy(eps: float, primal: float, dual: float, delta: float) -> None:
+    found = Residuals(7.0, 7.0, primal, dual)  # the first two are in the units of the variables
+    assert Accuracy(None, eps).of(found) == pytest.approx(delta, rel=1e-12)
+    assert Accuracy(0.5, eps).of(found) == 0.5
+
+
+def test_which_accuracy_may_end_a_run() -> None:
+    automatic = Accuracy(None, 1e-6)
+    assert [automatic.suffices(used) for used in (1e-3, 1.1e-7, 1e-7, 1e-9)] == [0, 0, 1, 1]
+    assert Accuracy(None, 1e-9).suffices(1e-10), "no solver has more digits than that"
+    assert Accuracy(0.5, 1e-6).suffices(0.5), "who names it means it"
+
+
+def test_the_answer_does_not_suffer_from_coarse_first_rounds() -> None:
+    """A run at full accuracy throughout is the measure."""
+    for make, optimum in TAKEN.values():
+        model, x = make()
+        exact = model.solve(solver="conic", accuracy=1e-9)
+        result = model.solve(solver="conic")
+        assert (result.status, exact.status) == ("optimal", "optimal")
+        assert result[x] == near(optimum)
+        assert result.rounds <= 1.2 * exact.rounds + 2
+
+
+# --- a solver fails -------------------------------------------------------------------------------
+
+FACTOR = "no minimiser to working accuracy"
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[list[int]]]]:
+    """Make ``Factor`` fail on one client of its session from one round on; its turns are told."""
+    solve = Factor.solve
+
+    def fail(place: int, round_: int) -> list[list[int]]:
+        turns: list[list[int]] = []
+
+        def failing(self: Factor, which: np.ndarray, slopes: np.ndarray) -> Step:
+            step = solve(self, which, slopes)
+            turns.append(which.tolist())
+            seen = sum(place in turn for turn in turns)
+            if place not in turns[-1] or seen < round_:
+                return step
+            at = which == place
+            points = np.where(at[:, None], np.nan, step.points)
+            return step._replace(points=points, failed=step.failed | at)
+
+        monkeypatch.setattr(Factor, "solve", failing)
+        return turns
+
+    return fail
+
+
+@pytest.mark.parametrize("solver", ["auto", "factor", {"b": "factor"}, {"b": NAMED["factor"]}])
+def test_a_client_whose_solver_fails_goes_on_with_the_next(solver: Any, broken: Any) -> None:
+    model, x = chain()
+    known = model.solve(solver=solver)
+    turns = broken(place=1, round_=4)
+    result = model.solve(solver=solver)
+    assert result.status == "optimal"
+    assert [result[v] for v in x] == [near(MEAN)] * 3
+    assert result.fallbacks == ((4, "b", "factor", "conic", FACTOR),)
+    event = result.fallbacks[0]
+    assert (event.round, event.client) == (4, "b")
+    assert (event.failed, event.next, event.message) == ("factor", "conic", FACTOR)
+    count = result.history.fallbacks.tolist()
+    assert count == [0] * 3 + [1] * (result.rounds - 3)
+    assert turns == 4 * [[0, 2], [1]] + (result.rounds - 4) * [[0, 2]], "b is not tried again"
+    assert result.rounds == known.rounds
+    assert result.history.objective.to_numpy() == near(known.history.objective.to_numpy())
+    line = f"  fallbacks        1, first client 'b' in round 4: from factor to conic ({FACTOR})"
+    assert line in str(result).splitlines()
+    assert result.verify().ok
+    assert model.solve(solver="conic").fallbacks == ()
+
+
+def test_who_shares_the_session_of_a_failure_keeps_the_solver(broken: Any) -> None:
+    """a and c are solved side by side; c fails from the second round on."""
+    model, x = chain()
+    turns = broken(place=2, round_=2)
+    result = model.solve()
+    assert result.status == "optimal"
+    assert [result[v] for v in x] == [near(MEAN)] * 3
+    assert result.fallbacks == ((2, "c", "factor", "conic", FACTOR),)
+    assert turns == 2 * [[0, 2], [1]] + (result.rounds - 2) * [[0], [1]]
+    follows(by_hand(1.0, 6), rho=1.0)
+
+
+def test_the_dual_values_are_those_of_who_took_over(
+    monkeypatch: pytest.MonkeyPatch, broken: Any
+) -> None:
+    model, x, rule = capped()
+    known = model.solve(solver={"b": "conic"})
+    monkeypatch.setattr(dm.solvers.ActiveSet, "solve", _fails(dm.solvers.ActiveSet.solve, 3))
+    broken(place=0, round_=5)
+    result = model.solve()
+    assert result.status == "optimal"
+    assert [(e.round, e.client, e.failed, e.next) for e in result.fallbacks] == [
+        (3, "b", "active_set", "conic"),
+        (5, "a", "factor", "conic"),
+    ]
+    assert result.history.fallbacks.tolist() == [0, 0, 1, 1] + [2] * (result.rounds - 4)
+    assert result[x[1]] == near([3.5, 3.0])
+    assert result.duals[rule] == near(3.0)
+    assert result.value == near(known.value)
+    text = str(result)
+    assert "2, first client 'b' in round 3: from active_set to conic (" in text
+    assert "factor" not in text, "only the first is told"
+
+
+def _fails(solve: Any, round_: int) -> Any:
+    """A step method that fails from its call number ``round_`` on."""
+    calls = 0
+
+    def failing(self: Any, which: np.ndarray, slopes: np.ndarray) -> Step:
+        nonlocal calls
+        calls += 1
+        step = solve(self, which, slopes)
+        failed = np.full(which.size, calls >= round_)
+        return step._replace(points=np.where(failed[:, None], np.nan, step.points), failed=failed)
+
+    return failing
+
+
+def test_two_solvers_fail_in_one_round(monkeypatch: pytest.MonkeyPatch, broken: Any) -> None:
+    def nothing(self: Any, turn: Turn, tolerance: float) -> Answers:
+        size, count = 2 * turn.which.size, turn.which.size
+        said = dict.fromkeys(range(count), "no luck")
+        return Answers(
+            np.full(size, np.nan),
+            np.full(count, np.nan),
+            ["solver_error"] * count,
+            lambda i: (),
+            said,
+        )
+
+    monkeypatch.setattr(conic._Session, "minimise", nothing)
+    broken(place=1, round_=2)
+    model, x = chain()
+    result = model.solve()
+    assert result.status == "optimal"
+    assert result[x[1]] == near(MEAN)
+    last = "reference (CLARABEL)"
+    assert result.fallbacks == (
+        (2, "b", "factor", "conic", FACTOR),
+        (2, "b", "conic", last, "no luck"),
+    )
+    assert result.history.fallbacks.tolist() == [0] + [2] * (result.rounds - 1)
+
+
+def test_after_the_last_solver_there_is_none(monkeypatch: pytest.MonkeyPatch, broken: Any) -> None:
+    def nothing(self: Any, sub: Any, tolerance: float) -> tuple[str, str]:
+        return "solver_error", "out of luck"
+
+    model, _ = chain()
+    monkeypatch.setattr(Reference, "answer", nothing)
+    result = model.solve(solver="reference")
+    assert (result.status, result.culprit, result.fallbacks) == ("solver_error", "a", ())
+    assert model.solve().status == "optimal", "nobody needs it"
+    broken(place=1, round_=3)
+    assert model.solve(solver={"b": NAMED["factor"]}).status == "optimal", "conic is there still"
+
+
+def test_a_solver_of_ones_own_has_no_next() -> None:
+    class Half(Spy):
+        def open(self, subproblems: Sequence[Any]) -> Any:
+            session = super().open(subproblems)
+
+            def minimise(turn: Turn, tolerance: float) -> Answers:
+                answers = session.minimise(turn, tolerance)
+                if len(self.turns) < 4:
+                    return answers
+                nothing = np.full(2, np.nan)
+                return Answers(nothing, nothing[:1], ["solver_error"], lambda i: (), {0: "tired"})
+
+            return SimpleNamespace(minimise=minimise)
+
+    model, _ = chain()
+    result = model.solve(solver={"b": Half(NAMED["conic"])})
+    assert (result.status, result.culprit, result.rounds) == ("solver_error", "b", 3)
+    assert result.fallbacks == ()
+    assert "(tired)" in result.detail
+
+
+@pytest.mark.parametrize("solver", ["auto", "conic", "reference"])
+def test_infeasible_is_the_word_of_the_reference(solver: str) -> None:
+    """Whoever finds no point first, the next is asked, down to the reference."""
+    chains = {
+        "auto": [("active_set", "conic"), ("conic", "reference (CLARABEL)")],
+        "conic": [("conic", "reference (CLARABEL)")],
+        "reference": [],
+    }
+    model, x = chain()
+    impossible = dm.Model()
+    for name, client in model.clients.items():
+        rules = [x[1] >= 1, x[1] <= 0] if name == "b" else []
+        impossible.client(name, client.objective, rules)
+    impossible.consensus(x[0] == x[1], x[1] == x[2])
+    result = impossible.solve(solver=solver)
+    assert (result.status, result.culprit, result.value) == ("infeasible", "b", math.inf)
+    assert [(e.failed, e.next) for e in result.fallbacks] == chains[solver]
+    assert all((e.round, e.client) == (1, "b") for e in result.fallbacks)
+    assert result.history.empty
+
+
+# --- dual values are those of the round -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["auto", "conic", "reference"])
+def test_the_best_round_keeps_its_dual_values_though_others_followed(solver: str) -> None:
+    """With so long a dual step the residuals sway, and the best round is not the last."""
+    model, x, rule = capped()
+    options: dict[str, Any] = {
+        "algorithm": dm.DALD(dual_step=2.6),
+        "stopping": dm.FixedBudget(1),
+        "rho": 1.0,
+        "solver": solver,
+        "accuracy": 1e-9,
+    }
+    result = model.solve(max_rounds=20, **options)
+    best = result.answer_round
+    assert 0 < best < result.rounds
+    known = model.solve(max_rounds=best, eps_pri=0.0, eps_dual=0.0, **options)
+    assert known.answer_round == best
+    assert result.duals[rule] == known.duals[rule]
+    assert (result[x[1]] == known[x[1]]).all()
+    later = model.solve(max_rounds=20, eps_pri=0.0, eps_dual=0.0, **options)
+    assert later.answer_round == 20
+    assert abs(later.duals[rule] - known.duals[rule]) > 1e-3, "it would be noticed"
 
 
 # --- what the defaults must manage without tuning -------------------------------------------------

@@ -1,7 +1,8 @@
 """How a run ends: each status with its culprit, and the best iterate and the history kept."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import cvxpy as cp
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.solvers import Answer, Reference, Request
+from dald_model.solvers import Answers, Reference, Turn
 
 NEAR = 1e-5
 """How far a point may be from the known one: ten times the default tolerances of ``solve``."""
@@ -347,26 +348,48 @@ def test_the_best_iterate_is_kept_and_not_the_last() -> None:
     assert result.value == pytest.approx(float(result.history.objective.iloc[best]))
 
 
-class Stop:
-    """The reference, until Ctrl-C at the client's turn number ``at``."""
+class Around:
+    """The reference, asked through ``act``, which is told whose turn it is."""
 
-    def __init__(self, at: int) -> None:
-        self.left, self.reference = at, Reference()
+    name, batches = "around", False
 
-    def minimise(self, requests: Sequence[Request], tolerance: float) -> list[Answer]:
-        self.left -= 1
-        if not self.left:
+    def __init__(self, act: Callable[[list[Hashable], Callable[[], Answers]], Answers]) -> None:
+        self.act = act
+
+    def refuses(self, subproblem: Any) -> str:
+        return ""
+
+    def open(self, subproblems: Sequence[Any]) -> Any:
+        reference = Reference().open(subproblems)
+
+        def minimise(turn: Turn, tolerance: float) -> Answers:
+            names = [subproblems[i].name for i in turn.which]
+            return self.act(names, lambda: reference.minimise(turn, tolerance))
+
+        return SimpleNamespace(minimise=minimise)
+
+
+def stop(at: int) -> Around:
+    """The reference, until Ctrl-C at the clients' turn number ``at``."""
+    turn = 0
+
+    def act(names: list[Hashable], ask: Callable[[], Answers]) -> Answers:
+        nonlocal turn
+        turn += 1
+        if turn == at:
             raise KeyboardInterrupt
-        return self.reference.minimise(requests, tolerance)
+        return ask()
+
+    return Around(act)
 
 
 def test_ctrl_c_returns_what_there_is() -> None:
     model = squares()
-    result = model.solve(solver=Stop(8))  # two turns a round: in the middle of the fourth
+    result = model.solve(solver=stop(8))  # two turns a round: in the middle of the fourth
     consistent(result)
     assert (result.status, result.rounds, result.culprit) == ("interrupted", 3, None)
     assert result.detail == "after 3 complete rounds"
-    known = model.solve(max_rounds=3)
+    known = model.solve(max_rounds=3, solver="reference")
     assert result.value == known.value
     assert model.solve().status == "optimal", "and it can be solved again"
 
@@ -375,7 +398,7 @@ def test_ctrl_c_before_anything_is_there() -> None:
     model = squares()
     (x,) = model.clients["a"].variables
     for at in (1, 2):
-        result = model.solve(solver=Stop(at))
+        result = model.solve(solver=stop(at))
         consistent(result)
         assert (result.status, result.rounds) == ("interrupted", 0)
         assert np.isnan(result.value)
@@ -391,25 +414,24 @@ def test_ctrl_c_before_anything_is_there() -> None:
             result.plot()
 
 
-class Failing:
-    """The reference, but client b gets ``answer`` from its turn number ``turn`` on."""
+def failing(status: str, *, turn: int = 1, point: float = np.nan, message: str = "") -> Around:
+    """The reference, but client b gets such an answer from its turn number ``turn`` on."""
+    left = turn
 
-    def __init__(self, answer: Answer, turn: int = 1) -> None:
-        self.answer, self.turn, self.reference = answer, turn, Reference()
+    def act(names: list[Hashable], ask: Callable[[], Answers]) -> Answers:
+        nonlocal left
+        left -= names == ["b"]
+        if names != ["b"] or left > 0:
+            return ask()
+        said = {0: message} if message else {}
+        return Answers(np.array([point]), np.array([1.0]), [status], lambda i: (), said)
 
-    def minimise(self, requests: Sequence[Request], tolerance: float) -> list[Answer]:
-        answers = self.reference.minimise(requests, tolerance)
-        for at, request in enumerate(requests):
-            if request.subproblem.name == "b":
-                self.turn -= 1
-                if self.turn <= 0:
-                    answers[at] = self.answer
-        return answers
+    return Around(act)
 
 
 @pytest.mark.parametrize("turn", [1, 4])
 def test_a_solver_that_fails_is_told_with_its_client(turn: int) -> None:
-    result = squares().solve(solver=Failing(Answer("solver_error", message="out of luck"), turn))
+    result = squares().solve(solver=failing("solver_error", turn=turn, message="out of luck"))
     consistent(result)
     assert (result.status, result.culprit, result.rounds) == ("solver_error", "b", turn - 1)
     assert "client 'b'" in result.detail
@@ -421,39 +443,38 @@ def test_a_solver_that_fails_is_told_with_its_client(turn: int) -> None:
 
 @pytest.mark.parametrize("word", ["infeasible", "unbounded"])
 def test_a_client_that_was_solved_before_is_not_suddenly_infeasible(word: str) -> None:
-    result = squares().solve(solver=Failing(Answer(word), turn=4))
+    result = squares().solve(solver=failing(word, turn=4))
     consistent(result)
     assert (result.status, result.culprit, result.rounds) == ("solver_error", "b", 3)
     assert f"called client 'b' {word}, which it had solved before" in result.detail
 
 
 def test_a_solver_without_the_digits_stalls() -> None:
-    class Coarse(Reference):
+    def coarse() -> Around:
         turn = 0
 
-        def minimise(self, requests: Any, tolerance: float) -> list[Answer]:
-            self.turn += 1
-            shaken = (-1) ** (self.turn // 2) * 1e-4
-            return [
-                a._replace(point=a.point + shaken) for a in super().minimise(requests, tolerance)
-            ]
+        def act(names: list[Hashable], ask: Callable[[], Answers]) -> Answers:
+            nonlocal turn
+            turn += 1
+            found = ask()
+            return found._replace(points=found.points + (-1) ** (turn // 2) * 1e-4)
 
-    result = squares().solve(solver=Coarse())
+        return Around(act)
+
+    result = squares().solve(solver=coarse())
     consistent(result)
     assert (result.status, result.culprit) == ("stalled", ("a", "b"))
     assert "no improvement for 300 rounds" in result.detail
     assert "ask for a larger eps_pri and eps_dual, a more accurate solver" in result.detail
     assert result.value == pytest.approx(4.5, abs=0.01)
-    assert squares().solve(solver=Coarse(), eps_pri=1e-3, eps_dual=1e-3).status == "optimal"
+    assert squares().solve(solver=coarse(), eps_pri=1e-3, eps_dual=1e-3).status == "optimal"
 
 
 def test_inaccurate_answers_end_in_a_status_of_their_own() -> None:
-    class Inaccurate(Reference):
-        def minimise(self, requests: Any, tolerance: float) -> list[Answer]:
-            answers = super().minimise(requests, tolerance)
-            return [a._replace(status="optimal_inaccurate") for a in answers]
+    def act(names: list[Hashable], ask: Callable[[], Answers]) -> Answers:
+        return ask()._replace(statuses=["optimal_inaccurate"] * len(names))
 
-    result = squares().solve(solver=Inaccurate())
+    result = squares().solve(solver=Around(act))
     assert result.status == "optimal_inaccurate"
     assert result.status.has_answer
     assert result.value == near(4.5)
@@ -461,7 +482,7 @@ def test_inaccurate_answers_end_in_a_status_of_their_own() -> None:
 
 
 def test_points_that_are_not_numbers_count_as_divergence() -> None:
-    result = squares().solve(solver=Failing(Answer("optimal", np.array([np.nan]), 1.0), turn=3))
+    result = squares().solve(solver=failing("optimal", turn=3))
     consistent(result)
     assert (result.status, result.culprit) == ("diverged", ("a", "b"))
     assert result.value == pytest.approx(float(result.history.objective.iloc[1]))

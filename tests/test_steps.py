@@ -1,11 +1,12 @@
 """Step methods: exact minimisers of many quadratics, by closed forms, certificates and peers."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Lasso
@@ -36,8 +37,19 @@ def form(
         return Rows(np.array(matrix, dtype=float), np.array(right, dtype=float))
 
     quadratic = Quadratic(np.zeros((size, size)), np.zeros(size), 0.0)
-    no_cone = cast(ConeProgram, None)  # no step method looks at it
-    return Form(size, (), quadratic, rows(equal), rows(below), tuple(terms), True, no_cone)
+
+    def no_cone() -> ConeProgram:
+        raise AssertionError("no step method looks at it")
+
+    return Form(
+        size=size,
+        quadratic=quadratic,
+        equalities=rows(equal),
+        inequalities=rows(below),
+        terms=tuple(terms),
+        complete=True,
+        program=no_cone,
+    )
 
 
 def values(matrix: Any, weight: Any, offset: Any = None) -> Term:
@@ -353,6 +365,7 @@ def clarabel(given: Form, H: np.ndarray, c: np.ndarray) -> np.ndarray:
     )
     problem = cp.Problem(cp.Minimize(cp.sum_squares(root @ x) / 2 + c @ x + rough), rows)
     problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    assert x.value is not None
     return x.value
 
 
@@ -465,6 +478,15 @@ def test_active_set_whatever_the_units(size: int, decades: float, magnitude: flo
         assert max(residual(forms[i], H[i], c[i], step, i) for i in range(6)) <= TIGHT
 
 
+def test_a_region_far_from_the_minimum_without_rows() -> None:
+    # Both within 1 of 1e6, their sum 2e6 and the second one dearer, for slopes of size 1
+    A, b = np.vstack([np.eye(2), -np.eye(2)]), np.r_[1e6 + 1, 1e6 + 1, 1 - 1e6, 1 - 1e6]
+    given, H, c = form(2, ([[1.0, 1]], [2e6]), (A, b)), np.diag([1.0, 3.0]), np.ones((1, 2))
+    _, step = run(ActiveSet, [given], H[None], c)
+    np.testing.assert_allclose(step.points, [[1e6 + 1, 1e6 - 1]], rtol=1e-15)
+    assert residual(given, H, c[0], step) <= TIGHT
+
+
 def test_warm_starts_from_far_and_near() -> None:
     rng = np.random.default_rng(43)
     H, (A, b) = hessians(rng, 3, 20), simplex(20)
@@ -493,6 +515,15 @@ def test_the_lasso_is_that_of_sklearn(size: int) -> None:
     np.testing.assert_allclose(step.points[0], peer.coef_, rtol=1e-7, atol=1e-8)
     assert ((step.points[0] == 0) == (peer.coef_ == 0)).all()
     assert (step.points[0] == 0).any()
+
+
+def test_sparse_rows_of_absolute_values() -> None:
+    rng = np.random.default_rng(53)
+    H, c = hessians(rng, 1, 4), 9 * rng.normal(size=(1, 4))
+    dense = values(rng.normal(size=(3, 4)), [1.0, 2, 3])
+    sparse = dense._replace(matrix=sp.csr_array(dense.matrix))
+    _, step = run(Shrink, [form(4, terms=[dense])], H, c)
+    same(run(Shrink, [form(4, terms=[sparse])], H, c)[1], step)
 
 
 def test_soft_thresholding_is_exact() -> None:
@@ -596,4 +627,4 @@ def test_an_answer_is_right_or_said_to_be_none(
     step = method.solve(np.arange(2), c)
     for i in np.flatnonzero(~step.failed):
         # Rounding apart it is the same measure
-        assert residual(forms[i], H[i], c[i], step, i) <= 1.001 * MISSED
+        assert residual(forms[i], H[i], c[i], step, int(i)) <= 1.001 * MISSED
