@@ -20,12 +20,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
-from dald_model.form import Form
+from dald_model.form import Form, Term
 from dald_model.solvers.active_set import ActiveSet
 from dald_model.solvers.augmented import Augmented
 from dald_model.solvers.base import Answers, Turn
 from dald_model.solvers.factor import Factor, selection, times
+from dald_model.solvers.proximal import Proximal
 from dald_model.solvers.shrink import Shrink
 from dald_model.solvers.step import Step, StepMethod
 from dald_model.solvers.terms import Terms
@@ -33,7 +35,7 @@ from dald_model.solvers.terms import Terms
 if TYPE_CHECKING:
     from dald_model.subproblem import Subproblem
 
-METHODS: tuple[type[StepMethod], ...] = (Factor, ActiveSet, Shrink)
+METHODS: tuple[type[StepMethod], ...] = (Factor, ActiveSet, Shrink, Proximal)
 """Who takes the steps: the first that takes the rows and the terms without a gradient."""
 
 LIMIT = 100
@@ -107,12 +109,20 @@ class Newton:
             return "parts of it have no form but a cone program"
         if not any(term.is_smooth for term in form.terms):
             return "it has no smooth term that is not quadratic"
+        if any(term.kind == "entropy" and _mixes(term) for term in form.terms):
+            return "an argument of its entropy terms is more than one variable"  # steps get stuck
+        if any(term.is_set for term in form.terms):
+            return "it has balls"
         reasons = [method.refuses(form) for method in METHODS]
         return "" if "" in reasons else "; ".join(dict.fromkeys(reasons))
 
     def open(self, subproblems: Sequence[Subproblem]) -> NewtonSession:
         """Start a run on clients of one ``form.shape``."""
         return NewtonSession(subproblems)
+
+
+def _mixes(term: Term) -> bool:
+    return any(np.count_nonzero(row) > 1 for row in sp.csr_array(term.matrix).toarray())
 
 
 @dataclass

@@ -31,12 +31,17 @@ def _clarabel(tolerance: float) -> list[Options]:
     return [tight, tight | other]
 
 
+def _residuals(tolerance: float) -> Options:
+    # Of residuals, that is; where the objective is flat the point is far worse.
+    return dict.fromkeys(("eps_abs", "eps_rel"), max(1e-3 * tolerance, 1e-9))
+
+
 ATTEMPTS: dict[str, Callable[[float], list[Options]]] = {
     "CLARABEL": _clarabel,
-    "OSQP": lambda eps: [{"eps_abs": eps, "eps_rel": eps, "max_iter": 100_000}],
-    "SCS": lambda eps: [{"eps_abs": eps, "eps_rel": eps, "max_iters": 100_000}],
-    "PIQP": lambda eps: [{"eps_abs": eps, "eps_rel": eps}],
-    "PROXQP": lambda eps: [{"eps_abs": eps, "eps_rel": eps}],
+    "OSQP": lambda eps: [_residuals(eps) | {"max_iter": 100_000}],
+    "SCS": lambda eps: [_residuals(eps) | {"max_iters": 100_000}],
+    "PIQP": lambda eps: [_residuals(eps)],
+    "PROXQP": lambda eps: [_residuals(eps)],
 }
 """Solver -> the options that carry an accuracy, to be tried in turn.
 

@@ -391,9 +391,12 @@ SCALAR: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], float]] = {
         lambda t: abs(t) + 1,
         -5,
     ),
+    "suppfunc": (lambda x: SUPPORT(cp.hstack([x])), lambda t: max(2 * t, -t), -5),
     "perspective": (lambda x: cp.perspective(cp.square(S), T) + cp.square(x), np.square, -5),
 }
 S, T = cp.Variable(name="s"), cp.Variable(name="t", nonneg=True)
+U = cp.Variable(1, name="u")
+SUPPORT = cp.suppfunc(U, [U >= -1, U <= 2])
 
 
 def _huber(t: float, m: float) -> float:

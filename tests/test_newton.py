@@ -82,7 +82,7 @@ def make_form(
 
 
 def make_term(kind: str, matrix: Any, offset: Any = None, weight: Any = None) -> Term:
-    width = 3 if kind in ("logsumexp", "norm") else 1
+    width = 3 if kind in ("logsumexp", "norm", "ball") else 1
     count = matrix.shape[0] // width
     return Term(
         kind,
@@ -98,6 +98,8 @@ def random_term(kind: str, rng: np.random.Generator, size: int = 4) -> Term:
     """Positive kinds have an inner point that is not zero."""
     matrix = rng.standard_normal((12, size))
     offset = rng.standard_normal(12)
+    if kind == "entropy":  # of single variables: others are refused
+        matrix = matrix * np.tile(np.eye(size), (12 // size, 1))
     if kind in ("log", "entropy"):
         offset = 0.1 + rng.random(12) - matrix @ rng.standard_normal(size)
     return make_term(kind, matrix, offset, 0.5 + rng.random(4 if kind == "logsumexp" else 12))
@@ -418,7 +420,9 @@ def test_refusals_say_why() -> None:
     smooth = make_term("exp", np.eye(3))
     assert "cone" in reason(make_form([smooth], complete=False))
     assert "smooth" in reason(make_form([make_term("abs", np.eye(3))]))
-    assert "norm" in reason(make_form([smooth, make_term("norm", np.eye(3))]))
+    assert "norm" in reason(make_form([smooth, make_term("norm", np.ones((3, 3)))]))
+    assert "entropy" in reason(make_form([make_term("entropy", np.ones((2, 3)))]))
+    assert "balls" in reason(make_form([smooth, make_term("ball", np.eye(3))]))
 
 
 # --- rounds ---------------------------------------------------------------------------------------

@@ -191,7 +191,7 @@ def test_some_of_the_clients_in_any_order(name: str, which: list[int]) -> None:
     method, together = run(kind, forms, H, rng.normal(size=(5, 6)))
     together = method.solve(np.arange(5), c)
     chosen = np.array(which, dtype=int)
-    same(method.solve(chosen, c[chosen]), Step(*(part[chosen] for part in together)))
+    same(method.solve(chosen, c[chosen]), Step(*(part[chosen] for part in together[:-1])))
 
 
 @pytest.mark.parametrize("name", NAMES)
