@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from functools import cached_property
 from typing import Any
 
 import cvxpy as cp
@@ -56,7 +57,7 @@ class Client:
         """The variables of the objective and the constraints, each once, in order."""
         return unique_variables([self.objective, *self.constraints, *self.held])
 
-    @property
+    @cached_property
     def parameters(self) -> list[cp.Parameter]:
         """The user's Parameters in the objective and the constraints, each once."""
         found = {p.id: p for part in [self.objective, *self.constraints] for p in part.parameters()}

@@ -11,6 +11,7 @@ import numpy as np
 
 from dald_model.errors import OptionError
 from dald_model.solvers.base import FOUND, Answers, Session, Turn
+from dald_model.solvers.conic import attempts
 from dald_model.values import number
 
 if TYPE_CHECKING:
@@ -19,25 +20,13 @@ if TYPE_CHECKING:
 Options = dict[str, Any]
 
 
-def _clarabel(tolerance: float) -> list[Options]:
-    # The error of a point is the root of its gap where the objective is flat, so the gap must be
-    # far below the accuracy that is asked of the point. The reduced tolerances say what Clarabel
-    # may call almost solved: still what was asked. A few solves in a hundred with exponential
-    # cones stop short of that; another path through the same problem mostly gets there.
-    gap, reach = 1e-2 * tolerance, dict.fromkeys(("gap_abs", "gap_rel", "feas"), tolerance)
-    tight: Options = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), gap)
-    tight |= {f"reduced_tol_{what}": value for what, value in reach.items()}
-    other = {"equilibrate_enable": False, "static_regularization_constant": 1e-10}
-    return [tight, tight | other]
-
-
 def _residuals(tolerance: float) -> Options:
     # Of residuals, that is; where the objective is flat the point is far worse.
     return dict.fromkeys(("eps_abs", "eps_rel"), max(1e-3 * tolerance, 1e-9))
 
 
 ATTEMPTS: dict[str, Callable[[float], list[Options]]] = {
-    "CLARABEL": _clarabel,
+    "CLARABEL": lambda eps: attempts(eps)[:-1],
     "OSQP": lambda eps: [_residuals(eps) | {"max_iter": 100_000}],
     "SCS": lambda eps: [_residuals(eps) | {"max_iters": 100_000}],
     "PIQP": lambda eps: [_residuals(eps)],

@@ -227,7 +227,7 @@ def test_a_result_without_a_point_leaves_out_what_has_no_answer() -> None:
     model.client("a", cp.exp(x), [x >= 1, x <= 0])
     model.client("b", cp.exp(y))
     model.consensus(x == y)
-    result = model.solve()
+    result = model.solve(solver="reference")
     text = """\
 Result of 'impossible'
   status   infeasible (no point satisfies all constraints)
@@ -245,6 +245,29 @@ Verification of 'impossible': passed
   check   measured  allowed      where
   status  0.0e+00   0e+00    ok  infeasible, AIO infeasible"""
     assert masked(result.verify()) == text
+
+
+def test_a_result_tells_which_solver_failed_first() -> None:
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    model = dm.Model("impossible")
+    model.client("a", cp.square(x), [x >= 1, x <= 0])
+    model.client("b", cp.exp(y))
+    model.consensus(x == y)
+    result = model.solve()
+    text = """\
+Result of 'impossible'
+  status     infeasible (no point satisfies all constraints)
+  culprit    'a'
+  detail     client 'a' is infeasible: no point satisfies its own constraints and the domain of \
+its objective; relax one of them (CLARABEL: infeasible)
+  value      inf
+  fallbacks  2, first client 'a' in round 1: from active_set to conic (no minimiser to working \
+accuracy)
+  clients    2
+  time       #.## s"""
+    assert masked(result) == text
+    told = dict(cells(result._repr_html_()))
+    assert told["fallbacks"] in text
 
 
 def test_a_result_in_a_notebook_holds_the_same() -> None:
@@ -286,6 +309,66 @@ def test_a_verification_that_passed_in_one_line_each() -> None:
     assert len(lines) == 1 + 2 + 1 + 7
     assert all(" ok" in line for line in lines[4:9])
     assert all(" told" in line for line in lines[9:11])
+
+
+# --- Explanation ----------------------------------------------------------------------------------
+
+
+def star() -> dm.Model:
+    """A client for each of three solvers, and two for one of them."""
+    w = cp.Variable(2, name="w")
+    model = dm.Model("star")
+    model.client("a", cp.sum(cp.exp(w)))
+    model.client("b", cp.norm1(w - 1), [w >= 0])
+    model.client("c", cp.sum_squares(w))
+    model.client("d", cp.sum_squares(w - 1))
+    return model
+
+
+def test_an_explanation_word_for_word() -> None:
+    explanation = star().compile().explain()
+    text = """\
+Solver layer
+  clients  number  solver   as                              variables  rows    if it fails
+  a        1       newton   2 exp terms                     4 -> 2     6 -> 0  conic, \
+reference (CLARABEL)
+  b        1       conic    2 abs terms, 2 inequality rows  4          6       \
+reference (CLARABEL)
+  c, d     2       factor   quadratic                       2          0       conic, \
+reference (CLARABEL)
+  server   1       average  server                          2          0
+  factor is not for a: its objective has exp terms, which are not quadratic
+  active_set is not for a: its objective has exp terms, which are not quadratic
+  shrink is not for a: its objective has exp terms, which are not quadratic
+  proximal is not for a: its objective has exp terms, which are not quadratic
+  factor is not for b: it has 2 rows of inequalities
+  active_set is not for b: it has non-smooth terms (abs)
+  shrink is not for b: it has 2 rows of inequalities
+  proximal is not for b: it has 2 rows of inequalities
+  newton is not for b: it has no smooth term that is not quadratic"""
+    assert str(explanation) == text
+    assert repr(explanation) == text
+    html = explanation._repr_html_()
+    rows = cells(html)
+    assert rows[0] == ["clients", "number", "solver", "as", "variables", "rows", "if it fails"]
+    assert rows[3] == ["c, d", "2", "factor", "quadratic", *"20", "conic, reference (CLARABEL)"]
+    assert "newton is not for b: it has no smooth term that is not quadratic" in html
+
+
+def test_an_explanation_of_solvers_that_were_named() -> None:
+    """Who was not chosen although able has no reason against it, and is not told."""
+    explanation = star().compile().explain({"a": "OSQP", "d": "conic"})
+    lines = str(explanation).splitlines()
+    assert lines[2].split() == [*"a1", "reference", "(OSQP)", *"2", "exp", "terms", *"46"]
+    assert [one.solver for one in explanation] == [
+        "reference (OSQP)",
+        "conic",
+        "factor",
+        "conic",
+        "average",
+    ]
+    assert not any(line.endswith(": ") for line in lines)
+    assert "factor" not in explanation[3].refusals
 
 
 # --- plots ----------------------------------------------------------------------------------------

@@ -1,0 +1,337 @@
+r"""Linear and quadratic programs with auxiliary variables, by the dual active-set method DAQP.
+
+Losses written as an epigraph (quantiles, absolute values, hinges, the largest of affine functions)
+and norms in constraints give cone programs over :math:`v = (x, y)` with linear rows only, whose
+Hessian is singular in y. DAQP reaches their solutions by proximal steps
+
+.. math::
+    w_{k+1} = \arg\min_w \; \tfrac12 w^\top H w + h^\top w + \tfrac{\varepsilon}{2} |w - w_k|^2
+    \quad\text{s.t. the rows}, \qquad v = \sigma D w,
+
+a few, since each starts from the last working set, and so does the next turn. In the units D the
+Hessian has ones on its diagonal where it has anything; an auxiliary variable has such units that
+one step can take it as far as the rows that it stands in reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import daqp
+import numpy as np
+
+from dald_model.form import ConeProgram, Form
+from dald_model.solvers.active_set import EQUALITY, FAR, MISSED, NONE, OPTIMAL, SETTINGS
+from dald_model.solvers.augmented import Augmented, ranges
+from dald_model.solvers.base import Answers, Session, Turn
+from dald_model.solvers.factor import eliminate, unit_rows
+
+if TYPE_CHECKING:
+    from dald_model.subproblem import Subproblem
+
+LARGEST = 1500
+"""Columns of the cone program beyond which dense arrays cost more than they save."""
+
+LINEAR = ("ZeroConeT", "NonnegativeConeT")
+"""The cones whose rows are linear."""
+
+EPSILON = 1e-5
+"""Curvature of the proximal steps, beside ones."""
+
+STIFFNESS = 1e-3
+"""The same, of an auxiliary variable in units of what its rows give it."""
+
+PROXIMAL = SETTINGS | {"eps_prox": EPSILON, "eta_prox": 1e-11}
+
+FLAGS = {
+    2: "a soft constraint was violated",
+    -1: "it calls the rows infeasible",
+    -2: "cycling",
+    -3: "it calls the objective unbounded",
+    -4: "too many iterations",
+    -5: "the objective is not convex",
+    -6: "the equality rows are dependent",
+}
+"""What DAQP's exit flags mean."""
+
+
+class Polyhedral:
+    """Linear rows and a convex quadratic over the client's and auxiliary variables."""
+
+    name = "polyhedral"
+    batches = False
+
+    def refuses(self, subproblem: Subproblem) -> str:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        form = subproblem.form
+        if form is None:
+            return "it could not be written as a cone program"
+        if form.complete:  # does not need the cone program, which takes a while to make
+            others = sorted({term.kind for term in form.terms} - {"abs"})
+            if others:
+                return f"it has {' and '.join(others)} terms, which are not of linear rows"
+            columns = form.size + sum(term.weight.size for term in form.terms)
+        else:
+            others = sorted({kind for kind, _ in form.cone.cones} - set(LINEAR))
+            if others:
+                return f"its cone program has {' and '.join(others)} cones"
+            columns = form.cone.slope.size
+        if columns > LARGEST:
+            return f"its {columns} columns are more than {LARGEST}, too many for dense arrays"
+        return ""
+
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """See :class:`dald_model.solvers.base.Solver`; the clients may differ in every way."""
+        return _Session(subproblems)
+
+
+class _Session:
+    def __init__(self, subproblems: Sequence[Subproblem]) -> None:
+        self._subproblems = subproblems
+        self._sizes = np.array([sub.size for sub in subproblems])
+        self._edges = np.array([sub.signs.size for sub in subproblems])
+        forms = [sub.form for sub in subproblems]
+        self._programs = [_Program(form.cone, form.size) for form in forms if form]
+        # One `Augmented` takes the clients of one size; `_at` is where a client is in its own.
+        self._at = np.empty(len(subproblems), dtype=int)
+        self._augmented: dict[int, Augmented] = {}
+        for size in np.unique(self._sizes):
+            alike = np.flatnonzero(self._sizes == size)
+            self._at[alike] = np.arange(alike.size)
+            self._augmented[int(size)] = Augmented([subproblems[int(i)] for i in alike])
+
+    def minimise(self, turn: Turn, tolerance: float) -> Answers:
+        """See :class:`dald_model.solvers.base.Session`; as accurate as DAQP always is."""
+        found: dict[int, _Found] = {}
+        sizes, edges = self._sizes[turn.which], self._edges[turn.which]
+        starts = np.cumsum(edges) - edges
+        for size in np.unique(sizes):
+            augmented, alike = self._augmented[int(size)], np.flatnonzero(sizes == size)
+            entries = ranges(starts[alike], edges[alike])
+            own = self._at[turn.which[alike]]
+            part = Turn(own, *(vector[entries] for vector in turn[1:]))
+            changed, slopes = augmented.changed(part), augmented.slopes(part)
+            for i, at, differs, slope in zip(alike, own, changed, slopes, strict=True):
+                program = self._programs[turn.which[i]]
+                if differs or not program.is_set:
+                    program.set(augmented.curvatures(np.array([at]))[0])
+                found[int(i)] = program.minimise(slope)
+        answers = [found[i] for i in range(len(found))]
+        return Answers(
+            np.concatenate([answer.point for answer in answers]),
+            np.array([answer.objective for answer in answers]),
+            ["solver_error" if answer.failure else "optimal" for answer in answers],
+            lambda i: self._duals(int(turn.which[i]), answers[i]),
+            {i: f"DAQP: {a.failure}" for i, a in enumerate(answers) if a.failure},
+        )
+
+    def _duals(self, at: int, answer: _Found) -> tuple[Any, ...]:
+        return self._subproblems[at].cone_duals(answer.multipliers)
+
+
+class _Found(NamedTuple):
+    """What was found for one client; ``failure`` is empty where it is its minimiser."""
+
+    failure: str
+    point: np.ndarray
+    objective: float
+    multipliers: np.ndarray
+
+
+class _Program:
+    """One client's cone program plus a quadratic in its own variables, and its DAQP model.
+
+    The variables are in the order ``_order``, those with bounds first, as DAQP wants them; its
+    rows are bounds, other inequalities and equalities, ``_kept`` of the cone program's.
+    """
+
+    def __init__(self, cone: ConeProgram, size: int) -> None:
+        self._cone, self._size, self._width = cone, size, cone.slope.size
+        rows, right = cone.rows.toarray(), cone.right
+        zero = np.concatenate(
+            [np.full(height, kind == "ZeroConeT") for kind, height in cone.cones]
+            + [np.zeros(0, dtype=bool)]
+        )
+        counts = (rows != 0).sum(axis=1)
+        self._possible = bool((right[~zero & (counts == 0)] >= 0).all())
+
+        bounds = np.flatnonzero(~zero & (counts == 1))
+        columns = np.abs(rows[bounds]).argmax(axis=1)
+        factors = rows[bounds, columns]
+        levels = right[bounds] / factors
+        bounded = np.unique(columns)
+        self._order = np.concatenate([bounded, np.setdiff1d(np.arange(self._width), bounded)])
+        self._simple = bounded.size
+        columns = np.searchsorted(bounded, columns)
+        self._sides = [
+            _tightest(bounds[side], columns[side], sign * levels[side], self._simple)
+            for sign, side in ((1.0, factors > 0), (-1.0, factors < 0))
+        ]
+        self._factors = np.zeros(right.size)
+        self._factors[bounds] = factors
+
+        others, equal = np.flatnonzero(~zero & (counts > 1)), np.flatnonzero(zero)
+        # DAQP takes no dependent equality rows
+        if equal.size:
+            unit, lengths = unit_rows(rows[None, equal])
+            reduced = eliminate(unit, right[None, equal] / lengths)
+            self._possible &= bool(reduced.consistent[0])
+            equal = equal[reduced.columns[0] >= 0]
+        self._kept = np.concatenate([others, equal])
+        self._matrix = np.ascontiguousarray(rows[self._kept][:, self._order])
+        (upper, _), (lower, _) = self._sides
+        self._upper = np.concatenate([upper, right[self._kept]])
+        none = np.full(others.size, np.inf)
+        self._lower = np.concatenate([-lower, -none, right[equal]])
+        self._sense = np.zeros(self._upper.size, dtype=np.intc)
+        self._sense[self._simple + others.size :] = EQUALITY
+
+        self._scale = np.nan
+        self._is_new = True
+        self.is_set = False
+        self._ready = 0
+        self._hessian = self._rows = np.zeros((0, 0))
+        self._model = _model(self._width, self._kept.size, self._simple)
+
+    def set(self, curvature: np.ndarray) -> None:
+        """Take another K, shape (m, m)."""
+        full = self._cone.matrix.toarray()
+        full[: self._size, : self._size] += curvature
+        hessian = full[np.ix_(self._order, self._order)]
+        self._units = units = self._fit(np.diagonal(hessian))
+        hessian *= units
+        hessian *= units[:, None]
+        rows = self._matrix * units
+        self._lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        rows /= self._lengths[:, None]
+        self._hessian, self._rows = hessian, rows
+        self._divisors = np.concatenate([units[: self._simple], self._lengths])
+        self._low, self._high = self._lower / self._divisors, self._upper / self._divisors
+        levels = np.abs(np.concatenate([self._low, self._high]))
+        self._reach = float(levels[np.isfinite(levels)].max(initial=0.0)) or 1.0
+        if np.isnan(self._scale):
+            self._scale = self._reach
+        self.is_set = True
+        self._give()
+
+    def _fit(self, diagonal: np.ndarray) -> np.ndarray:
+        """Units D; of variables without curvature, by the rows that tie them to the others."""
+        known = diagonal > 0
+        units = np.where(known, 1 / np.sqrt(np.where(known, diagonal, 1.0)), 0.0)
+        sizes, known = np.abs(self._matrix), known.copy()
+        while not known.all():
+            reach = np.sqrt(((sizes * units) ** 2).sum(axis=1))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratios = np.where(sizes > 0, reach[:, None] / sizes, 0.0)
+            found = np.where(known, 0.0, ratios.max(axis=0, initial=0.0))
+            if not found.any():
+                units[~known] = 1.0
+                break
+            units += found
+            known |= found > 0
+        loose = ~(diagonal > 0)
+        units[loose] *= np.sqrt(EPSILON / STIFFNESS)
+        return units
+
+    def minimise(self, slope: np.ndarray) -> _Found:
+        """Minimise for another c, shape (m,)."""
+        full = self._cone.slope.copy()
+        full[: self._size] += slope
+        slopes = full[self._order] * self._units
+        steepest = float(np.abs(slopes).max(initial=0.0))
+        if not (self._possible and np.isfinite(steepest)):
+            return self._failed("its rows contradict each other" if not self._possible else "nan")
+        if steepest > FAR * self._scale:
+            self._resize(steepest)
+        point, forces, flag = self._run(slopes)
+        size = max(steepest, float(np.abs(point).max()) if flag == OPTIMAL else self._reach)
+        if flag != OPTIMAL or not size / FAR <= self._scale <= size * FAR:
+            # A working set that ended badly is no start
+            self._is_new |= flag != OPTIMAL
+            self._resize(size)
+            point, forces, flag = self._run(slopes)
+        if flag != OPTIMAL:
+            self._is_new = True
+            return self._failed(FLAGS.get(flag, f"exit flag {flag}"))
+        missed = self._misses(slopes, point, forces)
+        if not missed <= MISSED:
+            self._is_new = True
+            return self._failed(f"its point misses the conditions by {missed:.1e}")
+        values = np.empty(self._width)
+        values[self._order] = self._units * point
+        cone = self._cone
+        objective = float((cone.matrix @ values / 2 + cone.slope) @ values) + cone.constant
+        return _Found("", values[: self._size], objective, self._duals(forces))
+
+    def _failed(self, reason: str) -> _Found:
+        nothing = np.full(self._cone.right.size, np.nan)
+        return _Found(reason, np.full(self._size, np.nan), np.nan, nothing)
+
+    def _run(self, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+        if self._ready < 0 or self._is_new:
+            self._give()
+        if self._ready < 0:
+            return np.zeros(self._width), np.zeros(self._sense.size), self._ready
+        self._model.update(None, slopes / self._scale)
+        point, _, flag, notes = self._model.solve()
+        return point * self._scale, notes["lam"] * self._scale, int(flag)
+
+    def _resize(self, size: float) -> None:
+        if size > 0 and np.isfinite(size):
+            self._scale = size
+            self._give()
+
+    def _give(self) -> None:
+        """Hand the arrays to the model, which keeps its working set."""
+        high = np.clip(self._high / self._scale, -NONE, NONE)
+        low = np.clip(self._low / self._scale, -NONE, NONE)
+        sense = self._sense if self._is_new else None
+        self._is_new = False
+        rows = self._rows if self._kept.size else None
+        self._ready = self._model.update(self._hessian, None, rows, high, low, sense)
+
+    def _misses(self, slopes: np.ndarray, point: np.ndarray, forces: np.ndarray) -> float:
+        """How far the optimality conditions are missed, relative to the numbers in them."""
+        simple = self._simple
+        bent = self._hessian @ point
+        pull = bent + slopes + forces[simple:] @ self._rows
+        pull[:simple] += forces[:simple]
+        reached = np.concatenate([point[:simple], self._rows @ point])
+        allowed = np.clip(reached, self._low, self._high)
+        np.copyto(allowed, self._high, where=forces > 0)
+        np.copyto(allowed, self._low, where=forces < 0)
+        scale = max(np.abs(slopes).max(initial=0.0), np.abs(point).max(initial=0.0))
+        scale = max(scale, np.abs(forces).max(initial=0.0), np.finfo(float).tiny)
+        missed = max(np.abs(pull).max(initial=0.0), np.abs(reached - allowed).max(initial=0.0))
+        return float(missed / scale)
+
+    def _duals(self, forces: np.ndarray) -> np.ndarray:
+        """The dual vector z of the cone program, with P v + q + A'z = 0."""
+        found = np.zeros(self._cone.right.size)
+        scaled = forces / self._divisors
+        found[self._kept] = scaled[self._simple :]
+        bounds = scaled[: self._simple]
+        for (_, owners), mine in zip(self._sides, (bounds > 0, bounds < 0), strict=True):
+            own = owners[mine]
+            found[own] = bounds[mine] / self._factors[own]
+        return found
+
+
+def _tightest(
+    rows: np.ndarray, columns: np.ndarray, levels: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The least level of every column and the row that gives it."""
+    least, owners = np.full(size, np.inf), np.full(size, -1)
+    # The last of equal places stays, so the least comes last
+    order = np.argsort(-levels, kind="stable")
+    least[columns[order]], owners[columns[order]] = levels[order], rows[order]
+    return least, owners
+
+
+def _model(size: int, rows: int, bounds: int) -> daqp.Model:
+    """A model with the settings, which DAQP takes only after a set-up; its numbers mean nothing."""
+    model, bound = daqp.Model(), np.full(bounds + rows, NONE)
+    model.setup(np.eye(size), np.zeros(size), np.ones((rows, size)), bound, -bound)
+    model.settings = PROXIMAL
+    return model
