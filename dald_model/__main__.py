@@ -65,7 +65,11 @@ def _parser() -> argparse.ArgumentParser:
     solve = commands.add_parser("solve", help="solve the `model` that a Python file defines")
     solve.add_argument("file", metavar="FILE", type=Path, help="a file that defines `model`")
     solve.add_argument("--max-rounds", metavar="N", type=int, default=1000, help="default: 1000")
-    solve.add_argument("--solver", metavar="NAME", help="cvxpy's solver for the clients")
+    solve.add_argument(
+        "--solver",
+        metavar="NAME",
+        help="who solves the clients: auto, or a name from dald_model.solvers.NAMED or cvxpy",
+    )
     solve.add_argument("--verbose", action="store_true", help="show progress")
     solve.set_defaults(run=_solve)
     return parser

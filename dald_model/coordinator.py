@@ -33,7 +33,7 @@ def coordinate(
     sequence: Sequence | None = None,
     stopping: Stopping | None = None,
     rho: Any = None,
-    solver: Solver | str | Mapping[Hashable, Solver | str] | None = None,
+    solver: Solver | str | Mapping[Any, Solver | str] | None = None,
     accuracy: float | None = None,
     eps_pri: float = 1e-6,
     eps_dual: float = 1e-6,
@@ -101,7 +101,7 @@ def coordinate(
     stopping = stopping or default_stopping(sequence, network)
     rule = as_rule(rho)
     layer = Layer(compiled, solver)
-    inner_accuracy = Accuracy(accuracy, min(eps_pri, eps_dual))
+    inner_accuracy = Accuracy(accuracy, eps_pri, eps_dual)
     generator = np.random.default_rng(sequence.seed)
 
     state = State.start(compiled, rule.init(compiled))

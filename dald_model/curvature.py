@@ -9,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.client import summands
-from dald_model.solvers.terms import Terms
+from dald_model.solvers.terms import POSITIVE, Terms
 from dald_model.subproblem import Subproblem
 from dald_model.values import flat, preserved
 
@@ -78,10 +78,16 @@ def hessian(sub: Subproblem) -> tuple[np.ndarray, float]:
         return probed_hessian(sub)
     full = form.quadratic.full
     smooth = tuple(term for term in form.terms if term.is_smooth)
-    start = _interior(sub.variables)
-    if smooth and np.isfinite(sum(term.value(start) for term in smooth)):
+    if smooth:
         terms = Terms([replace(form, terms=smooth)])
-        full = full + terms.hessians(np.zeros(1, int), start[None])[0]
+        # A logarithm is infinitely bent at zero, where others start: that says nothing of it.
+        start = (
+            terms.inner(sub.size)
+            if any(t.kind in POSITIVE for t in smooth)
+            else _interior(sub.variables)[None]
+        )
+        if np.isfinite(terms.values(np.zeros(1, int), start)[0]):
+            full = full + terms.hessians(np.zeros(1, int), start)[0]
     diagonal = np.diag(full)
     return diagonal, _spread(full, diagonal) if sub.size <= EXACT else 1.0
 
@@ -151,8 +157,9 @@ def _gradient(cost: cp.Expression, variables: list[cp.Variable]) -> np.ndarray:
     try:
         with np.errstate(all="ignore"):
             found = cost.grad
-    except (ValueError, AssertionError, NotImplementedError, np.linalg.LinAlgError):
-        # An atom without gradient (perspective), or one that wants its argument symmetric.
+    except (ValueError, AssertionError, AttributeError, NotImplementedError, np.linalg.LinAlgError):
+        # An atom without gradient (perspective, suppfunc of an expression), or one that wants its
+        # argument symmetric.
         return np.full(sum(v.size for v in variables), np.nan)
     parts = []
     for v in variables:

@@ -171,7 +171,8 @@ def falling(compiled: Compiled, state: State, drift: np.ndarray) -> Hashable | N
     r"""The client whose objective falls fastest if the drift is a direction of unboundedness.
 
     It is one if, following it for 100 and 10,000 times the size of the iterate, the sum of the
-    objectives keeps falling in proportion, constraints hold and the sides stay together.
+    objectives keeps falling in proportion and by more than what the sides drift apart is worth,
+    constraints hold and the sides stay together.
     """
     length = np.abs(drift).max()
     size = 1 + np.abs(state.points).max()
@@ -180,12 +181,12 @@ def falling(compiled: Compiled, state: State, drift: np.ndarray) -> Hashable | N
         apart[sub.entries] += sub.signs * (sub.sides[0] @ drift[compiled.columns[name]])
     if length <= 1e-2 * size or np.abs(apart).max() > STEADY * length:
         return None
+    reaches = 1e2 * size / length, 1e4 * size / length
     falls: dict[Hashable, float] = {}
     for name, sub in compiled.items():
-        mine, rates = compiled.columns[name], []
-        start = state.objectives[compiled.order[name]]
+        mine, costs = compiled.columns[name], []
         with preserved(sub.variables):
-            for far in (1e2 * size / length, 1e4 * size / length):
+            for far in reaches:
                 there = sub.spread(state.points[mine] + far * drift[mine])
                 for v, value in zip(sub.variables, there.values(), strict=True):
                     v.save_value(value)
@@ -194,8 +195,11 @@ def falling(compiled: Compiled, state: State, drift: np.ndarray) -> Hashable | N
                 broken = max((largest(c.violation()) for c in sub.client.constraints), default=0.0)
                 if not np.isfinite(cost) or broken > 1e-6 * far * length:
                     return None
-                rates.append((cost - start) / far)
-        falls[name] = max(rates)
-    if sum(falls.values()) >= -1e-6 * length:
+                costs.append(cost)
+        # Between the two: what is bounded below falls no more there, though it fell before.
+        falls[name] = (costs[1] - costs[0]) / (reaches[1] - reaches[0])
+    # The multipliers price what the sides drift apart: as much of the fall may come from that.
+    priced = float(np.abs(state.estimate) @ np.abs(apart))
+    if sum(falls.values()) + priced >= -1e-6 * length:
         return None
     return min(falls, key=lambda name: falls[name])

@@ -139,11 +139,19 @@ def _change(before: int, after: int) -> str:
 
 
 def _refusals(explanation: Explanation) -> list[str]:
-    lines = []
+    """Why nobody faster does it: one line for each reason and the clients it holds for."""
+    lines: dict[tuple[str, str, str], list[str]] = {}
     for one in explanation:
+        by_reason: dict[str, list[str]] = {}
         for solver, reason in one.refusals.items():
-            lines.append(f"  {solver} is not for {_cut(str(one.clients[0]), 20)}: {reason}")
-    return lines
+            by_reason.setdefault(reason, []).append(solver)
+        for reason, solvers in by_reason.items():
+            key = one.solver, ", ".join(solvers), reason
+            lines.setdefault(key, []).extend(map(str, one.clients))
+    return [
+        f"  {_cut(', '.join(names), 30)} by {solver}, not by {others}: {reason}"
+        for (solver, others, reason), names in lines.items()
+    ]
 
 
 def subproblem_text(sub: Subproblem) -> str:

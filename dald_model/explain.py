@@ -80,7 +80,7 @@ def _reason(names: tuple[str, ...], alike: list[Subproblem]) -> Reason:
         _what(sub),
         stated,
         _solved(sub, names[0], stated),
-        {one.name: refusal(one, sub) for one in earlier},
+        {one.name: reason for one in earlier if (reason := refusal(one, sub))},
     )
 
 
@@ -99,7 +99,7 @@ def _solved(sub: Subproblem, solver: str, stated: tuple[int, int]) -> tuple[int,
         return stated
     if solver == "conic":
         return form.cone.slope.size, form.cone.right.size
-    return form.size, form.equalities.right.size + form.inequalities.right.size
+    return form.size + form.extra, form.equalities.right.size + form.inequalities.right.size
 
 
 def _what(sub: Subproblem) -> str:
@@ -112,8 +112,12 @@ def _what(sub: Subproblem) -> str:
         kinds = dict.fromkeys(kind.removesuffix("ConeT") for kind, _ in form.cone.cones)
         return f"cone program ({', '.join(kinds)})"
     parts = ["quadratic"] if form.quadratic.full.any() else []
-    parts += [f"{term.weight.size} {term.kind} terms" for term in form.terms]
+    parts += [_count(term.weight.size, f"{term.kind} term") for term in form.terms]
     parts = parts or ["linear"]
     rows = {"equality": form.equalities.right.size, "inequality": form.inequalities.right.size}
-    parts += [f"{count} {kind} rows" for kind, count in rows.items() if count]
+    parts += [_count(count, f"{kind} row") for kind, count in rows.items() if count]
     return ", ".join(parts)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

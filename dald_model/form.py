@@ -147,7 +147,7 @@ class ConeProgram(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """One client as numbers, see the module.
+    r"""One client as numbers, see the module.
 
     Attributes
     ----------
@@ -155,12 +155,15 @@ class Form:
         Variables of the client, m.
     quadratic : Quadratic
     equalities, inequalities : Rows
-        ``E x = e`` and ``A x <= b``; zero rows where there are none.
+        ``E x = e`` and ``A x <= b``; zero rows where there are none. Their last ``extra`` columns
+        belong to variables that stand nowhere else: :math:`\|x\|_1 \le 1` needs some.
     terms : tuple of Term
     complete : bool
         Whether quadratic, rows and terms describe the client; otherwise only ``cone`` does.
     program : callable
         Makes :attr:`cone`, the cone program, which describes the client in every case.
+    extra : int
+        See the rows.
     """
 
     size: int
@@ -170,6 +173,7 @@ class Form:
     terms: tuple[Term, ...]
     complete: bool
     program: Callable[[], ConeProgram]
+    extra: int = 0
 
     @cached_property
     def shape(self) -> tuple[Any, ...]:
@@ -181,6 +185,7 @@ class Form:
             self.inequalities.right.size,
             None if root is None else root.shape,
             tuple((t.kind, t.width, t.weight.size, sp.issparse(t.matrix)) for t in self.terms),
+            self.extra,
             self.complete,
         )
 
@@ -197,7 +202,7 @@ class Form:
         return float(square / 2 + quadratic.slope @ point + quadratic.constant + terms)
 
     def violation(self, point: np.ndarray) -> float:
-        """The largest violation of a row at a point of shape (m,), if the form is complete."""
+        """The largest violation at a point of shape (m,); for a complete form without extras."""
         zero = np.abs(self.equalities.matrix @ point - self.equalities.right)
         over = self.inequalities.matrix @ point - self.inequalities.right
         outside = [term.excess(point) for term in self.terms if term.is_set]

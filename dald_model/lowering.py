@@ -20,6 +20,16 @@ from dald_model.values import flat, largest, number, preserved
 
 AGREE = 1e-8
 """Relative difference from cvxpy's own values that is put down to rounding."""
+UNREADABLE = (
+    cp.DCPError,
+    cp.SolverError,
+    AssertionError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+)
+"""What cvxpy raises where a client cannot be cut: curvature that rests on the sign of an affine
+part, and atoms that cannot be made again from their arguments (perspective, suppfunc)."""
 SPARSE = 0.1
 """Density below which a matrix stays sparse."""
 
@@ -66,7 +76,7 @@ class Lowering:
         for whole in (False, True):
             try:
                 found = self._lowered(client, cut(client, whole=whole), whole)
-            except (cp.DCPError, cp.SolverError):
+            except UNREADABLE:
                 continue
             if agrees(found.form, client):
                 return found
@@ -97,6 +107,7 @@ class Lowering:
             terms,
             structure.complete,
             partial(_cone_program, problem, maps),
+            structure.extra.size,
         )
         return Lowered(form, skeleton, structure)
 
@@ -192,9 +203,10 @@ class Recipe:
             if block.kind != "linear":
                 self._blocks.append((block, Split(block.matrix, stops), weight, bound))
         self._linear = [
-            (sp.csr_array(rows), Split(rows, stops), problem.b[at])
+            (sp.csr_array(rows[:, :own]), Split(rows[:, :own], stops), extra, problem.b[at])
             for at in (structure.zero, structure.nonneg)
-            for rows in [sp.csr_array(problem.A[at][:, :own])]
+            for rows in [problem.A[at]]
+            for extra in [rows[:, structure.extra].toarray()]
         ]
         diagonal = P.diagonal()
         self._live = np.flatnonzero(diagonal)
@@ -241,8 +253,11 @@ class Recipe:
         return self._rows(1, maps)
 
     def _rows(self, which: int, maps: Maps) -> Rows:
-        rows, split, right = self._linear[which]
-        return Rows(_dense(maps.times(split)), right - rows @ maps.offset)
+        rows, split, extra, right = self._linear[which]
+        matrix = _dense(maps.times(split))
+        if extra.shape[1]:
+            matrix = np.hstack([matrix, extra])
+        return Rows(matrix, right - rows @ maps.offset)
 
 
 def _dense(matrix: Any) -> np.ndarray:
@@ -288,6 +303,9 @@ def agrees(form: Form, client: Client) -> bool:
             if np.isfinite(ours) and not np.isfinite(theirs):
                 return False
             stated = max((largest(rule.violation()) for rule in client.constraints), default=0.0)
-            if not abs(stated - form.violation(point)) <= AGREE * max(1.0, stated):
+            # With extra variables a point alone does not say how far it is outside.
+            if not form.extra and not abs(stated - form.violation(point)) <= AGREE * max(
+                1.0, stated
+            ):
                 return False
     return True

@@ -258,7 +258,7 @@ class Model:
         sequence: Sequence | None = None,
         stopping: Stopping | None = None,
         rho: Any = None,
-        solver: Solver | str | Mapping[Hashable, Solver | str] | None = None,
+        solver: Solver | str | Mapping[Any, Solver | str] | None = None,
         accuracy: float | None = None,
         eps_pri: float = 1e-6,
         eps_dual: float = 1e-6,

@@ -143,9 +143,10 @@ class ResidualBalancing:
         rho, norm = state.rho, np.linalg.norm
         primal, dual = norm(rho * state.primal), norm(rho * state.dual)
         size, force = norm(rho * state.sides), norm(state.gradient / rho)
-        if min(primal, dual, size, force) == 0.0:
+        if max(primal, dual) == 0.0 or min(size, force) == 0.0:
             return rho
-        ratio, tested = primal / dual, (primal / size) / (2 * dual / force)
+        with np.errstate(divide="ignore"):  # one of them may be zero: exact solvers make it so
+            ratio, tested = primal / dual, (primal / size) / (2 * dual / force)
         if 1 / self.threshold <= ratio <= self.threshold:
             return rho
         if (ratio > 1 and tested < 1 / self.veto) or (ratio < 1 and tested > self.veto):

@@ -80,6 +80,7 @@ def pack(subproblem: Subproblem) -> bytes:
         "version": VERSION,
         "name": str(subproblem.name),
         "size": form.size,
+        "extra": form.extra,
         "complete": form.complete,
         "constants": [form.quadratic.constant, form.cone.constant],
         "cones": form.cone.cones,
@@ -156,6 +157,7 @@ def unpack(data: bytes) -> Portable:
         ),
         header["complete"],
         lambda: program,
+        header["extra"],
     )
     sides = sp.csr_array(_get(arrays, "sides")), arrays["offset"]
     return Portable(header["name"], form, sides, arrays["signs"])

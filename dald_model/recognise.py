@@ -86,32 +86,41 @@ class Structure(NamedTuple):
 
     blocks: list[Block]
     zero: np.ndarray
-    """Rows of y alone that must vanish."""
+    """Rows of y and of the extra columns that must vanish."""
     nonneg: np.ndarray
-    """Rows of y alone that must be nonnegative."""
+    """Rows of y and of the extra columns that must be nonnegative."""
+    extra: np.ndarray
+    """Auxiliary columns without cost that stand in linear rows only, as for norm1(x) <= 1."""
     complete: bool
     """Whether nothing else is left."""
 
 
 def recognise(problem: Canonical) -> Structure:
     """Explain the auxiliary variables and rows of a cone program as far as possible."""
-    rows = _rows(problem)
-    cones = [[rows[r] for r in range(at, at + size)] for _, at, size in problem.cones]
+    stated = _rows(problem)
+    cones = [[stated[r] for r in range(at, at + size)] for _, at, size in problem.cones]
     touched = [sorted({c for row, _ in cone for c in row if c >= problem.own}) for cone in cones]
     found: list[Found] = []
     complete = True
+    extra: list[int] = []
+    linear: list[int] = []
     for columns, members in _components(problem, touched):
         one = _explain(
             problem, columns, [(problem.cones[k][0], cones[k]) for k in members], members
         )
-        complete &= one is not None
         if one is not None:
             found.append(one)
+        elif _is_linear(problem, columns, members):
+            extra += columns
+            linear += members
+        else:
+            complete = False
     plain = [
         cone
-        for cone, columns, stated in zip(problem.cones, touched, cones, strict=True)
-        if not columns and not _holds(cone[0], stated)
+        for cone, columns, own in zip(problem.cones, touched, cones, strict=True)
+        if not columns and not _holds(cone[0], own)
     ]
+    plain = sorted([*plain, *(problem.cones[k] for k in linear)], key=lambda cone: cone[1])
     zero = [at for kind, at, _ in plain if kind == "zero"]
     nonneg = [at for kind, at, _ in plain if kind == "nonneg"]
     complete &= len(zero) + len(nonneg) == len(plain)
@@ -120,7 +129,15 @@ def recognise(problem: Canonical) -> Structure:
         _block([f for f in found if (f.kind, len(f.arguments)) == key], problem.own)
         for key in kinds
     ]
-    return Structure(blocks, np.array(zero, int), np.array(nonneg, int), complete)
+    rows = np.array(zero, int), np.array(nonneg, int)
+    return Structure(blocks, *rows, np.array(extra, int), complete)
+
+
+def _is_linear(problem: Canonical, columns: list[int], members: list[int]) -> bool:
+    """Whether a component is a polyhedron: linear rows, and neither cost nor curvature."""
+    if any(problem.cones[k][0] not in ("zero", "nonneg") for k in members):
+        return False
+    return not problem.q[columns].any() and not problem.P[:, columns].count_nonzero()
 
 
 def _holds(kind: str, rows: list[Row]) -> bool:

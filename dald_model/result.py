@@ -99,8 +99,8 @@ class Result:
     history : pandas.DataFrame
         One row a round: outer and inner loop, the residuals (``primal``, ``dual`` in the max
         norm, and ``primal_scaled``, ``dual_scaled`` as held against the tolerances), the
-        objective, the geometric mean of rho, how many clients were solved, seconds since the
-        start.
+        objective, the geometric mean of rho, how many clients were solved, how many so far went
+        on to another solver, seconds since the start.
     duals : Mapping
         Dual value of each declared constraint object, local and consensus.
     multipliers : dict

@@ -142,23 +142,32 @@ class FixedBudget:
 class Accuracy:
     r"""How exactly the clients are minimised: as exactly as the outer loop can make use of.
 
-    .. math:: \delta = \min(10^{-3}, \max(10^{-2} \cdot r, \; 10^{-3} \epsilon)),
-        \quad r = \max(\text{primal}, \text{dual scaled residual}), \;
+    .. math::
+        \delta = \min\big(10^{-3}, \max(10^{-2} r, \delta_{\min})\big), \qquad
+        r = \epsilon \max\big(\text{primal} / \epsilon_{pri}, \;
+        \text{dual} / \epsilon_{dual}\big), \quad
         \epsilon = \min(\epsilon_{pri}, \epsilon_{dual})
 
-    relative to the size of a client's variables, but never below :math:`10^{-10}`; so early
-    rounds are cheap and the last are exact. Errors that shrink with the residuals are summable
-    where the residuals are, which inexact ADMM asks for (Eckstein and Bertsekas 1992). Solvers
-    that factor or pivot are exact in any case.
+    relative to the size of a client's variables, with the scaled residuals of the last round and
+    :math:`\delta_{\min} = \min(10^{-6}, \max(10^{-3} \epsilon, 10^{-10}))`; so early rounds are
+    cheap and the last are exact. Errors that shrink with the residuals are summable where the
+    residuals are, which inexact ADMM asks for (Eckstein and Bertsekas 1992). Solvers that factor
+    or pivot are exact in any case.
     """
 
     given: float | None
-    eps: float
+    eps_pri: float
+    eps_dual: float
 
     def __post_init__(self) -> None:
         given = self.given
-        if given is not None and not (isinstance(given, float | int) and 0 < given < 1):
+        if given is not None and not (isinstance(given, float | int | np.number) and 0 < given < 1):
             raise OptionError(f"accuracy: given {given!r}, expected a number between 0 and 1")
+
+    @property
+    def eps(self) -> float:
+        """The smaller tolerance; where it is zero, what rounding leaves of it."""
+        return max(min(self.eps_pri, self.eps_dual), 1e-9)
 
     @property
     def floor(self) -> float:
@@ -168,8 +177,10 @@ class Accuracy:
     def of(self, found: Residuals) -> float:
         """The accuracy of the round after these residuals."""
         if self.given is not None:
-            return self.given
-        return min(1e-3, max(1e-2 * max(found.primal_scaled, found.dual_scaled), self.floor))
+            return float(self.given)
+        primal = found.primal_scaled / max(self.eps_pri, self.eps)
+        dual = found.dual_scaled / max(self.eps_dual, self.eps)
+        return min(1e-3, max(1e-2 * self.eps * max(primal, dual), self.floor))
 
     def suffices(self, used: float) -> bool:
         """Whether residuals measured with this accuracy may end a run."""

@@ -34,7 +34,7 @@ ORDER: tuple[Solver, ...] = (
 )
 """Fastest first: ``auto`` gives a client to the first that takes it. The last two take nearly
 everything, and so are what the others fall back on."""
-NAMED = {solver.name: solver for solver in ORDER} | {"reference": ORDER[-1]}
+NAMED = {solver.name: solver for solver in ORDER[:-1]} | {"reference": ORDER[-1]}
 """What ``solve(solver=...)`` takes besides the names of cvxpy's solvers."""
 
 
@@ -84,6 +84,8 @@ class Choice:
         forced = self._forced.get(sub.name, self._all)
         if not ORDER[0].refuses(sub):
             return [ORDER[0]]  # a server's closed form is exact, whatever solves the clients
+        if forced is not None and forced not in ORDER[:-1] and not forced.refuses(sub):
+            return [forced]  # a solver of the user's own choosing speaks for itself
         able = [solver for solver in ORDER if not refusal(solver, sub)]
         rest = [solver for solver in able if solver in ORDER[-2:]]
         if forced is None:
@@ -94,14 +96,12 @@ class Choice:
                 f"solver: {forced.name!r} cannot take client {sub.name!r}: {reason}; choose one of "
                 f"{', '.join(repr(solver.name) for solver in able)}, or leave it to 'auto'"
             )
-        if forced in ORDER:
-            return [forced, *rest[rest.index(forced) + 1 :]] if forced in rest else [forced, *rest]
-        return [forced]  # a solver of the user's own choosing speaks for itself
+        return [forced, *rest[rest.index(forced) + 1 :]] if forced in rest else [forced, *rest]
 
 
 def refusal(solver: Solver, sub: Subproblem) -> str:
     """Why a solver cannot take a client; empty if it can."""
-    if sub.form is None and not isinstance(solver, Average | Reference):
+    if solver in ORDER[1:-1] and sub.form is None:
         return "cvxpy's canonical form of it could not be read"
     return solver.refuses(sub)
 

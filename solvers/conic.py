@@ -34,6 +34,9 @@ STATUSES = {
 FLOOR = 1e-13
 """Below this relative gap Clarabel's steps are rounding errors."""
 
+LOOSE = 2
+"""From this attempt on what is almost solved has a gap whose root is beyond what was asked."""
+
 PATIENCE = 10
 """After so many turns a client that starts at a later attempt starts at the first one again."""
 
@@ -160,7 +163,8 @@ class _Program:
             if status != "solver_error" or at == last:
                 break
             at += 1
-        if status == "optimal" and at == last:
+        is_loose = str(native.status) == "AlmostSolved" and at >= LOOSE
+        if status == "optimal" and (at == last or is_loose):
             # Better Clarabel's own notion of accuracy than no point at all.
             status = "optimal_inaccurate"
         elif status == "optimal" and at > begun and self._stumbled:

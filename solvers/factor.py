@@ -214,5 +214,7 @@ def rows_of(kind: str, count: int) -> str:
 
 def rough_terms(form: Form, *, allowed: str = "") -> str:
     """A reason to refuse a form: it has non-smooth terms, other than of the allowed kind."""
+    if form.extra:
+        return f"its rows need {form.extra} variables more than the client has"
     kinds = sorted({term.kind for term in form.terms if not term.is_smooth} - {allowed})
     return f"it has non-smooth terms ({', '.join(kinds)})" if kinds else ""

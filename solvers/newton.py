@@ -406,8 +406,9 @@ class _Chunk:
         stuck = kept & (np.abs(descent) <= noise)
         stuck &= sizes[i] > GOOD * self.sizes[at]
         self.stalls[at[stuck]] += 1
-        self.codes[at[self.stalls[at] >= STALLS]] = INACCURATE
-        self.codes[at[stuck & (sizes[i] <= self.goal)]] = OPTIMAL
+        feasible = self.feasible[at]
+        self.codes[at[feasible & (self.stalls[at] >= STALLS)]] = INACCURATE
+        self.codes[at[feasible & stuck & (sizes[i] <= self.goal)]] = OPTIMAL
 
         long, bend = at[~kept], np.vecdot(bowls[i] - start, step) / length
         slope = np.vecdot(start, step)

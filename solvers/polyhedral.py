@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import daqp
 import numpy as np
 
-from dald_model.form import ConeProgram, Form
+from dald_model.form import ConeProgram
 from dald_model.solvers.active_set import EQUALITY, FAR, MISSED, NONE, OPTIMAL, SETTINGS
 from dald_model.solvers.augmented import Augmented, ranges
 from dald_model.solvers.base import Answers, Session, Turn
@@ -30,8 +30,13 @@ from dald_model.solvers.factor import eliminate, unit_rows
 if TYPE_CHECKING:
     from dald_model.subproblem import Subproblem
 
-LARGEST = 1500
-"""Columns of the cone program beyond which dense arrays cost more than they save."""
+LARGEST = 700
+"""Columns of the cone program beyond which too many rounds are needed to pay for a new K.
+
+Measured against a solve by Clarabel, quantiles with m = 100: with 600 columns a new K costs a half,
+a far turn a third, a near one 1/23; with 700 a new K costs 1 and a far turn a half; with 900 the
+first turn costs 4, a near one 1/14; with 1250 (m = 50) the first costs 50, a near one a third.
+"""
 
 LINEAR = ("ZeroConeT", "NonnegativeConeT")
 """The cones whose rows are linear."""
@@ -39,10 +44,19 @@ LINEAR = ("ZeroConeT", "NonnegativeConeT")
 EPSILON = 1e-5
 """Curvature of the proximal steps, beside ones."""
 
-STIFFNESS = 1e-3
-"""The same, of an auxiliary variable in units of what its rows give it."""
+STRIDE = 1e3
+"""How far one step may take an auxiliary variable, as a multiple of what its rows reach."""
 
-PROXIMAL = SETTINGS | {"eps_prox": EPSILON, "eta_prox": 1e-11}
+SOFTEST, UNMOVED = 1e-7, 1e-3
+"""Least curvature of an auxiliary variable in units of its rows; that of one without a slope."""
+
+HUGE = 1e20
+"""Beside such numbers DAQP's bounds mean nothing."""
+
+SHARE, SHORTEST = 1e-9, (1e-17, 1e-13)
+"""Gradient of the proximal term at which steps end: as a share of the least slope, and limits."""
+
+PROXIMAL = SETTINGS | {"eps_prox": EPSILON, "eta_prox": SHORTEST[1]}
 
 FLAGS = {
     2: "a soft constraint was violated",
@@ -200,6 +214,8 @@ class _Program:
         full[: self._size, : self._size] += curvature
         hessian = full[np.ix_(self._order, self._order)]
         self._units = units = self._fit(np.diagonal(hessian))
+        pulls = np.abs(self._cone.slope[self._order] * units)[np.diagonal(hessian) <= 0]
+        self._gentlest = float(pulls[pulls > 0].min(initial=np.inf))
         hessian *= units
         hessian *= units[:, None]
         rows = self._matrix * units
@@ -217,7 +233,7 @@ class _Program:
 
     def _fit(self, diagonal: np.ndarray) -> np.ndarray:
         """Units D; of variables without curvature, by the rows that tie them to the others."""
-        known = diagonal > 0
+        known, loose = diagonal > 0, ~(diagonal > 0)
         units = np.where(known, 1 / np.sqrt(np.where(known, diagonal, 1.0)), 0.0)
         sizes, known = np.abs(self._matrix), known.copy()
         while not known.all():
@@ -230,8 +246,13 @@ class _Program:
                 break
             units += found
             known |= found > 0
-        loose = ~(diagonal > 0)
-        units[loose] *= np.sqrt(EPSILON / STIFFNESS)
+        # One step moves a variable by its slope over its curvature, here STRIDE times as far as
+        # the rows reach: less is more steps, more is more rounding
+        lengths = np.sqrt(((sizes * units) ** 2).sum(axis=1))
+        reach = float((np.abs(self._cone.right[self._kept]) / lengths).max(initial=0.0)) or 1.0
+        pull = np.abs(self._cone.slope[self._order]) * units / (STRIDE * reach)
+        stiff = np.where(pull > 0, np.maximum(pull, SOFTEST), UNMOVED)
+        units[loose] *= np.sqrt(EPSILON / stiff[loose])
         return units
 
     def minimise(self, slope: np.ndarray) -> _Found:
@@ -240,8 +261,10 @@ class _Program:
         full[: self._size] += slope
         slopes = full[self._order] * self._units
         steepest = float(np.abs(slopes).max(initial=0.0))
-        if not (self._possible and np.isfinite(steepest)):
-            return self._failed("its rows contradict each other" if not self._possible else "nan")
+        if not self._possible:
+            return self._failed("its rows contradict each other")
+        if not steepest < HUGE:
+            return self._failed("its slope is too large")
         if steepest > FAR * self._scale:
             self._resize(steepest)
         point, forces, flag = self._run(slopes)
@@ -289,6 +312,9 @@ class _Program:
         sense = self._sense if self._is_new else None
         self._is_new = False
         rows = self._rows if self._kept.size else None
+        # A step that is small because a slope is must not count as none
+        least = self._gentlest / self._scale
+        self._model.settings = {"eta_prox": float(np.clip(SHARE * least, *SHORTEST))}
         self._ready = self._model.update(self._hessian, None, rows, high, low, sense)
 
     def _misses(self, slopes: np.ndarray, point: np.ndarray, forces: np.ndarray) -> float:
@@ -301,10 +327,11 @@ class _Program:
         allowed = np.clip(reached, self._low, self._high)
         np.copyto(allowed, self._high, where=forces > 0)
         np.copyto(allowed, self._low, where=forces < 0)
-        scale = max(np.abs(slopes).max(initial=0.0), np.abs(point).max(initial=0.0))
-        scale = max(scale, np.abs(forces).max(initial=0.0), np.finfo(float).tiny)
+        # Not beside the forces: where they are far larger than the slopes, that would let points
+        # pass that are wrong in their leading digits
+        size = max(np.abs(point).max(initial=np.finfo(float).tiny), np.abs(slopes).max(initial=0.0))
         missed = max(np.abs(pull).max(initial=0.0), np.abs(reached - allowed).max(initial=0.0))
-        return float(missed / scale)
+        return float(missed / size)
 
     def _duals(self, forces: np.ndarray) -> np.ndarray:
         """The dual vector z of the cone program, with P v + q + A'z = 0."""

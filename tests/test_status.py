@@ -120,8 +120,20 @@ def test_an_infeasible_client_is_named(sense: int, rules: Any, culprit: str) -> 
     assert result.verify().ok, "plain cvxpy agrees"
 
 
-def test_the_domain_of_an_objective_counts() -> None:
-    result = agreeing(lambda x: -cp.log(x), cp.square, lambda x: [x <= -1]).solve()
+@pytest.mark.parametrize(
+    "goal",
+    [
+        lambda x: -cp.log(x),
+        lambda x: -cp.entr(x),
+        lambda x: cp.kl_div(x, 2),
+        lambda x: cp.square(x) - cp.log(x),
+        lambda x: cp.inv_pos(x),
+        lambda x: -cp.sqrt(x),
+    ],
+    ids=["log", "entr", "kl_div", "square and log", "inv_pos", "sqrt"],
+)
+def test_the_domain_of_an_objective_counts(goal: Any) -> None:
+    result = agreeing(goal, cp.square, lambda x: [x <= -1]).solve()
     assert (result.status, result.culprit, result.value) == ("infeasible", "a", np.inf)
     assert "the domain of its objective" in result.detail
 

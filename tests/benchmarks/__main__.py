@@ -1,0 +1,42 @@
+"""The benchmarks' tables as markdown: ``make bench``, ``python -m tests.benchmarks --only 1 3``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from tests.benchmarks import common, compile_time, resolve, rounds, scaling, whole
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("--only", type=int, nargs="+", choices=range(1, 6), metavar="TABLE")
+    parser.add_argument("--kinds", nargs="+", default=[], help="table 1: words of clients' names")
+    parser.add_argument("--full", action="store_true", help="with what takes many minutes")
+    parser.add_argument("--out", type=Path, help="write the markdown to this file too")
+    given = parser.parse_args(arguments)
+    full = given.full or os.environ.get("FULL") == "1"
+    makers = {
+        1: lambda: resolve.table(full, given.kinds),
+        2: compile_time.table,
+        3: lambda: whole.table(full),
+        4: rounds.table,
+        5: scaling.table,
+    }
+    parts = ["# Benchmarks", common.header()]
+    print("\n\n".join(parts), flush=True)
+    for at in given.only or makers:
+        begun = time.perf_counter()
+        parts.append(makers[at]())
+        print("\n" + parts[-1], flush=True)
+        common.say(f"table {at}: {time.perf_counter() - begun:.0f} s")
+    if given.out:
+        given.out.write_text("\n\n".join(parts) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
