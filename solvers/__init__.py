@@ -11,6 +11,7 @@ from dald_model.solvers.conic import Conic
 from dald_model.solvers.direct import Direct
 from dald_model.solvers.factor import Factor
 from dald_model.solvers.newton import Newton
+from dald_model.solvers.polyhedral import Polyhedral
 from dald_model.solvers.proximal import Proximal
 from dald_model.solvers.reference import Reference
 from dald_model.solvers.shrink import Shrink
@@ -26,6 +27,7 @@ __all__ = [
     "Direct",
     "Factor",
     "Newton",
+    "Polyhedral",
     "Proximal",
     "Reference",
     "Session",

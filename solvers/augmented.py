@@ -3,7 +3,7 @@ r"""The augmented terms of many clients in closed form: a quadratic in each clie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,7 +32,7 @@ class Augmented:
     def __init__(self, subproblems: Sequence[Subproblem]) -> None:
         sides = [sub.sides for sub in subproblems]
         self.size = subproblems[0].size
-        self._matrices = [matrix for matrix, _ in sides]
+        self._matrices: list[Any] = [matrix for matrix, _ in sides]
         self._offset = np.concatenate([offset for _, offset in sides])
         self._signs = np.concatenate([sub.signs for sub in subproblems])
         self._stops = np.cumsum([offset.size for _, offset in sides])
@@ -109,8 +109,8 @@ class _Stack(NamedTuple):
     starts: np.ndarray
     signs: np.ndarray
     offset: np.ndarray
-    sides: sp.csr_array
-    transposed: sp.csr_array
+    sides: Any
+    transposed: Any
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -119,7 +119,7 @@ def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.arange(int(lengths.sum())) + np.repeat(shifts, lengths)
 
 
-def block_diagonal(matrices: Sequence[sp.csr_array]) -> sp.csr_array:
+def block_diagonal(matrices: Sequence[Any]) -> sp.csr_array:
     """``scipy.sparse.block_diag`` of CSR matrices, without its loop over every one's entries."""
     columns = np.cumsum([0, *(int(m.shape[1]) for m in matrices)])
     counts = np.concatenate([np.diff(m.indptr) for m in matrices])

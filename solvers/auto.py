@@ -15,6 +15,7 @@ from dald_model.solvers.conic import Conic
 from dald_model.solvers.direct import Direct
 from dald_model.solvers.factor import Factor
 from dald_model.solvers.newton import Newton
+from dald_model.solvers.polyhedral import Polyhedral
 from dald_model.solvers.proximal import Proximal
 from dald_model.solvers.reference import Reference
 from dald_model.solvers.shrink import Shrink
@@ -28,6 +29,7 @@ ORDER: tuple[Solver, ...] = (
     Direct("active_set", ActiveSet),
     Direct("shrink", Shrink),
     Direct("proximal", Proximal),
+    Polyhedral(),
     Newton(),
     Conic(),
     Reference(),

@@ -7,7 +7,7 @@ iteration: canonicalisation, scaling, ordering and symbolic factorisation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import clarabel
 import numpy as np
@@ -15,8 +15,8 @@ import scipy.sparse as sp
 from clarabel import DefaultSettings, DefaultSolver  # pyright: ignore[reportAttributeAccessIssue]
 
 from dald_model.form import ConeProgram
-from dald_model.solvers.augmented import Augmented, ranges
-from dald_model.solvers.base import FOUND, Answers, Session, Turn
+from dald_model.solvers.alone import Alone, Found
+from dald_model.solvers.base import FOUND, Session
 
 if TYPE_CHECKING:
     from dald_model.subproblem import Subproblem
@@ -53,67 +53,10 @@ class Conic:
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`; the clients may differ in every way."""
-        return _Session(subproblems)
+        return Alone(subproblems, Program)
 
 
-class _Session:
-    def __init__(self, subproblems: Sequence[Subproblem]) -> None:
-        self._subproblems = subproblems
-        self._sizes = np.array([sub.size for sub in subproblems])
-        self._edges = np.array([sub.signs.size for sub in subproblems])
-        forms = [sub.form for sub in subproblems]
-        self._programs = [_Program(form.cone, form.size) for form in forms if form]
-        # One `Augmented` takes the clients of one size; `_at` is where a client is in its own.
-        self._at = np.empty(len(subproblems), dtype=int)
-        self._augmented: dict[int, Augmented] = {}
-        for size in np.unique(self._sizes):
-            alike = np.flatnonzero(self._sizes == size)
-            self._at[alike] = np.arange(alike.size)
-            self._augmented[int(size)] = Augmented([subproblems[int(i)] for i in alike])
-
-    def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`dald_model.solvers.base.Session`."""
-        found: dict[int, _Found] = {}
-        sizes, edges = self._sizes[turn.which], self._edges[turn.which]
-        starts = np.cumsum(edges) - edges
-        for size in np.unique(sizes):
-            augmented, alike = self._augmented[int(size)], np.flatnonzero(sizes == size)
-            entries = ranges(starts[alike], edges[alike])
-            own = self._at[turn.which[alike]]
-            part = Turn(own, *(vector[entries] for vector in turn[1:]))
-            changed, slopes = augmented.changed(part), augmented.slopes(part)
-            for i, at, differs, slope in zip(alike, own, changed, slopes, strict=True):
-                program = self._programs[turn.which[i]]
-                if differs or not program.is_set:
-                    program.set(augmented.curvatures(np.array([at]))[0])
-                found[int(i)] = program.minimise(slope, tolerance)
-        answers = [found[i] for i in range(len(found))]
-        return Answers(
-            np.concatenate([answer.point for answer in answers]),
-            np.array([answer.objective for answer in answers]),
-            [answer.status for answer in answers],
-            lambda i: self._duals(int(turn.which[i]), answers[i]),
-            {
-                i: f"CLARABEL: {answer.native.status}"
-                for i, answer in enumerate(answers)
-                if answer.status != "optimal"
-            },
-        )
-
-    def _duals(self, at: int, answer: _Found) -> tuple[Any, ...]:
-        return self._subproblems[at].cone_duals(np.array(answer.native.z))
-
-
-class _Found(NamedTuple):
-    """What was found for one client; ``native`` is Clarabel's solution, a copy of its own."""
-
-    status: str
-    point: np.ndarray
-    objective: float
-    native: Any
-
-
-class _Program:
+class Program:
     """One client's cone program plus a quadratic in its own variables."""
 
     def __init__(self, cone: ConeProgram, size: int) -> None:
@@ -142,7 +85,7 @@ class _Program:
         # costs digits where they were 1e4 times others, and a new solver is a fraction of a solve.
         self._solver = None
 
-    def minimise(self, slope: np.ndarray, tolerance: float) -> _Found:
+    def minimise(self, slope: np.ndarray, tolerance: float) -> Found:
         """Minimise for another c, shape (m,)."""
         full = self._cone.slope.copy()
         full[: self._size] += slope
@@ -173,11 +116,13 @@ class _Program:
         self._stumbled = at > begun
         if at != self._first:
             self._solver = None  # it has the settings of another attempt
+        said = "" if status == "optimal" else f"CLARABEL: {native.status}"
         if status not in FOUND:
-            return _Found(status, np.full(self._size, np.nan), np.nan, native)
+            return Found(status, np.full(self._size, np.nan), np.nan, native.z, said)
         point = np.array(native.x)
         objective = (self._cone.matrix @ point / 2 + self._cone.slope) @ point
-        return _Found(status, point[: self._size], float(objective) + self._cone.constant, native)
+        objective = float(objective) + self._cone.constant
+        return Found(status, point[: self._size], objective, native.z, said)
 
     def _solve(self, slope: np.ndarray, options: dict[str, Any], settled: bool) -> Any:
         if self._solver is None:

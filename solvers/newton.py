@@ -27,6 +27,7 @@ from dald_model.solvers.active_set import ActiveSet
 from dald_model.solvers.augmented import Augmented
 from dald_model.solvers.base import Answers, Turn
 from dald_model.solvers.factor import Factor, selection, times
+from dald_model.solvers.lifted import Lifted
 from dald_model.solvers.proximal import Proximal
 from dald_model.solvers.shrink import Shrink
 from dald_model.solvers.step import Step, StepMethod
@@ -35,7 +36,7 @@ from dald_model.solvers.terms import Terms
 if TYPE_CHECKING:
     from dald_model.subproblem import Subproblem
 
-METHODS: tuple[type[StepMethod], ...] = (Factor, ActiveSet, Shrink, Proximal)
+METHODS: tuple[type[StepMethod], ...] = (Factor, ActiveSet, Shrink, Proximal, Lifted)
 """Who takes the steps: the first that takes the rows and the terms without a gradient."""
 
 LIMIT = 100
@@ -67,6 +68,9 @@ DESCENT = 1e-4
 
 HALVINGS = 40
 """Points along a guarded step that was too long; they cost no product with a matrix."""
+
+INWARD = 0.9
+"""Share of the way to the edge of the domain that a point goes which breaks a row."""
 
 ROUNDING = 1e-14
 """Differences of objectives below this share of their parts are rounding errors."""
@@ -423,15 +427,17 @@ class _Chunk:
         """
         if at.size == 0:
             return longest
-        rise = self.terms.along(at, self.x[at], self.steps[at])
+        rise, feasible = self.terms.along(at, self.x[at], self.steps[at]), self.feasible[at]
         low, high = np.zeros(at.size), longest
         for _ in range(HALVINGS):
             middle = np.where(low == 0, high / 4, (low + high) / 2)
-            is_falling = slope + middle * bend + rise(middle) <= 0
+            found = rise(middle)
+            # A point that breaks a row has no objective to go by: it need only stay in the domain
+            is_falling = np.where(feasible, slope + middle * bend + found <= 0, np.isfinite(found))
             low, high = np.where(is_falling, middle, low), np.where(is_falling, high, middle)
             if (high <= 1.05 * low).all():
                 break
-        return np.where(low == 0, high, low)
+        return np.where(low == 0, high, np.where(feasible, low, INWARD * low))
 
     def _bowl(self, live: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Gradients of the quadratic part, augmented terms included."""

@@ -16,15 +16,15 @@ one step can take it as far as the rows that it stands in reach.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import daqp
 import numpy as np
 
 from dald_model.form import ConeProgram
 from dald_model.solvers.active_set import EQUALITY, FAR, MISSED, NONE, OPTIMAL, SETTINGS
-from dald_model.solvers.augmented import Augmented, ranges
-from dald_model.solvers.base import Answers, Session, Turn
+from dald_model.solvers.alone import Alone, Found
+from dald_model.solvers.base import Session
 from dald_model.solvers.factor import eliminate, unit_rows
 
 if TYPE_CHECKING:
@@ -97,63 +97,10 @@ class Polyhedral:
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`; the clients may differ in every way."""
-        return _Session(subproblems)
+        return Alone(subproblems, Program)
 
 
-class _Session:
-    def __init__(self, subproblems: Sequence[Subproblem]) -> None:
-        self._subproblems = subproblems
-        self._sizes = np.array([sub.size for sub in subproblems])
-        self._edges = np.array([sub.signs.size for sub in subproblems])
-        forms = [sub.form for sub in subproblems]
-        self._programs = [_Program(form.cone, form.size) for form in forms if form]
-        # One `Augmented` takes the clients of one size; `_at` is where a client is in its own.
-        self._at = np.empty(len(subproblems), dtype=int)
-        self._augmented: dict[int, Augmented] = {}
-        for size in np.unique(self._sizes):
-            alike = np.flatnonzero(self._sizes == size)
-            self._at[alike] = np.arange(alike.size)
-            self._augmented[int(size)] = Augmented([subproblems[int(i)] for i in alike])
-
-    def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`dald_model.solvers.base.Session`; as accurate as DAQP always is."""
-        found: dict[int, _Found] = {}
-        sizes, edges = self._sizes[turn.which], self._edges[turn.which]
-        starts = np.cumsum(edges) - edges
-        for size in np.unique(sizes):
-            augmented, alike = self._augmented[int(size)], np.flatnonzero(sizes == size)
-            entries = ranges(starts[alike], edges[alike])
-            own = self._at[turn.which[alike]]
-            part = Turn(own, *(vector[entries] for vector in turn[1:]))
-            changed, slopes = augmented.changed(part), augmented.slopes(part)
-            for i, at, differs, slope in zip(alike, own, changed, slopes, strict=True):
-                program = self._programs[turn.which[i]]
-                if differs or not program.is_set:
-                    program.set(augmented.curvatures(np.array([at]))[0])
-                found[int(i)] = program.minimise(slope)
-        answers = [found[i] for i in range(len(found))]
-        return Answers(
-            np.concatenate([answer.point for answer in answers]),
-            np.array([answer.objective for answer in answers]),
-            ["solver_error" if answer.failure else "optimal" for answer in answers],
-            lambda i: self._duals(int(turn.which[i]), answers[i]),
-            {i: f"DAQP: {a.failure}" for i, a in enumerate(answers) if a.failure},
-        )
-
-    def _duals(self, at: int, answer: _Found) -> tuple[Any, ...]:
-        return self._subproblems[at].cone_duals(answer.multipliers)
-
-
-class _Found(NamedTuple):
-    """What was found for one client; ``failure`` is empty where it is its minimiser."""
-
-    failure: str
-    point: np.ndarray
-    objective: float
-    multipliers: np.ndarray
-
-
-class _Program:
+class Program:
     """One client's cone program plus a quadratic in its own variables, and its DAQP model.
 
     The variables are in the order ``_order``, those with bounds first, as DAQP wants them; its
@@ -255,8 +202,8 @@ class _Program:
         units[loose] *= np.sqrt(EPSILON / stiff[loose])
         return units
 
-    def minimise(self, slope: np.ndarray) -> _Found:
-        """Minimise for another c, shape (m,)."""
+    def minimise(self, slope: np.ndarray, tolerance: float = 0.0) -> Found:
+        """Minimise for another c, shape (m,), as accurately as DAQP always does."""
         full = self._cone.slope.copy()
         full[: self._size] += slope
         slopes = full[self._order] * self._units
@@ -285,11 +232,12 @@ class _Program:
         values[self._order] = self._units * point
         cone = self._cone
         objective = float((cone.matrix @ values / 2 + cone.slope) @ values) + cone.constant
-        return _Found("", values[: self._size], objective, self._duals(forces))
+        return Found("optimal", values[: self._size], objective, self._duals(forces), "")
 
-    def _failed(self, reason: str) -> _Found:
+    def _failed(self, reason: str) -> Found:
         nothing = np.full(self._cone.right.size, np.nan)
-        return _Found(reason, np.full(self._size, np.nan), np.nan, nothing)
+        point = np.full(self._size, np.nan)
+        return Found("solver_error", point, np.nan, nothing, f"DAQP: {reason}")
 
     def _run(self, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
         if self._ready < 0 or self._is_new:

@@ -224,7 +224,11 @@ def test_the_map_of_an_affine_atom_is_its_value(name: str) -> None:
     check(ATOMS[name]())
 
 
-@pytest.mark.parametrize("name", [n for n in ATOMS if n != "slice of nothing"])
+UNSTACKED = ("slice of nothing", "upper triangle", "upper triangles")
+"""cvxpy gives the first no value; of the others it is a column although the shape is flat."""
+
+
+@pytest.mark.parametrize("name", [name for name in ATOMS if name not in UNSTACKED])
 def test_the_map_of_an_atom_of_expressions_is_its_value(name: str) -> None:
     """The cached operator is applied to what is not a variable."""
     expression = ATOMS[name]()
@@ -256,7 +260,7 @@ def test_a_parameter_enters_with_its_current_value() -> None:
         cp.convolve(p, v),
         cp.outer(p, v),
         cp.hstack([v, p]),
-        cp.kron(w, v),
+        cp.kron(w, cp.reshape(v, (3, 1), order="F")),
     ):
         for factor in (1.0, -2.0, 0.0):
             p.value, w.value = factor * np.arange(3.0), factor * C
@@ -314,9 +318,10 @@ def test_the_kept_operators_do_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_data_of_a_product_are_taken_as_they_are() -> None:
-    for expression in (A @ x, A @ x - np.ones(5), np.ones(5) + A @ x, A @ x + z):
+    data = cp.Constant(A)  # cvxpy copies here; nobody does after it
+    for expression in (data @ x, data @ x - np.ones(5), np.ones(5) + data @ x, data @ x + z):
         slopes, _ = affine_parts(expression)
-        assert np.shares_memory(slopes[x.id], A)
+        assert np.shares_memory(slopes[x.id], data.value)
     assert affine_parts(x - 1)[0] == {x.id: None}
 
 

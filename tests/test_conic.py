@@ -165,14 +165,14 @@ def test_the_tolerance_may_change_from_turn_to_turn(name: str) -> None:
 
 def test_a_looser_tolerance_is_less_work(monkeypatch: pytest.MonkeyPatch) -> None:
     iterations: list[int] = []
-    solve = conic._Program._solve
+    solve = conic.Program._solve
 
     def counted(*args: Any) -> Any:
         native = solve(*args)
         iterations.append(native.iterations)
         return native
 
-    monkeypatch.setattr(conic._Program, "_solve", counted)
+    monkeypatch.setattr(conic.Program, "_solve", counted)
     session = Conic().open([PROXIMAL["norm 1"][0]])
     for tolerance in (1e-2, 1e-6, 1e-2):
         ask(session, np.arange(8), 1.0, 0, tolerance)
@@ -386,13 +386,13 @@ def test_after_two_failures_running_the_first_attempt_is_left_out_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tried: list[int] = []
-    solve = conic._Program._solve
+    solve = conic.Program._solve
 
     def noted(self: Any, slope: Any, options: Any, settled: bool) -> Any:
         tried.append(len(options))
         return solve(self, slope, options, settled)
 
-    monkeypatch.setattr(conic._Program, "_solve", noted)
+    monkeypatch.setattr(conic.Program, "_solve", noted)
     monkeypatch.setattr(
         conic, "attempts", lambda tolerance: [{"max_iter": 1, "tol_feas": 1e-8}, {}, {}]
     )

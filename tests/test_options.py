@@ -920,7 +920,7 @@ def test_two_solvers_fail_in_one_round(monkeypatch: pytest.MonkeyPatch, broken: 
             said,
         )
 
-    monkeypatch.setattr(conic._Session, "minimise", nothing)
+    monkeypatch.setattr(Alone, "minimise", nothing)
     broken(place=1, round_=2)
     model, x = chain()
     result = model.solve()

@@ -118,9 +118,7 @@ KINDS = {
             _noisy,
             lambda x, A, b: (_squares(x, A, b) + 2 * np.sqrt(len(b)) * cp.norm1(x), []),
         ),
-        Kind(
-            "huber", _plain, _noisy, lambda x, A, b: (cp.sum(cp.huber(A @ x - b, 0.5)), [])
-        ),
+        Kind("huber", _plain, _noisy, lambda x, A, b: (cp.sum(cp.huber(A @ x - b, 0.5)), [])),
         Kind("logistic", _plain, _labels, lambda x, A, b: (_logistic(x, A, b), [])),
         Kind(
             "logistic + box",
@@ -147,7 +145,9 @@ KINDS = {
         ),
     )
 }
-LEAST_SQUARES, QP, LOGISTIC = (KINDS[n] for n in ("least squares", "QP: x>=0, sum(x)<=1", "logistic"))
+LEAST_SQUARES, QP, LOGISTIC = (
+    KINDS[n] for n in ("least squares", "QP: x>=0, sum(x)<=1", "logistic")
+)
 
 
 def star(kind: Kind, parts: Iterable[tuple[Array, Array]], m: int) -> dm.Model:
@@ -260,8 +260,11 @@ def header() -> str:
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
-        names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines()
-                 if line.startswith("model name")]
+        names = [
+            line.split(":", 1)[1].strip()
+            for line in info.read_text().splitlines()
+            if line.startswith("model name")
+        ]
         cpu = names[0] if names else cpu
     threads = os.environ.get("OMP_NUM_THREADS", "unset")
     found = [f"python {platform.python_version()}"]
