@@ -23,6 +23,7 @@ from dald_model.errors import (
 from dald_model.model import Model
 from dald_model.network import HierarchicalNetwork
 from dald_model.penalty import Fixed, ResidualBalancing
+from dald_model.portable import Portable, pack, unpack
 from dald_model.result import Result, Status
 from dald_model.sequence import Sequence
 from dald_model.stopping import FixedBudget, FixedTolerance, GrowingBudget, ShrinkingTolerance
@@ -38,6 +39,9 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "decompose",
     "Compiled",
     "Subproblem",
+    "Portable",
+    "pack",
+    "unpack",
     "HierarchicalNetwork",
     "Sequence",
     "DALD",

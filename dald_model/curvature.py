@@ -9,7 +9,8 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.client import summands
-from dald_model.solvers.terms import POSITIVE, Terms
+from dald_model.solvers.oracles import POSITIVE
+from dald_model.solvers.terms import Terms
 from dald_model.subproblem import Subproblem
 from dald_model.values import flat, preserved
 

@@ -45,6 +45,12 @@ class Step(NamedTuple):
     energy: np.ndarray
     balls: np.ndarray = NOTHING
 
+    @property
+    def multipliers(self) -> np.ndarray:
+        """All of them: equality, inequality, balls."""
+        balls = self.balls.reshape(len(self.points), -1)
+        return np.concatenate([self.equality, self.inequality, balls], axis=1)
+
 
 class StepMethod(Protocol):
     """See the module. Made from the forms of B clients of one ``Form.shape``."""

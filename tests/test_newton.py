@@ -24,7 +24,8 @@ from sklearn.linear_model import LogisticRegression
 from dald_model.form import Form, Quadratic, Rows, Term
 from dald_model.solvers.base import Answers, Turn
 from dald_model.solvers.newton import Newton, NewtonSession
-from dald_model.solvers.terms import SMOOTH, Terms
+from dald_model.solvers.oracles import SMOOTH
+from dald_model.solvers.terms import Terms
 from dald_model.subproblem import Subproblem
 
 ATOMS: dict[str, Any] = {
@@ -56,7 +57,9 @@ class Stub:
         self.sides = (sp.csr_array(side), np.zeros(len(side)))
         self.signs = np.ones(len(side))
 
-    def local_duals(self, equality: np.ndarray, inequality: np.ndarray) -> tuple[Any, ...]:
+    def local_duals(
+        self, equality: np.ndarray, inequality: np.ndarray, balls: np.ndarray
+    ) -> tuple[Any, ...]:
         return equality, inequality
 
 
@@ -82,7 +85,7 @@ def make_form(
 
 
 def make_term(kind: str, matrix: Any, offset: Any = None, weight: Any = None) -> Term:
-    width = 3 if kind in ("logsumexp", "norm", "ball") else 1
+    width = 3 if kind in ("logsumexp", "norm") else 1
     count = matrix.shape[0] // width
     return Term(
         kind,
@@ -422,7 +425,6 @@ def test_refusals_say_why() -> None:
     assert "smooth" in reason(make_form([make_term("abs", np.eye(3))]))
     assert "norm" in reason(make_form([smooth, make_term("norm", np.ones((3, 3)))]))
     assert "entropy" in reason(make_form([make_term("entropy", np.ones((2, 3)))]))
-    assert "balls" in reason(make_form([smooth, make_term("ball", np.eye(3))]))
 
 
 # --- rounds ---------------------------------------------------------------------------------------
