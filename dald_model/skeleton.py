@@ -11,21 +11,18 @@ Clients whose s is the same share its canonical form, whatever their data.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from cvxpy.atoms.quad_form import QuadForm
 from cvxpy.constraints.constraint import Constraint
 from cvxpy.constraints.nonpos import Inequality
 from cvxpy.constraints.zero import Equality
 
-from dald_model.affine import frozen
 from dald_model.client import Client
+from dald_model.cut import Walk, attributed, attributes, cut, numeric, parts_of, root
 from dald_model.recognise import Canonical, Structure, recognise
 
 CONES = {
@@ -40,103 +37,6 @@ CONES = {
 """Our word for a cone -> Clarabel's type."""
 
 
-@dataclass(frozen=True)
-class Cut:
-    """A client cut where it becomes affine.
-
-    Attributes
-    ----------
-    key : Hashable
-        Equal for clients with the same skeleton.
-    pieces : list of cp.Expression
-        The affine expressions y, in order.
-    numbers : list of cp.Expression
-        Constants that multiply nonlinear parts or are arguments of them, in order.
-    """
-
-    key: Hashable
-    pieces: list[Any] = field(default_factory=list)
-    numbers: list[Any] = field(default_factory=list)
-
-
-def cut(client: Client, *, whole: bool = False) -> Cut:
-    """Cut a client at its affine parts, or if ``whole`` at its variables, sharing nothing."""
-    pieces: list[Any] = []
-    numbers: list[Any] = []
-    walk = _Walk(pieces, numbers, whole)
-    key = [walk.key(client.cost)]
-    key += [(type(rule), *(walk.key(part) for part in _parts(rule))) for rule in client.constraints]
-    for variable in _attributed(client):
-        pieces.append(variable)
-        key.append((variable.shape, repr(_attributes(variable))))
-    return Cut(object() if whole else tuple(key), pieces, numbers)
-
-
-def _parts(rule: Constraint) -> list[Any]:
-    """What a constraint is cut into: both sides of an inequality are one expression if affine."""
-    if isinstance(rule, Inequality | Equality):
-        return [rule.expr] if rule.expr.is_affine() else rule.args
-    return rule.args
-
-
-def _attributed(client: Client) -> list[cp.Variable]:
-    return [v for v in client.variables if _attributes(v)]
-
-
-def _attributes(variable: cp.Variable) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in variable.attributes.items()
-        if value is not None and value is not False
-    }
-
-
-class _Walk:
-    """One pass over a client's expressions, in a fixed order."""
-
-    def __init__(self, pieces: list[Any], numbers: list[Any], whole: bool) -> None:
-        self.pieces, self.numbers, self.whole = pieces, numbers, whole
-
-    def is_piece(self, expression: Any) -> bool:
-        """Whether it is cut off here."""
-        return isinstance(expression, cp.Variable) or (
-            not self.whole and not expression.is_constant() and expression.is_affine()
-        )
-
-    def is_square(self, expression: Any) -> bool:
-        """Whether it is a quadratic form with a constant matrix of an affine vector."""
-        if self.whole or not isinstance(expression, QuadForm):
-            return False
-        x, matrix = expression.args
-        return matrix.is_constant() and x.is_affine() and x.ndim == 1
-
-    def key(self, expression: Any) -> Hashable:
-        """What the expression has in common with those it can share a skeleton with."""
-        if self.is_piece(expression):
-            self.pieces.append(expression)
-            return expression.shape
-        if self.is_square(expression):
-            sign, root = _root(expression)
-            self.pieces.append(root)
-            return "square", sign, root.shape
-        if expression.is_constant():
-            self.numbers.append(expression)
-            return expression.shape, expression.sign, sp.issparse(expression.value)
-        data = frozen(expression.get_data())
-        return type(expression), data, *(self.key(arg) for arg in expression.args)
-
-
-def _root(form: Any) -> tuple[int, Any]:
-    r"""A quadratic form as a sum of squares: the sign, and R x with :math:`P = \pm R^\top R`.
-
-    So the matrix is data of an affine piece, and forms with different ones are alike.
-    """
-    x, matrix = form.args[0], _number(form.args[1])
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    sign = 1 if values[-1] >= -values[0] else -1
-    return sign, (vectors * np.sqrt(np.maximum(sign * values, 0.0))).T @ x
-
-
 class Skeleton:
     """The canonical form of s, and the way back to dual values.
 
@@ -148,7 +48,7 @@ class Skeleton:
         given = cut(client, whole=whole)
         if not given.pieces:
             raise cp.SolverError("a client without objective and constraints has no cone program")
-        self._values = [_number(one) for one in given.numbers]
+        self._values = [numeric(one) for one in given.numbers]
         self.variables = [cp.Variable(piece.shape) for piece in given.pieces]
         self.stated: list[Any] = []
         try:
@@ -172,13 +72,13 @@ class Skeleton:
         pieces = iter(self.variables)
         values = iter(self._values)
         parameters: list[cp.Parameter] = []
-        walk = _Walk([], [], whole)
+        walk = Walk([], [], whole)
 
         def copied(expression: Any) -> Any:
             if walk.is_piece(expression):
                 return next(pieces)
             if walk.is_square(expression):
-                return _root(expression)[0] * cp.sum_squares(next(pieces))
+                return root(expression)[0] * cp.sum_squares(next(pieces))
             if expression.is_constant():
                 value = next(values)
                 if not free:
@@ -193,15 +93,15 @@ class Skeleton:
             return expression.copy([copied(arg) for arg in expression.args])
 
         cost = copied(client.cost)
-        rules = [_rebuilt(rule, [copied(p) for p in _parts(rule)]) for rule in client.constraints]
+        rules = [_rebuilt(rule, [copied(p) for p in parts_of(rule)]) for rule in client.constraints]
         self.stated = list(rules)
-        for variable in _attributed(client):
-            rules.append(cp.Variable(variable.shape, **_attributes(variable)) == next(pieces))
+        for variable in attributed(client):
+            rules.append(cp.Variable(variable.shape, **attributes(variable)) == next(pieces))
         return cp.Problem(cp.Minimize(cost), rules), parameters
 
     def of(self, numbers: list[Any]) -> tuple[Canonical, Structure]:
         """The canonical form with these numbers in place of those it was made from."""
-        values = [_number(one) for one in numbers]
+        values = [numeric(one) for one in numbers]
         key = b"".join(np.ascontiguousarray(value).tobytes() for value in values)
         if key not in self._known:
             if not self.parameters and self._known and not _same(values, self._values):
@@ -214,7 +114,7 @@ class Skeleton:
 
     def accepts(self, numbers: list[Any]) -> bool:
         """Whether the skeleton can take these numbers."""
-        return bool(self.parameters) or _same([_number(one) for one in numbers], self._values)
+        return bool(self.parameters) or _same([numeric(one) for one in numbers], self._values)
 
     def _canonical(self, values: list[np.ndarray]) -> Canonical:
         program = self._data["param_prob"]
@@ -261,11 +161,6 @@ class Skeleton:
 
 def _same(one: list[np.ndarray], two: list[np.ndarray]) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
-
-
-def _number(expression: Any) -> np.ndarray:
-    value = expression.value
-    return np.asarray(value.toarray() if sp.issparse(value) else value, float)
 
 
 def _rebuilt(rule: Constraint, parts: list[Any]) -> Any:
