@@ -8,7 +8,7 @@ ifneq ($(wildcard ../shared/data/.),)
 export DALD_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test lint pytest wheel notebooks clean
+.PHONY: help demo test lint pytest wheel bench notebooks clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ wheel: $(READY)  ## build the wheel and use it away from this checkout
 	bin/python -c 'import dald_model, dald_model.models, dald_model.solvers; print(dald_model.__file__)' \
 	| grep "^$$elsewhere/"; \
 	bin/dald --help > /dev/null
+
+# Ratios hold on any machine, times on this one. FULL=1 adds 1,000 clients: AIO takes minutes each.
+bench: $(READY)  ## speed, memory and rounds against cvxpy, as tables (minutes)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 FULL=$(FULL) $(BIN)/python -m tests.benchmarks
 
 notebooks: $(READY)  ## run the notebooks again and keep what they show
 	$(BIN)/python -m tests.test_notebooks

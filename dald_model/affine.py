@@ -15,6 +15,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 from cvxpy.atoms.affine.add_expr import AddExpression
+from cvxpy.atoms.affine.affine_atom import AffAtom
 from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
 from cvxpy.atoms.affine.unary_operators import NegExpression
 
@@ -102,6 +103,9 @@ def frozen(data: Any) -> Hashable:
 
 def _by_cvxpy(expression: Any, fixed: Sequence[bool]) -> tuple[Slopes, np.ndarray]:
     """Any affine atom: its linear operator on each argument, as cvxpy builds it."""
+    if not isinstance(expression, AffAtom):
+        # cvxpy calls zero times any atom affine, but its value outside the domain is not zero.
+        raise ValueError(f"{type(expression).__name__} is not affine")
     free = [arg for arg, is_fixed in zip(expression.args, fixed, strict=True) if not is_fixed]
     key = None
     if not any(fixed):

@@ -9,6 +9,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
+from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
 from cvxpy.atoms.quad_form import QuadForm
 from cvxpy.constraints.constraint import Constraint
 from cvxpy.constraints.nonpos import Inequality
@@ -28,26 +29,27 @@ class Cut:
         Equal for clients with the same skeleton.
     pieces : list of cp.Expression
         The affine expressions y, in order.
-    numbers : list of cp.Expression
-        Constants that multiply nonlinear parts or are arguments of them, in order.
+    numbers : list of ndarray
+        Constants that nonlinear parts are multiplied by, in order.
     """
 
     key: Hashable
     pieces: list[Any] = field(default_factory=list)
-    numbers: list[Any] = field(default_factory=list)
+    numbers: list[np.ndarray] = field(default_factory=list)
 
 
 def cut(client: Client, *, whole: bool = False) -> Cut:
     """Cut a client at its affine parts, or if ``whole`` at its variables, sharing nothing."""
     pieces: list[Any] = []
-    numbers: list[Any] = []
+    numbers: list[np.ndarray] = []
     walk = Walk(pieces, numbers, whole)
     key = [walk.key(client.cost)]
     for rule in client.constraints:
-        key.append((type(rule), *(walk.key(part) for part in parts_of(rule))))
+        data = frozen(rule.get_data()[:-1])  # the last is its id
+        key.append((type(rule), data, *(walk.key(part) for part in parts_of(rule))))
     for variable in attributed(client):
         pieces.append(variable)
-        key.append((variable.shape, repr(attributes(variable))))
+        key.append((variable.shape, frozen([*attributes(variable).items()])))
     return Cut(object() if whole else tuple(key), pieces, numbers)
 
 
@@ -75,7 +77,7 @@ def attributes(variable: cp.Variable) -> dict[str, Any]:
 class Walk:
     """One pass over a client's expressions, in a fixed order."""
 
-    def __init__(self, pieces: list[Any], numbers: list[Any], whole: bool) -> None:
+    def __init__(self, pieces: list[Any], numbers: list[np.ndarray], whole: bool) -> None:
         self.pieces, self.numbers, self.whole = pieces, numbers, whole
 
     def is_piece(self, expression: Any) -> bool:
@@ -91,6 +93,17 @@ class Walk:
         x, matrix = expression.args
         return matrix.is_constant() and x.is_affine() and x.ndim == 1
 
+    def weighted(self, expression: Any) -> tuple[np.ndarray, Any] | None:
+        """The constant by which a nonlinear part is multiplied, and that part."""
+        if self.whole or type(expression) not in (multiply, MulExpression, DivExpression):
+            return None
+        one, two = expression.args
+        if type(expression) is DivExpression:
+            return (1 / numeric(two), one) if two.is_constant() else None
+        if one.is_constant() != two.is_constant():
+            return (numeric(one), two) if one.is_constant() else (numeric(two), one)
+        return None
+
     def key(self, expression: Any) -> Hashable:
         """What the expression has in common with those it can share a skeleton with."""
         if self.is_piece(expression):
@@ -101,8 +114,14 @@ class Walk:
             self.pieces.append(factor)
             return "square", sign, factor.shape
         if expression.is_constant():
-            self.numbers.append(expression)
-            return expression.shape, expression.sign, sp.issparse(expression.value)
+            return "constant", frozen(numeric(expression))
+        weighted = self.weighted(expression)
+        if weighted is not None:
+            value, inner = weighted
+            self.numbers.append(value)
+            signs = bool((value >= 0).all()), bool((value <= 0).all())
+            place = [arg is inner for arg in expression.args]
+            return type(expression), tuple(place), value.shape, signs, self.key(inner)
         data = frozen(expression.get_data())
         return type(expression), data, *(self.key(arg) for arg in expression.args)
 
@@ -121,4 +140,4 @@ def root(form: Any) -> tuple[int, Any]:
 def numeric(expression: Any) -> np.ndarray:
     """The value of a constant as a dense array."""
     value = expression.value
-    return np.asarray(value.toarray() if sp.issparse(value) else value, float)
+    return np.array(value.toarray() if sp.issparse(value) else value, dtype=float)

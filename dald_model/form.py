@@ -19,6 +19,9 @@ import numpy as np
 import scipy.sparse as sp
 import scipy.special
 
+BALLS = ("ball", "square ball")
+"""Kinds of terms that are constraints."""
+
 
 class Quadratic(NamedTuple):
     r""":math:`\tfrac12 x^\top P x + q^\top x + d`.
@@ -60,9 +63,10 @@ class Term(NamedTuple):
         ``"exp"`` is :math:`e^u`; ``"log"`` is :math:`-\log u`; ``"entropy"`` is
         :math:`u \log u`; ``"hinge"`` is :math:`\max(u, 0)^2 / 2`; ``"abs"`` is :math:`|u|`;
         ``"norm"`` takes ``width`` arguments, :math:`\|u\|_2`; ``"ball"`` is the constraint
-        :math:`\|u\|_2 \le r` of ``width`` arguments. All but the last three are smooth.
+        :math:`\|u\|_2 \le r` of ``width`` arguments, ``"square ball"`` the same written as
+        :math:`\|u\|_2^2 \le r^2`. All but the last four are smooth.
     weight : ndarray, shape (T,)
-        :math:`w > 0`; of a ball the power, 1 or 2, of the norm that the user bounds.
+        :math:`w > 0`; of a ball what the user multiplied both sides by.
     matrix : ndarray, shape (T * width, m)
         The arguments of one function stand in successive rows.
     offset : ndarray, shape (T * width,)
@@ -82,17 +86,18 @@ class Term(NamedTuple):
     @property
     def is_smooth(self) -> bool:
         """Whether the gradient is continuous."""
-        return self.kind not in ("abs", "norm", "ball")
+        return self.kind not in ("abs", "norm", *BALLS)
 
     @property
     def is_set(self) -> bool:
         """Whether it is a constraint, not a summand."""
-        return self.kind == "ball"
+        return self.kind in BALLS
 
     def excess(self, point: np.ndarray) -> float:
-        """How far a point of shape (m,) is outside of the balls, in the powers of the user."""
+        """How far a point of shape (m,) is outside of the balls, in the user's units."""
         u = (np.asarray(self.matrix @ point) + self.offset).reshape(-1, self.width)
-        powers = np.linalg.norm(u, axis=1) ** self.weight - self.bound**self.weight
+        power = 1 if self.kind == "ball" else 2
+        powers = self.weight * (np.linalg.norm(u, axis=1) ** power - self.bound**power)
         return float(powers.max(initial=0.0))
 
     def value(self, point: np.ndarray) -> float:
@@ -124,6 +129,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": lambda u, bound: np.abs(u[:, 0]),
     "norm": lambda u, bound: np.linalg.norm(u, axis=1),
     "ball": lambda u, bound: np.zeros(len(u)),
+    "square ball": lambda u, bound: np.zeros(len(u)),
 }
 """Kind -> values of the functions for arguments of shape (T, width) and bounds of shape (T,)."""
 

@@ -2,23 +2,27 @@ r"""Lowering: a client as numbers in its own variables, checked against the clie
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable
 from functools import partial
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 
 from dald_model.client import Client
 from dald_model.cut import Cut, cut
-from dald_model.form import Form, Rows
+from dald_model.form import BALLS, Form, Rows
 from dald_model.recipe import Maps, Recipe, cone_program
-from dald_model.recognise import Structure
+from dald_model.recognise import Canonical, Structure
 from dald_model.skeleton import Skeleton
 from dald_model.values import flat, largest, number, preserved
 
 AGREE = 1e-8
 """Relative difference from cvxpy's own values that is put down to rounding."""
+KEPT = 64
+"""How many recipes are kept."""
 UNREADABLE = (
     cp.DCPError,
     cp.SolverError,
@@ -50,7 +54,7 @@ class Lowered:
         found = np.zeros(self._skeleton.height)
         found[self._structure.zero] = equality
         found[self._structure.nonneg] = inequality
-        limits = [one for b in self._structure.blocks if b.kind == "ball" for one in b.found]
+        limits = [one for b in self._structure.blocks if b.kind in BALLS for one in b.found]
         for one, multiplier in zip(limits, balls, strict=True):
             found[one.row] = one.gain * multiplier
         return self._skeleton.duals(found)
@@ -65,7 +69,7 @@ class Lowering:
 
     def __init__(self) -> None:
         self._skeletons: dict[Hashable, list[Skeleton]] = {}
-        self._recipes: dict[int, Recipe] = {}
+        self._recipes: dict[int, tuple[Canonical, Recipe]] = {}
         self._rows: dict[bytes, np.ndarray] = {}
 
     def __call__(self, client: Client) -> Lowered | None:
@@ -88,10 +92,7 @@ class Lowering:
                 alike.append(skeleton)
         problem, structure = skeleton.of(given.numbers)
         maps = Maps(given.pieces, client.variables)
-        # Kept with its problem, so that the id stays the problem's own.
-        if id(problem) not in self._recipes:
-            self._recipes[id(problem)] = Recipe(problem, structure, maps.stops)
-        recipe = self._recipes[id(problem)]
+        recipe = self._recipe(problem, structure, maps)
         quadratic = recipe.quadratic(maps)
         terms = recipe.terms(maps)
         equalities = self._shared(recipe.zero(maps))
@@ -108,6 +109,15 @@ class Lowering:
         )
         return Lowered(form, skeleton, structure)
 
+    def _recipe(self, problem: Canonical, structure: Structure, maps: Maps) -> Recipe:
+        """The recipe of a problem; ids may be given anew, so the problem is kept with it."""
+        known = self._recipes.get(id(problem))
+        if known is None or known[0] is not problem:
+            if len(self._recipes) >= KEPT:
+                self._recipes.clear()
+            known = self._recipes[id(problem)] = problem, Recipe(problem, structure, maps.stops)
+        return known[1]
+
     def _shared(self, rows: Rows) -> Rows:
         """The same rows with one matrix for all clients that have it."""
         key = repr(rows.matrix.shape).encode() + rows.matrix.tobytes()
@@ -119,12 +129,15 @@ def agrees(form: Form, client: Client) -> bool:
     if not form.complete:
         return True
     generator = np.random.default_rng(0)
-    with preserved(client.variables), np.errstate(all="ignore"):
+    with preserved(client.variables), np.errstate(all="ignore"), warnings.catch_warnings():
+        # cvxpy warns of every dense value of a variable that was declared sparse
+        warnings.simplefilter("ignore", RuntimeWarning)
         for sign in (np.asarray, np.abs):  # the second is inside the domain of many a logarithm
             parts = []
             for v in client.variables:
-                v.save_value(v.project(sign(generator.normal(size=v.shape))))
-                parts.append(flat(v.value))
+                value = v.project(sign(generator.normal(size=v.shape)))
+                v.save_value(value)
+                parts.append(flat(value.toarray() if sp.issparse(value) else value))
             point = np.concatenate(parts)
             theirs, ours = number(client.cost.value), form.objective(point)
             if np.isfinite(theirs) and not abs(theirs - ours) <= AGREE * max(1.0, abs(theirs)):

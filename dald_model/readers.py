@@ -163,13 +163,15 @@ def ball(columns: list[int], cones: Cones, at: list[int]) -> Found | None:
         if any(t in row for row, _ in others):
             return None
         reach = first[0][t]
-        return Found("ball", others, None, t, most * reach, -1, 1.0, at[limit], reach / slope)
+        radius, unit = most * reach, slope / reach
+        return Found("ball", others, None, t, radius, -1, unit, at[limit], 1 / unit)
     if first == ({t: 1.0}, 1.0) and others[0] == ({t: -1.0}, 1.0):
         halved = [combined((0.5, row)) for row in others[1:]]
         if not halved or any(t in row for row, _ in halved):
             return None
         radius = float(np.sqrt(most))
-        return Found("ball", halved, None, t, radius, -1, 2.0, at[limit], 0.5 / radius / slope)
+        gain = 0.5 / radius / slope
+        return Found("square ball", halved, None, t, radius, -1, slope, at[limit], gain)
     return None
 
 

@@ -84,8 +84,10 @@ class Split:
             block = sp.csr_array(matrix[:, start:stop])
             block.sort_indices()
             if block.nnz:
+                each = np.arange(block.nnz)
                 picks = block.shape == (block.nnz, block.nnz)
-                picks = picks and np.array_equal(block.indices, np.arange(block.nnz))
+                picks = picks and np.array_equal(block.indices, each)
+                picks = picks and np.array_equal(block.indptr[:-1], each)
                 self.parts.append((at, block, block.data if picks else None))
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from dald_model.form import BALLS
 from dald_model.readers import READERS, Cones, Found, Row, ball
 
 
@@ -55,7 +56,7 @@ class Block(NamedTuple):
         """The weights, and the bounds of huber functions, for this objective; each (T,)."""
         tops = np.array([f.epigraph for f in self.found])
         scale = np.array([f.scale for f in self.found])
-        if self.kind == "ball":
+        if self.kind in BALLS:
             return np.array([f.factor for f in self.found]), scale
         diagonal = P.diagonal()
         if self.kind == "huber":

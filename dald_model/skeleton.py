@@ -17,6 +17,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
+from cvxpy.atoms.affine.binary_operators import DivExpression
 from cvxpy.constraints.constraint import Constraint
 from cvxpy.constraints.nonpos import Inequality
 from cvxpy.constraints.zero import Equality
@@ -35,6 +36,8 @@ CONES = {
     "genpow": "GenPowerConeT",
 }
 """Our word for a cone -> Clarabel's type."""
+KEPT = 64
+"""How many sets of numbers a skeleton keeps its canonical form for."""
 
 
 class Skeleton:
@@ -48,7 +51,7 @@ class Skeleton:
         given = cut(client, whole=whole)
         if not given.pieces:
             raise cp.SolverError("a client without objective and constraints has no cone program")
-        self._values = [numeric(one) for one in given.numbers]
+        self._values = given.numbers
         self.variables = [cp.Variable(piece.shape) for piece in given.pieces]
         self.stated: list[Any] = []
         try:
@@ -65,6 +68,11 @@ class Skeleton:
                 solver_opts={},
             )
         self._data, self._chain, self._inverse = found
+        # Of the user's, inside of atoms; by value, since the skeleton outlives them
+        ours = {p.id for p in self.parameters}
+        self._users = {
+            p.id: np.array(p.value) for p in self.problem.parameters() if p.id not in ours
+        }
         self._known: dict[bytes, tuple[Canonical, Structure]] = {}
 
     def _build(self, client: Client, whole: bool, free: bool) -> tuple[cp.Problem, list[Any]]:
@@ -80,16 +88,16 @@ class Skeleton:
             if walk.is_square(expression):
                 return root(expression)[0] * cp.sum_squares(next(pieces))
             if expression.is_constant():
-                value = next(values)
-                if not free:
-                    if not expression.parameters():
-                        return expression
-                    return cp.psd_wrap(value) if expression.is_psd() else cp.Constant(value)
-                nonneg = expression.is_nonneg()
-                nonpos = expression.is_nonpos() and not nonneg
-                shape = expression.shape
-                parameters.append(cp.Parameter(shape, nonneg=nonneg, nonpos=nonpos, value=value))
-                return parameters[-1]
+                return _fixed(expression)
+            weighted = walk.weighted(expression)
+            if weighted is not None:
+                value, inner = next(values), weighted[1]
+                factor = _parameter(value) if free else cp.Constant(value)
+                parameters.extend([factor] if isinstance(factor, cp.Parameter) else [])
+                if isinstance(expression, DivExpression):
+                    return cp.multiply(factor, copied(inner))
+                rest = copied(inner)
+                return expression.copy([rest if a is inner else factor for a in expression.args])
             return expression.copy([copied(arg) for arg in expression.args])
 
         cost = copied(client.cost)
@@ -99,26 +107,26 @@ class Skeleton:
             rules.append(cp.Variable(variable.shape, **attributes(variable)) == next(pieces))
         return cp.Problem(cp.Minimize(cost), rules), parameters
 
-    def of(self, numbers: list[Any]) -> tuple[Canonical, Structure]:
+    def of(self, numbers: list[np.ndarray]) -> tuple[Canonical, Structure]:
         """The canonical form with these numbers in place of those it was made from."""
-        values = [numeric(one) for one in numbers]
-        key = b"".join(np.ascontiguousarray(value).tobytes() for value in values)
+        key = b"".join(value.tobytes() for value in numbers)
         if key not in self._known:
-            if not self.parameters and self._known and not _same(values, self._values):
-                raise ValueError("not the skeleton of these numbers")
-            problem = self._canonical(values)
+            if len(self._known) >= KEPT:
+                self._known.clear()
+            problem = self._canonical(numbers)
             before = next(iter(self._known.values()), None)
             structure = _reused(problem, before) or recognise(problem)
             self._known[key] = problem, structure
         return self._known[key]
 
-    def accepts(self, numbers: list[Any]) -> bool:
+    def accepts(self, numbers: list[np.ndarray]) -> bool:
         """Whether the skeleton can take these numbers."""
-        return bool(self.parameters) or _same([numeric(one) for one in numbers], self._values)
+        return bool(self.parameters) or _same(numbers, self._values)
 
     def _canonical(self, values: list[np.ndarray]) -> Canonical:
         program = self._data["param_prob"]
-        given = {p.id: v for p, v in zip(self.parameters, values, strict=bool(self.parameters))}
+        given = dict(self._users)
+        given |= {p.id: v for p, v in zip(self.parameters, values, strict=bool(self.parameters))}
         curved = program.P is not None
         *square, q, d, A, b = program.apply_parameters(given or None, quad_obj=curved)
         self.height = b.size
@@ -157,6 +165,20 @@ class Skeleton:
         for rule in self.stated:
             rule.save_dual_value(found[rule.id])
         return tuple(tuple(d.value for d in rule.dual_variables) for rule in self.stated)
+
+
+def _fixed(constant: Any) -> Any:
+    """A constant by value; the user's own expression where no Parameter of his is in it."""
+    if not constant.parameters():
+        return constant
+    value = numeric(constant)
+    return cp.psd_wrap(value) if constant.is_psd() else cp.Constant(value)
+
+
+def _parameter(value: np.ndarray) -> cp.Parameter:
+    nonneg = bool((value >= 0).all())
+    nonpos = not nonneg and bool((value <= 0).all())
+    return cp.Parameter(value.shape, nonneg=nonneg, nonpos=nonpos, value=value)
 
 
 def _same(one: list[np.ndarray], two: list[np.ndarray]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -30,7 +31,10 @@ def largest(value: Any) -> float:
 @contextmanager
 def preserved(variables: Iterable[cp.Variable]) -> Iterator[None]:
     """Give variables (also dual variables) their values back afterwards."""
-    kept = [(v, v.value) for v in variables]
+    with warnings.catch_warnings():
+        # cvxpy warns of reading what was declared sparse; it is only put back
+        warnings.simplefilter("ignore", RuntimeWarning)
+        kept = [(v, v.value) for v in variables]
     try:
         yield
     finally:

@@ -28,7 +28,6 @@ from dald_model.form import Form, Term
 from dald_model.solvers.factor import rows_of, selection, times, variable_scales
 from dald_model.solvers.step import Step
 
-KINDS = ("abs", "norm", "ball")
 LIMIT = 5000
 """Steps for one turn; a client that needs more has failed."""
 WORST = 1e6
@@ -147,7 +146,7 @@ class _Group:
 
     def __init__(self, terms: Sequence[Term]) -> None:
         first = terms[0]
-        self.is_ball = first.kind == "ball"
+        self.is_ball = first.is_set
         self.count, self.width = first.weight.size, first.width
         shape = (len(terms), self.count, self.width)
         matrices: list[Any] = [sp.csr_array(term.matrix) for term in terms]

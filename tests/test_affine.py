@@ -15,6 +15,9 @@ from dald_model import affine
 from dald_model.affine import affine_map, affine_parts
 from dald_model.values import flat
 
+untyped: Any = cp
+"""Where cvxpy's annotations are narrower than cvxpy."""
+
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(5, 6))
 B = RNG.normal(size=(3, 4))
@@ -174,8 +177,8 @@ ATOMS: dict[str, Callable[[], Any]] = {
     "outer from the right": lambda: cp.outer(x, A[0]),
     "scalar product": lambda: cp.scalar_product(A[0], x),
     "vdot": lambda: cp.vdot(B, X),
-    "partial trace": lambda: cp.partial_trace(cp.kron(np.ones((2, 2)), S), [2, 3], 0),
-    "partial transpose": lambda: cp.partial_transpose(
+    "partial trace": lambda: untyped.partial_trace(cp.kron(np.ones((2, 2)), S), [2, 3], 0),
+    "partial transpose": lambda: untyped.partial_transpose(
         cp.kron(np.array([[1.0, 2.0], [3.0, 4.0]]), S), [2, 3], 1
     ),
     "psd_wrap": lambda: cp.psd_wrap(S + S.T),
@@ -368,7 +371,7 @@ STEPS: list[Callable[[Any], Any]] = [
     lambda e: cp.sum(e) + e,
     lambda e: cp.diag(cp.diag(e)),
     lambda e: x - e,
-    lambda e: e + cp.sum(X, axis=1)[0],
+    lambda e: e + cp.sum(X[0]),
     lambda e: cp.convolve(np.ones(3), e)[1:7],
     lambda e: cp.vec_to_upper_tri(e, strict=True)[[0, 0, 0, 1, 1, 2], [1, 2, 3, 2, 3, 3]],
     lambda e: q * e,

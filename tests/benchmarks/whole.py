@@ -178,9 +178,14 @@ def block(case: Case) -> str:
     lines = [
         [
             one.way,
-            common.times(fastest / one.seconds),
-            common.times(leanest / one.peak),
-            common.times(least / max(one.above, 0.1)),
+            *(
+                common.times(ratio if good(one) else None)
+                for ratio in (
+                    fastest / one.seconds,
+                    leanest / one.peak,
+                    least / max(one.above, 0.1),
+                )
+            ),
             common.number(one.seconds),
             common.small(one.gap),
             common.small(one.violation),
@@ -205,7 +210,7 @@ def table(full: bool) -> str:
         "options, and again with tighter ones where these miss. Gap: relative difference from the "
         "optimum of the pooled data, the larger of the objective at the answer and the value that "
         "was reported. Violation of the constraints, absolute. The best AIO figure of each column "
-        f"is over those that are optimal and right to {GOOD:g}. Peak: of the process from the "
+        f"is over those that are optimal and right to {GOOD:g}; others have no ratio. Peak: of the process from the "
         "declaration on, with python and libraries; above declaration: less what it held then.\n\n"
         + "\n\n".join(block(case) for case in cases)
     )
