@@ -15,7 +15,6 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 from cvxpy.atoms.affine.add_expr import AddExpression
-from cvxpy.atoms.affine.affine_atom import AffAtom
 from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
 from cvxpy.atoms.affine.unary_operators import NegExpression
 
@@ -69,8 +68,10 @@ def affine_parts(expression: Any) -> tuple[Slopes, np.ndarray]:
     if kind in (multiply, DivExpression) and sum(fixed) == 1:
         data, inner = args if fixed[0] else args[::-1]
         if inner.shape == expression.shape and (fixed[1] or kind is multiply):
-            values = data.value.toarray() if sp.issparse(data.value) else data.value
-            factor = np.broadcast_to(values, expression.shape).reshape(-1, order="F")
+            values = flat(data.value)
+            if values.size not in (1, expression.size):
+                values = np.broadcast_to(data.value, expression.shape).reshape(-1, order="F")
+            factor = np.broadcast_to(values, (expression.size,))
             factor = factor if kind is multiply else 1 / factor
             slopes, offset = affine_parts(inner)
             return _scaled(slopes, factor, inner.size), factor * offset
@@ -103,9 +104,6 @@ def frozen(data: Any) -> Hashable:
 
 def _by_cvxpy(expression: Any, fixed: Sequence[bool]) -> tuple[Slopes, np.ndarray]:
     """Any affine atom: its linear operator on each argument, as cvxpy builds it."""
-    if not isinstance(expression, AffAtom):
-        # cvxpy calls zero times any atom affine, but its value outside the domain is not zero.
-        raise ValueError(f"{type(expression).__name__} is not affine")
     free = [arg for arg, is_fixed in zip(expression.args, fixed, strict=True) if not is_fixed]
     key = None
     if not any(fixed):
@@ -132,11 +130,16 @@ def _operator(expression: Any, fixed: Sequence[bool]) -> Operator:
     )
     variables = [v for v in free if v is not None]
     for v in variables:
-        v.save_value(np.zeros(v.shape))
-    offset = flat(atom.value)
-    slopes = atom.grad  # its transposed Jacobian, a number where that is 1 x 1
-    blocks = [np.atleast_2d(s) if np.isscalar(s) else s for s in (slopes[v] for v in variables)]
-    return [sp.csr_array(block).T.tocsr() for block in blocks], offset
+        v.save_value(np.ones(v.shape))  # inside the domain of powers, zeros are not
+    with np.errstate(all="ignore"):
+        value, slopes = flat(atom.value), atom.grad
+    if not np.isfinite(value).all() or any(slope is None for slope in slopes.values()):
+        # cvxpy calls zero times any atom affine, but outside of a domain it is not zero.
+        raise ValueError(f"{type(expression).__name__} is not affine at ones")
+    # The gradient is the transposed Jacobian, and a number where that is 1 x 1
+    found = [np.atleast_2d(s) if np.isscalar(s) else s for s in (slopes[v] for v in variables)]
+    blocks = [sp.csr_array(block).T.tocsr() for block in found]
+    return blocks, value - sum(block.sum(axis=1) for block in blocks)
 
 
 def _applied(data: Matrix, slopes: Slopes, offset: np.ndarray) -> tuple[Slopes, np.ndarray]:

@@ -9,6 +9,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
+from cvxpy.atoms.affine.affine_atom import AffAtom
 from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
 from cvxpy.atoms.quad_form import QuadForm
 from cvxpy.constraints.constraint import Constraint
@@ -56,7 +57,9 @@ def cut(client: Client, *, whole: bool = False) -> Cut:
 def parts_of(rule: Constraint) -> list[Any]:
     """What a constraint is cut into: both sides of an inequality are one expression if affine."""
     if isinstance(rule, Inequality | Equality):
-        return [rule.expr] if rule.expr.is_affine() else rule.args
+        affine = rule.expr.is_affine()
+        affine = affine and all(issubclass(atom, AffAtom) for atom in rule.expr.atoms())
+        return [rule.expr] if affine else rule.args
     return rule.args
 
 
@@ -82,9 +85,12 @@ class Walk:
 
     def is_piece(self, expression: Any) -> bool:
         """Whether it is cut off here."""
-        return isinstance(expression, cp.Variable) or (
-            not self.whole and not expression.is_constant() and expression.is_affine()
-        )
+        if isinstance(expression, cp.Variable):
+            return True
+        if self.whole or expression.is_constant() or not expression.is_affine():
+            return False
+        # cvxpy calls zero times a logarithm affine, but keeps its domain.
+        return all(issubclass(atom, AffAtom) for atom in expression.atoms())
 
     def is_square(self, expression: Any) -> bool:
         """Whether it is a quadratic form with a constant matrix of an affine vector."""

@@ -97,7 +97,7 @@ def _solved(sub: Subproblem, solver: str, stated: tuple[int, int]) -> tuple[int,
     form = sub.form
     if solver.startswith("reference") or form is None:
         return stated
-    if solver == "conic":
+    if solver in ("conic", "polyhedral"):
         return form.cone.slope.size, form.cone.right.size
     return form.size + form.extra, form.equalities.right.size + form.inequalities.right.size
 

@@ -19,6 +19,10 @@ from dald_model.recognise import Canonical, Structure
 from dald_model.skeleton import Skeleton
 from dald_model.values import flat, largest, number, preserved
 
+MANY, FEW = 24, 2
+"""Points at which the first form of a skeleton, and each of the others, is compared with cvxpy."""
+SIZES = (1.0, 1.0, 10.0, 0.1, 3.0, 100.0)
+"""How large they are, in turn."""
 AGREE = 1e-8
 """Relative difference from cvxpy's own values that is put down to rounding."""
 KEPT = 64
@@ -27,6 +31,7 @@ UNREADABLE = (
     cp.DCPError,
     cp.SolverError,
     AssertionError,
+    AttributeError,
     NotImplementedError,
     TypeError,
     ValueError,
@@ -71,15 +76,19 @@ class Lowering:
         self._skeletons: dict[Hashable, list[Skeleton]] = {}
         self._recipes: dict[int, tuple[Canonical, Recipe]] = {}
         self._rows: dict[bytes, np.ndarray] = {}
+        self._count = 0
 
     def __call__(self, client: Client) -> Lowered | None:
         """Lower a client; None where cvxpy or the check against it leaves nothing to rely on."""
         for whole in (False, True):
             try:
-                found = self._lowered(client, cut(client, whole=whole), whole)
+                given = cut(client, whole=whole)
+                is_first = given.key not in self._skeletons
+                found = self._lowered(client, given, whole)
             except UNREADABLE:
                 continue
-            if agrees(found.form, client):
+            self._count += 1
+            if agrees(found.form, client, MANY if is_first else FEW, seed=self._count):
                 return found
         return None
 
@@ -124,30 +133,37 @@ class Lowering:
         return rows._replace(matrix=self._rows.setdefault(key, rows.matrix))
 
 
-def agrees(form: Form, client: Client) -> bool:
-    """Whether a form has the client's own values at random points, as cvxpy computes them."""
+def agrees(form: Form, client: Client, points: int = FEW, seed: int = 0) -> bool:
+    """Whether a form has the client's own values at random points, as cvxpy computes them.
+
+    The points are of several sizes and signs: a misread kink shows only where it is crossed, and
+    the second is inside the domain of many a logarithm.
+    """
     if not form.complete:
         return True
-    generator = np.random.default_rng(0)
+    generator = np.random.default_rng(seed)
     with preserved(client.variables), np.errstate(all="ignore"), warnings.catch_warnings():
         # cvxpy warns of every dense value of a variable that was declared sparse
         warnings.simplefilter("ignore", RuntimeWarning)
-        for sign in (np.asarray, np.abs):  # the second is inside the domain of many a logarithm
+        for at in range(points):
             parts = []
             for v in client.variables:
-                value = v.project(sign(generator.normal(size=v.shape)))
+                value = SIZES[at % len(SIZES)] * generator.normal(size=v.shape)
+                value = v.project(np.abs(value) if at % 3 == 1 else value)
                 v.save_value(value)
                 parts.append(flat(value.toarray() if sp.issparse(value) else value))
-            point = np.concatenate(parts)
-            theirs, ours = number(client.cost.value), form.objective(point)
-            if np.isfinite(theirs) and not abs(theirs - ours) <= AGREE * max(1.0, abs(theirs)):
-                return False
-            if np.isfinite(ours) and not np.isfinite(theirs):
-                return False
-            stated = max((largest(rule.violation()) for rule in client.constraints), default=0.0)
-            # With extra variables a point alone does not say how far it is outside.
-            if not form.extra and not abs(stated - form.violation(point)) <= AGREE * max(
-                1.0, stated
-            ):
+            if not _agrees_at(np.concatenate(parts), form, client):
                 return False
     return True
+
+
+def _agrees_at(point: np.ndarray, form: Form, client: Client) -> bool:
+    """The same at one point, which the client's variables have for their value."""
+    theirs, ours = number(client.cost.value), form.objective(point)
+    if np.isfinite(theirs) and not abs(theirs - ours) <= AGREE * max(1.0, abs(theirs)):
+        return False
+    if np.isfinite(ours) and not np.isfinite(theirs):
+        return False
+    # With extra variables a point alone does not say how far it is outside.
+    stated = max((largest(rule.residual) for rule in client.constraints), default=0.0)
+    return bool(form.extra) or abs(stated - form.violation(point)) <= AGREE * max(1.0, stated)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,9 @@ from dald_model.subproblem import NOTHING, Subproblem
 
 VERSION = 1
 """Of the format; another one is refused."""
+NO_CLIENT = "unpack: the bytes are no packed client; expected those of pack"
+BROKEN = (ValueError, TypeError, KeyError, OSError, EOFError, AttributeError, zipfile.BadZipFile)
+"""What reading foreign or damaged bytes may end in."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,15 +125,21 @@ def unpack(data: bytes) -> Portable:
         with np.load(io.BytesIO(data), allow_pickle=False) as stored:
             arrays = dict(stored)
         header = json.loads(arrays["header"].tobytes())
-    except (ValueError, KeyError, OSError, EOFError) as error:
+        version = header["version"]
+    except BROKEN as error:
+        raise OptionError(NO_CLIENT) from error
+    if version != VERSION:
         raise OptionError(
-            "unpack: the bytes are no packed client; expected those of pack"
-        ) from error
-    if header["version"] != VERSION:
-        raise OptionError(
-            f"unpack: the client was packed in format {header['version']}, expected {VERSION}; "
+            f"unpack: the client was packed in format {version}, expected {VERSION}; "
             "pack and unpack with the same version of dald_model"
         )
+    try:
+        return _assembled(arrays, header)
+    except BROKEN as error:
+        raise OptionError(NO_CLIENT) from error
+
+
+def _assembled(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Portable:
     quadratic, cone = header["constants"]
     program = ConeProgram(
         sp.csc_array(_get(arrays, "cone.matrix")),

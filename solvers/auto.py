@@ -94,9 +94,10 @@ class Choice:
             return [able[0], *(solver for solver in rest if solver is not able[0])]
         reason = refusal(forced, sub)
         if reason:
+            names = [repr(name) for name, solver in NAMED.items() if solver in able]
             raise OptionError(
                 f"solver: {forced.name!r} cannot take client {sub.name!r}: {reason}; choose one of "
-                f"{', '.join(repr(solver.name) for solver in able)}, or leave it to 'auto'"
+                f"{', '.join(names)}, or leave it to 'auto'"
             )
         return [forced, *rest[rest.index(forced) + 1 :]] if forced in rest else [forced, *rest]
 

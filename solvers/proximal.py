@@ -51,7 +51,7 @@ class Proximal:
             if (np.diff(matrix.indptr) != 1).any():
                 return f"an argument of its {term.kind} terms is more than one variable"
             sizes = np.abs(matrix.data).reshape(-1, term.width)
-            if not np.allclose(sizes, sizes[:, :1], rtol=1e-12):
+            if not np.allclose(sizes, sizes[:, :1], rtol=1e-12, atol=0.0):
                 return f"its {term.kind} terms weigh the variables of a group differently"
             taken += np.bincount(matrix.indices, minlength=form.size)
         reasons = [
@@ -120,8 +120,10 @@ class Proximal:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Minimisers in scaled units, and where none was found."""
         hessians, units = self._hessians[selection(which)], self._units[which]
-        length = 1 / self._largest[which]
-        kappa = self._largest[which] * np.maximum(1 / self._least[which], 0)
+        length = 1 / np.where(self._failed[which], 1.0, self._largest[which])
+        # Those that failed are only carried along
+        least = np.where(self._failed[which], 1.0, self._least[which])
+        kappa = 1 / (length * least)
         momentum = ((np.sqrt(kappa) - 1) / (np.sqrt(kappa) + 1))[:, None]
         z = y = self._points[which]
         is_done = self._failed[which].copy()

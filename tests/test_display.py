@@ -329,30 +329,26 @@ def test_an_explanation_word_for_word() -> None:
     explanation = star().compile().explain()
     text = """\
 Solver layer
-  clients  number  solver   as                              variables  rows    if it fails
-  a        1       newton   2 exp terms                     4 -> 2     6 -> 0  conic, \
+  clients  number  solver      as                              variables  rows    if it fails
+  a        1       newton      2 exp terms                     4 -> 2     6 -> 0  conic, \
 reference (CLARABEL)
-  b        1       conic    2 abs terms, 2 inequality rows  4          6       \
+  b        1       polyhedral  2 abs terms, 2 inequality rows  4          6       conic, \
 reference (CLARABEL)
-  c, d     2       factor   quadratic                       2          0       conic, \
+  c, d     2       factor      quadratic                       2          0       conic, \
 reference (CLARABEL)
-  server   1       average  server                          2          0
-  factor is not for a: its objective has exp terms, which are not quadratic
-  active_set is not for a: its objective has exp terms, which are not quadratic
-  shrink is not for a: its objective has exp terms, which are not quadratic
-  proximal is not for a: its objective has exp terms, which are not quadratic
-  factor is not for b: it has 2 rows of inequalities
-  active_set is not for b: it has non-smooth terms (abs)
-  shrink is not for b: it has 2 rows of inequalities
-  proximal is not for b: it has 2 rows of inequalities
-  newton is not for b: it has no smooth term that is not quadratic"""
+  server   1       average     server                          2          0
+  a by newton, not by factor, active_set, shrink, proximal: its objective has exp terms, which are \
+not quadratic
+  a by newton, not by polyhedral: it has exp terms, which are not of linear rows
+  b by polyhedral, not by factor, shrink, proximal: it has 2 rows of inequalities
+  b by polyhedral, not by active_set: it has non-smooth terms (abs)"""
     assert str(explanation) == text
     assert repr(explanation) == text
     html = explanation._repr_html_()
     rows = cells(html)
     assert rows[0] == ["clients", "number", "solver", "as", "variables", "rows", "if it fails"]
     assert rows[3] == ["c, d", "2", "factor", "quadratic", *"20", "conic, reference (CLARABEL)"]
-    assert "newton is not for b: it has no smooth term that is not quadratic" in html
+    assert "b by polyhedral, not by active_set: it has non-smooth terms (abs)" in html
 
 
 def test_an_explanation_of_solvers_that_were_named() -> None:
@@ -362,7 +358,7 @@ def test_an_explanation_of_solvers_that_were_named() -> None:
     assert lines[2].split() == [*"a1", "reference", "(OSQP)", *"2", "exp", "terms", *"46"]
     assert [one.solver for one in explanation] == [
         "reference (OSQP)",
-        "conic",
+        "polyhedral",
         "factor",
         "conic",
         "average",

@@ -23,8 +23,8 @@ from dald_model.solvers import (
     Solver,
     Step,
     Turn,
-    conic,
 )
+from dald_model.solvers.alone import Alone
 from dald_model.stopping import Accuracy, Residuals
 from dald_model.subproblem import Subproblem
 
@@ -546,6 +546,15 @@ def fenced() -> tuple[dm.Model, cp.Variable]:
     return model, x[0]
 
 
+def middle() -> tuple[dm.Model, cp.Variable]:
+    """The median of 0, 1 and 5, from distances of a variable that is bounded."""
+    model, x = dm.Model("middle"), [cp.Variable(name=f"x{i}") for i in range(3)]
+    for name, v, t in zip("abc", x, (0.0, 1.0, 5.0), strict=True):
+        model.client(name, cp.abs(v - t), [v <= 9])
+    model.consensus(x[0] == x[1], x[1] == x[2])
+    return model, x[0]
+
+
 def grouped() -> tuple[dm.Model, cp.Variable]:
     """Each with the 2-norm: x (1 + 1/2 / |x|) is the mean (4, 3), so x is 9/10 of it."""
     model, x = dm.Model("grouped"), [cp.Variable(2, name=f"x{i}") for i in range(3)]
@@ -576,6 +585,7 @@ TAKEN: dict[str, tuple[Callable[[], tuple[dm.Model, cp.Variable]], Any]] = {
     "factor": (plain, MEAN),
     "active_set": (fenced, [3.5, MEAN[1]]),
     "shrink": (shrunk, MEAN - 1 / 2),
+    "polyhedral": (middle, 1.0),
     "proximal": (grouped, 0.9 * MEAN),
     "newton": (curved, math.log(2)),
 }
@@ -656,22 +666,23 @@ class Spy:
         (
             "factor",
             "solver: 'factor' cannot take client 'b': it has 1 row of inequalities; choose one of "
-            "'active_set', 'conic', 'reference (CLARABEL)', or leave it to 'auto'",
+            "'active_set', 'polyhedral', 'conic', 'reference', or leave it to 'auto'",
         ),
         (
             {"b": NAMED["shrink"]},
             "solver: 'shrink' cannot take client 'b': it has 1 row of inequalities; choose one of "
-            "'active_set', 'conic', 'reference (CLARABEL)', or leave it to 'auto'",
+            "'active_set', 'polyhedral', 'conic', 'reference', or leave it to 'auto'",
         ),
         (
             {"a": "average"},
             "solver: 'average' cannot take client 'a': it is no server; choose one of "
-            "'factor', 'conic', 'reference (CLARABEL)', or leave it to 'auto'",
+            "'factor', 'polyhedral', 'conic', 'reference', or leave it to 'auto'",
         ),
         (
             {"c": "newton"},
             "solver: 'newton' cannot take client 'c': it has no smooth term that is not quadratic; "
-            "choose one of 'factor', 'conic', 'reference (CLARABEL)', or leave it to 'auto'",
+            "choose one of 'factor', 'polyhedral', 'conic', 'reference', or leave it to "
+            "'auto'",
         ),
     ],
     ids=["all", "object", "average", "newton"],

@@ -38,6 +38,10 @@ class Kind(NamedTuple):
     matrix: bool = False
     prox: Callable[[Array, float, int], Array] | None = None
     """Of all but the squares: (point, step, N), where that is a closed form."""
+    bend: Callable[[Array, Array, Array], tuple[Array, Array]] | None = None
+    """Gradient and Hessian of a smooth objective: (A, b, x)."""
+    bound: float = np.inf
+    """On the size of each variable, where there is ``bend``."""
 
     def variable(self, m: int) -> cp.Variable:
         return cp.Variable((SIDE, SIDE), PSD=True) if self.matrix else cp.Variable(m)
@@ -81,6 +85,19 @@ def _logistic(x: Any, A: Array, b: Array) -> Any:
     return cp.sum(cp.logistic(cp.multiply(-b, A @ x)))
 
 
+def _logistic_bend(A: Array, b: Array, x: Array) -> tuple[Array, Array]:
+    p = 1 / (1 + np.exp(b * (A @ x)))
+    return -A.T @ (b * p), A.T @ (A * (p * (1 - p))[:, None])
+
+
+def _log_sum_exp_bend(A: Array, b: Array, x: Array) -> tuple[Array, Array]:
+    u = A @ x - b
+    p = np.exp(u - u.max())
+    p /= p.sum()
+    mean = A.T @ p
+    return mean, A.T @ (A * p[:, None]) - np.outer(mean, mean)
+
+
 def _group_lasso(x: Any, A: Array, b: Array) -> tuple[Any, list[Any]]:
     norms = [cp.norm(x[at : at + 5], 2) for at in range(0, A.shape[1], 5)]
     return _squares(x, A, b) + 4 * np.sqrt(len(b)) * sum(norms), []
@@ -118,13 +135,21 @@ KINDS = {
             _noisy,
             lambda x, A, b: (_squares(x, A, b) + 2 * np.sqrt(len(b)) * cp.norm1(x), []),
         ),
-        Kind("huber", _plain, _noisy, lambda x, A, b: (cp.sum(cp.huber(A @ x - b, 0.5)), [])),
-        Kind("logistic", _plain, _labels, lambda x, A, b: (_logistic(x, A, b), [])),
+        Kind("huber", _plain, _noisy, lambda x, A, b: (cp.sum(cp.huber(A @ x - b, 1)), [])),
+        Kind(
+            "logistic",
+            _plain,
+            _labels,
+            lambda x, A, b: (_logistic(x, A, b), []),
+            bend=_logistic_bend,
+        ),
         Kind(
             "logistic + box",
             _plain,
             _labels,
             lambda x, A, b: (_logistic(x, A, b), [x >= -0.1, x <= 0.1]),
+            bend=_logistic_bend,
+            bound=0.1,
         ),
         Kind("group lasso", _plain, _noisy, _group_lasso, prox=_shrink_groups),
         Kind(
@@ -135,7 +160,13 @@ KINDS = {
             prox=_into_ball,
         ),
         Kind("quantile", _plain, _noisy, _quantile),
-        Kind("log_sum_exp", _plain, _noisy, lambda x, A, b: (cp.log_sum_exp(A @ x - b), [])),
+        Kind(
+            "log_sum_exp",
+            _plain,
+            _noisy,
+            lambda x, A, b: (cp.log_sum_exp(A @ x - b), []),
+            bend=_log_sum_exp_bend,
+        ),
         Kind(
             "PSD 5x5",
             _semidefinite,

@@ -71,7 +71,7 @@ def ours(compiled: Compiled) -> tuple[float, str, list[Task]]:
             Turn(g.which, mu[g.entries], rho[g.entries], seen[g.rows, g.entries]) for g in groups
         ]
         rounds.append(list(zip(groups, turns, strict=True)))
-    found, points = [], {}
+    found, points, answers = [], {}, []
     with common.undisturbed():
         for pairs in rounds:
             begun = time.perf_counter()
@@ -119,7 +119,18 @@ def exact(kind: Kind, A: Array, b: Array, task: Task, hand: Hand) -> Array:
         for _ in range(5000):
             x = kind.prox(x - step * (H @ x - slope), step, len(b))
         return x
-    return hand.solve(task.ts[-1], "CLARABEL", **TIGHT)
+    x = hand.solve(task.ts[-1], "CLARABEL", **TIGHT)
+    if kind.bend is None:
+        return x
+    # At exponential cones Clarabel stalls at 1e-6: Newton from there, on what is not at a bound.
+    for _ in range(30):
+        slope, H = kind.bend(A, b, x)
+        slope, H = slope + 2 * task.weight * x - task.ts[-1], H + 2 * np.diag(task.weight)
+        free = ~((np.abs(x) > kind.bound - 1e-5) & (slope * x < 0))
+        x = np.where(free, x, np.sign(x) * min(kind.bound, 1e300))
+        x[free] -= np.linalg.solve(H[np.ix_(free, free)], slope[free])
+        x = np.clip(x, -kind.bound, kind.bound)
+    return x
 
 
 def by_hand(hands: Sequence[Hand], tasks: Sequence[Task], truths: Sequence[Array]) -> Best | None:
@@ -153,6 +164,7 @@ def _timed(
     for hand, task, truth in zip(hands, tasks, truths, strict=True):
         hand.solve(task.ts[0], solver, **options)  # compiles
         mine: list[float] = []
+        point = truth
         with common.undisturbed():
             for t in task.ts[1:]:
                 if sum(mine) > SLOW and t is not task.ts[-1]:
@@ -194,7 +206,7 @@ def row(kind: Kind, m: int, rows: int, patience: float) -> list[str]:
         f"{m} x {rows}",
         *map(common.times, ratios),
         *(common.number(t and 1e6 * t) for t in took.values()),
-        common.small(max(errors)),
+        common.small(max(errors)) if max(errors) <= GOOD else f"**{common.small(max(errors))}**",
         common.number(loop and 1e6 * loop),
         common.small(best and best.error),
         best.solver if best else "none reached it",
@@ -212,7 +224,7 @@ def table(full: bool, kinds: Sequence[str] = ()) -> str:
             if kind.matrix:
                 m = common.SIDE**2
             common.say(f"1 re-solve: {kind.name}, {m} x {rows}")
-            lines.append(row(kind, m, rows, 120.0 if full else 6.0))
+            lines.append(row(kind, m, rows, 120.0 if full else 4.0))
     heads = ["client", "m x N", *(f"ratio, {c}" for c in COUNTS)]
     heads += [*(f"ours, {c} [us]" for c in COUNTS), "ours error"]
     heads += ["by hand [us]", "its error", "its solver", "our solver"]
@@ -221,6 +233,6 @@ def table(full: bool, kinds: Sequence[str] = ()) -> str:
         f"Microseconds per client and round at 10, 100 and 1,000 clients; mu and z change by "
         f"{CHANGE:g} of themselves from round to round; ours is asked for {TOLERANCE:g}, and of "
         f"cvxpy's solvers the fastest counts that is right to {GOOD:g}. The errors are the largest "
-        f"over {SAMPLED} clients of |x - x*| / max(1, |x*|). A dash: not run, it would have taken "
-        "too long.\n\n" + common.markdown(heads, lines)
+        f"over {SAMPLED} clients of |x - x*| / max(1, |x*|), in bold where ours miss "
+        "that. A dash: not run, it would have taken too long.\n\n" + common.markdown(heads, lines)
     )

@@ -108,8 +108,9 @@ def run(kind: Kind, count: int, m: int, rows: int) -> Run:
     total = last[0] - first[0]
     spent = {k: (v - first[1].get(k, 0.0)) / total for k, v in last[1].items()}
     (x,) = model.shared
+    agreed = result.recovered.values[x.id]
     values = [result.recovered.at_clients[name][x.id] for name in model.clients]
-    apart = max(common.error(v, x.value) for v in values)
+    apart = max(common.error(v, agreed) for v in values)
     quartiles = np.quantile(whole, [0.25, 0.75])
     return Run(float(np.median(whole)), float(quartiles[1] - quartiles[0]), apart, spent)
 

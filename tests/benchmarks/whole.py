@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 class Case(NamedTuple):
     kind: Kind
-    count: int
+    clients: int
     m: int
     rows: int
     limit: float
@@ -30,7 +30,7 @@ class Case(NamedTuple):
 
     @property
     def title(self) -> str:
-        return f"{self.count:,} clients, {self.kind.name}, m={self.m}, N={self.rows}"
+        return f"{self.clients:,} clients, {self.kind.name}, m={self.m}, N={self.rows}"
 
 
 QUICK = (
@@ -59,7 +59,7 @@ class Found(NamedTuple):
 
 def reference(case: Case) -> float:
     """The least objective, from the data pooled: a QP in m variables, or Newton in numpy."""
-    parts = list(case.kind.data(case.count, case.rows, case.m))
+    parts = list(case.kind.data(case.clients, case.rows, case.m))
     A, b = np.concatenate([A for A, _ in parts]), np.concatenate([b for _, b in parts])
     if case.kind is LOGISTIC:
         x = np.zeros(case.m)
@@ -70,9 +70,9 @@ def reference(case: Case) -> float:
     triangle = np.linalg.qr(np.column_stack([A, b])).R
     x = cp.Variable(case.m)
     squares = cp.sum_squares(triangle[:, :-1] @ x - triangle[:, -1])
-    return float(
-        cp.Problem(cp.Minimize(squares), [x >= 0, cp.sum(x) <= 1]).solve("CLARABEL", **TIGHT)
-    )
+    rules: list[Any] = [x >= 0, cp.sum(x) <= 1]
+    found: Any = cp.Problem(cp.Minimize(squares), rules).solve("CLARABEL", **TIGHT)
+    return float(found)
 
 
 # --- in a process of its own ----------------------------------------------------------------------
@@ -87,7 +87,7 @@ def memory(what: str) -> float:
 def work(order: dict[str, Any]) -> dict[str, Any]:
     """Declare, solve in one way, and say what it took."""
     kind, m = common.KINDS[order["kind"]], order["m"]
-    parts = list(kind.data(order["count"], order["rows"], m))
+    parts = list(kind.data(order["clients"], order["rows"], m))
     model = common.star(kind, parts, m)
     (x,) = model.shared
     aio = model.monolithic()
@@ -124,7 +124,7 @@ def work(order: dict[str, Any]) -> dict[str, Any]:
 def run(case: Case, way: str, solver: str, options: dict[str, Any], best: float) -> Found:
     order = case._asdict() | {"kind": case.kind.name, "solver": solver, "options": options}
     command = [sys.executable, "-m", "tests.benchmarks.whole", json.dumps(order)]
-    limit = case.limit + case.count / 50  # and a while to declare
+    limit = case.limit + case.clients / 50  # and a while to declare
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         printed, complaint = process.communicate(timeout=limit)
@@ -210,9 +210,9 @@ def table(full: bool) -> str:
         "options, and again with tighter ones where these miss. Gap: relative difference from the "
         "optimum of the pooled data, the larger of the objective at the answer and the value that "
         "was reported. Violation of the constraints, absolute. The best AIO figure of each column "
-        f"is over those that are optimal and right to {GOOD:g}; others have no ratio. Peak: of the process from the "
-        "declaration on, with python and libraries; above declaration: less what it held then.\n\n"
-        + "\n\n".join(block(case) for case in cases)
+        f"is over those that are optimal and right to {GOOD:g}; others have no ratio. Peak: of the "
+        "process from the declaration on, with python and libraries; above declaration: less "
+        "what it held then.\n\n" + "\n\n".join(block(case) for case in cases)
     )
 
 
