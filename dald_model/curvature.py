@@ -72,10 +72,11 @@ def edge_curvature(sub: Subproblem) -> np.ndarray:
 def hessian(sub: Subproblem) -> tuple[np.ndarray, float]:
     """Diagonal of the objective's Hessian at a start point, and the spread of its eigenvalues.
 
-    From the client's form where that is complete, else by differences of cvxpy's gradients.
+    From the client's form where that has the whole objective, else by differences of cvxpy's
+    gradients.
     """
     form = sub.form
-    if form is None or not form.complete:
+    if form is None or not form.valued:
         return probed_hessian(sub)
     full = form.quadratic.full
     smooth = tuple(term for term in form.terms if term.is_smooth)

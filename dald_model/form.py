@@ -170,6 +170,9 @@ class Form:
         Makes :attr:`cone`, the cone program, which describes the client in every case.
     extra : int
         See the rows.
+    valued : bool
+        Whether quadratic and terms are the whole objective: then only constraints may be left to
+        ``cone``.
     """
 
     size: int
@@ -180,6 +183,7 @@ class Form:
     complete: bool
     program: Callable[[], ConeProgram]
     extra: int = 0
+    valued: bool = True
 
     @cached_property
     def shape(self) -> tuple[Any, ...]:
@@ -201,7 +205,7 @@ class Form:
         return self.program()
 
     def objective(self, point: np.ndarray) -> float:
-        """The client's objective at a point of shape (m,), if the form is complete."""
+        """The client's objective at a point of shape (m,), if the form is valued."""
         quadratic, terms = self.quadratic, sum(term.value(point) for term in self.terms)
         bent = quadratic.full @ point if quadratic.root is None else None
         square = point @ bent if bent is not None else np.sum((quadratic.root @ point) ** 2)

@@ -115,6 +115,7 @@ class Lowering:
             structure.complete,
             partial(cone_program, problem, maps),
             structure.extra.size,
+            structure.valued,
         )
         return Lowered(form, skeleton, structure)
 
@@ -139,7 +140,7 @@ def agrees(form: Form, client: Client, points: int = FEW, seed: int = 0) -> bool
     The points are of several sizes and signs: a misread kink shows only where it is crossed, and
     the second is inside the domain of many a logarithm.
     """
-    if not form.complete:
+    if not form.valued:
         return True
     generator = np.random.default_rng(seed)
     with preserved(client.variables), np.errstate(all="ignore"), warnings.catch_warnings():
@@ -164,6 +165,7 @@ def _agrees_at(point: np.ndarray, form: Form, client: Client) -> bool:
         return False
     if np.isfinite(ours) and not np.isfinite(theirs):
         return False
-    # With extra variables a point alone does not say how far it is outside.
+    if form.extra or not form.complete:
+        return True  # a point alone does not say how far it is outside
     stated = max((largest(rule.residual) for rule in client.constraints), default=0.0)
-    return bool(form.extra) or abs(stated - form.violation(point)) <= AGREE * max(1.0, stated)
+    return abs(stated - form.violation(point)) <= AGREE * max(1.0, stated)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Hashable, Iterable, Mapping
 from copy import copy
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import networkx as nx
+from cvxpy.constraints.constraint import Constraint
 
 from dald_model import display
 from dald_model.client import Client, check_name, declare_client
@@ -80,6 +82,21 @@ class Model:
         """The variables that several clients use, in order of declaration."""
         found = {v.id: v for c in self._clients.values() for v in c.variables}
         return [v for key, v in found.items() if len(self._owners[key]) > 1]
+
+    @property
+    def variables(self) -> list[cp.Variable]:
+        """All variables, each once: the clients' in order of declaration, then the servers'."""
+        sides = (side for a in self._agreements for side in (a.left, a.right))
+        owned = (v for client in self._clients.values() for v in client.variables)
+        held = (v for side in sides for v in side.variables())
+        return list({v.id: v for v in chain(owned, held)}.values())
+
+    @property
+    def constraints(self) -> list[Constraint]:
+        """All constraints, each once: the clients' own, then the consensus equalities."""
+        stated = [rule for client in self._clients.values() for rule in client.constraints]
+        stated += [a.constraint for a in self._agreements if a.constraint is not None]
+        return list({rule.id: rule for rule in stated}.values())
 
     @property
     def maximises(self) -> bool:
@@ -215,10 +232,7 @@ class Model:
             The sum of the objectives under all constraints, the consensus equalities last. It is
             a maximisation if every client maximises.
         """
-        clients = self._clients.values()
-        stated = [rule for client in clients for rule in client.constraints]
-        stated += [a.constraint for a in self._agreements if a.constraint is not None]
-        rules = list({rule.id: rule for rule in stated}.values())
+        clients, rules = self._clients.values(), self.constraints
         if self.maximises:
             return cp.Problem(cp.Maximize(sum(c.objective.expr for c in clients)), rules)
         return cp.Problem(cp.Minimize(sum(c.cost for c in clients)), rules)

@@ -86,6 +86,7 @@ def pack(subproblem: Subproblem) -> bytes:
         "size": form.size,
         "extra": form.extra,
         "complete": form.complete,
+        "valued": form.valued,
         "constants": [form.quadratic.constant, form.cone.constant],
         "cones": form.cone.cones,
         "terms": [[term.kind, term.width] for term in form.terms],
@@ -168,6 +169,7 @@ def _assembled(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Portabl
         header["complete"],
         lambda: program,
         header["extra"],
+        header["valued"],
     )
     sides = sp.csr_array(_get(arrays, "sides")), arrays["offset"]
     return Portable(header["name"], form, sides, arrays["signs"])

@@ -78,6 +78,8 @@ class Structure(NamedTuple):
     """Auxiliary columns without cost that stand in linear rows only, as for norm1(x) <= 1."""
     complete: bool
     """Whether nothing else is left."""
+    valued: bool
+    """Whether what is left are constraints: the objective is known in any case."""
 
 
 def recognise(problem: Canonical) -> Structure:
@@ -86,7 +88,7 @@ def recognise(problem: Canonical) -> Structure:
     cones = [[stated[r] for r in range(at, at + size)] for _, at, size in problem.cones]
     touched = [sorted({c for row, _ in cone for c in row if c >= problem.own}) for cone in cones]
     found: list[Found] = []
-    complete = True
+    complete = valued = True
     extra: list[int] = []
     linear: list[int] = []
     for columns, members in _components(problem, touched):
@@ -100,6 +102,7 @@ def recognise(problem: Canonical) -> Structure:
             linear += members
         else:
             complete = False
+            valued &= not problem.q[columns].any() and not problem.P[:, columns].count_nonzero()
     plain = [
         cone
         for cone, columns, own in zip(problem.cones, touched, cones, strict=True)
@@ -115,7 +118,7 @@ def recognise(problem: Canonical) -> Structure:
         for key in kinds
     ]
     rows = np.array(zero, int), np.array(nonneg, int)
-    return Structure(blocks, *rows, np.array(extra, int), complete)
+    return Structure(blocks, *rows, np.array(extra, int), complete, valued)
 
 
 def _is_linear(problem: Canonical, columns: list[int], members: list[int]) -> bool:

@@ -134,8 +134,7 @@ class Result:
     duals: Duals = field(init=False)
 
     def __post_init__(self) -> None:
-        problem = self.compiled.model.monolithic()
-        known = {c.id: c for c in problem.constraints}
+        known = {c.id: c for c in self.compiled.model.constraints}
         self.duals = Duals(known, {k: _plain(v) for k, v in self.recovered.duals.items()})
 
     def __getitem__(self, key: Any) -> Any:
@@ -147,7 +146,7 @@ class Result:
                 f"or the run ended ({self.status}) before a first round was complete"
             )
         if key in self.recovered.at_clients:
-            names = {v.id: v for v in self.compiled.model.monolithic().variables()}
+            names = {v.id: v for v in self.compiled.model.variables}
             found = self.recovered.at_clients[key]
             return {names[k]: value for k, value in found.items() if k in names}
         if key in self.compiled:
@@ -165,11 +164,11 @@ class Result:
 
         As in cvxpy they become None where the problem is infeasible or unbounded.
         """
-        problem = self.compiled.model.monolithic()
+        model = self.compiled.model
         empty = self.status in (Status.INFEASIBLE, Status.UNBOUNDED)
-        for v in problem.variables():
+        for v in model.variables:
             v.save_value(None if empty else self.recovered.values.get(v.id))
-        for c in problem.constraints:
+        for c in model.constraints:
             found = None if empty else self.recovered.duals.get(c.id)
             for at, dual in enumerate(c.dual_variables):
                 dual.save_value(None if found is None else found[at])
