@@ -148,13 +148,20 @@ def _applied(data: Matrix, slopes: Slopes, offset: np.ndarray) -> tuple[Slopes, 
 
 
 def _scaled(slopes: Slopes, factor: np.ndarray, size: int) -> Slopes:
-    column = np.broadcast_to(factor, (size,))[:, None]
-    return {
-        key: explicit(inner, size).multiply(column).tocsr()
-        if inner is None or sp.issparse(inner)
-        else column * inner
-        for key, inner in slopes.items()
-    }
+    column = np.broadcast_to(factor, (size,))
+    return {key: scaled(column, inner) for key, inner in slopes.items()}
+
+
+def scaled(factor: np.ndarray, matrix: Matrix) -> Matrix:
+    """diag(factor) @ matrix."""
+    if matrix is None:
+        each = np.arange(factor.size + 1)
+        return sp.csr_array((factor, each[:-1], each), shape=(factor.size, factor.size))
+    if sp.issparse(matrix):
+        counts = np.diff(matrix.indptr)
+        data = matrix.data * np.repeat(factor, counts)
+        return sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+    return factor[:, None] * matrix
 
 
 def _added(

@@ -10,7 +10,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.affine import affine_parts, explicit
+from dald_model.affine import affine_parts, explicit, scaled
 from dald_model.form import ConeProgram, Quadratic, Rows, Term
 from dald_model.recognise import Canonical, Structure
 
@@ -55,10 +55,8 @@ class Maps:
                 part = block @ own
             elif (factor == 1.0).all():
                 part = own
-            elif sp.issparse(own):
-                part = own.multiply(factor[:, None]).tocsr()
             else:
-                part = factor[:, None] * own
+                part = scaled(factor, own)
             total = part if total is None else _dense(total) + _dense(part)
         return sp.csr_array((split.height, self.size)) if total is None else total
 
