@@ -43,9 +43,11 @@ part, and atoms that cannot be made again from their arguments (perspective, sup
 class Lowered:
     """A client's :class:`Form`, with the way back to the dual values of its constraints."""
 
-    def __init__(self, form: Form, skeleton: Skeleton, structure: Structure) -> None:
+    def __init__(
+        self, form: Form, skeleton: Skeleton, structure: Structure, rows: np.ndarray
+    ) -> None:
         self.form = form
-        self._skeleton, self._structure = skeleton, structure
+        self._skeleton, self._structure, self._rows = skeleton, structure, rows
 
     def local_duals(
         self, equality: np.ndarray, inequality: np.ndarray, balls: np.ndarray
@@ -56,17 +58,17 @@ class Lowered:
         balls :math:`\|u\|_2 \le r`; for each constraint the values of its cvxpy
         ``dual_variables``.
         """
-        found = np.zeros(self._skeleton.height)
+        found = np.zeros(self._rows.size)
         found[self._structure.zero] = equality
         found[self._structure.nonneg] = inequality
         limits = [one for b in self._structure.blocks if b.kind in BALLS for one in b.found]
         for one, multiplier in zip(limits, balls, strict=True):
             found[one.row] = one.gain * multiplier
-        return self._skeleton.duals(found)
+        return self._skeleton.duals(found, self._rows)
 
     def cone_duals(self, multipliers: np.ndarray) -> tuple[Any, ...]:
         """The same from the dual vector of the form's cone program."""
-        return self._skeleton.duals(multipliers[: self._skeleton.height])
+        return self._skeleton.duals(multipliers, self._rows)
 
 
 class Lowering:
@@ -117,7 +119,7 @@ class Lowering:
             structure.extra.size,
             structure.valued,
         )
-        return Lowered(form, skeleton, structure)
+        return Lowered(form, skeleton, structure, problem.rows)
 
     def _recipe(self, problem: Canonical, structure: Structure, maps: Maps) -> Recipe:
         """The recipe of a problem; ids may be given anew, so the problem is kept with it."""

@@ -36,6 +36,8 @@ class Canonical(NamedTuple):
     arguments: tuple[tuple[str, object], ...]
     own: int
     """How many of the columns are y."""
+    rows: np.ndarray
+    """Which of cvxpy's rows these are: some say nothing any more."""
 
 
 class Block(NamedTuple):

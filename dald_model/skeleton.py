@@ -145,18 +145,21 @@ class Skeleton:
             np.asarray(b, float),
             *_cones(self._data["dims"]),
             own.size,
+            np.arange(b.size),
         )
         return _renamed(problem)
 
-    def duals(self, multipliers: np.ndarray) -> tuple[tuple[Any, ...], ...]:
-        """Dual values of the client's constraints from those of the canonical rows, in order.
+    def duals(self, multipliers: np.ndarray, rows: np.ndarray) -> tuple[tuple[Any, ...], ...]:
+        """Dual values of the client's constraints from those of some canonical rows, in order.
 
         For each constraint the values of its cvxpy ``dual_variables``.
         """
+        full = np.zeros(self.height)
+        full[rows] = multipliers
         seen = SimpleNamespace(
             status="Solved",
             x=np.zeros(self._data["c"].size),
-            z=multipliers,
+            z=full,
             obj_val=0.0,
             iterations=0,
             solve_time=0.0,
@@ -215,8 +218,7 @@ def _cones(dims: Any) -> tuple[list[tuple[str, int, int]], tuple[tuple[str, Any]
 def _renamed(problem: Canonical) -> Canonical:
     """Without auxiliary variables that an equality sets to a multiple of one other variable.
 
-    cvxpy makes them for squares of nonlinear parts and for attributes such as ``nonneg``. Their
-    rows stay, with nothing in them.
+    cvxpy makes them for squares of nonlinear parts and for attributes such as ``nonneg``.
     """
     A, own = problem.A, problem.own
     target = np.arange(problem.q.size)
@@ -250,7 +252,25 @@ def _renamed(problem: Canonical) -> Canonical:
     A.data[np.abs(A.data) < 1e-15] = 0.0
     A.eliminate_zeros()
     P = sp.csc_array(change.T @ problem.P @ change)
-    return problem._replace(P=P, q=change.T @ problem.q, A=A)
+    return _without_empty(problem._replace(P=P, q=change.T @ problem.q, A=A))
+
+
+def _without_empty(problem: Canonical) -> Canonical:
+    """Without equality rows that hold nothing."""
+    counts = np.diff(problem.A.indptr)
+    firsts = {at for kind, at, _ in problem.cones if kind == "zero"}
+    kept = [r for r in range(problem.b.size) if r not in firsts or counts[r] or problem.b[r]]
+    place = {row: at for at, row in enumerate(kept)}
+    cones = [(kind, place[at], size) for kind, at, size in problem.cones if at in place]
+    zeros = sum(kind == "zero" for kind, _, _ in cones)
+    arguments = [(k, zeros if k == CONES["zero"] else size) for k, size in problem.arguments]
+    return problem._replace(
+        A=problem.A[kept],
+        b=problem.b[kept],
+        cones=cones,
+        arguments=tuple((k, size) for k, size in arguments if (k, size) != (CONES["zero"], 0)),
+        rows=problem.rows[kept],
+    )
 
 
 def _reused(problem: Canonical, before: tuple[Canonical, Structure] | None) -> Structure | None:
