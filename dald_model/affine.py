@@ -8,7 +8,7 @@ signs are taken from the data here, and every other operator is asked of cvxpy o
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 import cvxpy as cp
@@ -84,7 +84,13 @@ def affine_parts(expression: Any) -> tuple[Slopes, np.ndarray]:
 
 def explicit(matrix: Matrix, size: int) -> Matrix:
     """The matrix itself where ``None`` stands for the identity."""
-    return sp.eye_array(size, format="csr") if matrix is None else matrix
+    return _identity(size) if matrix is None else matrix
+
+
+@cache
+def _identity(size: int) -> sp.csr_array:
+    """One for all: no matrix of an expression is ever written to."""
+    return sp.csr_array(sp.eye_array(size, format="csr"))
 
 
 def frozen(data: Any) -> Hashable:

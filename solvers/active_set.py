@@ -72,7 +72,10 @@ class ActiveSet:
 
     def __init__(self, forms: Sequence[Form]) -> None:
         count, size = len(forms), forms[0].size
-        matrix = np.stack([form.inequalities.matrix for form in forms])
+        first = forms[0].inequalities.matrix
+        # Clients of one shape mostly have the very same rows: one copy does
+        is_shared = all(form.inequalities.matrix is first for form in forms)
+        matrix = first[None] if is_shared else np.stack([f.inequalities.matrix for f in forms])
         right = np.stack([form.inequalities.right for form in forms])
         equalities = np.stack([form.equalities.matrix for form in forms])
         levels = np.stack([form.equalities.right for form in forms])
@@ -92,7 +95,8 @@ class ActiveSet:
         self._right_lower = np.concatenate([below, low, np.where(needed, levels, -np.inf)], axis=1)
         high = right[:, self._others]
         self._right_upper = np.concatenate([above, high, np.where(needed, levels, np.inf)], axis=1)
-        self._general = np.concatenate([matrix[:, self._others], equalities], axis=1)
+        others = np.broadcast_to(matrix[:, self._others], (count, self._others.size, size))
+        self._general = np.concatenate([others, equalities], axis=1)
         self._width = self._simple + self._others.size + levels.shape[1]
         self._sense = np.zeros((count, self._width), dtype=np.intc)
         self._sense[:, self._simple + self._others.size :] = np.where(needed, EQUALITY, 0)
@@ -137,16 +141,18 @@ class ActiveSet:
         units = self._units[at]
         slopes = units * slopes
         steepest = np.abs(slopes).max(axis=1)
-        self._resize(which, steepest, steepest > FAR * self._sizes[which])
+        steep = steepest > FAR * self._sizes[which]
+        if steep.any():
+            self._resize(which, steepest, steep)
         points, forces, ended = self._run(which, slopes)
         largest = np.where(ended, np.abs(points).max(axis=1), self._reaches[which])
         sizes = np.maximum(steepest, largest)
         now = self._sizes[which]
         # A working set that ended badly is no start, neither now nor next time
-        self._is_new[which[~ended]] = True
         stale = (sizes > FAR * now) | (FAR * sizes < now) | ~ended
-        again = self._resize(which, sizes, stale)
-        if again.size:
+        if stale.any():
+            self._is_new[which[~ended]] = True
+            again = self._resize(which, sizes, stale)
             points[again], forces[again], ended[again] = self._run(which[again], slopes[again])
 
         bent = times(self._hessians[at], points)
@@ -160,8 +166,9 @@ class ActiveSet:
         rows = forces[:, simple:] / self._lengths[at]
         inequality[:, self._others] = np.maximum(rows[:, :others], 0)
         equality = rows[:, others:]
-        for found in (points, inequality, equality):
-            found[failed] = np.nan
+        if failed.any():
+            for found in (points, inequality, equality):
+                found[failed] = np.nan
         return Step(points, equality, inequality, failed, energy)
 
     def _run(self, which: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -225,9 +232,13 @@ class ActiveSet:
 
     def _place_bounds(self, matrix: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The tightest bounds of every variable, shapes (B, m), and which rows they are."""
-        count, height, _ = matrix.shape
+        count, height = right.shape
         columns = np.abs(matrix).argmax(axis=2)
         factors = np.take_along_axis(matrix, columns[:, :, None], axis=2)[:, :, 0]
+        columns, factors = (
+            np.broadcast_to(columns, right.shape),
+            np.broadcast_to(factors, right.shape),
+        )
         values = right / factors
         each = np.arange(count)
         sides = np.full((2, count, self._simple), np.inf)  # upper bounds, lower ones negated

@@ -43,6 +43,10 @@ class Augmented:
         """The vectors c of the clients ``turn.which``, shape (k, m)."""
         stack = self._stack(turn.which)
         pull = stack.signs * turn.mu + 2 * turn.rho**2 * (stack.offset - turn.neighbours)
+        if stack.is_pick:
+            found = np.zeros(turn.which.size * self.size)
+            found[stack.sides.indices] = stack.sides.data * pull
+            return found.reshape(-1, self.size)
         return (stack.transposed @ pull).reshape(-1, self.size)
 
     def changed(self, turn: Turn) -> np.ndarray:
@@ -79,7 +83,9 @@ class Augmented:
     def energies(self, turn: Turn, points: np.ndarray) -> np.ndarray:
         r""":math:`x^\top K x` at points of shape (k, m), shape (k,)."""
         stack = self._stack(turn.which)
-        squares = (turn.rho * (stack.sides @ points.reshape(-1))) ** 2
+        flat, sides = points.reshape(-1), stack.sides
+        own = sides.data * flat[sides.indices] if stack.is_pick else sides @ flat
+        squares = (turn.rho * own) ** 2
         return 2 * np.add.reduceat(squares, stack.starts)
 
     def _stack(self, which: np.ndarray) -> _Stack:
@@ -98,6 +104,9 @@ class Augmented:
                 self._offset[ends],
                 sides,
                 sides.T.tocsr(),
+                # Every side is one variable (or a multiple), and none is in two sides
+                sides.nnz == ends.size == np.unique(sides.indices).size
+                and bool((np.diff(sides.indptr) == 1).all()),
             )
         return self._stacks[key]
 
@@ -111,6 +120,7 @@ class _Stack(NamedTuple):
     offset: np.ndarray
     sides: Any
     transposed: Any
+    is_pick: bool
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:

@@ -88,12 +88,13 @@ class Choice:
             return [ORDER[0]]  # a server's closed form is exact, whatever solves the clients
         if forced is not None and forced not in ORDER[:-1] and not forced.refuses(sub):
             return [forced]  # a solver of the user's own choosing speaks for itself
-        able = [solver for solver in ORDER if not refusal(solver, sub)]
-        rest = [solver for solver in able if solver in ORDER[-2:]]
+        rest = [solver for solver in ORDER[-2:] if not refusal(solver, sub)]
         if forced is None:
-            return [able[0], *(solver for solver in rest if solver is not able[0])]
+            first = next(solver for solver in ORDER if not refusal(solver, sub))
+            return [first, *(solver for solver in rest if solver is not first)]
         reason = refusal(forced, sub)
         if reason:
+            able = [solver for solver in ORDER if not refusal(solver, sub)]
             names = [repr(name) for name, solver in NAMED.items() if solver in able]
             raise OptionError(
                 f"solver: {forced.name!r} cannot take client {sub.name!r}: {reason}; choose one of "

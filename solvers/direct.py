@@ -90,13 +90,12 @@ class _Session:
         objectives = bend / 2 + np.vecdot(self._slopes[which], points) + self._constants[which]
         if self._terms is not None:
             objectives += self._terms.values(which, points)
-        return Answers(
-            points.reshape(-1),
-            objectives,
-            np.where(failed, "solver_error", "optimal").tolist(),
-            _Duals(self._subproblems, which, step),
-            dict.fromkeys(np.flatnonzero(failed).tolist(), "no minimiser to working accuracy"),
-        )
+        duals = _Duals(self._subproblems, which, step)
+        if not failed.any():
+            return Answers(points.reshape(-1), objectives, ["optimal"] * which.size, duals, {})
+        statuses = np.where(failed, "solver_error", "optimal").tolist()
+        said = dict.fromkeys(np.flatnonzero(failed).tolist(), "no minimiser to working accuracy")
+        return Answers(points.reshape(-1), objectives, statuses, duals, said)
 
 
 class _Duals:

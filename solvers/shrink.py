@@ -63,6 +63,8 @@ class Shrink:
         if ((self._matrix != 0).sum(axis=2) == 1).all() and (columns == columns[:1]).all():
             self._columns = columns[0]
             self._entries = self._matrix[:, range(values), columns[0]]
+        # All variables: then the values inside the bars are the point
+        self._covers = self._columns is not None and set(self._columns) == set(range(size))
         self._roots = np.empty((count, size, size))
         self._duals = np.empty((count, values, values))
         self._units = np.ones((count, values))
@@ -97,17 +99,21 @@ class Shrink:
         live = np.flatnonzero(~self._failed[which])
         duals, forces, ended = run(self._models, which, live, pulls, pulls.shape[1])
         # DAQP's multiplier is the value inside the bars; where it is none the kink is the minimum
+        missed = np.abs(times(self._duals[at], duals) + pulls + forces).max(axis=1)
+        failed = ~(ended & (missed <= MISSED * np.maximum(np.abs(pulls).max(axis=1), 1)))
         duals = np.clip(self._units[at] * duals, -weight, weight)
         np.copyto(duals, np.copysign(weight, forces), where=forces != 0)
         total = slopes + self._pushes(at, duals)
-        points = -double(roots, total)
-        energy = -np.vecdot(points, total)
-        values = gains * (self._values(at, points) + self._offset[at])
-        missed = np.abs(values - forces).max(axis=1)
-        failed = ~(ended & (missed <= MISSED * np.maximum(np.abs(pulls).max(axis=1), 1)))
         if self._columns is not None:
+            points = np.empty(slopes.shape) if self._covers else -double(roots, total)
+            values = (forces / gains - self._offset[at]) / self._entries[at]
             kinks = -self._offset[at] / self._entries[at]
-            points[:, self._columns] = np.where(forces == 0, kinks, points[:, self._columns])
+            is_own = (forces == 0) | self._covers
+            values = np.where(forces == 0, kinks, values)
+            points[:, self._columns] = np.where(is_own, values, points[:, self._columns])
+        else:
+            points = -double(roots, total)
+        energy = -np.vecdot(points, total)
         points[failed] = np.nan
         nothing = np.zeros((which.size, 0))
         return Step(points, nothing, nothing, failed, energy)

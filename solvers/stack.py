@@ -3,12 +3,14 @@ r"""The terms of many clients at one place of their forms, with their matrices s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from dald_model.form import Term
+from dald_model.solvers.augmented import block_diagonal
 from dald_model.solvers.oracles import SCALAR, Pair, logsumexp
 
 CACHE = 2**20
@@ -59,19 +61,26 @@ class Sparse:
         """All of them with their zeros, (k, R, m)."""
         return np.stack([matrix.toarray() for matrix in self.matrices])
 
+    @cached_property
+    def block(self) -> sp.csr_array:
+        """All of them as one block-diagonal matrix."""
+        return block_diagonal(self.matrices)
+
     def take(self, index: Index) -> Sparse:
         """Those of some clients."""
+        if isinstance(index, slice) and len(range(len(self.matrices))[index]) == len(self.matrices):
+            return self
         if isinstance(index, slice):
             return Sparse(self.matrices[index])
         return Sparse([self.matrices[i] for i in index])
 
     def times(self, x: np.ndarray) -> np.ndarray:
         """Products with (k, m)."""
-        return np.stack([matrix @ row for matrix, row in zip(self.matrices, x, strict=True)])
+        return (self.block @ x.reshape(-1)).reshape(len(self.matrices), -1)
 
     def back(self, rows: np.ndarray) -> np.ndarray:
         """Products of the transposes with (k, R)."""
-        return np.stack([matrix.T @ row for matrix, row in zip(self.matrices, rows, strict=True)])
+        return (self.block.T @ rows.reshape(-1)).reshape(len(self.matrices), -1)
 
     def gram(self, diagonal: np.ndarray) -> np.ndarray:
         r""":math:`A^\top \operatorname{diag} A`, (k, m, m)."""
