@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 import numpy as np
 
-from dald_model import display
+from dald_model import display, drawing
 from dald_model.consensus import Edge
 from dald_model.lowering import Lowering
 from dald_model.network import HierarchicalNetwork, safest
@@ -18,8 +18,11 @@ from dald_model.subproblem import Subproblem
 from dald_model.values import flat
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from dald_model.explain import Explanation
     from dald_model.model import Model
+    from dald_model.sequence import Sequence
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,6 +196,27 @@ class Compiled(Mapping[Hashable, Subproblem]):
             matrix, offset = sub.sides
             values[sub.rows, sub.entries] = matrix @ points[name] + offset
         return values
+
+    def draw(self, sequence: Sequence | None = None) -> Figure:
+        """The hierarchical network level by level, the root on top (Definition 2).
+
+        Parameters
+        ----------
+        sequence : Sequence or None
+            Whose network is drawn; ``None`` is the default order, :attr:`network`.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        SequenceError
+            If the sequence does not fit the consensus graph.
+        """
+        if sequence is None:
+            return drawing.network_plot(self, self.network)
+        return drawing.network_plot(self, sequence.network(self.graph, self.servers))
 
     def __str__(self) -> str:
         return display.compiled_text(self)

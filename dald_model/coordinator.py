@@ -136,6 +136,7 @@ def coordinate(
             if state.complete and (better or not tested):
                 best, best_round = state.snapshot(), round_
                 best_merit, best_worst = merit, worst
+            turn = inner
             progress.set_postfix(primal=f"{found.primal:.1e}", dual=f"{found.dual:.1e}")
             progress.update()
             if full and stopping.ends(outer, inner, found.dual_scaled, eps_dual):
@@ -147,7 +148,7 @@ def coordinate(
                 state.mu = algorithm.multipliers(state)
                 state.rho = rule.update(state, outer)
                 outer, inner = outer + 1, 0
-            failure = watch.look(round_, state, found, merit)
+            failure = watch.look(round_, turn, state, found, merit)
             if failure is not None:
                 verdict = failure
                 break

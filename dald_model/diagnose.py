@@ -44,15 +44,23 @@ class Watch:
     _early: float = 0.0
     _best: float = np.inf
     _since: int = 0
+    _inner: float = np.inf
     _looks: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
 
-    def look(self, round_: int, state: State, found: Residuals, merit: float) -> Verdict | None:
-        """A verdict if the run has failed, else None."""
+    def look(
+        self, round_: int, inner: int, state: State, found: Residuals, merit: float
+    ) -> Verdict | None:
+        """A verdict if the run has failed, else None; ``inner`` counts from 1."""
         worst = max(found.primal, found.dual)
         if round_ <= 10:
             self._early = max(self._early, worst, 1.0)
         if merit < 0.99 * self._best:
             self._best, self._since = merit, round_
+        # Multipliers stay within an inner loop, so there only the dual residual has to fall.
+        if inner == 1:
+            self._inner = found.dual_scaled
+        elif found.dual_scaled < 0.99 * self._inner:
+            self._inner, self._since = found.dual_scaled, round_
         if round_ % PERIOD == 0 and (verdict := self._closely(state)):
             return verdict
         if not np.isfinite(worst) or worst > GROWTH * self._early:

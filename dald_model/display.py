@@ -37,8 +37,8 @@ def model_frame(model: Model, width: int = 48) -> pd.DataFrame:
         rows.append(
             {
                 "client": str(name),
-                "objective": _cut(f"{sense} {symbolic(client.objective.expr)}", width),
-                "variables": _cut(", ".join(names), width - 8),
+                "objective": shortened(f"{sense} {symbolic(client.objective.expr)}", width),
+                "variables": shortened(", ".join(names), width - 8),
                 "constraints": len(client.constraints),
             }
         )
@@ -47,7 +47,7 @@ def model_frame(model: Model, width: int = 48) -> pd.DataFrame:
 
 def model_text(model: Model) -> str:
     """The model as a person asks for it: how many clients, which, and who agrees with whom."""
-    lines = [f"Model {model.name!r}: {_count(len(model.clients), 'client')}"]
+    lines = [f"Model {model.name!r}: {counted(len(model.clients), 'client')}"]
     if model.clients:
         lines += _indented(model_frame(model))
     return "\n".join(lines + _couplings(model))
@@ -55,7 +55,7 @@ def model_text(model: Model) -> str:
 
 def model_html(model: Model) -> str:
     """The same for a notebook."""
-    head = _html_head(f"Model {model.name!r}: {_count(len(model.clients), 'client')}")
+    head = _html_head(f"Model {model.name!r}: {counted(len(model.clients), 'client')}")
     table = _html_table(model_frame(model, 120)) if model.clients else ""
     return head + table + _html_lines(_couplings(model))
 
@@ -83,7 +83,7 @@ def compiled_frame(compiled: Compiled) -> pd.DataFrame:
             "level": level[name],
             "variables": sub.size,
             "coupled": sub.entries.size,
-            "neighbours": _cut(", ".join(map(str, sub.neighbours)), 40),
+            "neighbours": shortened(", ".join(map(str, sub.neighbours)), 40),
         }
         for name, sub in compiled.items()
     )
@@ -101,8 +101,8 @@ def compiled_html(compiled: Compiled) -> str:
 
 def _sizes(compiled: Compiled) -> str:
     return (
-        f"Compiled {compiled.model.name!r}: {_count(len(compiled), 'subproblem')}, "
-        f"{_count(len(compiled.edges), 'edge')}, {compiled.size} consensus constraints"
+        f"Compiled {compiled.model.name!r}: {counted(len(compiled), 'subproblem')}, "
+        f"{counted(len(compiled.edges), 'edge')}, {compiled.size} consensus constraints"
     )
 
 
@@ -110,7 +110,7 @@ def explanation_frame(explanation: Explanation, width: int = 40) -> pd.DataFrame
     """One row a kind of client: who solves it, as what, and how much smaller it became."""
     return pd.DataFrame(
         {
-            "clients": _cut(", ".join(map(str, one.clients)), width),
+            "clients": shortened(", ".join(map(str, one.clients)), width),
             "number": len(one.clients),
             "solver": one.solver,
             "as": one.what,
@@ -149,7 +149,7 @@ def _refusals(explanation: Explanation) -> list[str]:
             key = one.solver, ", ".join(solvers), reason
             lines.setdefault(key, []).extend(map(str, one.clients))
     return [
-        f"  {_cut(', '.join(names), 30)} by {solver}, not by {others}: {reason}"
+        f"  {shortened(', '.join(names), 30)} by {solver}, not by {others}: {reason}"
         for (solver, others, reason), names in lines.items()
     ]
 
@@ -228,7 +228,7 @@ def verification_html(check: Verification) -> str:
     ours = (
         f"{result.value:.8g}",
         result.status,
-        f"{result.seconds:.2f} s, {_count(result.rounds, 'round')}",
+        f"{result.seconds:.2f} s, {counted(result.rounds, 'round')}",
     )
     aio = f"{check.aio_value:.8g}", check.aio_status, f"{check.aio_seconds:.2f} s"
     columns = ["solve", "value", "status", "time"]
@@ -300,7 +300,7 @@ def result_plot(result: Result) -> Figure:
     penalty.set_ylim(history.rho.min() / 10, history.rho.max() * 10)
     residuals.legend()
     figure.suptitle(
-        f"{result.compiled.model.name}: {result.status}, {_count(result.rounds, 'round')}"
+        f"{result.compiled.model.name}: {result.status}, {counted(result.rounds, 'round')}"
     )
     plt.close(figure)  # a notebook shows the returned figure; once is enough
     return figure
@@ -322,11 +322,13 @@ def _variable(variable: Any) -> str:
     return f"{variable.name()}[{shape}]" if shape else variable.name()
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """A number with its noun."""
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
-def _cut(text: str, width: int) -> str:
+def shortened(text: str, width: int) -> str:
+    """A text of at most so many characters."""
     flat = " ".join(text.split())
     return flat if len(flat) <= width else flat[: width - 3] + "..."
 

@@ -112,12 +112,8 @@ def _what(sub: Subproblem) -> str:
         kinds = dict.fromkeys(kind.removesuffix("ConeT") for kind, _ in form.cone.cones)
         return f"cone program ({', '.join(kinds)})"
     parts = ["quadratic"] if form.quadratic.full.any() else []
-    parts += [_count(term.weight.size, f"{term.kind} term") for term in form.terms]
+    parts += [display.counted(term.weight.size, f"{term.kind} term") for term in form.terms]
     parts = parts or ["linear"]
     rows = {"equality": form.equalities.right.size, "inequality": form.inequalities.right.size}
-    parts += [_count(count, f"{kind} row") for kind, count in rows.items() if count]
+    parts += [display.counted(count, f"{kind} row") for kind, count in rows.items() if count]
     return ", ".join(parts)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")

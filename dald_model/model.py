@@ -12,13 +12,15 @@ import cvxpy as cp
 import networkx as nx
 from cvxpy.constraints.constraint import Constraint
 
-from dald_model import display
+from dald_model import display, drawing
 from dald_model.client import Client, check_name, declare_client
 from dald_model.consensus import Agreement, check_sides, read_equality
 from dald_model.errors import DeclarationError
 from dald_model.sharing import check_reach, consensus_form, owners_of
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from dald_model.algorithms import Algorithm
     from dald_model.compiler import Compiled
     from dald_model.result import Result
@@ -300,6 +302,21 @@ class Model:
             max_rounds=max_rounds,
             verbose=verbose,
         )
+
+    def draw(self) -> Figure:
+        """The consensus graph, servers included; :meth:`Compiled.draw` has the order.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        DeclarationError
+            If the model cannot be compiled yet.
+        """
+        # What is compiled stays as it is: compiling again would reset its Parameters.
+        return drawing.graph_plot(self.compile() if self._compiled is None else self._compiled)
 
     def __str__(self) -> str:
         return display.model_text(self)

@@ -34,6 +34,17 @@ class HierarchicalNetwork(nx.DiGraph):
         return [list(level) for level in nx.topological_generations(self)]
 
     @property
+    def root(self) -> Hashable:
+        """The client that is solved last (Definition 2).
+
+        Where several clients hand their values to nobody (a chain in two colours, say) the
+        network has several roots; this is then the one on the last level that was declared last,
+        a server if there is one. :func:`from_root` gives a network with a single root.
+        """
+        last = set(self.levels[-1])
+        return [name for name in self if name in last][-1]
+
+    @property
     def matrix(self) -> np.ndarray:
         r"""The hierarchical matrix (Definition 3), shape (n, n), integers.
 
@@ -92,6 +103,50 @@ def from_levels(graph: nx.Graph, levels: Iterable[Iterable[Hashable]]) -> Hierar
                 "different levels"
             )
     return _directed(graph, ((a, b) if rank[a] < rank[b] else (b, a) for a, b in graph.edges))
+
+
+def from_root(graph: nx.Graph, root: Hashable, depth_first: bool = False) -> HierarchicalNetwork:
+    r"""Branch from the root over the graph (Definition 2); the farther client is solved first.
+
+    Breadth-first, a client's distance is the number of edges of a shortest path to the root.
+    Neighbours at equal distance are coloured (greedily, by saturation) and the distance is split
+    into as many levels as it has colours :math:`c_d`. With :math:`m` the largest distance, the
+    network has from :math:`m + 1` to :math:`\sum_{d=0}^m c_d` levels, and :math:`m + 1` on every
+    bipartite graph, where neighbours are never equally far.
+
+    Depth-first, the distance is that in the tree of a depth-first search, which is as deep as
+    such a search goes: one client after the other on a ring. There, neighbours always stand one
+    above the other, and the levels are those of the tree.
+
+    Either way every client but the root has a neighbour nearer to it: the root is the only one.
+    A client's level is read off the edges, as everywhere: it starts as soon as those that it
+    waits for are done, so that a client next to the root may stand on the first level.
+
+    Raises
+    ------
+    SequenceError
+        If the root is no client, or a client cannot be reached from it.
+    """
+    if root not in graph:
+        raise SequenceError(
+            f"sequence: the root {root!r} is no client; expected one of {_listed(graph)}"
+        )
+    searched = nx.dfs_tree(graph, root) if depth_first else graph
+    distance = nx.single_source_shortest_path_length(searched, root)
+    apart = [name for name in graph if name not in distance]
+    if apart:
+        raise SequenceError(
+            f"sequence: {_listed(apart)} cannot be reached from the root {root!r}, expected a "
+            "connected graph (Remark 1 of the paper); add a consensus equality between the parts"
+        )
+    equals = nx.Graph()  # a new graph keeps the order of declaration; a subgraph would not
+    equals.add_nodes_from(graph)
+    equals.add_edges_from((a, b) for a, b in graph.edges if distance[a] == distance[b])
+    colour = nx.greedy_color(equals, strategy="saturation_largest_first")
+    place = {name: (-distance[name], colour[name]) for name in graph}
+    return from_levels(
+        graph, ([n for n in graph if place[n] == level] for level in sorted(set(place.values())))
+    )
 
 
 def from_matrix(graph: nx.Graph, matrix: Any) -> HierarchicalNetwork:

@@ -77,6 +77,25 @@ class Sequence:
         return cls("levels", lambda graph: networks.from_levels(graph, fixed))
 
     @classmethod
+    def from_root(cls, root: Hashable, depth_first: bool = False) -> Sequence:
+        """Branch from ``root``, which is solved last; the farther client is solved first.
+
+        Definition 2. Distances are counted breadth-first, which gives few levels, or along a
+        depth-first search, which gives many; see :func:`dald_model.network.from_root`.
+
+        Raises
+        ------
+        SequenceError
+            When solving: if the root is no client.
+        """
+        if not isinstance(depth_first, bool):
+            raise SequenceError(
+                f"Sequence.from_root: given depth_first={depth_first!r}, expected True or False; "
+                "a sequence has one root"
+            )
+        return cls(f"root {root}", lambda graph: networks.from_root(graph, root, depth_first))
+
+    @classmethod
     def from_matrix(cls, matrix: Any) -> Sequence:
         """The order of the paper's hierarchical matrix (Definition 3).
 

@@ -249,6 +249,239 @@ def test_rows_follow_the_declaration_and_the_server_is_the_last() -> None:
     assert result[w] == near(1.0)
 
 
+# --- from a root ----------------------------------------------------------------------------------
+
+SHAPES = BIPARTITE | OTHER | {"prism": nx.circular_ladder_graph(3), "petersen": nx.petersen_graph()}
+
+
+@pytest.mark.parametrize("depth_first", [False, True], ids=["breadth", "depth"])
+@pytest.mark.parametrize("kind", SHAPES)
+def test_a_network_branches_from_any_root(kind: str, depth_first: bool) -> None:
+    """Definition 2: the root, and nobody else, hands its value to nobody."""
+    graph = SHAPES[kind]
+    for root in graph:
+        network = dm.Sequence.from_root(root, depth_first).network(graph)
+        proper(network, graph)
+        assert list(network) == list(graph)
+        assert [n for n in network if network.out_degree(n) == 0] == [root]
+        assert network.levels[-1] == [root]
+        assert network.root == root
+        again = dm.Sequence.from_matrix(network.matrix).network(graph)
+        assert set(again.edges) == set(network.edges)
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_breadth_first_goes_down_the_distance_in_few_levels(kind: str) -> None:
+    graph = SHAPES[kind]
+    for root in graph:
+        network = dm.Sequence.from_root(root).network(graph)
+        far = nx.single_source_shortest_path_length(graph, root)
+        assert all(far[one] >= far[two] for one, two in network.edges)
+        least = max(far.values()) + 1
+        rings = [graph.subgraph(n for n in graph if far[n] == d) for d in range(least)]
+        colours = sum(1 + max(d for _, d in ring.degree) for ring in rings)
+        assert least <= len(network.levels) <= colours, "greedy colours: at most 1 + degree"
+        if kind in BIPARTITE:
+            assert len(network.levels) == least
+
+
+@pytest.mark.parametrize(
+    ("graph", "root", "depth_first", "levels"),
+    [
+        (nx.path_graph("abcde"), "c", False, ["ae", "bd", "c"]),
+        (nx.path_graph("abcde"), "a", False, ["e", "d", "c", "b", "a"]),
+        (nx.cycle_graph(5), 0, False, [[2], [1, 3], [4], [0]]),
+        (nx.cycle_graph(5), 0, True, [[4], [3], [2], [1], [0]]),
+        (nx.complete_graph("abc"), "b", False, ["a", "c", "b"]),
+        (nx.star_graph(3), 0, False, [[1, 2, 3], [0]]),
+        (nx.star_graph(3), 2, False, [[1, 3], [0], [2]]),
+        (nx.cycle_graph(6), 0, False, [[3], [2, 4], [1, 5], [0]]),
+        (nx.cycle_graph(6), 0, True, [[5], [4], [3], [2], [1], [0]]),
+    ],
+)
+def test_levels_from_a_root_by_hand(
+    graph: nx.Graph, root: Hashable, depth_first: bool, levels: list[Any]
+) -> None:
+    found = dm.Sequence.from_root(root, depth_first=depth_first).network(graph).levels
+    assert [set(level) for level in found] == [set(level) for level in levels]
+
+
+def test_neighbours_at_equal_distance_are_split_by_colour() -> None:
+    """Around the hub of a wheel lies a ring of five, which no two colours do: 3 levels below it.
+
+    Directed from node to node the ring alone could take five.
+    """
+    network = dm.Sequence.from_root(0).network(nx.wheel_graph(6))
+    assert len(network.levels) == 4
+    assert sorted(map(len, network.levels[:-1])) == [1, 2, 2]
+
+
+def test_a_client_next_to_the_root_may_start_at_once() -> None:
+    """Of the branches c - b - root and d - root, d waits for nobody."""
+    graph = nx.Graph([("root", "b"), ("b", "c"), ("root", "d")])
+    network = dm.Sequence.from_root("root").network(graph)
+    assert [set(level) for level in network.levels] == [{"c", "d"}, {"b"}, {"root"}]
+
+
+@pytest.mark.parametrize("depth_first", [False, True], ids=["breadth", "depth"])
+@pytest.mark.parametrize("kind", ["ring", "tree", "odd ring", "wheel"])
+def test_a_sequence_from_a_root_reaches_the_mean(kind: str, depth_first: bool) -> None:
+    graph = SHAPES[kind]
+    root = next(iter(graph))
+    result = on(graph).solve(sequence=dm.Sequence.from_root(root, depth_first=depth_first))
+    assert result.status == "optimal"
+    assert result.verify().ok
+
+
+def test_which_client_is_the_root() -> None:
+    chain = nx.path_graph("dcba")
+    two_roots = dm.Sequence.levels(["db", "ca"]).network(chain)
+    assert [n for n in two_roots if two_roots.out_degree(n) == 0] == ["c", "a"]
+    assert two_roots.root == "a", "of c and a on the last level the one declared last"
+    assert dm.Sequence.natural().network(chain).root == "a"
+    uneven = dm.Sequence.levels(["da", "b", "c"]).network(chain)
+    assert uneven.root == "c"
+    w = cp.Variable()
+    model = dm.Model()
+    for i in range(3):
+        model.client(i, cp.square(w - i))
+    assert model.compile().network.root == "server"
+
+
+@pytest.mark.parametrize("root", ["z", 1, ["a"], None])
+def test_a_root_that_is_no_client(root: Any) -> None:
+    with pytest.raises(dm.SequenceError) as caught:
+        on(CHAIN).solve(sequence=dm.Sequence.from_root(root))
+    says(caught.value, f"sequence: the root {root!r} is no client", "one of 'a', 'b', 'c'")
+
+
+@pytest.mark.parametrize("depth_first", [False, True], ids=["breadth", "depth"])
+def test_a_root_from_which_not_everybody_is_reached(depth_first: bool) -> None:
+    apart = nx.Graph([("a", "b"), ("c", "d")])
+    with pytest.raises(dm.SequenceError) as caught:
+        dm.Sequence.from_root("b", depth_first).network(apart)
+    says(caught.value, "'c', 'd' cannot be reached from the root 'b'", "Remark 1", "between the")
+
+
+# --- the five kinds of Figs. 2 and 3 --------------------------------------------------------------
+# The figures' pictures are not in the paper's source. Section V-A says that (a), (b) and (e) show
+# full cycles, (c) a partial cycle and (d) a selective-repetitive one; here is one of each kind.
+
+TREE = nx.Graph([(1, 5), (2, 5), (3, 6), (4, 6), (5, 7), (6, 7)])
+TREE_NODES = [1, 2, 3, 4, 5, 6, 7]
+
+FIG_A = [  # full cycle with a server: three clients, then the server
+    [1, 0, 0, 1],
+    [0, 1, 0, 1],
+    [0, 0, 1, 1],
+    [0, 0, 0, 0],
+]
+FIG_B = [  # full cycle peer to peer: a chain, one client after the other
+    [1, 1, 0, 0],
+    [0, 1, 1, 0],
+    [0, 0, 1, 1],
+    [0, 0, 0, 0],
+]
+FIG_C = [  # partial cycle of the tree: only 1, 2 and 5 are solved
+    [1, 0, 0, 0, 1, 0, 0],
+    [0, 1, 0, 0, 1, 0, 0],
+    [0, 0, 0, 0, 0, 0, 0],
+    [0, 0, 0, 0, 0, 0, 0],
+    [0, 0, 0, 0, 0, 0, 0],
+    [0, 0, 0, 0, 0, 0, 0],
+    [0, 0, 0, 0, 0, 0, 0],
+]
+FIG_E = [  # full cycle of a tree of three levels with root 7
+    [1, 0, 0, 0, 1, 0, 0],
+    [0, 1, 0, 0, 1, 0, 0],
+    [0, 0, 1, 0, 0, 1, 0],
+    [0, 0, 0, 1, 0, 1, 0],
+    [0, 0, 0, 0, 1, 0, 1],
+    [0, 0, 0, 0, 0, 1, 1],
+    [0, 0, 0, 0, 0, 0, 0],
+]
+
+
+def obeys(stages: list[list[Hashable]], names: list[Any], matrix: list[list[int]]) -> None:
+    """Definitions 2 and 3 of a matrix written by hand, and the stages it allows."""
+    a = np.array(matrix)
+    arcs = a - np.diag(np.diag(a))
+    assert (np.diag(a) == arcs.sum(axis=1)).all(), "the diagonal is the out-degree"
+    stage = {name: at for at, level in enumerate(stages) for name in level}
+    assert sum(map(len, stages)) == len(stage), "nobody twice"
+    part = {names[i] for i in range(len(names)) if arcs[i].any() or arcs[:, i].any()}
+    assert set(stage) == part
+    assert all(stage[names[i]] < stage[names[j]] for i, j in np.argwhere(arcs))
+    roots = [names[i] for i in range(len(names)) if names[i] in part and a[i, i] == 0]
+    assert stages[-1] == roots, "the root is solved last, and alone"
+
+
+def tree() -> dm.HierarchicalNetwork:
+    graph = nx.Graph()
+    graph.add_nodes_from(TREE_NODES)
+    graph.add_edges_from(TREE.edges)
+    return dm.Sequence.from_root(7).network(graph)
+
+
+def stages(sequence: dm.Sequence, full: bool = False) -> list[list[Hashable]]:
+    """One inner loop on the tree, where the neighbours of 1, 2 and 5 have moved most."""
+    moved: dict[Hashable, float] = {1: 3, 2: 2, 3: 0, 4: 0, 5: 1, 6: 0, 7: 0}
+    return sequence.stages(tree(), np.random.default_rng(0), moved, full)
+
+
+def test_figure_a_a_full_cycle_with_a_server() -> None:
+    w = cp.Variable()
+    model = dm.Model()
+    for i in (1, 2, 3):
+        model.client(i, cp.square(w - i))
+    compiled = model.compile()
+    assert compiled.network.matrix.tolist() == FIG_A
+    obeys(compiled.network.levels, [1, 2, 3, "server"], FIG_A)
+    from_root = dm.Sequence.from_root("server").network(compiled.graph)
+    assert from_root.matrix.tolist() == FIG_A
+    result = model.solve(sequence=dm.Sequence.from_matrix(FIG_A))
+    assert result[w] == near(2.0)
+
+
+def test_figure_b_a_full_cycle_along_a_chain() -> None:
+    graph = nx.path_graph([1, 2, 3, 4])
+    for sequence in (
+        dm.Sequence.natural(),
+        dm.Sequence.from_root(4),
+        dm.Sequence.from_root(4, depth_first=True),
+        dm.Sequence.from_matrix(FIG_B),
+    ):
+        network = sequence.network(graph)
+        assert network.matrix.tolist() == FIG_B
+        obeys(network.levels, [1, 2, 3, 4], FIG_B)
+
+
+def test_figure_c_a_partial_cycle() -> None:
+    assert stages(dm.Sequence.greedy(3)) == [[1, 2], [5]]
+    obeys(stages(dm.Sequence.greedy(3)), TREE_NODES, FIG_C)
+    assert stages(dm.Sequence.greedy(1)) == [[1]], "or a single subproblem"
+    assert stages(dm.Sequence.greedy(3), full=True) == tree().levels, "as the last inner loop"
+
+
+def test_figure_d_a_selective_repetitive_cycle() -> None:
+    """It can be achieved by combining the first two: a partial cycle (c), then the full one (e)."""
+    twice = stages(dm.Sequence.repeat([1, 2, 5]))
+    obeys(twice[:2], TREE_NODES, FIG_C)
+    obeys(twice[2:], TREE_NODES, FIG_E)
+    visits = [sum(name in level for level in twice) for name in TREE_NODES]
+    assert visits == [2, 2, 1, 1, 2, 1, 1]
+
+
+def test_figure_e_a_full_cycle_along_a_tree() -> None:
+    network = tree()
+    assert network.matrix.tolist() == FIG_E
+    assert [set(level) for level in network.levels] == [{1, 2, 3, 4}, {5, 6}, {7}]
+    obeys(network.levels, TREE_NODES, FIG_E)
+    given = dm.Sequence.from_matrix(FIG_E).network(network.to_undirected())
+    assert set(given.edges) == {(1, 5), (2, 5), (3, 6), (4, 6), (5, 7), (6, 7)}
+    assert given.root == 7
+
+
 # --- levels ---------------------------------------------------------------------------------------
 
 
@@ -465,6 +698,7 @@ def test_repeating_a_stranger() -> None:
         (lambda: dm.Sequence.levels([1, 2]), "expected a list of levels, each a list of clients"),  # pyright: ignore[reportArgumentType] - what is tested
         (lambda: dm.Sequence.repeat(3), "Sequence.repeat: given 3, expected a list of clients"),  # pyright: ignore[reportArgumentType] - what is tested
         (lambda: dm.Sequence.from_matrix([[1, 1], [0]]), "expected a square array of numbers"),
+        (lambda: dm.Sequence.from_root("a", "b"), "given depth_first='b', expected True or False"),  # pyright: ignore[reportArgumentType] - what is tested
         (lambda: dm.Sequence.random(1, seed=-1), "given seed=-1, expected an int from 0"),
     ],
 )

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,24 +85,44 @@ def memory(what: str) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(what)) / 1024
 
 
+Solve = Callable[[], tuple[str, int | None, float | None]]
+"""Status, rounds and reported value."""
+
+
+def all_in_one(kind: Any, parts: Any, m: int, order: dict[str, Any]) -> tuple[cp.Variable, Solve]:
+    """As one owner of all data writes it: the constraints once, not once a client."""
+    x = kind.variable(m)
+    built = [kind.build(x, A, b) for A, b in parts]
+    problem = cp.Problem(cp.Minimize(sum(goal for goal, _ in built)), built[0][1])
+
+    def solve() -> tuple[str, None, None]:
+        problem.solve(solver=order["solver"], **order["options"])
+        return problem.status, None, None
+
+    return x, solve
+
+
+def distributed(kind: Any, parts: Any, m: int, order: dict[str, Any]) -> tuple[cp.Variable, Solve]:
+    model = common.star(kind, parts, m)
+
+    def solve() -> tuple[str, int, float]:
+        result = model.solve(**order["options"])
+        return str(result.status), result.rounds, result.value
+
+    return model.shared[0], solve
+
+
 def work(order: dict[str, Any]) -> dict[str, Any]:
     """Declare, solve in one way, and say what it took."""
     kind, m = common.KINDS[order["kind"]], order["m"]
     parts = list(kind.data(order["clients"], order["rows"], m))
-    model = common.star(kind, parts, m)
-    (x,) = model.shared
-    aio = model.monolithic()
+    x, solve = (all_in_one if order["solver"] else distributed)(kind, parts, m, order)
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
     held, rounds, own = memory("VmRSS"), None, None
     begun = time.perf_counter()
     try:
-        if order["solver"]:
-            aio.solve(solver=order["solver"], **order["options"])
-            status = aio.status
-        else:
-            result = model.solve(**order["options"])
-            status, rounds, own = str(result.status), result.rounds, result.value
+        status, rounds, own = solve()
     except cp.SolverError as error:
         status = f"error: {str(error)[:60]}"
     took = time.perf_counter() - begun

@@ -1,0 +1,332 @@
+"""Drawings: every node and edge is there, at its level, and every name can be read."""
+
+from functools import cached_property
+from itertools import combinations, product
+from typing import Any
+
+import cvxpy as cp
+import matplotlib.pyplot as plt
+import networkx as nx
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+import dald_model as dm
+
+
+def on(graph: nx.Graph, name: str = "numbers") -> dm.Model:
+    x = {node: cp.Variable() for node in graph}
+    model = dm.Model(name)
+    for node, v in x.items():
+        model.client(node, cp.square(v))
+    model.consensus(*[x[a] == x[b] for a, b in graph.edges])
+    return model
+
+
+def star(count: int, word: str = "hospital") -> dm.Model:
+    w = cp.Variable()
+    model = dm.Model("star")
+    for i in range(count):
+        model.client(f"{word} {i}", cp.square(w - i))
+    return model
+
+
+MODELS = {
+    "pair": on(nx.path_graph("ab")),
+    "chain": on(nx.path_graph(6)),
+    "star": star(5),
+    "wide star": star(60, "client"),
+    "grid": on(nx.grid_2d_graph(3, 3)),
+    "ring": on(nx.cycle_graph(7)),
+    "odd cycles": on(nx.connected_watts_strogatz_graph(12, 4, 0.5, seed=0)),
+    "tree": on(nx.full_rary_tree(2, 31)),
+    "dense": on(nx.complete_graph(8)),
+    "hundred": on(nx.connected_watts_strogatz_graph(100, 4, 0.3, seed=1)),
+    "crowd": on(nx.lollipop_graph(40, 30)),
+    "long names": star(30, "the university hospital of the district"),
+    "odd names": on(nx.path_graph(["$x_1$ & $^", " two\nlines", "", "<b>", (1, "1")])),
+}
+ORDERS: dict[str, dm.Sequence | None] = {
+    "default": None,
+    "natural": dm.Sequence.natural(),
+}
+
+
+class Seen:
+    """What stands in a figure, in inches: boxes by name, arrows as pairs of names."""
+
+    def __init__(self, figure: Figure) -> None:
+        FigureCanvasAgg(figure).draw()
+        self.figure = figure
+        (axis,) = figure.axes
+        self.texts = {text: self.inches(text.get_window_extent()) for text in axis.texts}
+        patches = [patch for patch in axis.patches if isinstance(patch, FancyBboxPatch)]
+        self.patches = {patch: self.inches(patch.get_window_extent()) for patch in patches}
+        self.arrows = [patch for patch in axis.patches if isinstance(patch, FancyArrowPatch)]
+
+    def inches(self, bbox: Bbox) -> Bbox:
+        return Bbox(bbox.get_points() / self.figure.dpi)
+
+    @cached_property
+    def boxes(self) -> dict[str, Bbox]:
+        """Names -> box, by the text that stands in its middle."""
+        middles = {_middle(patch): box for patch, box in self.patches.items()}
+        assert len(middles) == len(self.patches)
+        return {text.get_text(): middles[_rounded(text.get_position())] for text in self.names}
+
+    @property
+    def names(self) -> list[Text]:
+        return [text for text in self.texts if text.get_horizontalalignment() == "center"]
+
+    @property
+    def levels(self) -> dict[str, float]:
+        """What stands at the left margin -> its height."""
+        return {
+            t.get_text(): t.get_position()[1]
+            for t in self.texts
+            if t.get_horizontalalignment() == "right"
+        }
+
+    @property
+    def edges(self) -> list[tuple[str, str]]:
+        """The boxes in which a line ends, the lower one first."""
+        found = []
+        for arrow in self.arrows:
+            corners = arrow.get_transform().transform(arrow.get_path().vertices) / self.figure.dpi
+            ends = np.delete(corners, 1, axis=0)  # without the middle, which only bends it
+            near = [n for n, b in self.boxes.items() if any(_holds(b, point) for point in ends)]
+            assert len(near) == 2, near
+            low, high = sorted(near, key=lambda n: self.boxes[n].y0)
+            assert not self.levels or _holds(self.boxes[low], ends[0]), "the tail is below"
+            found.append((low, high))
+        return found
+
+
+def _middle(patch: FancyBboxPatch) -> tuple[float, float]:
+    corners = patch.get_path().get_extents().corners()
+    return _rounded(tuple(corners.mean(axis=0)))
+
+
+def _rounded(point: tuple[float, ...]) -> tuple[float, float]:
+    return round(point[0], 4) + 0.0, round(point[1], 4) + 0.0
+
+
+def _holds(box: Bbox, point: np.ndarray, slack: float = 0.03) -> bool:
+    low, high = box.get_points()
+    return bool((low - slack <= point).all() and (point <= high + slack).all())
+
+
+def drawn(kind: str, order: str = "default") -> Seen:
+    return Seen(MODELS[kind].compile().draw(ORDERS[order]))
+
+
+CASES = [
+    c for c in product(MODELS, ORDERS) if c[0] not in ("hundred", "crowd") or c[1] == "default"
+]
+"""Without towers of many clients one after the other."""
+SMALL = [kind for kind in MODELS if kind not in ("hundred", "crowd", "long names", "odd names")]
+
+
+def readable(seen: Seen) -> None:
+    """No two boxes overlap, each name lies in its box, and nothing leaves the sheet."""
+    sheet = Bbox.from_bounds(0, 0, *seen.figure.get_size_inches())
+    for one, two in combinations(seen.patches.values(), 2):
+        assert not one.overlaps(two)
+    titles = [text for text in seen.figure.texts if text.get_text()]
+    assert titles
+    for text in titles:
+        assert all(_holds(sheet, p, 0) for p in seen.inches(text.get_window_extent()).corners())
+    for box in [*seen.patches.values(), *seen.texts.values()]:
+        assert all(_holds(sheet, p, 0) for p in box.corners())
+        for text in titles:
+            assert not box.overlaps(seen.inches(text.get_window_extent()))
+    for text in seen.names:
+        if text.get_text():
+            box = seen.boxes[text.get_text()]
+            assert all(_holds(box, point, 0.01) for point in seen.texts[text].corners())
+
+
+@pytest.mark.parametrize(("kind", "order"), CASES)
+def test_a_network_can_be_read(kind: str, order: str) -> None:
+    seen = drawn(kind, order)
+    readable(seen)
+    assert len(seen.patches) == len(MODELS[kind].compile())
+    assert len(seen.arrows) == len(MODELS[kind].compile().edges)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_consensus_graph_can_be_read(kind: str) -> None:
+    seen = Seen(MODELS[kind].draw())
+    readable(seen)
+    assert len(seen.patches) == len(MODELS[kind].compile())
+    assert len(seen.arrows) == len(MODELS[kind].compile().edges)
+    assert not seen.levels
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_the_consensus_graph_has_every_name_and_edge(kind: str) -> None:
+    seen = Seen(MODELS[kind].draw())
+    graph = MODELS[kind].compile().graph
+    assert set(seen.boxes) == set(map(str, graph))
+    found = {frozenset(edge) for edge in seen.edges}
+    assert found == {frozenset((str(a), str(b))) for a, b in graph.edges}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("kind", SMALL)
+def test_arrows_go_up_from_level_to_level(kind: str, order: str) -> None:
+    seen = drawn(kind, order)
+    compiled, sequence = MODELS[kind].compile(), ORDERS[order]
+    network = compiled.network if sequence is None else sequence.network(compiled.graph)
+    assert set(seen.edges) == {(str(a), str(b)) for a, b in network.edges}
+    heights = {name: box.y0 + box.height / 2 for name, box in seen.boxes.items()}
+    rows = [{round(heights[str(name)], 6) for name in level} for level in network.levels]
+    assert all(len(row) == 1 for row in rows), "a level is a row"
+    assert [row.pop() for row in rows] == sorted({round(h, 6) for h in heights.values()})
+
+
+def test_a_star_by_hand() -> None:
+    seen = drawn("star")
+    assert set(seen.boxes) == {*(f"hospital {i}" for i in range(5)), "server"}
+    assert sorted(seen.edges) == [(f"hospital {i}", "server") for i in range(5)]
+    assert list(seen.levels) == ["level 1", "level 2"]
+    by_place = sorted(seen.boxes, key=lambda name: seen.boxes[name].x0)
+    assert [name for name in by_place if name != "server"] == [f"hospital {i}" for i in range(5)]
+    assert seen.boxes["server"].y0 > seen.boxes["hospital 0"].y1
+    assert seen.figure.get_suptitle() == "star: hierarchical network, 2 levels"
+    assert "level 1 is solved first; servers: orange" in seen.figure.get_supxlabel()
+
+
+def test_a_server_stands_in_the_middle_in_orange() -> None:
+    seen = Seen(MODELS["wide star"].draw())
+    middle = np.array([box.min + box.max for box in seen.boxes.values()]).mean(axis=0)
+    server = seen.boxes["server"]
+    assert server.min + server.max == pytest.approx(middle, abs=0.2)
+    colours = {_middle(p): to_rgb(p.get_facecolor()) for p in seen.patches}
+    kinds = [
+        {colours[p] for p in colours if (p == _of(seen, "server")) == s} for s in (True, False)
+    ]
+    assert [len(kind) for kind in kinds] == [1, 1]
+    assert not kinds[0] & kinds[1]
+    assert seen.figure.get_suptitle() == "star: consensus graph, 60 clients, 60 edges"
+    assert seen.figure.get_supxlabel() == "servers: orange"
+
+
+def _of(seen: Seen, name: str) -> tuple[float, float]:
+    held = [p for p, box in seen.patches.items() if box is seen.boxes[name]]
+    return _middle(held[0])
+
+
+def test_a_tree_from_its_root_has_parents_over_the_middle_of_their_children() -> None:
+    model = MODELS["tree"]
+    seen = Seen(model.compile().draw(dm.Sequence.from_root(0)))
+    assert list(seen.levels) == [f"level {i}" for i in range(1, 6)]
+    assert seen.figure.get_suptitle() == "numbers: hierarchical network, 5 levels"
+    at = {int(name): (box.x0 + box.x1) / 2 for name, box in seen.boxes.items()}
+    for parent in range(15):
+        children = at[2 * parent + 1], at[2 * parent + 2]
+        assert children[0] < at[parent] < children[1]
+        assert at[parent] == pytest.approx(sum(children) / 2, abs=0.01)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_edges_of_a_tree_do_not_cross_in_whatever_order_it_is_declared(seed: int) -> None:
+    graph = nx.Graph()
+    graph.add_nodes_from(np.random.default_rng(seed).permutation(31).tolist())
+    graph.add_edges_from(nx.full_rary_tree(2, 31).edges)
+    seen = Seen(on(graph).compile().draw(dm.Sequence.from_root(0)))
+    at = {name: (box.x0 + box.x1) / 2 for name, box in seen.boxes.items()}
+    height = {name: round(box.y0, 6) for name, box in seen.boxes.items()}
+    assert len(seen.edges) == 30
+    for (a, b), (c, d) in combinations(seen.edges, 2):
+        if height[a] == height[c]:
+            assert (at[a] - at[c]) * (at[b] - at[d]) >= 0
+
+
+def test_an_edge_bends_round_the_boxes_in_its_way() -> None:
+    """A ring in its natural order is a column, which the last edge has to pass."""
+    seen = drawn("ring", "natural")
+    column = [seen.boxes[str(i)] for i in range(1, 6)]
+    for arrow in seen.arrows:
+        shaft = arrow.get_path().interpolated(30)
+        points = arrow.get_transform().transform_path(shaft).to_polygons(closed_only=False)
+        points = np.concatenate(points) / seen.figure.dpi
+        assert not any(_holds(box, point, -0.02) for box in column for point in points)
+
+
+def test_long_names_are_cut_in_the_middle_and_odd_ones_shown_as_they_are() -> None:
+    names = set(drawn("long names").boxes)
+    assert len(names) == 31
+    assert "the universit...trict 17" in names
+    assert {text.get_text() for text in drawn("odd names").names} == {
+        "$x_1$ & $^",
+        "two lines",
+        "",
+        "<b>",
+        "(1, '1')",
+    }
+
+
+def test_equal_texts_are_different_clients() -> None:
+    seen = Seen(on(nx.path_graph([1, "1", 1.5])).compile().draw())
+    assert sorted(text.get_text() for text in seen.names) == ["1", "1", "1.5"]
+    assert len(seen.patches) == 3
+
+
+@pytest.mark.parametrize("order", [None, dm.Sequence.natural()])
+def test_more_than_a_hundred_clients_have_no_names(order: dm.Sequence | None) -> None:
+    graph = nx.connected_watts_strogatz_graph(101, 4, 0.3, seed=1)
+    compiled = on(graph).compile()
+    for figure in (compiled.draw(order), compiled.model.draw()):
+        seen = Seen(figure)
+        assert seen.names == []
+        assert len(seen.patches) == 101
+        assert len(seen.arrows) == graph.number_of_edges()
+        assert max(figure.get_size_inches()) < 25
+
+
+def test_drawings_are_reproducible() -> None:
+    for make in (MODELS["odd cycles"].draw, MODELS["odd cycles"].compile().draw):
+        one, two = (FigureCanvasAgg(make()) for _ in range(2))
+        one.draw()
+        two.draw()
+        assert (np.asarray(one.buffer_rgba()) == np.asarray(two.buffer_rgba())).all()
+
+
+def test_no_figure_stays_open_and_nothing_is_computed_anew() -> None:
+    model = on(nx.path_graph("abc"))
+    compiled = model.compile(rho=3.0)
+    figures = model.draw(), compiled.draw(), compiled.draw(dm.Sequence.natural())
+    assert all(isinstance(figure, Figure) for figure in figures)
+    assert plt.get_fignums() == []
+    assert compiled["a"].rho["b"].value == pytest.approx(3.0), "compiling again would reset it"
+    assert model.compile() is compiled
+
+
+def test_a_title_that_would_be_mathematics_or_too_long() -> None:
+    seen = Seen(on(nx.path_graph("ab"), "cost $x^ in $").draw())
+    assert seen.figure.get_suptitle() == "cost $x^ in $: consensus graph, 2 clients, 1 edge"
+    seen = Seen(on(nx.path_graph("ab"), "word " * 50).compile().draw())
+    assert seen.figure.get_suptitle().endswith("...: hierarchical network, 2 levels")
+    readable(seen)
+
+
+def test_what_cannot_be_drawn() -> None:
+    with pytest.raises(dm.DeclarationError, match="has no clients"):
+        dm.Model().draw()
+    x = cp.Variable(4)
+    apart = dm.Model()
+    y = [cp.Variable() for _ in x]
+    for i, v in enumerate(y):
+        apart.client(i, cp.square(v))
+    apart.consensus(y[0] == y[1], y[2] == y[3])
+    with pytest.raises(dm.DisconnectedError, match="falls into 2 parts"):
+        apart.draw()
+    compiled: Any = MODELS["pair"].compile()
+    with pytest.raises(dm.SequenceError, match="the root 'z' is no client"):
+        compiled.draw(dm.Sequence.from_root("z"))
