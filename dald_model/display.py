@@ -300,7 +300,8 @@ def result_plot(result: Result) -> Figure:
     penalty.set_ylim(history.rho.min() / 10, history.rho.max() * 10)
     residuals.legend()
     figure.suptitle(
-        f"{result.compiled.model.name}: {result.status}, {counted(result.rounds, 'round')}"
+        f"{result.compiled.model.name}: {result.status}, {counted(result.rounds, 'round')}",
+        parse_math=False,  # a dollar in a name is a dollar
     )
     plt.close(figure)  # a notebook shows the returned figure; once is enough
     return figure
