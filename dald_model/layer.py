@@ -14,6 +14,7 @@ from dald_model.solvers.augmented import block_diagonal
 from dald_model.solvers.auto import Choice
 from dald_model.solvers.base import FOUND, Answers, Session, Solver, Turn
 
+PROVEN = ("infeasible", "unbounded")
 KEPT = 4096
 """How many stages are kept ready; random sequences name new ones for ever."""
 
@@ -69,8 +70,10 @@ class _Bench(NamedTuple):
 class Layer:
     """The solver layer of one run: each client has its solvers in the order they are tried.
 
-    A client whose solver finds no point goes to its next solver, and stays there for the rest of
-    the run; what the last one says is final. Clients with one solver and one form share a session.
+    A client whose solver finds no point goes to its next solver and stays there until that one
+    fails, when all others have their turn again. That a client is infeasible or unbounded is
+    believed of the most general of its solvers only. Clients with one solver and one form share a
+    session.
     """
 
     def __init__(self, compiled: Compiled, solver: Any) -> None:
@@ -82,6 +85,7 @@ class Layer:
         self._chains: dict[Hashable, list[Solver]] = {
             name: choice.chain(sub) for name, sub in compiled.items()
         }
+        self._final = {name: solvers[-1] for name, solvers in self._chains.items()}
         self._benches: dict[Hashable, _Bench] = {}
         together: dict[Any, list[Hashable]] = {}
         for name, sub in compiled.items():
@@ -130,12 +134,25 @@ class Layer:
                 lambda _, i=i: answers.duals(i),
                 {0: answers.messages[i]} if i in answers.messages else {},
             )
-            while one.statuses[0] not in FOUND and len(self._chains[name]) > 1:
-                one = self._next(name, one).minimise(mine, tolerance)
-            yield self._group([name]), one
+            yield self._alone(name, one, mine, tolerance)
+
+    def _alone(
+        self, name: Hashable, one: Answers, turn: Turn, tolerance: float
+    ) -> tuple[Group, Answers]:
+        """Ask a client's other solvers where its own found nothing."""
+        solvers, verdict = self._chains[name], one
+        for _ in solvers[1:]:
+            is_final = solvers[0] is self._final[name]
+            verdict = one if is_final else verdict
+            if one.statuses[0] in FOUND or (is_final and one.statuses[0] in PROVEN):
+                break
+            one = self._next(name, one).minimise(turn, tolerance)
+        is_final = solvers[0] is self._final[name]
+        return self._group([name]), one if is_final or one.statuses[0] in FOUND else verdict
 
     def _next(self, name: Hashable, failed: Answers) -> Session:
         before = self._chains[name].pop(0)
+        self._chains[name].append(before)
         message = failed.messages.get(0, failed.statuses[0])
         self.events.append(
             Event(self.round, name, before.name, self._chains[name][0].name, message)

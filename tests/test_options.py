@@ -1068,3 +1068,35 @@ def test_many_small_rings_of_two_kinds() -> None:
         result = model.solve(max_rounds=200)
         assert result.status == "optimal"
         assert result.value == near(sum((n + 1 - (len(graph) + 1) / 2) ** 2 for n in graph))
+
+
+def test_after_the_last_solver_the_others_have_their_turn_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The factor fails b in round 3 only; conic has one good round, and the reference none."""
+    solve, minimise = Factor.solve, Alone.minimise
+    rounds, answers = [0], [0]
+
+    def once(self: Any, which: np.ndarray, slopes: np.ndarray, tolerance: float = 0.0) -> Any:
+        step = solve(self, which, slopes, tolerance)
+        rounds[0] += which.tolist() == [1]
+        failed = np.full(which.size, rounds[0] == 3 and which.tolist() == [1])
+        return step._replace(failed=failed)
+
+    def tired(self: Any, turn: Turn, tolerance: float) -> Answers:
+        answers[0] += 1
+        found = minimise(self, turn, tolerance)
+        return found if answers[0] == 1 else found._replace(statuses=["solver_error"])
+
+    monkeypatch.setattr(Factor, "solve", once)
+    monkeypatch.setattr(Alone, "minimise", tired)
+    monkeypatch.setattr(Reference, "answer", lambda self, sub, eps: ("solver_error", "no luck"))
+    model, x = chain()
+    result = model.solve()
+    assert result.status == "optimal", str(result)
+    assert [result[v] for v in x] == [near(MEAN)] * 3
+    assert [(e.round, e.client, e.failed, e.next) for e in result.fallbacks] == [
+        (3, "b", "factor", "conic"),
+        (4, "b", "conic", "reference (CLARABEL)"),
+        (4, "b", "reference (CLARABEL)", "factor"),
+    ]
