@@ -15,6 +15,7 @@ from dald_model.solvers.auto import Choice
 from dald_model.solvers.base import FOUND, Answers, Session, Solver, Turn
 
 PROVEN = ("infeasible", "unbounded")
+"""Statuses that a client's most general solver is believed without asking another."""
 KEPT = 4096
 """How many stages are kept ready; random sequences name new ones for ever."""
 
@@ -38,6 +39,8 @@ class Group:
     names : list
     clients : ndarray of int, shape (k,)
         Their positions in :class:`Compiled`.
+    session : Session
+        Which takes them.
     which : ndarray of int, shape (k,)
         Their positions in the session.
     entries, rows, signs : ndarray, shape (total of q,)

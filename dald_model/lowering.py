@@ -2,6 +2,7 @@ r"""Lowering: a client as numbers in its own variables, checked against the clie
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Hashable
 from functools import partial
@@ -83,26 +84,31 @@ class Lowering:
     def __call__(self, client: Client) -> Lowered | None:
         """Lower a client; None where cvxpy or the check against it leaves nothing to rely on."""
         for whole in (False, True):
+            # Only what cvxpy does with the client is caught: an error of our own must be seen.
             try:
                 given = cut(client, whole=whole)
                 is_first = given.key not in self._skeletons
-                found = self._lowered(client, given, whole)
+                skeleton = self._skeleton(client, given, whole)
+                maps = Maps(given.pieces, client.variables)
             except UNREADABLE:
                 continue
+            found = self._lowered(skeleton, given, maps)
             self._count += 1
             if agrees(found.form, client, MANY if is_first else FEW, seed=self._count):
                 return found
         return None
 
-    def _lowered(self, client: Client, given: Cut, whole: bool) -> Lowered:
-        alike = self._skeletons.setdefault(given.key, [])
+    def _skeleton(self, client: Client, given: Cut, whole: bool) -> Skeleton:
+        alike = self._skeletons.get(given.key, [])
         skeleton = next((one for one in alike if one.accepts(given.numbers)), None)
         if skeleton is None:
             skeleton = Skeleton(client, whole=whole)
             if not whole:
-                alike.append(skeleton)
+                self._skeletons[given.key] = [*alike, skeleton]
+        return skeleton
+
+    def _lowered(self, skeleton: Skeleton, given: Cut, maps: Maps) -> Lowered:
         problem, structure = skeleton.of(given.numbers)
-        maps = Maps(given.pieces, client.variables)
         recipe = self._recipe(problem, structure, maps)
         quadratic = recipe.quadratic(maps)
         terms = recipe.terms(maps)
@@ -132,7 +138,8 @@ class Lowering:
 
     def _shared(self, rows: Rows) -> Rows:
         """The same rows with one matrix for all clients that have it."""
-        key = repr(rows.matrix.shape).encode() + rows.matrix.tobytes()
+        shape, data = repr(rows.matrix.shape).encode(), np.ascontiguousarray(rows.matrix)
+        key = hashlib.sha256(shape + data.tobytes()).digest()
         return rows._replace(matrix=self._rows.setdefault(key, rows.matrix))
 
 

@@ -67,6 +67,7 @@ class Choice:
         Raises
         ------
         OptionError
+            Naming the first key that is no client.
         """
         for name in self._by_client:
             if name not in compiled:

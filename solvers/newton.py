@@ -59,7 +59,7 @@ class Newton:
         """Why this solver cannot take the client; empty if it can."""
         form = subproblem.form
         if form is None or not form.complete:
-            return "parts of it have no form but a cone program"
+            return "its cone program has parts that are no quadratic and no known function"
         if not any(term.is_smooth for term in form.terms):
             return "it has no smooth term that is not quadratic"
         if any(term.kind == "entropy" and _mixes(term) for term in form.terms):

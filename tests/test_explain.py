@@ -50,9 +50,9 @@ Solver layer
   logistic by newton, not by polyhedral: it has logistic terms, which are not of linear rows
   ball by proximal, not by factor, shrink: it has non-smooth terms (ball)
   ball by proximal, not by active_set: it has no rows
-  cone by conic, not by factor, active_set, shrink, proximal: its cone program has parts that are no quadratic and no known function
-  cone by conic, not by polyhedral: its cone program has SecondOrderConeT cones
-  cone by conic, not by newton: parts of it have no form but a cone program"""  # noqa: E501
+  cone by conic, not by factor, active_set, shrink, proximal, newton: its cone program has parts \
+that are no quadratic and no known function
+  cone by conic, not by polyhedral: its cone program has SecondOrderConeT cones"""  # noqa: E501 - as printed
 
 
 def test_the_table_says_who_solves_whom_and_why(compiled: dm.Compiled) -> None:
