@@ -169,7 +169,7 @@ def _sweep(
         for group in layer.groups(stage):
             at = group.entries
             told = state.sides[1 - group.rows, at]
-            turn = Turn(group.which, state.mu[at], state.rho[at], told)
+            turn = Turn(group.which, state.mu[at], state.rho[at], told, state.points[group.columns])
             for part, answers in layer.answer(group, turn, tolerance):
                 for name, status in zip(part.names, answers.statuses, strict=True):
                     if status not in FOUND:

@@ -125,17 +125,20 @@ class Layer:
         if all(status in FOUND for status in answers.statuses):
             yield group, answers
             return
-        points = np.split(answers.points, np.cumsum(self._sizes(group))[:-1])
+        sizes = np.cumsum(self._sizes(group))[:-1]
+        points, before = np.split(answers.points, sizes), np.split(turn.points, sizes)
         spans = np.cumsum([0, *(self.compiled[name].entries.size for name in group.names)])
         for i, name in enumerate(group.names):
             part = slice(spans[i], spans[i + 1])
-            mine = Turn(np.zeros(1, int), turn.mu[part], turn.rho[part], turn.neighbours[part])
+            edges = turn.mu[part], turn.rho[part], turn.neighbours[part]
+            mine = Turn(np.zeros(1, int), *edges, before[i])
             one = Answers(
                 points[i],
                 answers.objectives[i : i + 1],
                 [answers.statuses[i]],
                 lambda _, i=i: answers.duals(i),
                 {0: answers.messages[i]} if i in answers.messages else {},
+                answers.slack[i : i + 1],
             )
             yield self._alone(name, one, mine, tolerance)
 

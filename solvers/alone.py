@@ -81,7 +81,7 @@ class Alone:
             augmented, alike = self._augmented[int(size)], np.flatnonzero(sizes == size)
             entries = ranges(starts[alike], edges[alike])
             own = self._at[turn.which[alike]]
-            part = Turn(own, *(vector[entries] for vector in turn[1:]))
+            part = Turn(own, *(vector[entries] for vector in turn[1:4]))
             changed, slopes = augmented.changed(part), augmented.slopes(part)
             for i, at, differs, slope in zip(alike, own, changed, slopes, strict=True):
                 program = self._programs[turn.which[i]]

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 FOUND = ("optimal", "optimal_inaccurate")
 """Statuses of an answer that has a point to go on with."""
 
+NOTHING = np.zeros(0)
+
 
 class Turn(NamedTuple):
     r"""Some clients of a session are to minimise for these Parameters.
@@ -24,16 +26,19 @@ class Turn(NamedTuple):
     mu, rho, neighbours : ndarray, shape (total of q over ``which``,)
         :math:`\mu`, :math:`\rho` and :math:`z` over the edges of these clients, one client after
         the other, each in the order of ``Subproblem.entries``.
+    points : ndarray, shape (total of m over ``which``,)
+        Where these clients stand now, one after the other: what an inexact solver starts from.
     """
 
     which: np.ndarray
     mu: np.ndarray
     rho: np.ndarray
     neighbours: np.ndarray
+    points: np.ndarray = NOTHING
 
 
 class Answers(NamedTuple):
-    """What a session found, in the order of ``Turn.which``.
+    r"""What a session found, in the order of ``Turn.which``.
 
     Attributes
     ----------
@@ -49,6 +54,9 @@ class Answers(NamedTuple):
         this very turn.
     messages : dict
         i -> what the solver said, where the status is not "optimal".
+    slack : ndarray, shape (k,)
+        Of an inexact solver: the largest entry of :math:`g_i \in \partial_i \Lambda_\rho` at each
+        point, condition (29), in units of the gradient. Empty where clients are minimised.
     """
 
     points: np.ndarray
@@ -56,6 +64,7 @@ class Answers(NamedTuple):
     statuses: Sequence[str]
     duals: Callable[[int], tuple[Any, ...]]
     messages: Mapping[int, str]
+    slack: np.ndarray = NOTHING
 
 
 class Session(Protocol):

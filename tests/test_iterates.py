@@ -49,7 +49,7 @@ class _Session:
         stops = np.cumsum(lengths)
         for at, start, stop in zip(turn.which, stops - lengths, stops, strict=True):
             part = slice(start, stop)
-            one = Turn(np.zeros(1, int), *(vector[part] for vector in turn[1:]))
+            one = Turn(np.zeros(1, int), *(vector[part] for vector in turn[1:4]))
             ours, theirs = (s[at].minimise(one, tolerance) for s in (self.fast, self.slow))
             assert ours.statuses == ["optimal"], ours.messages
             assert theirs.statuses == ["optimal"], theirs.messages
