@@ -1,9 +1,12 @@
 """Where the data sets come from: files as published, or scikit-learn's fetchers."""
 
+import gzip
 import os
 import re
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -58,8 +61,12 @@ def read(name: str, recipe: Recipe, data: Folder) -> pd.DataFrame:
     try:
         table = recipe.table(*paths).astype(np.float64)
     # Beyond the file system and the network: scikit-learn and pandas raise ValueError for damaged
-    # content, KeyError is another table's columns, BadZipFile is a damaged xlsx.
-    except (OSError, HTTPException, ValueError, KeyError, BadZipFile) as error:
+    # content, KeyError is another table's columns, BadZipFile is a damaged xlsx, EOFError a
+    # shortened gz and zlib's error a damaged one.
+    except (
+        *(OSError, HTTPException, ValueError, KeyError, BadZipFile),
+        *(EOFError, zlib.error),
+    ) as error:
         raise DatasetError(
             f"{name} could not be loaded {origin}: {error}. {expected}. {remedy}"
         ) from error
@@ -139,6 +146,45 @@ def _hospital(path: Path) -> pd.DataFrame:
     kept = kept[kept["trestbps"] != 0]
     kept = kept.assign(num=np.where(kept["num"] > 0, 1.0, -1.0))
     return _encoded(_encoded(kept, "cp", (1, 2, 3, 4)), "restecg", (0, 1, 2))
+
+
+def _digits(digits: tuple[int, int], test: bool, *paths: Path) -> pd.DataFrame:
+    """The rows of two digits, in the order of the files; the last column is -1 or +1."""
+    if paths:
+        images, labels = (_idx(path) for path in paths)
+        if len(images) != len(labels):
+            raise ValueError(f"{len(images)} images have {len(labels)} labels")
+        images = images.reshape(len(images), -1)
+    else:
+        from sklearn import datasets
+
+        bunch: Any = datasets.fetch_openml(data_id=554, as_frame=True)
+        # OpenML has the 60,000 rows for training first; the labels are a category of text.
+        rows = slice(60_000, None) if test else slice(60_000)
+        images, labels = bunch.data[rows].to_numpy(), bunch.target[rows].astype(int).to_numpy()
+    # Choose before the pixels become floats, which take eight times the memory.
+    kept = np.isin(labels, digits)
+    target = np.where(labels[kept] == digits[1], 1.0, -1.0)
+    table = np.column_stack([images[kept], target])
+    return pd.DataFrame(
+        table, columns=[*(f"pixel{at + 1}" for at in range(images.shape[1])), "target"]
+    )
+
+
+def _idx(path: Path) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """A file of bytes in the IDX format, as the page of MNIST describes it.
+
+    Two bytes 0, the type 8 (unsigned bytes), the number of dimensions, each dimension as a
+    big-endian integer of four bytes, then the entries, the last dimension fastest.
+    """
+    with gzip.open(path) as file:
+        content = file.read()
+    if len(content) < 4 or content[:3] != b"\0\0\x08":
+        raise ValueError(f"{path} is not an IDX file of unsigned bytes")
+    start = 4 + 4 * content[3]
+    shape = np.frombuffer(content[4:start], dtype=">u4").astype(int)
+    # Raises ValueError if there are more or fewer entries than the shape says.
+    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
 
 
 def _openml(number: int) -> pd.DataFrame:
@@ -240,3 +286,24 @@ HOSPITALS = {
         ("long_beach", "Long Beach VA", 140, "va"),
     )
 }
+
+# How many images of 0, 1, ..., 9 each file of MNIST has.
+DIGITS = {
+    "train": (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949),
+    "t10k": (980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009),
+}
+
+
+def mnist(digits: tuple[int, int], test: bool) -> Recipe:
+    """Where the images of two digits come from, the first with target -1, the second with +1."""
+    name = "t10k" if test else "train"
+    return Recipe(
+        title=f"MNIST {digits[0]} against {digits[1]}" + ", test" * test,
+        rows=sum(DIGITS[name][digit] for digit in digits),
+        table=partial(_digits, digits, test),
+        source="LeCun, Bottou, Bengio, Haffner (1998): Gradient-based learning applied to document "
+        "recognition. Proceedings of the IEEE 86(11).",
+        # The address that torchvision fetches from: that of the authors refuses downloads.
+        page="https://ossci-datasets.s3.amazonaws.com/mnist",
+        files=(f"mnist/{name}-images-idx3-ubyte.gz", f"mnist/{name}-labels-idx1-ubyte.gz"),
+    )

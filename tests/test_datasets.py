@@ -1,5 +1,6 @@
 """The data sets against the paper's Table 1 and the publishers' row counts."""
 
+import gzip
 import os
 import re
 from pathlib import Path
@@ -12,8 +13,9 @@ import sklearn.datasets
 from sklearn.linear_model import LinearRegression
 from sklearn.utils import Bunch
 
-from dald_model.datasets import Dataset, load, load_hospitals, standardised_together
+from dald_model.datasets import Dataset, load, load_hospitals, load_mnist, standardised_together
 from dald_model.errors import DatasetError
+from dald_model.sources import DIGITS
 
 REGRESSIONS = ("diabetes", "california", "wine", "abalone", "ccpp")
 
@@ -169,6 +171,61 @@ def test_hospitals_scaled_together_keep_their_differences(folder: Path) -> None:
     assert all(np.array_equal(scaled[name].target, hospitals[name].target) for name in hospitals)
 
 
+# --- MNIST ----------------------------------------------------------------------------------------
+
+
+def _mnist_files(folder: Path, name: str, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """The images, shape (rows, 784), and the labels: all bytes behind headers of 16 and 8."""
+    images, labels = (
+        np.frombuffer(
+            gzip.decompress((folder / "mnist" / f"{name}-{file}-ubyte.gz").read_bytes()), np.uint8
+        )
+        for file in ("images-idx3", "labels-idx1")
+    )
+    assert (len(images), len(labels)) == (16 + 784 * rows, 8 + rows)
+    return images[16:].reshape(rows, 784), labels[8:]
+
+
+@pytest.mark.parametrize(
+    ("digits", "test", "first", "second"),
+    [
+        ((3, 7), False, 6131, 6265),
+        ((3, 7), True, 1010, 1028),
+        ((9, 0), True, 1009, 980),
+    ],
+)
+def test_mnist_has_the_images_of_two_digits_as_in_the_files(
+    digits: tuple[int, int], test: bool, first: int, second: int, folder: Path
+) -> None:
+    images, labels = _mnist_files(folder, "t10k" if test else "train", 10_000 if test else 60_000)
+    kept = (labels == digits[0]) | (labels == digits[1])
+    dataset = load_mnist(digits, data=folder, test=test)
+    assert dataset.features.shape == (first + second, 784)
+    assert dataset.features.dtype == dataset.target.dtype == np.float64
+    assert dataset.features.flags.c_contiguous
+    assert (
+        np.count_nonzero(dataset.target == -1.0) == np.count_nonzero(labels == digits[0]) == first
+    )
+    assert (
+        np.count_nonzero(dataset.target == 1.0) == np.count_nonzero(labels == digits[1]) == second
+    )
+    assert dataset.features.sum() == images[kept].sum(dtype=np.int64)
+    assert np.array_equal(dataset.features, images[kept])
+    assert np.array_equal(dataset.target > 0, labels[kept] == digits[1])
+    assert (dataset.features.min(), dataset.features.max()) == (0.0, 255.0)
+    assert (dataset.columns[0], dataset.columns[-1]) == ("pixel1", "pixel784")
+
+
+def test_mnist_says_which_digits_and_which_rows_it_has(folder: Path) -> None:
+    assert load_mnist(data=folder).title == "MNIST 3 against 7"
+    assert load_mnist((4, 9), data=folder, test=True).title == "MNIST 4 against 9, test"
+
+
+@pytest.mark.parametrize(("name", "rows"), [("train", 60_000), ("t10k", 10_000)])
+def test_each_digit_is_expected_as_often_as_it_occurs(name: str, rows: int, folder: Path) -> None:
+    assert np.bincount(_mnist_files(folder, name, rows)[1]).tolist() == list(DIGITS[name])
+
+
 # --- scaling and splitting, on a table small enough to check by hand ------------------------------
 
 
@@ -274,6 +331,24 @@ def test_openml_and_the_folder_agree(
 
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
     _agree(load(name), load(name, data=folder))
+
+
+@pytest.mark.parametrize("test", [False, True])
+def test_mnist_downloaded_and_from_the_folder_agree(
+    test: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fetch(*, data_id: int, as_frame: bool) -> Bunch:
+        """Set 554: the rows for training, then those for tests; the labels are text."""
+        assert (data_id, as_frame) == (554, True)
+        train, both = _mnist_files(folder, "train", 60_000), _mnist_files(folder, "t10k", 10_000)
+        images, labels = (np.concatenate(pair) for pair in zip(train, both, strict=True))
+        return Bunch(
+            data=pd.DataFrame(images, columns=[f"pixel{at}" for at in range(1, 785)]),
+            target=pd.Series(labels.astype(str), dtype="category", name="class"),
+        )
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
+    _agree(load_mnist(test=test), load_mnist(data=folder, test=test))
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -425,6 +500,75 @@ def test_a_shortened_file_is_refused(tmp_path: Path) -> None:
         match=re.escape(f"abalone loaded from {path} has 1 usable rows. Expected: the published"),
     ):
         load("abalone", data=tmp_path)
+
+
+_MNIST_REMEDY = (
+    "Expected: the published table, 12396 rows. Put mnist/train-images-idx3-ubyte.gz and "
+    "mnist/train-labels-idx1-ubyte.gz from https://ossci-datasets.s3.amazonaws.com/mnist into a "
+    "folder, and give that folder as the argument data or in the environment variable DALD_DATA."
+)
+
+
+@pytest.mark.parametrize("digits", [(3, 3), (3,), (3, 10), (3, 7, 8), (-1, 7), ("3", "7")])
+def test_digits_that_are_no_pair_are_refused(digits: tuple[int, int]) -> None:
+    with _refuses(
+        f"MNIST cannot be loaded for the digits {digits!r}. Expected: two unlike digits from 0 to "
+        "9, the one with target -1 first. Choose two, such as (3, 7)."
+    ):
+        load_mnist(digits)
+
+
+def test_a_failed_download_of_mnist_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetch(**_: object) -> None:
+        raise URLError("no route")
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
+    with _refuses(
+        f"mnist could not be loaded through scikit-learn: <urlopen error no route>. {_MNIST_REMEDY}"
+    ):
+        load_mnist()
+
+
+def _idx(shape: tuple[int, ...], content: bytes) -> bytes:
+    header = bytes([0, 0, 8, len(shape)])
+    return gzip.compress(header + b"".join(size.to_bytes(4, "big") for size in shape) + content)
+
+
+_IMAGES = _idx((2, 28, 28), bytes(2 * 784))
+_LABELS = _idx((2,), bytes([3, 7]))
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "reason"),
+    [
+        (_IMAGES, None, "could not be loaded"),
+        (b"not packed", _LABELS, "Not a gzipped file"),
+        (_IMAGES[:-12], _LABELS, "end-of-stream"),
+        (_IMAGES[:10] + b"\xff" * 10, _LABELS, "invalid block type"),
+        (_IMAGES[:-8] + bytes(8), _LABELS, "CRC check failed"),
+        (gzip.compress(b"no"), _LABELS, "is not an IDX file of unsigned bytes"),
+        (gzip.compress(b"a,b,c,d,e"), _LABELS, "is not an IDX file of unsigned bytes"),
+        (gzip.compress(bytes([0, 0, 8, 3, 0])), _LABELS, "buffer size"),
+        (_idx((3, 28, 28), bytes(2 * 784)), _LABELS, "cannot reshape"),
+        (_IMAGES, _idx((3,), bytes([3, 7, 1])), "2 images have 3 labels"),
+        (_IMAGES, _LABELS, "has 2 usable rows"),
+    ],
+    ids=[
+        *("missing", "not packed", "shortened", "damaged", "altered", "three bytes", "text"),
+        *("short header", "fewer than said", "unlike", "fewer than published"),
+    ],
+)
+def test_damaged_files_of_mnist_are_refused(
+    images: bytes, labels: bytes | None, reason: str, tmp_path: Path
+) -> None:
+    for name, content in (("images-idx3", images), ("labels-idx1", labels)):
+        path = tmp_path / "mnist" / f"train-{name}-ubyte.gz"
+        path.parent.mkdir(exist_ok=True)
+        if content is not None:
+            path.write_bytes(content)
+    with pytest.raises(DatasetError, match=re.escape(reason)) as refusal:
+        load_mnist(data=tmp_path)
+    assert str(refusal.value).endswith(_MNIST_REMEDY)
 
 
 @pytest.mark.parametrize("parts", [0, 4])

@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import importlib.util
+import inspect
 import io
 import os
 import runpy
@@ -10,9 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import Lasso, LinearRegression, Ridge
 
 import dald_model as dm
@@ -56,8 +59,14 @@ def test_each_file_imports_without_data_and_names_its_builder_otherwise_than_its
 ) -> None:
     monkeypatch.delenv("DALD_DATA", raising=False)
     module = importlib.import_module(f"dald_model.models.{name}")
-    builders = [thing for thing in vars(module) if thing.startswith("consensus_")]
-    assert builders, "a gallery file builds its model by a function consensus_..."
+    builders = [
+        thing.__name__
+        for thing in vars(module).values()
+        if inspect.isfunction(thing)
+        and thing.__module__ == module.__name__
+        and thing.__annotations__.get("return") is dm.Model
+    ]
+    assert builders, "a gallery file builds its model by a function that returns a Model"
     assert name not in builders
     assert module.REFERENCE > 0
     # `python models/ridge.py` puts models/ first on the path: a file there would hide a library.
@@ -89,6 +98,29 @@ def test_the_references_of_the_regressions_are_those_of_scikit_learn() -> None:
     lasso = Lasso(alpha=1.0, tol=1e-12, max_iter=100_000).fit(X, y)
     value = squared_error(lasso, rows) / (2 * len(y)) + np.sum(np.abs(lasso.coef_))
     assert reference("lasso") == pytest.approx(value, rel=1e-10)
+
+
+def test_the_reference_of_the_logistic_regression_is_that_of_lbfgs() -> None:
+    rows: Any = load_breast_cancer()
+    scaled = (rows.data - rows.data.mean(axis=0)) / rows.data.std(axis=0)
+    signed = np.where(rows.target, 1.0, -1.0)[:, None] * np.column_stack([scaled, np.ones(569)])
+    weight = 4 * 0.0025
+
+    def loss(parts: np.ndarray) -> tuple[float, np.ndarray]:
+        """At w = parts[0] - parts[1], both not negative: there the norm is a sum."""
+        z = -signed @ (parts[:31] - parts[31:])
+        slope = signed.T @ (-1 / (1 + np.exp(-z))) / 569
+        return np.logaddexp(0, z).mean() + weight * parts.sum(), np.r_[slope, -slope] + weight
+
+    found = minimize(
+        loss,
+        np.zeros(62),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, None)] * 62,
+        options={"ftol": 1e-16, "gtol": 1e-12, "maxcor": 50, "maxiter": 10_000},
+    )
+    assert reference("logistic") == pytest.approx(found.fun, rel=1e-10)
 
 
 @needs_the_hospitals
@@ -174,3 +206,26 @@ def test_the_hospitals_share_the_coefficients_and_keep_their_intercepts() -> Non
     assert [v.name() for v in model.shared] == ["w"]
     own = [client.variables[1].name() for client in model.clients.values()]
     assert own == [f"intercept at {name}" for name in model.clients]
+
+
+@pytest.mark.parametrize(("rows", "divisor"), [(None, 7), (100, 100)])
+def test_a_client_of_the_logistic_regression_has_the_paper_s_function(
+    rows: int | None, divisor: int
+) -> None:
+    random = np.random.default_rng(0)
+    shards = {
+        name: (random.normal(size=(size, 3)), random.choice([-1.0, 1.0], size))
+        for name, size in (("a", 2), ("b", 5))
+    }
+    builder = importlib.import_module("dald_model.models.logistic").sparse_logistic
+    model = builder(shards, rows=rows, weight=0.5)
+    assert [(v.name(), v.shape) for v in model.shared] == [("w", (4,))]
+    (w,) = model.shared
+    w.value = np.array([1.0, -2.0, 3.0, 0.25])
+    for name, (features, target) in shards.items():
+        margins = target * (features @ [1.0, -2.0, 3.0] + 0.25)
+        value = np.log(1 + np.exp(-margins)).sum() / divisor + 0.5 * 6.25
+        assert model.clients[name].objective.value == pytest.approx(value, rel=1e-12)
+        assert not model.clients[name].constraints
+    assert cp.norm1 in model.clients["a"].objective.atoms()
+    assert cp.norm1 not in builder(shards, rows=rows).clients["a"].objective.atoms()
