@@ -19,9 +19,13 @@ from dald_model.errors import (
     OptionError,
     ResultError,
     SequenceError,
+    SequenceWarning,
 )
+from dald_model.iterate import Iterate
 from dald_model.model import Model
+from dald_model.moment import Moment
 from dald_model.network import HierarchicalNetwork
+from dald_model.online import Change, Dropout, LossyLinks, Stragglers
 from dald_model.penalty import Fixed, ResidualBalancing
 from dald_model.portable import Portable, pack, unpack
 from dald_model.result import Result, Status
@@ -44,6 +48,11 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "unpack",
     "HierarchicalNetwork",
     "Sequence",
+    "Moment",
+    "Change",
+    "Dropout",
+    "Stragglers",
+    "LossyLinks",
     "DALD",
     "FixedTolerance",
     "ShrinkingTolerance",
@@ -52,6 +61,7 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "Fixed",
     "ResidualBalancing",
     "solvers",
+    "Iterate",
     "Result",
     "Status",
     "Verification",
@@ -63,4 +73,5 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "OptionError",
     "ResultError",
     "DatasetError",
+    "SequenceWarning",
 ]

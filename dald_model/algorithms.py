@@ -1,22 +1,90 @@
-"""Algorithms: small objects that tell the one loop what to do with the multipliers."""
+"""Algorithms: small objects that tell the one loop what to do with mu, rho, order and solver."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from dald_model.errors import OptionError
-from dald_model.state import State
+from dald_model.sequence import Sequence
+from dald_model.stopping import Stopping
+
+if TYPE_CHECKING:
+    from dald_model.compiler import Compiled
+    from dald_model.state import State
+
+
+class Goal(Enum):
+    """What it means that a run is over before the round limit.
+
+    ``OPTIMUM``: both residuals met their tolerances. ``REST``: the iterates stopped moving, at a
+    point that need not be the optimum of the consensus problem. ``NONE``: nothing; every round is
+    run and the answer is that of the last, since an iterate that moves little proves nothing
+    where the steps are random.
+    """
+
+    OPTIMUM = "optimum"
+    REST = "rest"
+    NONE = "none"
+
+
+def kept(mu: np.ndarray, rho: np.ndarray, gap: np.ndarray) -> np.ndarray:
+    """Multipliers that are never updated."""
+    return mu
+
+
+@dataclass(frozen=True)
+class Method:
+    """What an algorithm makes of a compiled model: the choices that the loop follows.
+
+    Attributes
+    ----------
+    update : callable
+        (mu, rho, gap), entry by entry over any of the edges -> the multipliers of the next outer
+        loop, with the primal residual as ``gap``.
+    sequence, stopping : Sequence, Stopping or None
+        Where the user names none; None is the default.
+    rho, solver : Any
+        As the options of ``solve``, which then must not be given; None leaves them to the user.
+    goal : Goal
+    staged : callable or None
+        Called with the state and the clients of a stage after they were solved: an algorithm that
+        sets multipliers within an inner loop.
+    forgets : bool
+        Whether clients that do not take part in an inner loop do not count in it; else their last
+        values do.
+    """
+
+    update: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] = kept
+    sequence: Sequence | None = None
+    stopping: Stopping | None = None
+    rho: Any = None
+    solver: Any = None
+    goal: Goal = Goal.OPTIMUM
+    staged: Callable[[State, Iterable[Hashable]], None] | None = None
+    forgets: bool = False
 
 
 class Algorithm(Protocol):
     """What the loop asks an algorithm."""
 
-    def multipliers(self, state: State) -> np.ndarray:
-        """The multipliers of the next outer loop, shape (Q,)."""
+    def open(self, compiled: Compiled) -> Method:
+        """Make the algorithm ready for a model.
+
+        Raises
+        ------
+        OptionError
+            If the model is not of its class, naming the client and what is in the way.
+        """
+        ...
+
+    def explain(self) -> str:
+        """Which choices of mu, rho, order and solver layer give it, with equation numbers."""
         ...
 
 
@@ -39,6 +107,23 @@ class DALD:
                 "paper's)"
             )
 
-    def multipliers(self, state: State) -> np.ndarray:
+    def open(self, compiled: Compiled) -> Method:
         """See :class:`Algorithm`."""
-        return state.mu + self.dual_step * (state.estimate - state.mu)
+        return Method(self.update)
+
+    def update(self, mu: np.ndarray, rho: np.ndarray, gap: np.ndarray) -> np.ndarray:
+        """The multipliers of the next outer loop, (15) and (22)."""
+        return mu + 2 * self.dual_step * rho**2 * gap
+
+    def explain(self) -> str:
+        """See :class:`Algorithm`."""
+        return (
+            "DALD: Fed-DALD-CC (Algorithm 2) on a model with a server, Fed-DALD-DC (Algorithm 3) "
+            "peer to peer\n"
+            f"  mu            mu + 2 {self.dual_step:g} rho o rho o C after each outer loop, (15), "
+            "(22)\n"
+            "  rho           the option rho\n"
+            "  coordination  the option sequence: Gauss-Seidel along a hierarchical network, (13), "
+            "(14), (21)\n"
+            "  solver layer  exact minimisation of (12), (20), or the option solver"
+        )

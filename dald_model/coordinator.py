@@ -4,26 +4,39 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
-import pandas as pd
 from tqdm.auto import tqdm
 
-from dald_model.algorithms import DALD, Algorithm
-from dald_model.compiler import Compiled, Recovered
+from dald_model import outcome
+from dald_model.algorithms import DALD, Algorithm, Goal, Method
+from dald_model.compiler import Compiled
 from dald_model.diagnose import Verdict, Watch
-from dald_model.errors import OptionError
+from dald_model.iterate import Iterate
 from dald_model.layer import Layer
-from dald_model.penalty import as_rule
+from dald_model.links import Links
+from dald_model.moment import Moment
+from dald_model.online import as_online
+from dald_model.options import (
+    check_kind,
+    check_metrics,
+    check_parameters,
+    check_tolerances,
+    with_algorithm,
+)
+from dald_model.outcome import Best
+from dald_model.penalty import PenaltyRule
 from dald_model.result import Result, Status
+from dald_model.roster import Loop, Roster
+from dald_model.safety import default_stopping
 from dald_model.sequence import Sequence
-from dald_model.solvers.base import FOUND, Solver, Turn
+from dald_model.solvers.base import Solver
+from dald_model.start import begin
 from dald_model.state import State
-from dald_model.stopping import Accuracy, Residuals, Stopping, default_stopping, residuals
-from dald_model.values import flat
+from dald_model.stopping import Accuracy, Residuals, Stopping, residuals
+from dald_model.sweep import sweep
 
 
 def coordinate(
@@ -35,6 +48,9 @@ def coordinate(
     rho: Any = None,
     solver: Solver | str | Mapping[Any, Solver | str] | None = None,
     accuracy: float | None = None,
+    online: Any = None,
+    start: Result | None = None,
+    metrics: Mapping[str, Callable[[Iterate], Any]] | None = None,
     eps_pri: float = 1e-6,
     eps_dual: float = 1e-6,
     max_rounds: int = 1000,
@@ -59,7 +75,7 @@ def coordinate(
         Who is solved when; default one colour of the consensus graph after the other, which is
         two-block ADMM where two colours suffice.
     stopping : Stopping
-        When an inner loop ends, (B1) to (B4); default :func:`default_stopping`.
+        When an inner loop ends, (B1) to (B4); default :func:`dald_model.safety.default_stopping`.
     rho : float, dict, array or penalty rule
         The penalty; default :class:`ResidualBalancing`, which needs no tuning.
     solver : Solver, str or dict
@@ -71,6 +87,15 @@ def coordinate(
     accuracy : float
         How exactly each client is minimised, relative to the size of its variables, where its
         solver is iterative; default :class:`Accuracy`, which follows the residuals.
+    online : Online, dict, callable or list of these
+        What changes while the run goes on: ``dm.Dropout(p)``, ``dm.Stragglers(...)``,
+        ``dm.LossyLinks(p)``, a dict from rounds to :class:`Change`, or a function of a
+        :class:`Moment` that returns a :class:`Change` or None; asked before each inner loop.
+    start : Result
+        An earlier result of this model, or of one with some of its clients and edges, to go on
+        from; default all variables and multipliers zero.
+    metrics : dict
+        Name of a column of the history -> function of an :class:`Iterate`, called each round.
     eps_pri, eps_dual : float
         Tolerances, see :class:`Residuals`. Zero is allowed: then every round is run, and the
         answer is that of the last one; otherwise a run that does not converge gives its best.
@@ -91,212 +116,197 @@ def coordinate(
         If an option has a value that means nothing, before anything is computed.
     """
     begun = time.perf_counter()
-    _check(compiled, eps_pri, eps_dual, max_rounds)
-    _check_kind("algorithm", algorithm, "multipliers", "dm.DALD()")
-    _check_kind("sequence", sequence, "stages", "dm.Sequence.natural()")
-    _check_kind("stopping", stopping, "ends", "dm.FixedBudget(v_max=1)")
+    check_tolerances(eps_pri, eps_dual, max_rounds)
+    check_parameters(compiled)
+    check_kind("algorithm", algorithm, "open", "dm.DALD()")
+    check_kind("sequence", sequence, "bind", "dm.Sequence.natural()")
+    check_kind("stopping", stopping, "ends", "dm.FixedBudget(v_max=1)")
     algorithm = algorithm or DALD()
-    sequence = sequence or Sequence(label="by colour")
-    network = sequence.network(compiled.graph, compiled.servers)
-    stopping = stopping or default_stopping(sequence, network)
-    rule = as_rule(rho)
-    layer = Layer(compiled, solver)
-    inner_accuracy = Accuracy(accuracy, eps_pri, eps_dual)
-    generator = np.random.default_rng(sequence.seed)
-
-    state = State.start(compiled, rule.init(compiled))
-    tested = min(eps_pri, eps_dual) > 0
-    watch = Watch(compiled) if tested else Watch(compiled, patience=math.inf)
-    best, best_round, rows = None, 0, []
-    best_merit = best_worst = math.inf
-    verdict = Verdict(Status.ROUND_LIMIT, None, f"{max_rounds} rounds were run")
-    outer, inner, found = 1, 0, Residuals(*4 * [math.inf])
-    progress = tqdm(total=max_rounds, unit="round", disable=not verbose)
-    try:
-        for round_ in range(1, max_rounds + 1):
-            inner += 1
-            layer.round = round_
-            closing = stopping.ends(outer, inner, found.dual_scaled, eps_dual)
-            full = sequence.per_loop is None or closing
-            staleness = state.staleness(compiled) if sequence.choice else {}
-            stages = sequence.stages(network, generator, staleness, full)
-            tolerance = inner_accuracy.of(found)
-            failure = _sweep(state, stages, layer, tolerance)
-            if failure is not None:
-                verdict = watch.explain(state, failure)
-                break
-            found = residuals(state)
-            rows.append(_row(state, outer, inner, found, stages, layer, begun))
-            merit = max(
-                found.primal_scaled / (eps_pri or 1.0), found.dual_scaled / (eps_dual or 1.0)
-            )
-            # Relative residuals flatter an iterate that runs away; absolute ones do not.
-            worst = max(found.primal, found.dual)
-            better = merit <= best_merit and worst <= 10 * best_worst
-            if state.complete and (better or not tested):
-                best, best_round = state.snapshot(), round_
-                best_merit, best_worst = merit, worst
-            turn = inner
-            progress.set_postfix(primal=f"{found.primal:.1e}", dual=f"{found.dual:.1e}")
-            progress.update()
-            if full and stopping.ends(outer, inner, found.dual_scaled, eps_dual):
-                met = found.primal_scaled <= eps_pri and found.dual_scaled <= eps_dual
-                if tested and met and inner_accuracy.suffices(tolerance):
-                    verdict = _converged(compiled, state)
-                    best, best_round = state, round_
-                    break
-                state.mu = algorithm.multipliers(state)
-                state.rho = rule.update(state, outer)
-                outer, inner = outer + 1, 0
-            failure = watch.look(round_, turn, state, found, merit)
-            if failure is not None:
-                verdict = failure
-                break
-    except KeyboardInterrupt:
-        verdict = Verdict(Status.INTERRUPTED, None, f"after {len(rows)} complete rounds")
-    finally:
-        progress.close()
-    answer = best, best_round
+    method = with_algorithm(algorithm, algorithm.open(compiled), rho, solver)
+    chosen = sequence or method.sequence or Sequence(label="by colour")
+    roster = Roster(compiled, chosen, as_online(online))
+    state, rule = begin(compiled, method.rho, start)
+    layer = Layer(compiled, method.solver)
+    run = Run(roster, method, stopping or method.stopping, state, rule, layer)
+    run.metrics = check_metrics(metrics)
+    run.tolerances = eps_pri, eps_dual
+    run.accuracy = Accuracy(accuracy, eps_pri, eps_dual)
+    run.max_rounds = max_rounds
+    with tqdm(total=max_rounds, unit="round", disable=not verbose) as run.progress:
+        verdict = run.go()
     seconds = time.perf_counter() - begun
-    return _finish(layer, answer, rows, verdict, (eps_pri, eps_dual), seconds)
+    return run.result(verdict, seconds)
 
 
-def _sweep(
-    state: State, stages: Iterable[Iterable[Hashable]], layer: Layer, tolerance: float
-) -> Verdict | None:
-    """Solve the clients stage by stage, equations (13), (14) and (21)."""
-    for stage in stages:
-        for group in layer.groups(stage):
-            at = group.entries
-            told = state.sides[1 - group.rows, at]
-            turn = Turn(group.which, state.mu[at], state.rho[at], told, state.points[group.columns])
-            for part, answers in layer.answer(group, turn, tolerance):
-                for name, status in zip(part.names, answers.statuses, strict=True):
-                    if status not in FOUND:
-                        return _failure(name, status, answers.messages.get(0, ""))
-                state.put(part, answers)
-    return None
+class Run:
+    """One run: everything that the loop needs, and the loop."""
 
+    metrics: Mapping[str, Callable[[Iterate], Any]]
+    tolerances: tuple[float, float]
+    accuracy: Accuracy
+    max_rounds: int
+    progress: tqdm
 
-def _failure(name: Hashable, said: str, message: str) -> Verdict:
-    status = Status(said)
-    what = {
-        Status.INFEASIBLE: f"client {name!r} is infeasible: no point satisfies its own "
-        "constraints and the domain of its objective; relax one of them",
-        Status.UNBOUNDED: f"client {name!r} is unbounded below along a direction that no consensus "
-        "constraint holds; bound its variables or add a regulariser",
-        Status.SOLVER_ERROR: f"the solver failed on client {name!r}; choose another by the option "
-        "solver, or scale the client's data",
-    }[status]
-    return Verdict(status, name, f"{what} ({message})")
+    def __init__(
+        self,
+        roster: Roster,
+        method: Method,
+        stopping: Stopping | None,
+        state: State,
+        rule: PenaltyRule,
+        layer: Layer,
+    ) -> None:
+        self.roster, self.method, self.state = roster, method, state
+        self.rule, self.layer = rule, layer
+        self._stopping = stopping
+        self._ends = stopping or default_stopping(roster)
+        self._outer, self._inner, self._round = 1, 0, 0
+        self._found = Residuals(*4 * [math.inf])
+        self._rows: list[dict[str, Any]] = []
+        self._begun = time.perf_counter()
+        if roster.online or method.forgets:
+            state.links = Links.start(state.sides)
+        self._reset()
 
+    def _reset(self) -> None:
+        """Forget the best iterate: what it was the best of is another problem now."""
+        self._best = Best(None, 0)
+        self._best_merit = self._best_worst = math.inf
 
-def _converged(compiled: Compiled, state: State) -> Verdict:
-    origins = zip(compiled, state.origin, strict=True)
-    short = [n for n, at in origins if at and at[0].statuses[at[1]] == "optimal_inaccurate"]
-    if short:
-        named = ", ".join(map(repr, short))
-        return Verdict(
-            Status.OPTIMAL_INACCURATE, short[0], f"inaccurate in the last round: {named}"
-        )
-    return Verdict(Status.OPTIMAL, None, "")
+    @property
+    def _tested(self) -> bool:
+        return min(self.tolerances) > 0 and self.method.goal is not Goal.NONE
 
+    def go(self) -> Verdict:
+        """Run inner loop after inner loop until a verdict."""
+        self._watch = Watch(self.roster.compiled)
+        if not self._tested:
+            self._watch.patience = math.inf
+        try:
+            while self._round < self.max_rounds:
+                verdict = self._loop()
+                if verdict is not None:
+                    return verdict
+        except KeyboardInterrupt:
+            return Verdict(Status.INTERRUPTED, None, f"after {len(self._rows)} complete rounds")
+        return Verdict(Status.ROUND_LIMIT, None, f"{self.max_rounds} rounds were run")
 
-def _row(
-    state: State,
-    outer: int,
-    inner: int,
-    found: Residuals,
-    stages: Iterable[Iterable[Hashable]],
-    layer: Layer,
-    begun: float,
-) -> dict[str, float]:
-    return {
-        "outer": outer,
-        "inner": inner,
-        **found._asdict(),
-        "objective": layer.compiled.sense * float(state.objectives.sum()),
-        "rho": float(np.exp(np.log(state.rho).mean())),
-        "solved": sum(len(list(stage)) for stage in stages),
-        "fallbacks": len(layer.events),
-        "seconds": time.perf_counter() - begun,
-    }
+    def _loop(self) -> Verdict | None:
+        """One inner loop."""
+        self._round, self._inner = self._round + 1, self._inner + 1
+        self.layer.round = self._round
+        moment = self._moment()
+        loop = self.roster.open(moment)
+        if loop.changed:
+            self._ends = self._stopping or default_stopping(self.roster)
+            self._reset()
+            self._watch.renew(self._round)
+        self._link(loop)
+        tolerance = self.accuracy.of(self._found)
+        failure = sweep(self.state, loop.stages, self.layer, tolerance, self.method.staged)
+        if failure is not None:
+            return self._watch.explain(self.state, failure)
+        self._found = residuals(self.state)
+        self._rows.append(self._row(loop))
+        merit = self._merit()
+        self._keep(merit)
+        turn = self._inner
+        if (moment.closing or not self.roster.sequence.is_partial) and self._over():
+            verdict = self._close(tolerance)
+            if verdict is not None:
+                return verdict
+        return self._watch.look(self._round, turn, self.state, self._found, merit)
 
-
-def _finish(
-    layer: Layer,
-    answer: tuple[State | None, int],
-    rows: list[dict[str, float]],
-    verdict: Verdict,
-    tolerances: tuple[float, float],
-    seconds: float,
-) -> Result:
-    """Turn the best iterate into the user's terms and set values and dual values."""
-    compiled = layer.compiled
-    best, best_round = answer
-    history = pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="round"))
-    recovered = Recovered({}, {}, {}, {})
-    multipliers: dict[tuple[Hashable, Hashable], np.ndarray] = {}
-    value = math.nan
-    if best is not None:
-        mu = best.estimate
-        points = {name: best.points[part] for name, part in compiled.columns.items()}
-        origins = zip(compiled, best.origin, strict=True)
-        duals = {name: at[0].duals(at[1]) for name, at in origins if at is not None}
-        recovered = compiled.recover(points, duals, mu)
-        multipliers = {ends: mu[slot].copy() for ends, slot in compiled.slots.items()}
-        value = compiled.sense * float(best.objectives.sum())
-    if verdict.status == Status.INFEASIBLE:
-        value = compiled.sense * math.inf
-    if verdict.status == Status.UNBOUNDED:
-        value = -compiled.sense * math.inf
-    result = Result(
-        verdict.status,
-        value,
-        len(rows),
-        best_round,
-        history,
-        recovered,
-        multipliers,
-        compiled,
-        seconds,
-        *tolerances,
-        verdict.culprit,
-        verdict.detail,
-        tuple(layer.events),
-    )
-    result.apply()
-    return result
-
-
-def _check(compiled: Compiled, eps_pri: float, eps_dual: float, max_rounds: int) -> None:
-    for what, given in (("eps_pri", eps_pri), ("eps_dual", eps_dual)):
-        if not (isinstance(given, float | int | np.number) and 0 <= given < math.inf):
-            raise OptionError(f"{what}: given {given!r}, expected a finite number from 0")
-    if not isinstance(max_rounds, int | np.integer) or max_rounds < 1:
-        raise OptionError(f"max_rounds: given {max_rounds!r}, expected a whole number from 1")
-    for name, client in compiled.model.clients.items():
-        for parameter in client.parameters:
-            _check_parameter(parameter, f"client {name!r}")
-    for agreement in compiled.model.agreements:
-        for parameter in agreement.left.parameters() + agreement.right.parameters():
-            _check_parameter(parameter, f"consensus {agreement}")
-
-
-def _check_parameter(parameter: cp.Parameter, where: str) -> None:
-    value = parameter.value
-    if value is None:
-        raise OptionError(
-            f"{where}: the Parameter {parameter.name()!r} has no value; set its value before "
-            "solving"
-        )
-    if not np.isfinite(flat(value)).all():
-        raise OptionError(
-            f"{where}: the Parameter {parameter.name()!r} holds NaN or infinite entries; set a "
-            "finite value before solving"
+    def _moment(self) -> Moment:
+        roster, compiled = self.roster, self.roster.compiled
+        return Moment(
+            self._round,
+            self._outer,
+            self._inner,
+            roster.live,
+            compiled.servers,
+            not roster.gone,
+            self._over(),
+            self._found,
+            lambda: self.state.staleness(compiled),
         )
 
+    def _over(self) -> bool:
+        """Whether the inner loop ends, by the residuals known now."""
+        dual = self._found.dual_scaled
+        return self._ends.ends(self._outer, self._inner, dual, self.tolerances[1])
 
-def _check_kind(what: str, given: Any, needs: str, example: str) -> None:
-    if given is not None and (isinstance(given, type) or not hasattr(given, needs)):
-        raise OptionError(f"{what}: given {given!r}, expected an object such as {example}")
+    def _link(self, loop: Loop) -> None:
+        """Tell the state who is off and who hears nothing in this inner loop."""
+        links = self.state.links
+        if links is None:
+            return
+        links.open(self.state.sides, loop.deaf, loop.unheard)
+        links.off, links.away = self.roster.off, self.roster.away
+        if self.method.forgets:
+            links.off = links.off | ~self.roster.taking_part(loop.stages)
+
+    def _merit(self) -> float:
+        """The larger of the residuals relative to their tolerances."""
+        eps_pri, eps_dual = self.tolerances
+        found = self._found
+        return max(found.primal_scaled / (eps_pri or 1.0), found.dual_scaled / (eps_dual or 1.0))
+
+    def _keep(self, merit: float) -> None:
+        """Keep the iterate if it is the best, or if none is better than another."""
+        # Relative residuals flatter an iterate that runs away; absolute ones do not.
+        worst = max(self._found.primal, self._found.dual)
+        better = merit <= self._best_merit and worst <= 10 * self._best_worst
+        if self.roster.complete(self.state) and (better or not self._tested):
+            self._best = Best(self.state.snapshot(), self._round)
+            self._best_merit, self._best_worst = merit, worst
+
+    def _close(self, tolerance: float) -> Verdict | None:
+        """End an outer loop: the outer test, else new multipliers and penalties."""
+        eps_pri, eps_dual = self.tolerances
+        state, found, method = self.state, self._found, self.method
+        is_still = found.dual_scaled <= eps_dual and self.accuracy.suffices(tolerance)
+        is_done = self._round >= self.roster.last_change and self.roster.complete(state)
+        if self._tested and is_still and is_done:
+            if found.primal_scaled <= eps_pri:
+                self._best = Best(state, self._round)
+                return outcome.converged(self.roster, state)
+            if method.goal is Goal.REST:
+                self._best = Best(state, self._round)
+                return Verdict(Status.SETTLED, None, "the clients need not agree")
+        updated = method.update(state.mu, state.rho, state.primal)
+        if state.links is not None:
+            updated = np.where(state.links.agreed, updated, state.mu)
+        state.mu = updated
+        state.rho = self.rule.update(state, self._outer)
+        self._outer, self._inner = self._outer + 1, 0
+        return None
+
+    def _row(self, loop: Loop) -> dict[str, Any]:
+        """The history's row of this round."""
+        self.progress.set_postfix(
+            primal=f"{self._found.primal:.1e}", dual=f"{self._found.dual:.1e}"
+        )
+        self.progress.update()
+        iterate = Iterate(self.roster.compiled, self.state) if self.metrics else None
+        return {
+            "outer": self._outer,
+            "inner": self._inner,
+            **outcome.row(self.roster, self.state, self._found, loop),
+            "fallbacks": len(self.layer.events),
+            "seconds": time.perf_counter() - self._begun,
+            **{name: measure(iterate) for name, measure in self.metrics.items()},
+        }
+
+    def result(self, verdict: Verdict, seconds: float) -> Result:
+        """The run in the user's terms."""
+        return outcome.result(
+            self.roster,
+            self._best,
+            self.state,
+            self._rows,
+            verdict,
+            self.tolerances,
+            seconds,
+            self.layer.events,
+        )

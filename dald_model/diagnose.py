@@ -47,6 +47,10 @@ class Watch:
     _inner: float = np.inf
     _looks: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
 
+    def renew(self, round_: int) -> None:
+        """The problem is another one from this round on."""
+        self._best, self._since, self._looks = np.inf, round_, []
+
     def look(
         self, round_: int, inner: int, state: State, found: Residuals, merit: float
     ) -> Verdict | None:

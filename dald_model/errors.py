@@ -11,6 +11,8 @@
     ├── ResultError          a question that this result cannot answer
     └── DatasetError         data that cannot be found or read
 
+    SequenceWarning          an order or a strategy that may not converge, and that is yours
+
 Each message says what was given, what was expected and the remedy.
 """
 
@@ -49,3 +51,7 @@ class ResultError(DaldError, KeyError):
 
 class DatasetError(DaldError, RuntimeError):
     """A data set cannot be found or read."""
+
+
+class SequenceWarning(UserWarning):
+    """A choice of the user's goes without a guarantee that the default has."""

@@ -16,6 +16,12 @@ from dald_model.solvers.base import FOUND, Answers, Session, Solver, Turn
 
 PROVEN = ("infeasible", "unbounded")
 """Statuses that a client's most general solver is believed without asking another."""
+LOOSE = 1e-3
+"""Share of its penalty with which an end of an edge that is off is tied to its own last value.
+
+Enough to keep a client that is cut off from others well posed (a proximal-point step), little
+enough not to hold it back. A server needs none: its average leaves out who is not there.
+"""
 KEPT = 4096
 """How many stages are kept ready; random sequences name new ones for ever."""
 
@@ -45,6 +51,10 @@ class Group:
         Their positions in the session.
     entries, rows, signs : ndarray, shape (total of q,)
         Those of the clients' subproblems, one after the other.
+    starts : ndarray of int, shape (k,)
+        Where each client's part of the last three begins.
+    loose : ndarray, shape (total of q,)
+        Share of its penalty that an end keeps where its edge is off, see :data:`LOOSE`.
     sides, offset : csr_array, ndarray
         The sides of all of them as a function of their points.
     columns : ndarray of int
@@ -58,6 +68,8 @@ class Group:
     entries: np.ndarray
     rows: np.ndarray
     signs: np.ndarray
+    starts: np.ndarray
+    loose: np.ndarray
     sides: sp.csr_array
     offset: np.ndarray
     columns: np.ndarray
@@ -115,15 +127,18 @@ class Layer:
             self._groups[key] = [self._group(names) for names in parted.values()]
         return self._groups[key]
 
-    def answer(self, group: Group, turn: Turn, tolerance: float) -> Iterator[tuple[Group, Answers]]:
+    def answer(
+        self, group: Group, turn: Turn, tolerance: float
+    ) -> Iterator[tuple[Group, Turn, Answers]]:
         """Let the group's clients answer, each by the first of its solvers that can.
 
-        Yields groups with their answers: the whole at once, or where a solver failed each client
-        by itself; a client that none of its solvers could solve has a status that says why.
+        Yields groups with their turns and answers: the whole at once, or where a solver failed
+        each client by itself; a client that none of its solvers could solve has a status that
+        says why.
         """
         answers = group.session.minimise(turn, tolerance)
         if all(status in FOUND for status in answers.statuses):
-            yield group, answers
+            yield group, turn, answers
             return
         sizes = np.cumsum(self._sizes(group))[:-1]
         points, before = np.split(answers.points, sizes), np.split(turn.points, sizes)
@@ -140,7 +155,8 @@ class Layer:
                 {0: answers.messages[i]} if i in answers.messages else {},
                 answers.slack[i : i + 1],
             )
-            yield self._alone(name, one, mine, tolerance)
+            part, found = self._alone(name, one, mine, tolerance)
+            yield part, mine, found
 
     def _alone(
         self, name: Hashable, one: Answers, turn: Turn, tolerance: float
@@ -189,6 +205,10 @@ class Layer:
             np.concatenate([sub.entries for sub in subs]),
             np.concatenate([sub.rows for sub in subs]),
             np.concatenate([sub.signs for sub in subs]),
+            np.cumsum([0, *(sub.signs.size for sub in subs[:-1])]),
+            np.concatenate(
+                [np.full(sub.signs.size, 0.0 if sub.client.is_server else LOOSE) for sub in subs]
+            ),
             block_diagonal([matrix for matrix, _ in sides]),
             np.concatenate([offset for _, offset in sides]),
             np.concatenate([np.arange(span.start, span.stop) for span in spans]),

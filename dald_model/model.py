@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from copy import copy
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from dald_model.algorithms import Algorithm
     from dald_model.compiler import Compiled
+    from dald_model.iterate import Iterate
     from dald_model.result import Result
     from dald_model.sequence import Sequence
     from dald_model.solvers.base import Solver
@@ -276,6 +277,9 @@ class Model:
         rho: Any = None,
         solver: Solver | str | Mapping[Any, Solver | str] | None = None,
         accuracy: float | None = None,
+        online: Any = None,
+        start: Result | None = None,
+        metrics: Mapping[str, Callable[[Iterate], Any]] | None = None,
         eps_pri: float = 1e-6,
         eps_dual: float = 1e-6,
         max_rounds: int = 1000,
@@ -297,6 +301,9 @@ class Model:
             rho=rho,
             solver=solver,
             accuracy=accuracy,
+            online=online,
+            start=start,
+            metrics=metrics,
             eps_pri=eps_pri,
             eps_dual=eps_dual,
             max_rounds=max_rounds,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from dald_model.layer import Event
+    from dald_model.state import State
     from dald_model.verify import Verification
 
 
@@ -40,6 +41,11 @@ class Status(StrEnum):
         "optimal_inaccurate",
         "both residuals met their tolerances, but a client's solver fell short of its own",
     )
+    REDUCED = (
+        "reduced",
+        "both residuals met their tolerances, for the clients and edges that were still there",
+    )
+    SETTLED = "settled", "the iterates stopped moving; this algorithm's limit need not be optimal"
     INFEASIBLE = "infeasible", "no point satisfies all constraints"
     UNBOUNDED = "unbounded", "the objective falls without bound"
     ROUND_LIMIT = "round_limit", "max_rounds was reached before the tolerances"
@@ -50,8 +56,8 @@ class Status(StrEnum):
 
     @property
     def has_answer(self) -> bool:
-        """Whether the run claims an optimal point."""
-        return self in (Status.OPTIMAL, Status.OPTIMAL_INACCURATE)
+        """Whether the run claims an optimal point, be it of what was left of the problem."""
+        return self in (Status.OPTIMAL, Status.OPTIMAL_INACCURATE, Status.REDUCED)
 
 
 class Duals(Mapping[Constraint, Any]):
@@ -99,8 +105,10 @@ class Result:
     history : pandas.DataFrame
         One row a round: outer and inner loop, the residuals (``primal``, ``dual`` in the max
         norm, and ``primal_scaled``, ``dual_scaled`` as held against the tolerances), the
-        objective, the geometric mean of rho, how many clients were solved, how many so far went
-        on to another solver, seconds since the start.
+        objective, the geometric mean of rho, how many clients were solved, how many were absent,
+        who was solved in order, how many so far went on to another solver, seconds since the
+        start, and the columns of the option ``metrics``. ``slack`` is condition (29): how far the
+        solver layer is from minimising.
     duals : Mapping
         Dual value of each declared constraint object, local and consensus.
     multipliers : dict
@@ -115,6 +123,12 @@ class Result:
         What exactly happened where the run failed.
     fallbacks : tuple of Event
         Round, client, solver that failed, solver that took over, and what was said.
+    left : dict
+        Clients that were not there at the end -> the round before which they left.
+    dropped : dict
+        Consensus edges that were not there at the end -> the round before which they went.
+    state : State or None
+        The last iterate, from which ``solve(start=result)`` goes on.
     """
 
     status: Status
@@ -131,6 +145,9 @@ class Result:
     culprit: Any = None
     detail: str = ""
     fallbacks: tuple[Event, ...] = ()
+    left: dict[Hashable, int] = field(default_factory=dict)
+    dropped: dict[tuple[Hashable, Hashable], int] = field(default_factory=dict)
+    state: State | None = None
     duals: Duals = field(init=False)
 
     def __post_init__(self) -> None:

@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
 
 from dald_model import network as networks
+from dald_model import strategy as strategies
 from dald_model.errors import SequenceError
+from dald_model.moment import Moment
 from dald_model.network import HierarchicalNetwork, Levels
+from dald_model.strategy import Chooser, Everybody, Strategy
 
-Staleness = Mapping[Hashable, float]
-"""Client -> how far its neighbours have moved since it was last solved (max norm)."""
+Names = tuple[Hashable, ...]
 
-Choice = Callable[[HierarchicalNetwork, np.random.Generator, Staleness], Levels]
-"""Which clients one inner loop solves, as stages of clients that are solved side by side."""
+FULL = Everybody()
 
 
-@dataclass(frozen=True)
+class Bound(NamedTuple):
+    """A sequence on a consensus graph: its hierarchical network, and the stages of a loop."""
+
+    network: HierarchicalNetwork
+    stages: Callable[[Moment], Levels]
+
+
+@dataclass(frozen=True, repr=False)
 class Sequence:
-    """How the clients are gone through: an order, and a choice of who takes part.
+    """How the clients are gone through: an order, and a strategy of who takes part.
 
-    Full-cycle coordination (the default) solves every client in each inner loop. Partial-cycle
-    coordination (``random``, ``greedy``) solves a few; selective-repetitive coordination
-    (``repeat``) solves some several times. With either the last inner loop of an outer loop is a
-    full cycle, as Section V-A recommends, so that multipliers are updated consistently.
+    * Full cycle (the default): every client in each inner loop; ``natural``, ``levels``,
+      ``from_root``, ``from_matrix`` say in what order.
+    * Partial cycle: some; ``partial``, ``random``, ``essentially_cyclic``, ``greedy``, ``custom``.
+    * Selective-repetitive: some more often; ``repeat``.
+    * Compositions: ``a + b`` goes through a and then b in each inner loop, ``alternate(a, b)``
+      takes them in turn, loop by loop, and ``a.along(b)`` is the strategy of a in the order of b.
+
+    Where an inner loop may leave clients out, the last one of an outer loop is a full cycle, as
+    Section V-A recommends, so that multipliers are updated consistently. :meth:`explain` says what
+    is known of a sequence's convergence.
 
     Use the constructors below rather than this one.
 
@@ -38,19 +52,19 @@ class Sequence:
     order : callable or None
         Consensus graph -> hierarchical network; ``None`` is the default order
         (:func:`dald_model.network.safest`).
-    choice : callable or None
-        Who takes part in an inner loop; ``None`` is everybody.
-    per_loop : int or None
-        The number of clients that an inner loop solves; ``None`` where it solves them all.
-    seed : int
-        Of the generator that ``choice`` draws from.
+    strategy : Strategy
+        Who takes part in an inner loop; not asked where there are parts.
+    parts : tuple of Sequence
+        What a composition is made of.
+    in_turn : bool
+        Whether one part after the other has an inner loop; else all have each.
     """
 
     label: str
     order: Callable[[nx.Graph], HierarchicalNetwork] | None = None
-    choice: Choice | None = None
-    per_loop: int | None = None
-    seed: int = 0
+    strategy: Strategy = FULL
+    parts: tuple[Sequence, ...] = ()
+    in_turn: bool = False
 
     @classmethod
     def natural(cls) -> Sequence:
@@ -117,23 +131,48 @@ class Sequence:
         return cls("matrix", lambda graph: networks.from_matrix(graph, fixed))
 
     @classmethod
+    def partial(cls, *subsets: Iterable[Hashable]) -> Sequence:
+        """Partial cycle: given clients; of several lists the next in each inner loop.
+
+        Raises
+        ------
+        SequenceError
+            If there is none or an empty list; when solving: if a name is unknown.
+        """
+        for subset in subsets:
+            if isinstance(subset, str) or not isinstance(subset, Iterable):
+                raise SequenceError(
+                    f"Sequence.partial: given {subset!r}, expected lists of clients such as "
+                    "['a'], ['b', 'c']"
+                )
+        given = tuple(tuple(subset) for subset in subsets)
+        if not given or not all(given):
+            raise SequenceError(
+                f"Sequence.partial: given {given!r}, expected at least one list and a client in "
+                "each, such as ['a'], ['b', 'c']"
+            )
+        return cls._by(strategies.Given(given))
+
+    @classmethod
     def random(cls, k: int, seed: int = 0) -> Sequence:
         """Partial cycle: ``k`` clients drawn with equal probability for each inner loop.
 
-        A ``k`` above the number of clients means all of them.
+        A ``k`` above the number of clients means all of them. The draws depend on the seed and
+        the number of the round alone.
         """
         _check_count(k, "random")
-        if not isinstance(seed, int | np.integer) or seed < 0:
-            raise SequenceError(f"Sequence.random: given seed={seed!r}, expected an int from 0")
+        return cls._by(strategies.Random(int(k), _checked_seed(seed, "random")))
 
-        def draw(
-            network: HierarchicalNetwork, generator: np.random.Generator, _: Staleness
-        ) -> Levels:
-            names = list(network)
-            picked = generator.choice(len(names), size=min(k, len(names)), replace=False)
-            return _only(network, {names[i] for i in picked})
+    @classmethod
+    def essentially_cyclic(cls, k: int, seed: int = 0) -> Sequence:
+        """Partial cycle: ``k`` clients a loop from a pack that is shuffled when it is empty.
 
-        return cls(f"random {k}", choice=draw, per_loop=k, seed=seed)
+        At random, but nobody waits for more than two packs.
+        """
+        _check_count(k, "essentially_cyclic")
+        return cls._by(
+            strategies.EssentiallyCyclic(int(k), _checked_seed(seed, "essentially_cyclic"))
+        )
 
     @classmethod
     def greedy(cls, k: int) -> Sequence:
@@ -142,18 +181,40 @@ class Sequence:
         A ``k`` above the number of clients means all of them.
         """
         _check_count(k, "greedy")
+        return cls._by(strategies.Greedy(int(k)))
 
-        def pick(
-            network: HierarchicalNetwork, _: np.random.Generator, staleness: Staleness
-        ) -> Levels:
-            ranked = sorted(network, key=lambda name: -staleness[name])
-            return _only(network, set(ranked[:k]))
+    @classmethod
+    def custom(cls, choose: Chooser, seed: int = 0, label: str = "custom") -> Sequence:
+        """Partial cycle: the clients that ``choose(moment, generator)`` names.
 
-        return cls(f"greedy {k}", choice=pick, per_loop=k)
+        Parameters
+        ----------
+        choose : callable
+            Takes a :class:`Moment` (``live``, ``round``, ``staleness``, ...) and a
+            ``numpy.random.Generator`` made from the seed and the number of the round; returns the
+            clients of the inner loop in any order. It is tried on 2,000 inner loops before a run
+            begins: see :func:`dald_model.fairness.check_fairness`.
+        seed : int
+        label : str
+            What tables and messages call it.
+
+        Raises
+        ------
+        SequenceError
+            When solving: if it names no client, or never chooses one.
+        """
+        if not callable(choose):
+            raise SequenceError(
+                f"Sequence.custom: given {choose!r}, expected a function of a moment and a random "
+                "generator that returns clients"
+            )
+        return cls._by(strategies.Custom(choose, label, _checked_seed(seed, "custom")))
 
     @classmethod
     def repeat(cls, clients: Iterable[Hashable], times: int = 2) -> Sequence:
         """Selective-repetitive: ``clients`` are gone through ``times`` times, then everybody.
+
+        "Achieved by combining the first two coordination types": partial cycles and a full one.
 
         Raises
         ------
@@ -161,48 +222,115 @@ class Sequence:
             When solving: if a name is unknown.
         """
         _check_count(times, "repeat")
-        if not isinstance(clients, Iterable):
+        if isinstance(clients, str) or not isinstance(clients, Iterable):
             raise SequenceError(
                 f"Sequence.repeat: given {clients!r}, expected a list of clients such as ['a']"
             )
-        chosen = list(clients)
+        chosen = tuple(clients)
+        again = (times - 1) * (cls._by(strategies.Given((chosen,), "repeat")),) if chosen else ()
+        return cls("repeat", parts=(*again, cls("full cycle")))
 
-        def revisit(network: HierarchicalNetwork, _: np.random.Generator, __: Staleness) -> Levels:
-            unknown = [name for name in chosen if name not in network]
-            if unknown:
-                raise SequenceError(
-                    f"sequence: {unknown[0]!r} in repeat is no client; expected names among "
-                    f"{', '.join(map(repr, network))}"
-                )
-            return (times - 1) * _only(network, set(chosen)) + network.levels
+    @classmethod
+    def alternate(cls, *sequences: Sequence) -> Sequence:
+        """Take sequences in turn, one an inner loop; each outer loop begins with the first."""
+        if not sequences or not all(isinstance(one, Sequence) for one in sequences):
+            raise SequenceError(
+                f"Sequence.alternate: given {sequences!r}, expected sequences such as "
+                "Sequence.natural(), Sequence.random(2)"
+            )
+        label = " / ".join(one.label for one in sequences)
+        return cls(label, sequences[0].order, parts=sequences, in_turn=True)
 
-        return cls("repeat", choice=revisit)
+    def __add__(self, other: Sequence) -> Sequence:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return Sequence(f"{self.label} + {other.label}", self.order, parts=(self, other))
 
-    def network(self, graph: nx.Graph, servers: tuple[Hashable, ...] = ()) -> HierarchicalNetwork:
-        """The hierarchical network that this sequence makes of a consensus graph."""
-        return networks.safest(graph, servers) if self.order is None else self.order(graph)
+    def along(self, other: Sequence) -> Sequence:
+        """The strategy of this sequence in the order of another."""
+        parts = tuple(part.along(other) for part in self.parts)
+        return replace(
+            self, label=f"{self.label} along {other.label}", order=other.order, parts=parts
+        )
 
-    def stages(
-        self,
-        network: HierarchicalNetwork,
-        generator: np.random.Generator,
-        staleness: Staleness,
-        full: bool,
-    ) -> Levels:
-        """The stages of one inner loop; ``full`` asks for a cycle that leaves nobody out."""
-        if self.choice is None or (full and self.is_partial):
-            return network.levels
-        return self.choice(network, generator, staleness)
+    @classmethod
+    def _by(cls, strategy: Strategy) -> Sequence:
+        return cls(strategy.label, strategy=strategy)
+
+    @property
+    def per_loop(self) -> int | None:
+        """How many clients an inner loop solves, about; ``None`` where it solves them all."""
+        if not self.parts:
+            return self.strategy.per_loop
+        counts = [part.per_loop for part in self.parts]
+        known = [count for count in counts if count is not None]
+        if self.in_turn:
+            return min(known) if known else None
+        return sum(known) if len(known) == len(counts) else None
 
     @property
     def is_partial(self) -> bool:
         """Whether an inner loop may leave clients out."""
         return self.per_loop is not None
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether every inner loop has the same stages."""
+        return (
+            self.strategy == FULL
+            and all(part.is_constant for part in self.parts)
+            and (not self.in_turn or len(self.parts) == 1)
+        )
 
-def _only(network: HierarchicalNetwork, chosen: set[Hashable]) -> Levels:
-    stages = [[name for name in level if name in chosen] for level in network.levels]
-    return [stage for stage in stages if stage]
+    def network(self, graph: nx.Graph, servers: Names = ()) -> HierarchicalNetwork:
+        """The hierarchical network that this sequence makes of a consensus graph.
+
+        Of a composition, that of its first part.
+        """
+        if self.order is None:
+            return networks.safest(graph, servers)
+        return self.order(graph)
+
+    def bind(self, graph: nx.Graph, servers: Names = ()) -> Bound:
+        """Make the sequence ready for a consensus graph.
+
+        Raises
+        ------
+        SequenceError
+            If it does not fit the graph.
+        """
+        network = self.network(graph, servers)
+        self.strategy.check(network)
+        parts = [part.bind(graph, servers) for part in self.parts]
+
+        def stages(moment: Moment) -> Levels:
+            if moment.closing and self.is_partial:
+                return strategies.alive(network, moment)
+            if not parts:
+                return self.strategy.stages(network, moment)
+            loop = replace(moment, closing=False)
+            if self.in_turn:
+                return parts[(moment.inner - 1) % len(parts)].stages(loop)
+            return [stage for part in parts for stage in part.stages(loop)]
+
+        return Bound(network, stages)
+
+    def __repr__(self) -> str:
+        return f"Sequence({self.label!r})"
+
+    def explain(self) -> str:
+        """What the sequence does and what is known of its convergence, with sources."""
+        if not self.parts:
+            return f"{self.label}: {self.strategy.known}"
+        lines = [f"{self.label}: {'in turn' if self.in_turn else 'in each inner loop'}"]
+        lines += [f"  {part.explain()}" for part in dict.fromkeys(self.parts)]
+        return "\n".join(lines)
+
+
+def _checked_seed(seed: int, name: str) -> int:
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise SequenceError(f"Sequence.{name}: given seed={seed!r}, expected an int from 0")
+    return int(seed)
 
 
 def _check_count(count: int, name: str) -> None:

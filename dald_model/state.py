@@ -6,13 +6,15 @@ the total size of the edges.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dald_model.compiler import Compiled
+from dald_model.links import Links
+from dald_model.solvers.base import Turn
 
 if TYPE_CHECKING:
     from dald_model.layer import Group
@@ -41,6 +43,11 @@ class State:
     origin : list
         For each client the :class:`Answers` that its point came with and its place in them; None
         while it was not solved.
+    slack : ndarray, shape (2, n)
+        How far each client is from minimising, condition (29): in units of its gradient, and in
+        units of its smallest :math:`\rho`. Zeros where clients are minimised.
+    links : Links or None
+        What is known of every end where not everybody takes part all the time.
     """
 
     sides: np.ndarray
@@ -51,11 +58,19 @@ class State:
     points: np.ndarray
     objectives: np.ndarray
     origin: list[tuple[Answers, int] | None]
+    slack: np.ndarray
+    links: Links | None = None
 
     @classmethod
-    def start(cls, compiled: Compiled, rho: np.ndarray) -> State:
-        """All variables and multipliers zero, as in Section VI."""
-        points = {name: np.zeros(sub.size) for name, sub in compiled.items()}
+    def start(
+        cls,
+        compiled: Compiled,
+        rho: np.ndarray,
+        points: Mapping[Hashable, np.ndarray] | None = None,
+    ) -> State:
+        """All multipliers zero, and all variables where they are not given, as in Section VI."""
+        given = points or {}
+        points = {name: given.get(name, np.zeros(sub.size)) for name, sub in compiled.items()}
         sides, zeros = compiled.sides(points), np.zeros(compiled.size)
         return cls(
             sides,
@@ -66,6 +81,7 @@ class State:
             np.concatenate(list(points.values())),
             np.zeros(len(compiled)),
             [None] * len(compiled),
+            np.zeros((2, len(compiled))),
         )
 
     @property
@@ -85,12 +101,17 @@ class State:
             points=self.points.copy(),
             objectives=self.objectives.copy(),
             origin=list(self.origin),
+            slack=self.slack.copy(),
+            links=None if self.links is None else self.links.snapshot(),
         )
 
     @property
     def primal(self) -> np.ndarray:
         r"""The primal residual :math:`\mathcal C`, equations (A1-8) and (A2-7), shape (Q,)."""
-        return self.sides[0] - self.sides[1]
+        gap = self.sides[0] - self.sides[1]
+        if self.links is not None:
+            gap[self.links.off] = 0.0
+        return gap
 
     @property
     def dual(self) -> np.ndarray:
@@ -101,24 +122,61 @@ class State:
         :math:`x_j^{k,v} - x_j^{k,v-1}` of its later neighbour, as the paper defines it; the
         definition also holds where some clients were left out or solved twice.
         """
-        return self.sides[::-1] - self.seen
+        moved = self.sides[::-1] - self.seen
+        if self.links is not None:
+            off = self.links.off
+            moved[:, off] = self.sides[:, off] - self.seen[:, off]
+            moved[self.links.away] = 0.0
+        return moved
+
+    @property
+    def violation(self) -> np.ndarray:
+        r"""How far each end is from stationarity, (A2-3), shape (2, Q), not negative.
+
+        :math:`2 \rho^2 |\mathcal D|` where all take part. Where not, an end may have been solved
+        with other multipliers than now: the difference of its price then and now. An end of an
+        edge that is off is tied to its own last value alone, which has to stop pulling.
+        """
+        if self.links is None:
+            return 2 * self.rho**2 * np.abs(self.dual)
+        pulls, off = self.links.pulls, self.links.off
+        found = np.abs(np.where(off, pulls, self.estimate - pulls))
+        found[self.links.away] = 0.0
+        return found
 
     @property
     def estimate(self) -> np.ndarray:
         r""":math:`\mu + 2 \rho \circ \rho \circ \mathcal C`, the next multipliers (15), (22)."""
         return self.mu + 2 * self.rho**2 * self.primal
 
-    def put(self, group: Group, answers: Answers) -> None:
-        """Enter the answers of a group of clients to what they are told now."""
+    def turn(self, group: Group) -> Turn:
+        """What a group of clients is told now."""
         at, rows = group.entries, group.rows
-        told = self.sides[1 - rows, at]
+        mu, rho, told = self.mu[at], self.rho[at], self.sides[1 - rows, at]
+        if self.links is not None:
+            told = self.links.told(rows, at, told)
+            is_off = self.links.off[at]
+            if is_off.any():
+                told = np.where(is_off, self.sides[rows, at], told)
+                mu, rho = np.where(is_off, 0.0, mu), np.where(is_off, group.loose * rho, rho)
+        return Turn(group.which, mu, rho, told, self.points[group.columns])
+
+    def put(self, group: Group, turn: Turn, answers: Answers) -> None:
+        """Enter the answers of a group of clients to what they were told."""
+        at, rows = group.entries, group.rows
         own = group.sides @ answers.points + group.offset
-        self.seen[rows, at] = told
+        self.seen[rows, at] = turn.neighbours
         self.sides[rows, at] = own
-        pull = self.mu[at] + 2 * self.rho[at] ** 2 * group.signs * (own - told)
+        pull = turn.mu + 2 * turn.rho**2 * group.signs * (own - turn.neighbours)
         self.gradient[at] = np.maximum(self.gradient[at], np.abs(pull))
         self.points[group.columns] = answers.points
         self.objectives[group.clients] = answers.objectives
+        if answers.slack.size:
+            self.slack[0, group.clients] = answers.slack
+            smallest = np.minimum.reduceat(turn.rho, group.starts)
+            self.slack[1, group.clients] = answers.slack / smallest
+        if self.links is not None:
+            self.links.put(rows, at, pull)
         for i, client in enumerate(group.clients.tolist()):
             self.origin[client] = answers, i
 

@@ -9,8 +9,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from dald_model.errors import OptionError
-from dald_model.network import HierarchicalNetwork
-from dald_model.sequence import Sequence
 from dald_model.state import State
 
 
@@ -32,13 +30,17 @@ class Residuals(NamedTuple):
         and of the violation of stationarity :math:`2 \rho_r^2 |\mathcal D_r|` (equation A2-3)
         relative to the largest gradient met, both measured in units of :math:`\rho_r`. The second
         is needed because under a large penalty the variables hardly move long before they are
-        optimal.
+        optimal. It also counts what an inexact solver leaves, ``slack``, relative to the same.
+    slack : float
+        The largest :math:`g_i \in \partial_i \Lambda_\rho` of any client, condition (29): how far
+        the solver layer is from minimising; 0 where it does. In the units of the gradient.
     """
 
     primal: float
     dual: float
     primal_scaled: float
     dual_scaled: float
+    slack: float = 0.0
 
 
 def residuals(state: State) -> Residuals:
@@ -46,13 +48,15 @@ def residuals(state: State) -> Residuals:
     primal, dual = np.abs(state.primal), np.abs(state.dual).max(axis=0)
     size = np.maximum(1.0, np.abs(state.sides).max(axis=0))
     steep = float((state.gradient / state.rho).max())
-    stationarity = float((2 * state.rho * dual).max())
-    relative = stationarity / steep if steep > 0 else 0.0
+    stationarity = float((state.violation / state.rho).max())
+    left = max(stationarity, float(state.slack[1].max()))
+    relative = left / steep if steep > 0 else 0.0
     return Residuals(
         float(primal.max()),
         float(dual.max()),
         float((primal / size).max()),
         max(float((dual / size).max()), relative),
+        float(state.slack[0].max()),
     )
 
 
@@ -185,20 +189,3 @@ class Accuracy:
     def suffices(self, used: float) -> bool:
         """Whether residuals measured with this accuracy may end a run."""
         return self.given is not None or used <= max(0.1 * self.eps, self.floor)
-
-
-def default_stopping(sequence: Sequence, network: HierarchicalNetwork) -> Stopping:
-    """The stopping condition that goes with a sequence when the user names none.
-
-    One sweep for each multiplier update where that is two-block ADMM, hence safe. A partial cycle
-    gets loops enough for everybody to have had a turn on average, and the full one. A graph with
-    an odd cycle, or an order that breaks the two-colouring, has no such guarantee with one sweep;
-    there the inner loop runs to a shrinking tolerance (B2), as Theorem 2 asks. Measured with
-    start 0.1 and factor 0.9 on triangles, rings, complete and random graphs of 3 to 8 clients,
-    against one sweep: least squares took 8 to 27 % more rounds, constrained least squares up to
-    36 % more, and absolute losses on four of five graphs took 234 to 268 rounds where one sweep
-    stalled or was not done within 600.
-    """
-    if sequence.per_loop is not None:
-        return FixedBudget(1 + math.ceil(len(network) / sequence.per_loop))
-    return FixedBudget(1) if network.is_two_block else ShrinkingTolerance()

@@ -24,7 +24,7 @@ class Average:
 
     With :math:`G_j = I` this is equation (31),
     :math:`\hat x = (\sum \rho_i^2 \circ x_i - \tfrac12 \sum \mu_i) / \sum \rho_i^2`.
-    Entries that no edge touches stay zero.
+    Entries that no edge touches, or none with a penalty, stay where they are.
     """
 
     name = "average"
@@ -50,16 +50,19 @@ class _Session:
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
-        points, at = [], 0
+        points, at, here = [], 0, 0
         for sub in (self._subproblems[place] for place in turn.which):
             part = slice(at, at + sub.entries.size)
-            points.append(_one(sub, turn.mu[part], turn.rho[part], turn.neighbours[part]))
-            at = part.stop
+            before = turn.points[here : here + sub.size] if turn.points.size else np.zeros(sub.size)
+            points.append(_one(sub, turn.mu[part], turn.rho[part], turn.neighbours[part], before))
+            at, here = part.stop, here + sub.size
         zeros = np.zeros(len(points))
         return Answers(np.concatenate(points), zeros, ["optimal"] * len(points), _no_duals, {})
 
 
-def _one(sub: Subproblem, mu: np.ndarray, rho: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
+def _one(
+    sub: Subproblem, mu: np.ndarray, rho: np.ndarray, neighbours: np.ndarray, before: np.ndarray
+) -> np.ndarray:
     matrix, offset = sub.sides
     weight = rho**2
     target = weight * (neighbours - offset)
@@ -67,9 +70,10 @@ def _one(sub: Subproblem, mu: np.ndarray, rho: np.ndarray, neighbours: np.ndarra
     right = matrix.T @ target
     normal = matrix.T @ matrix.multiply(weight[:, None]).tocsr()
     diagonal = normal.diagonal()
-    if normal.nnz == np.count_nonzero(diagonal):
-        return np.divide(right, diagonal, out=np.zeros_like(right), where=diagonal > 0)
-    return np.linalg.lstsq(normal.toarray(), right)[0]
+    if np.count_nonzero(normal.data) == np.count_nonzero(diagonal):
+        return np.divide(right, diagonal, out=before.copy(), where=diagonal > 0)
+    # Of all minimisers the nearest to where it was: some entries may have no penalty.
+    return before + np.linalg.lstsq(normal.toarray(), right - normal @ before)[0]
 
 
 def _no_duals(i: int) -> tuple[()]:

@@ -13,6 +13,7 @@ from networkx.algorithms import bipartite
 
 import dald_model as dm
 from dald_model.solvers import NAMED, Answers, Solver, Turn
+from dald_model.stopping import Residuals
 
 NEAR = 1e-5
 """How far a point may be from the known one: ten times the default tolerances of ``solve``."""
@@ -426,7 +427,12 @@ def tree() -> dm.HierarchicalNetwork:
 def stages(sequence: dm.Sequence, full: bool = False) -> list[list[Hashable]]:
     """One inner loop on the tree, where the neighbours of 1, 2 and 5 have moved most."""
     moved: dict[Hashable, float] = {1: 3, 2: 2, 3: 0, 4: 0, 5: 1, 6: 0, 7: 0}
-    return sequence.stages(tree(), np.random.default_rng(0), moved, full)
+    graph = nx.Graph()
+    graph.add_nodes_from(TREE_NODES)
+    graph.add_edges_from(TREE.edges)
+    bound = sequence.along(dm.Sequence.from_root(7)).bind(graph)
+    unknown = Residuals(*4 * [np.inf])
+    return bound.stages(dm.Moment(1, 1, 1, tuple(graph), (), True, full, unknown, lambda: moved))
 
 
 def test_figure_a_a_full_cycle_with_a_server() -> None:

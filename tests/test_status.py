@@ -92,7 +92,7 @@ def test_every_status_is_a_word_with_a_message() -> None:
         "solver_error",
     }
     assert all(s.message and s.message != s for s in dm.Status)
-    assert [s for s in dm.Status if s.has_answer] == ["optimal", "optimal_inaccurate"]
+    assert [s for s in dm.Status if s.has_answer] == ["optimal", "optimal_inaccurate", "reduced"]
 
 
 # --- infeasible -----------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
+from dald_model.algorithms import Method
 from dald_model.compiler import Compiled
 from dald_model.solvers import Answers, Average, Choice, Turn
 from dald_model.state import State
@@ -96,11 +97,15 @@ class Watch:
         uneven = np.random.default_rng(0).uniform(-0.5, 0.5, compiled.size)
         return self.start * self.spread**uneven
 
-    def multipliers(self, state: State) -> Array:
+    @property
+    def algorithm(self) -> Any:
+        return SimpleNamespace(open=lambda compiled: Method(self.multipliers))
+
+    def multipliers(self, mu: Array, rho: Array, gap: Array) -> Array:
         self.outer += 1
         if self.outer == self.loops:
             raise KeyboardInterrupt  # that is enough; ends the run in good order
-        return dm.DALD().multipliers(state)
+        return dm.DALD().update(mu, rho, gap)
 
     def update(self, state: State, outer: int) -> Array:
         return self.grow * state.rho
@@ -276,7 +281,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Built, Watch
 
         monkeypatch.setattr(Average, "open", open_)
         result = built.model.solve(
-            algorithm=watch, rho=watch, solver=watch, accuracy=accuracy,
+            algorithm=watch.algorithm, rho=watch, solver=watch, accuracy=accuracy,
             sequence=SEQUENCES[sequence](compiled), **{"max_rounds": 3000} | options,
         )  # fmt: skip
         assert result.status == "interrupted", str(result)
@@ -514,7 +519,7 @@ def test_a_client_left_out_does_not_count_as_at_rest() -> None:
     :math:`x^{k,v} - x^{k,v-1}`, the dual residual of (A2-8), is zero; yet x2 = 0 is not best. The
     run measures what a client's neighbours have moved since its turn, (A2-4), and goes on.
     """
-    one = dm.Sequence("one", choice=lambda *_: [[1]], per_loop=1)
+    one = dm.Sequence.partial([1])
     options: dict[str, Any] = {"stopping": dm.FixedTolerance(), "eps_pri": 0.0}
     history = _pair().solve(rho=1.0, sequence=one, max_rounds=9, **options).history
     assert history.solved.tolist() == [1.0] * 9

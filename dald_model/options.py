@@ -1,0 +1,89 @@
+"""Options: what can be said of the options of ``solve`` before anything is computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model.algorithms import Method
+from dald_model.compiler import Compiled
+from dald_model.errors import OptionError
+from dald_model.values import flat
+
+
+def check_tolerances(eps_pri: Any, eps_dual: Any, max_rounds: Any) -> None:
+    """Refuse what is no tolerance, or no number of rounds."""
+    for what, given in (("eps_pri", eps_pri), ("eps_dual", eps_dual)):
+        if not (isinstance(given, float | int | np.number) and 0 <= given < math.inf):
+            raise OptionError(f"{what}: given {given!r}, expected a finite number from 0")
+    if not isinstance(max_rounds, int | np.integer) or max_rounds < 1:
+        raise OptionError(f"max_rounds: given {max_rounds!r}, expected a whole number from 1")
+
+
+def check_kind(what: str, given: Any, needs: str, example: str) -> None:
+    """Refuse an object that lacks what the loop asks of it."""
+    if given is not None and (isinstance(given, type) or not hasattr(given, needs)):
+        raise OptionError(f"{what}: given {given!r}, expected an object such as {example}")
+
+
+def check_metrics(given: Any) -> Mapping[str, Callable[..., Any]]:
+    """Read the option ``metrics``: a dict from names of columns to functions."""
+    found = {} if given is None else given
+    if not isinstance(found, Mapping) or not all(
+        isinstance(name, str) and callable(function) for name, function in found.items()
+    ):
+        raise OptionError(
+            f"metrics: given {given!r}, expected a dict from the name of a column of the history "
+            "to a function of a dm.Iterate, such as {'norm': lambda at: np.linalg.norm(at[w])}"
+        )
+    return found
+
+
+def with_algorithm(algorithm: Any, method: Method, rho: Any, solver: Any) -> Method:
+    """The algorithm's choices, and the user's where it leaves them.
+
+    Raises
+    ------
+    OptionError
+        If both choose.
+    """
+    for what, given, own in (("rho", rho, method.rho), ("solver", solver, method.solver)):
+        if given is not None and own is not None:
+            raise OptionError(
+                f"{what}: given {given!r}, but {algorithm!r} sets it; leave {what} out, or choose "
+                "by the algorithm's own arguments"
+            )
+    return replace(
+        method,
+        rho=rho if method.rho is None else method.rho,
+        solver=solver if method.solver is None else method.solver,
+    )
+
+
+def check_parameters(compiled: Compiled) -> None:
+    """Refuse Parameters of the user's that have no finite value."""
+    for name, client in compiled.model.clients.items():
+        for parameter in client.parameters:
+            _check_parameter(parameter, f"client {name!r}")
+    for agreement in compiled.model.agreements:
+        for parameter in agreement.left.parameters() + agreement.right.parameters():
+            _check_parameter(parameter, f"consensus {agreement}")
+
+
+def _check_parameter(parameter: cp.Parameter, where: str) -> None:
+    value = parameter.value
+    if value is None:
+        raise OptionError(
+            f"{where}: the Parameter {parameter.name()!r} has no value; set its value before "
+            "solving"
+        )
+    if not np.isfinite(flat(value)).all():
+        raise OptionError(
+            f"{where}: the Parameter {parameter.name()!r} holds NaN or infinite entries; set a "
+            "finite value before solving"
+        )
