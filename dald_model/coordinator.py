@@ -27,6 +27,7 @@ from dald_model.options import (
     with_algorithm,
 )
 from dald_model.outcome import Best
+from dald_model.overlap import Overlap, Record
 from dald_model.penalty import PenaltyRule
 from dald_model.result import Result, Status
 from dald_model.roster import Loop, Roster
@@ -128,14 +129,18 @@ def coordinate(
     state, rule = begin(compiled, method.rho, start)
     layer = Layer(compiled, method.solver)
     run = Run(roster, method, stopping or method.stopping, state, rule, layer)
-    run.metrics = check_metrics(metrics)
     run.tolerances = eps_pri, eps_dual
     run.accuracy = Accuracy(accuracy, eps_pri, eps_dual)
     run.max_rounds = max_rounds
+    run.metrics = check_metrics(metrics)
     with tqdm(total=max_rounds, unit="round", disable=not verbose) as run.progress:
         verdict = run.go()
     seconds = time.perf_counter() - begun
     return run.result(verdict, seconds)
+
+
+REACH = 8
+"""Sweeps that overlap at first, where sweeps can."""
 
 
 class Run:
@@ -167,6 +172,17 @@ class Run:
         if roster.online or method.forgets:
             state.links = Links.start(state.sides)
         self._reset()
+        # Twice as far each time: what was computed beyond the end of a run is in proportion.
+        self._reach = REACH
+        self._overlap: Overlap | None = None
+
+    def _overlapping(self) -> Overlap | None:
+        """The way to overlap sweeps, if nothing between them looks at all clients at once."""
+        method, roster = self.method, self.roster
+        if self.state.links or method.staged or not roster.sequence.is_constant:
+            return None
+        overlap = Overlap(roster.compiled, self.layer, roster.bound.stages(self._moment()))
+        return overlap if overlap.pays else None
 
     def _reset(self) -> None:
         """Forget the best iterate: what it was the best of is another problem now."""
@@ -179,6 +195,7 @@ class Run:
 
     def go(self) -> Verdict:
         """Run inner loop after inner loop until a verdict."""
+        self._overlap = self._overlapping()
         self._watch = Watch(self.roster.compiled)
         if not self._tested:
             self._watch.patience = math.inf
@@ -192,49 +209,115 @@ class Run:
         return Verdict(Status.ROUND_LIMIT, None, f"{self.max_rounds} rounds were run")
 
     def _loop(self) -> Verdict | None:
-        """One inner loop."""
-        self._round, self._inner = self._round + 1, self._inner + 1
-        self.layer.round = self._round
+        """One inner loop, or several that overlap."""
         moment = self._moment()
         loop = self.roster.open(moment)
         if loop.changed:
             self._ends = self._stopping or default_stopping(self.roster)
             self._reset()
-            self._watch.renew(self._round)
+            self._watch.renew(moment.round)
         self._link(loop)
         tolerance = self.accuracy.of(self._found)
-        failure = sweep(self.state, loop.stages, self.layer, tolerance, self.method.staged)
-        if failure is not None:
-            return self._watch.explain(self.state, failure)
-        self._found = residuals(self.state)
-        self._rows.append(self._row(loop))
-        merit = self._merit()
+        records = self._ahead()
+        if not records:
+            self.layer.round = moment.round
+            failure = sweep(self.state, loop.stages, self.layer, tolerance, self.method.staged)
+            if failure is not None:
+                return self._watch.explain(self.state, failure)
+            records = [Record(residuals(self.state), self.state.objectives)]
+        for record in records[:-1]:
+            merit = self._account(record, loop)
+            self._watch.count(self._round, self._inner, record.found, merit)
+            if self._over(self._inner):
+                self._outer, self._inner = self._outer + 1, 0
+        merit = self._account(records[-1], loop)
         self._keep(merit)
         turn = self._inner
-        if (moment.closing or not self.roster.sequence.is_partial) and self._over():
+        if (moment.closing or not self.roster.sequence.is_partial) and self._over(turn):
             verdict = self._close(tolerance)
             if verdict is not None:
                 return verdict
         return self._watch.look(self._round, turn, self.state, self._found, merit)
 
+    def _account(self, record: Record, loop: Loop) -> float:
+        """Count one inner loop and write it down; gives its merit."""
+        self._round, self._inner = self._round + 1, self._inner + 1
+        self._found = record.found
+        self._rows.append(self._row(record, loop))
+        eps_pri, eps_dual = self.tolerances
+        found = self._found
+        return max(found.primal_scaled / (eps_pri or 1.0), found.dual_scaled / (eps_dual or 1.0))
+
+    def _ahead(self) -> list[Record]:
+        """Inner loops that overlap, up to the first that is not as was foreseen; or none."""
+        if self._overlap is None or self.metrics or not self.layer.is_exact:
+            return []
+        foreseen = self._foreseen()
+        if len(foreseen) < 2:
+            return []
+        overlap, before, update = self._overlap, self.state.snapshot(), self.method.update
+        overlap.steps = 0
+        records = overlap.run(self.state, foreseen, update)
+        last = self._first_surprise(records, foreseen)
+        if last < len(foreseen):
+            self.state = before
+            records = overlap.run(before, foreseen[:last], update) if records else []
+            self._reach = REACH
+            if overlap.steps >= last * len(overlap.stages):
+                # A client needs another solver, or inner loops are short: nothing is gained.
+                self._overlap = None
+        return records
+
+    def _foreseen(self) -> list[bool]:
+        """Which of the next inner loops end an outer loop, if only their number counts."""
+        outer, inner = self._outer, self._inner
+        most = min(self._reach, self.max_rounds - self._round)
+        steady = getattr(self.rule, "steady", lambda outer: 1)(outer)
+        self._reach *= 2
+        closes: list[bool] = []
+        while len(closes) < most and steady > 0:
+            inner += 1
+            closes.append(self._ends.ends(outer, inner, math.inf, self.tolerances[1]))
+            if closes[-1]:
+                outer, inner, steady = outer + 1, 0, steady - 1
+        return closes
+
+    def _first_surprise(self, records: list[Record], foreseen: list[bool]) -> int:
+        """How many inner loops there are to the first that the run does not go on from."""
+        outer, inner = self._outer, self._inner
+        for at, (record, close) in enumerate(zip(records, foreseen, strict=False), start=1):
+            inner += 1
+            found = record.found
+            ends = self._ends.ends(outer, inner, found.dual_scaled, self.tolerances[1])
+            if ends != close or (ends and self._stops(found, exact=True)):
+                return at
+            if ends:
+                outer, inner = outer + 1, 0
+        return len(records)
+
     def _moment(self) -> Moment:
         roster, compiled = self.roster, self.roster.compiled
         return Moment(
-            self._round,
+            self._round + 1,
             self._outer,
-            self._inner,
+            self._inner + 1,
             roster.live,
             compiled.servers,
             not roster.gone,
-            self._over(),
+            self._over(self._inner + 1),
             self._found,
             lambda: self.state.staleness(compiled),
         )
 
-    def _over(self) -> bool:
-        """Whether the inner loop ends, by the residuals known now."""
-        dual = self._found.dual_scaled
-        return self._ends.ends(self._outer, self._inner, dual, self.tolerances[1])
+    def _over(self, inner: int) -> bool:
+        """Whether an inner loop of this number is the last, by the residuals known now."""
+        return self._ends.ends(self._outer, inner, self._found.dual_scaled, self.tolerances[1])
+
+    def _stops(self, found: Residuals, exact: bool) -> bool:
+        """Whether these residuals, at the end of an outer loop, end the run."""
+        is_still = self._tested and exact and found.dual_scaled <= self.tolerances[1]
+        agrees = found.primal_scaled <= self.tolerances[0]
+        return is_still and (agrees or self.method.goal is Goal.REST)
 
     def _link(self, loop: Loop) -> None:
         """Tell the state who is off and who hears nothing in this inner loop."""
@@ -245,12 +328,6 @@ class Run:
         links.off, links.away = self.roster.off, self.roster.away
         if self.method.forgets:
             links.off = links.off | ~self.roster.taking_part(loop.stages)
-
-    def _merit(self) -> float:
-        """The larger of the residuals relative to their tolerances."""
-        eps_pri, eps_dual = self.tolerances
-        found = self._found
-        return max(found.primal_scaled / (eps_pri or 1.0), found.dual_scaled / (eps_dual or 1.0))
 
     def _keep(self, merit: float) -> None:
         """Keep the iterate if it is the best, or if none is better than another."""
@@ -263,17 +340,14 @@ class Run:
 
     def _close(self, tolerance: float) -> Verdict | None:
         """End an outer loop: the outer test, else new multipliers and penalties."""
-        eps_pri, eps_dual = self.tolerances
         state, found, method = self.state, self._found, self.method
-        is_still = found.dual_scaled <= eps_dual and self.accuracy.suffices(tolerance)
         is_done = self._round >= self.roster.last_change and self.roster.complete(state)
-        if self._tested and is_still and is_done:
-            if found.primal_scaled <= eps_pri:
-                self._best = Best(state, self._round)
+        exact = self.layer.is_exact or self.accuracy.suffices(tolerance)
+        if is_done and self._stops(found, exact):
+            self._best = Best(state, self._round)
+            if found.primal_scaled <= self.tolerances[0]:
                 return outcome.converged(self.roster, state)
-            if method.goal is Goal.REST:
-                self._best = Best(state, self._round)
-                return Verdict(Status.SETTLED, None, "the clients need not agree")
+            return Verdict(Status.SETTLED, None, "the clients need not agree")
         updated = method.update(state.mu, state.rho, state.primal)
         if state.links is not None:
             updated = np.where(state.links.agreed, updated, state.mu)
@@ -282,7 +356,7 @@ class Run:
         self._outer, self._inner = self._outer + 1, 0
         return None
 
-    def _row(self, loop: Loop) -> dict[str, Any]:
+    def _row(self, record: Record, loop: Loop) -> dict[str, Any]:
         """The history's row of this round."""
         self.progress.set_postfix(
             primal=f"{self._found.primal:.1e}", dual=f"{self._found.dual:.1e}"
@@ -292,7 +366,7 @@ class Run:
         return {
             "outer": self._outer,
             "inner": self._inner,
-            **outcome.row(self.roster, self.state, self._found, loop),
+            **outcome.row(self.roster, record, self.state.rho, loop),
             "fallbacks": len(self.layer.events),
             "seconds": time.perf_counter() - self._begun,
             **{name: measure(iterate) for name, measure in self.metrics.items()},

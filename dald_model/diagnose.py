@@ -44,6 +44,7 @@ class Watch:
     _early: float = 0.0
     _best: float = np.inf
     _since: int = 0
+    _looked: int = 0
     _inner: float = np.inf
     _looks: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
 
@@ -55,18 +56,11 @@ class Watch:
         self, round_: int, inner: int, state: State, found: Residuals, merit: float
     ) -> Verdict | None:
         """A verdict if the run has failed, else None; ``inner`` counts from 1."""
+        self.count(round_, inner, found, merit)
         worst = max(found.primal, found.dual)
-        if round_ <= 10:
-            self._early = max(self._early, worst, 1.0)
-        if merit < 0.99 * self._best:
-            self._best, self._since = merit, round_
-        # Multipliers stay within an inner loop, so there only the dual residual has to fall.
-        if inner == 1:
-            self._inner = found.dual_scaled
-        elif found.dual_scaled < 0.99 * self._inner:
-            self._inner, self._since = found.dual_scaled, round_
-        if round_ % PERIOD == 0 and (verdict := self._closely(state)):
+        if round_ // PERIOD > self._looked and (verdict := self._closely(state)):
             return verdict
+        self._looked = round_ // PERIOD
         if not np.isfinite(worst) or worst > GROWTH * self._early:
             edge = self._worst_edge(state)
             return Verdict(
@@ -85,6 +79,19 @@ class Watch:
                 "rho to its default",
             )
         return None
+
+    def count(self, round_: int, inner: int, found: Residuals, merit: float) -> None:
+        """Take note of a round."""
+        worst = max(found.primal, found.dual)
+        if round_ <= 10:
+            self._early = max(self._early, worst, 1.0)
+        if merit < 0.99 * self._best:
+            self._best, self._since = merit, round_
+        # Multipliers stay within an inner loop, so there only the dual residual has to fall.
+        if inner == 1:
+            self._inner = found.dual_scaled
+        elif found.dual_scaled < 0.99 * self._inner:
+            self._inner, self._since = found.dual_scaled, round_
 
     def explain(self, state: State, failure: Verdict) -> Verdict:
         """What a client's failure means in the light of the run so far.

@@ -110,6 +110,15 @@ class Layer:
         for names in together.values():
             self._open(names)
         self._groups: dict[tuple[Hashable, ...], list[Group]] = {}
+        self._is_exact: bool | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no client's solver makes use of the accuracy that it is asked for."""
+        if self._is_exact is None:
+            first = {id(chain[0]): chain[0] for chain in self._chains.values()}
+            self._is_exact = all(getattr(one, "is_exact", False) for one in first.values())
+        return self._is_exact
 
     def solver(self, name: Hashable) -> Solver:
         """The solver that has the client now."""
@@ -181,6 +190,7 @@ class Layer:
         )
         self._open([name])
         self._groups.clear()
+        self._is_exact = None
         return self._benches[name].session
 
     def _open(self, names: list[Hashable]) -> None:

@@ -12,10 +12,10 @@ import pandas as pd
 from dald_model.compiler import Recovered
 from dald_model.diagnose import Verdict
 from dald_model.layer import Event
+from dald_model.overlap import Record
 from dald_model.result import Result, Status
 from dald_model.roster import Loop, Roster
 from dald_model.state import State
-from dald_model.stopping import Residuals
 
 
 class Best(NamedTuple):
@@ -49,7 +49,7 @@ def result(
         duals = {name: at[0].duals(at[1]) for name, at in origins if at is not None}
         recovered = compiled.recover(points, duals, mu)
         multipliers = {ends: mu[slot].copy() for ends, slot in compiled.slots.items()}
-        value = objective(roster, best.state)
+        value = objective(roster, best.state.objectives)
     if verdict.status == Status.INFEASIBLE:
         value = compiled.sense * math.inf
     if verdict.status == Status.UNBOUNDED:
@@ -76,9 +76,8 @@ def result(
     return found
 
 
-def objective(roster: Roster, state: State) -> float:
+def objective(roster: Roster, mine: np.ndarray) -> float:
     """The sum of the objectives of those who are there, in the user's sense."""
-    mine = state.objectives
     if roster.gone:
         mine = mine[[roster.compiled.order[name] for name in roster.live]]
     return roster.compiled.sense * float(mine.sum())
@@ -129,12 +128,12 @@ def told(roster: Roster) -> str:
     return "; ".join(said)
 
 
-def row(roster: Roster, state: State, found: Residuals, loop: Loop) -> dict[str, Any]:
-    """The columns of the history that the state and the loop tell."""
+def row(roster: Roster, record: Record, rho: np.ndarray, loop: Loop) -> dict[str, Any]:
+    """The columns of the history that an inner loop tells."""
     return {
-        **found._asdict(),
-        "objective": objective(roster, state),
-        "rho": float(np.exp(np.log(state.rho).mean())),
+        **record.found._asdict(),
+        "objective": objective(roster, record.objectives),
+        "rho": float(np.exp(np.log(rho).mean())),
         "solved": sum(map(len, loop.stages)),
         "absent": loop.absent,
         "who": loop.who,

@@ -2,6 +2,7 @@ r"""Rules for the penalty :math:`\rho`: an ``init`` and an ``update`` each."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -26,7 +27,11 @@ class PenaltyRule(Protocol):
         ...
 
     def update(self, state: State, outer: int) -> np.ndarray:
-        """The penalties after outer loop ``outer``: ``state.rho`` itself where they stay."""
+        """The penalties after outer loop ``outer``: ``state.rho`` itself where they stay.
+
+        A rule may also have ``steady(outer)``: how many outer loops from this one on, itself
+        included, end before the penalties may change. Without it, that is one.
+        """
         ...
 
 
@@ -80,6 +85,10 @@ class Fixed:
             )
         found = [_positive(self.value[key], edge.size, f"rho[{key!r}]") for key in named]
         return np.exp(np.mean(np.log(found), axis=0))
+
+    def steady(self, outer: int) -> float:
+        """See :class:`PenaltyRule`."""
+        return math.inf
 
     def update(self, state: State, outer: int) -> np.ndarray:
         """See :class:`PenaltyRule`."""
@@ -135,6 +144,12 @@ class ResidualBalancing:
         if self.start is None:
             return curvature_penalty(compiled)
         return Fixed(self.start).init(compiled)
+
+    def steady(self, outer: int) -> float:
+        """See :class:`PenaltyRule`."""
+        if outer > self.period * self.changes:
+            return math.inf
+        return self.period - (outer - 1) % self.period
 
     def update(self, state: State, outer: int) -> np.ndarray:
         """See :class:`PenaltyRule`."""

@@ -161,8 +161,8 @@ class State:
                 mu, rho = np.where(is_off, 0.0, mu), np.where(is_off, group.loose * rho, rho)
         return Turn(group.which, mu, rho, told, self.points[group.columns])
 
-    def put(self, group: Group, turn: Turn, answers: Answers) -> None:
-        """Enter the answers of a group of clients to what they were told."""
+    def put(self, group: Group, turn: Turn, answers: Answers) -> np.ndarray:
+        """Enter the answers of a group of clients; gives the price that each end balanced."""
         at, rows = group.entries, group.rows
         own = group.sides @ answers.points + group.offset
         self.seen[rows, at] = turn.neighbours
@@ -179,6 +179,7 @@ class State:
             self.links.put(rows, at, pull)
         for i, client in enumerate(group.clients.tolist()):
             self.origin[client] = answers, i
+        return pull
 
     def staleness(self, compiled: Compiled) -> dict[Hashable, float]:
         """Client -> how far its neighbours have moved since it was last solved (max norm)."""

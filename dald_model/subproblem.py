@@ -2,7 +2,7 @@ r"""Subproblem: one client's augmented Lagrangian as a DPP ``cp.Problem`` with i
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -164,6 +164,12 @@ class Subproblem:
                 return found
             self._map = found
         return self._map
+
+    def later(self, rank: Mapping[Hashable, int]) -> np.ndarray:
+        """The entries of edges whose other end has a lower rank, (q,) bool."""
+        mine = rank[self.name]
+        ends = [rank[edge.other(self.name)] < mine for edge in self._edges]
+        return np.repeat(ends, [edge.size for edge in self._edges])
 
     @property
     def size(self) -> int:

@@ -63,6 +63,8 @@ SETTINGS = {
 class ActiveSet:
     """Quadratic programs over linear rows, see the module."""
 
+    is_exact = True
+
     @classmethod
     def refuses(cls, form: Form) -> str:
         """Why the rows and non-smooth terms are not for this method; empty if they are."""

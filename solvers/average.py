@@ -29,6 +29,7 @@ class Average:
 
     name = "average"
     batches = False
+    is_exact = True
 
     def refuses(self, subproblem: Subproblem) -> str:
         """See :class:`dald_model.solvers.base.Solver`."""

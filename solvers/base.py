@@ -93,6 +93,9 @@ class Solver(Protocol):
         """Whether the clients of one session must have one ``Form.shape``."""
         ...
 
+    # A solver may also have ``is_exact``: that its answers are the minimisers, or depend on the
+    # turn alone, to working accuracy and whatever ``tolerance`` says. Without it, they are not.
+
     def refuses(self, subproblem: Subproblem) -> str:
         """Why this solver cannot take the client; empty if it can."""
         ...

@@ -40,6 +40,7 @@ class Direct:
     def __init__(self, name: str, method: type[StepMethod]) -> None:
         self.name = name
         self.method = method
+        self.is_exact = method.is_exact
 
     def refuses(self, subproblem: Subproblem) -> str:
         """See :class:`dald_model.solvers.base.Solver`."""

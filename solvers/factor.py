@@ -34,6 +34,8 @@ CONSISTENT = 1e-9
 class Factor:
     """Quadratics without inequality rows and non-smooth terms, see the module."""
 
+    is_exact = True
+
     @classmethod
     def refuses(cls, form: Form) -> str:
         """Why the rows and non-smooth terms are not for this method; empty if they are."""

@@ -24,6 +24,8 @@ from dald_model.solvers.step import Step
 class Lifted:
     """Rows with extra variables, and absolute values beside rows or more of them than variables."""
 
+    is_exact = True
+
     @classmethod
     def refuses(cls, form: Form) -> str:
         """Why the rows and non-smooth terms are not for this method; empty if they are."""

@@ -41,6 +41,8 @@ SHARED = 2**20
 class Proximal:
     """Quadratics with norms and balls of disjoint groups of variables, see the module."""
 
+    is_exact = False
+
     @classmethod
     def refuses(cls, form: Form) -> str:
         """Why the rows and non-smooth terms are not for this method; empty if they are."""

@@ -36,6 +36,8 @@ from dald_model.solvers.step import Step
 class Shrink:
     """Quadratics with absolute values and without rows, see the module."""
 
+    is_exact = True
+
     @classmethod
     def refuses(cls, form: Form) -> str:
         """Why the rows and non-smooth terms are not for this method; empty if they are."""

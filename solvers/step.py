@@ -11,7 +11,7 @@ where H changes seldom (it holds the penalties) and c with every call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -53,7 +53,12 @@ class Step(NamedTuple):
 
 
 class StepMethod(Protocol):
-    """See the module. Made from the forms of B clients of one ``Form.shape``."""
+    """See the module. Made from the forms of B clients of one ``Form.shape``.
+
+    ``is_exact`` says whether minimisers are found to working accuracy whatever the tolerance.
+    """
+
+    is_exact: ClassVar[bool]
 
     @classmethod
     def refuses(cls, form: Form) -> str:
