@@ -58,6 +58,8 @@ class Method:
     forgets : bool
         Whether clients that do not take part in an inner loop do not count in it; else their last
         values do.
+    dual_step : float
+        How far the multipliers move; 1 is the paper's.
     """
 
     update: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] = kept
@@ -68,6 +70,7 @@ class Method:
     goal: Goal = Goal.OPTIMUM
     staged: Callable[[State, Iterable[Hashable]], None] | None = None
     forgets: bool = False
+    dual_step: float = 1.0
 
 
 class Algorithm(Protocol):
@@ -94,7 +97,8 @@ class DALD:
 
     .. math:: \mu^{k+1} = \mu^k + 2 \sigma \, \rho \circ \rho \circ \mathcal C^{k,v}
 
-    Equations (15) and (22) have the dual step :math:`\sigma = 1`. Two-block ADMM converges for
+    Equations (15) and (22) have the dual step :math:`\sigma = 1`, with which one sweep a multiplier
+    update converges on every graph (:mod:`dald_model.safety`). Two-block ADMM converges for
     :math:`0 < \sigma < (1 + \sqrt 5)/2` (Glowinski 1984).
     """
 
@@ -109,7 +113,7 @@ class DALD:
 
     def open(self, compiled: Compiled) -> Method:
         """See :class:`Algorithm`."""
-        return Method(self.update)
+        return Method(self.update, dual_step=self.dual_step)
 
     def update(self, mu: np.ndarray, rho: np.ndarray, gap: np.ndarray) -> np.ndarray:
         """The multipliers of the next outer loop, (15) and (22)."""

@@ -31,7 +31,7 @@ from dald_model.overlap import Overlap, Record
 from dald_model.penalty import PenaltyRule
 from dald_model.result import Result, Status
 from dald_model.roster import Loop, Roster
-from dald_model.safety import default_stopping
+from dald_model.safety import default_stopping, warn_if_unsafe
 from dald_model.sequence import Sequence
 from dald_model.solvers.base import Solver
 from dald_model.start import begin
@@ -165,6 +165,7 @@ class Run:
         self.rule, self.layer = rule, layer
         self._stopping = stopping
         self._ends = stopping or default_stopping(roster)
+        warn_if_unsafe(roster, self._ends, method)
         self._outer, self._inner, self._round = 1, 0, 0
         self._found = Residuals(*4 * [math.inf])
         self._rows: list[dict[str, Any]] = []

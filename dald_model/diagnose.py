@@ -19,8 +19,8 @@ from dald_model.values import largest, number, preserved
 
 PERIOD = 25
 """Rounds between two looks."""
-PATIENCE = 300
-"""Rounds without improvement after which a run counts as stalled."""
+PATIENCE = 500
+"""Rounds without improvement after which a run counts as stalled; kinks may take hundreds."""
 GROWTH = 1e8
 """A residual this many times its size in the first rounds counts as diverged."""
 STEADY = 2e-2

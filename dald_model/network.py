@@ -211,8 +211,8 @@ def safest(graph: nx.Graph, servers: Sequence[Hashable] = ()) -> HierarchicalNet
 
     On a bipartite graph two colours suffice and a sweep is two-block ADMM, which converges for
     every penalty; the servers' colour comes last, which makes the order that of Fed-DALD-CC.
-    Otherwise a greedy colouring gives few levels, and the default stopping condition takes care
-    of convergence (see :func:`dald_model.stopping.default_stopping`).
+    Otherwise a greedy colouring gives few levels, and a sweep is safe for other reasons (see
+    :mod:`dald_model.safety`).
     """
     if nx.is_bipartite(graph):
         colour = nx.bipartite.color(graph)

@@ -50,8 +50,8 @@ class Everybody:
     per_loop: None = None
     known: str = (
         "every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); one "
-        "sweep a multiplier update is two-block ADMM where the order follows two colours or the "
-        "graph is a tree, and converges there for every rho"
+        "sweep a multiplier update converges for every graph, order and fixed rho, with the dual "
+        "step 1 (see dald_model.safety; two-block ADMM where two colours are followed)"
     )
 
     def check(self, network: HierarchicalNetwork) -> None:
