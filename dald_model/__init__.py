@@ -6,10 +6,18 @@ distributed augmented-Lagrangian decomposition (Fed-DALD), and verify against th
 
 from dald_model import solvers
 from dald_model.algorithms import DALD
+from dald_model.blocks import BCD, BCGD, BCPG, BSUM, ConsensusADMM, JacobiGradientDescent
 from dald_model.client import Client
 from dald_model.compiler import Compiled
 from dald_model.consensus import Edge
 from dald_model.decompose import decompose
+from dald_model.descent import (
+    GradientDescent,
+    MiniBatchGradientDescent,
+    NewtonMethod,
+    StochasticGradientDescent,
+    StochasticNewton,
+)
 from dald_model.errors import (
     DaldError,
     DatasetError,
@@ -21,6 +29,14 @@ from dald_model.errors import (
     SequenceError,
     SequenceWarning,
 )
+from dald_model.federated import (
+    DistributedProximal,
+    FedAvg,
+    FedProx,
+    ProximalGradient,
+    ProximalPoint,
+)
+from dald_model.gossip import DGD, AsynchronousDGD, metropolis
 from dald_model.iterate import Iterate
 from dald_model.model import Model
 from dald_model.moment import Moment
@@ -54,6 +70,25 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "Stragglers",
     "LossyLinks",
     "DALD",
+    "ConsensusADMM",
+    "ProximalPoint",
+    "GradientDescent",
+    "NewtonMethod",
+    "MiniBatchGradientDescent",
+    "StochasticGradientDescent",
+    "StochasticNewton",
+    "DistributedProximal",
+    "FedProx",
+    "FedAvg",
+    "DGD",
+    "AsynchronousDGD",
+    "metropolis",
+    "BCD",
+    "JacobiGradientDescent",
+    "BCGD",
+    "BSUM",
+    "ProximalGradient",
+    "BCPG",
     "FixedTolerance",
     "ShrinkingTolerance",
     "GrowingBudget",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -143,7 +143,11 @@ class Compiled(Mapping[Hashable, Subproblem]):
             sub.reset(penalties[sub.entries])
 
     def recover(
-        self, points: Mapping[Hashable, np.ndarray], duals: Mapping[Hashable, Any], mu: np.ndarray
+        self,
+        points: Mapping[Hashable, np.ndarray],
+        duals: Mapping[Hashable, Any],
+        mu: np.ndarray,
+        left: Collection[Hashable] = (),
     ) -> Recovered:
         """From the clients' iterates to the user's variables and constraints.
 
@@ -155,6 +159,8 @@ class Compiled(Mapping[Hashable, Subproblem]):
             Client -> for each of its constraints the values of the ``dual_variables``.
         mu : ndarray, shape (size,)
             The multipliers of the consensus constraints.
+        left : collection
+            Clients whose copies of shared variables do not count any more.
         """
         local = {key: x for name in self for key, x in self[name].spread(points[name]).items()}
         values, at_clients = {}, {name: {} for name in self}
@@ -162,8 +168,7 @@ class Compiled(Mapping[Hashable, Subproblem]):
             copies = {name: local[v.id] for name, v in homes.items()}
             for name, value in copies.items():
                 at_clients[name][key] = value
-            agreed = [copies[name] for name in copies if name in self.servers]
-            values[key] = agreed[0] if agreed else np.mean(list(copies.values()), axis=0)
+            values[key] = self.agreed(copies, left)
         found = {}
         for name, client in self.model.clients.items():
             for rule, dual in zip(client.constraints, duals[name], strict=True):
@@ -179,6 +184,16 @@ class Compiled(Mapping[Hashable, Subproblem]):
                     shape = part.agreement.left.shape
                     found[part.agreement.constraint.id] = (dual.reshape(shape, order="F"),)
         return Recovered(values, at_clients, found, duals)
+
+    def agreed(
+        self, copies: Mapping[Hashable, np.ndarray], left: Collection[Hashable] = ()
+    ) -> np.ndarray:
+        """One value for a variable with several copies: the server's, or their mean."""
+        servers = [name for name in copies if name in self.servers]
+        if servers:
+            return copies[servers[0]]
+        counted = [value for name, value in copies.items() if name not in left]
+        return np.mean(counted or list(copies.values()), axis=0)
 
     def gather(self, recovered: Recovered) -> dict[Hashable, np.ndarray]:
         """The inverse of :meth:`recover`: client -> vector of its local variables."""

@@ -170,7 +170,7 @@ class Run:
         self._found = Residuals(*4 * [math.inf])
         self._rows: list[dict[str, Any]] = []
         self._begun = time.perf_counter()
-        if roster.online or method.forgets:
+        if roster.online or method.forgets or roster.sequence.leaves_out:
             state.links = Links.start(state.sides)
         self._reset()
         # Twice as far each time: what was computed beyond the end of a run is in proportion.
@@ -244,6 +244,8 @@ class Run:
         """Count one inner loop and write it down; gives its merit."""
         self._round, self._inner = self._round + 1, self._inner + 1
         self._found = record.found
+        if self.method.goal is Goal.REST:
+            self._found = record.found._replace(dual_scaled=record.found.dual)
         self._rows.append(self._row(record, loop))
         eps_pri, eps_dual = self.tolerances
         found = self._found
@@ -316,9 +318,12 @@ class Run:
 
     def _stops(self, found: Residuals, exact: bool) -> bool:
         """Whether these residuals, at the end of an outer loop, end the run."""
-        is_still = self._tested and exact and found.dual_scaled <= self.tolerances[1]
-        agrees = found.primal_scaled <= self.tolerances[0]
-        return is_still and (agrees or self.method.goal is Goal.REST)
+        eps_pri, eps_dual = self.tolerances
+        if not (self._tested and exact):
+            return False
+        if self.method.goal is Goal.REST:
+            return found.dual <= eps_dual
+        return found.primal_scaled <= eps_pri and found.dual_scaled <= eps_dual
 
     def _link(self, loop: Loop) -> None:
         """Tell the state who is off and who hears nothing in this inner loop."""
@@ -335,20 +340,25 @@ class Run:
         # Relative residuals flatter an iterate that runs away; absolute ones do not.
         worst = max(self._found.primal, self._found.dual)
         better = merit <= self._best_merit and worst <= 10 * self._best_worst
-        if self.roster.complete(self.state) and (better or not self._tested):
+        if self._is_answer(self.state) and (better or not self._tested):
             self._best = Best(self.state.snapshot(), self._round)
             self._best_merit, self._best_worst = merit, worst
+
+    def _is_answer(self, state: State) -> bool:
+        """Whether everybody who counts was solved."""
+        return self.method.forgets or self.roster.complete(state)
 
     def _close(self, tolerance: float) -> Verdict | None:
         """End an outer loop: the outer test, else new multipliers and penalties."""
         state, found, method = self.state, self._found, self.method
-        is_done = self._round >= self.roster.last_change and self.roster.complete(state)
+        is_done = self.roster.is_final(self._round) and self._is_answer(state)
         exact = self.layer.is_exact or self.accuracy.suffices(tolerance)
         if is_done and self._stops(found, exact):
             self._best = Best(state, self._round)
-            if found.primal_scaled <= self.tolerances[0]:
+            if method.goal is Goal.OPTIMUM:
                 return outcome.converged(self.roster, state)
-            return Verdict(Status.SETTLED, None, "the clients need not agree")
+            said = f"the clients are {found.primal:.1e} apart, as multipliers are not updated"
+            return Verdict(Status.SETTLED, None, said)
         updated = method.update(state.mu, state.rho, state.primal)
         if state.links is not None:
             updated = np.where(state.links.agreed, updated, state.mu)
@@ -363,15 +373,18 @@ class Run:
             primal=f"{self._found.primal:.1e}", dual=f"{self._found.dual:.1e}"
         )
         self.progress.update()
-        iterate = Iterate(self.roster.compiled, self.state) if self.metrics else None
-        return {
+        row = {
             "outer": self._outer,
             "inner": self._inner,
             **outcome.row(self.roster, record, self.state.rho, loop),
             "fallbacks": len(self.layer.events),
             "seconds": time.perf_counter() - self._begun,
-            **{name: measure(iterate) for name, measure in self.metrics.items()},
         }
+        if self.metrics:
+            compiled, left = self.roster.compiled, self.roster.gone
+            iterate = Iterate(compiled, self.state, row["objective"], left)
+            row |= {name: measure(iterate) for name, measure in self.metrics.items()}
+        return row
 
     def result(self, verdict: Verdict, seconds: float) -> Result:
         """The run in the user's terms."""

@@ -198,6 +198,8 @@ def falling(compiled: Compiled, state: State, drift: np.ndarray) -> Hashable | N
     apart = np.zeros(compiled.size)
     for name, sub in compiled.items():
         apart[sub.entries] += sub.signs * (sub.sides[0] @ drift[compiled.columns[name]])
+    if state.links is not None:
+        apart[state.links.off] = 0.0  # nothing has to stay together there
     if length <= 1e-2 * size or np.abs(apart).max() > STEADY * length:
         return None
     reaches = 1e2 * size / length, 1e4 * size / length

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any
 
 import cvxpy as cp
@@ -22,31 +22,38 @@ class Iterate:
     Attributes
     ----------
     objective : float
-        The sum of the clients' objectives at their own variables, in the user's sense.
+        The sum of the clients' objectives at their own variables, in the user's sense, of those
+        who are there.
     """
 
-    def __init__(self, compiled: Compiled, state: State) -> None:
-        self._compiled = compiled
-        self._state = state
-        self.objective = compiled.sense * float(state.objectives.sum())
+    def __init__(
+        self,
+        compiled: Compiled,
+        state: State,
+        objective: float,
+        left: Collection[Hashable] = (),
+    ) -> None:
+        self._compiled, self._state, self._left = compiled, state, left
+        self.objective = objective
 
     def copies(self, variable: cp.Variable) -> Mapping[Hashable, np.ndarray]:
         """Client -> its value of a variable, servers left out where there are other copies."""
-        compiled = self._compiled
-        homes = compiled.form.homes.get(variable.id)
-        if homes is None:
-            raise ResultError(
-                f"metrics: {variable.name()!r} is no variable of {compiled.model.name!r}"
-            )
-        names = [name for name in homes if name not in compiled.servers] or list(homes)
+        homes = self._homes(variable)
+        names = [name for name in homes if name not in self._compiled.servers] or list(homes)
         return {name: self._value(name, homes[name]) for name in names}
 
     def __getitem__(self, variable: cp.Variable) -> Any:
-        copies, homes = self.copies(variable), self._compiled.form.homes[variable.id]
-        agreed = [name for name in homes if name in self._compiled.servers]
-        if agreed:
-            return self._value(agreed[0], homes[agreed[0]])
-        return np.mean(list(copies.values()), axis=0)
+        homes = self._homes(variable)
+        copies = {name: self._value(name, local) for name, local in homes.items()}
+        return self._compiled.agreed(copies, self._left)
+
+    def _homes(self, variable: cp.Variable) -> Mapping[Hashable, cp.Variable]:
+        compiled = self._compiled
+        if variable.id not in compiled.form.homes:
+            raise ResultError(
+                f"metrics: {variable.name()!r} is no variable of {compiled.model.name!r}"
+            )
+        return compiled.form.homes[variable.id]
 
     def _value(self, name: Hashable, local: cp.Variable) -> np.ndarray:
         part = self._compiled.columns[name]

@@ -64,10 +64,12 @@ class Links:
         self.inbox = sides[::-1].copy() if deaf is None else np.where(deaf, self.inbox, sides[::-1])
 
     def told(self, rows: np.ndarray, at: np.ndarray, now: np.ndarray) -> np.ndarray:
-        """What some ends know of the other ends, whose sides are ``now``."""
-        return (
-            now if self.deaf is None else np.where(self.deaf[rows, at], self.inbox[rows, at], now)
-        )
+        """Tell some ends where the other ends are, ``now``; gives what they know then."""
+        known = now
+        if self.deaf is not None:
+            known = np.where(self.deaf[rows, at], self.inbox[rows, at], now)
+        self.inbox[rows, at] = known
+        return known
 
     def put(self, rows: np.ndarray, at: np.ndarray, pull: np.ndarray) -> None:
         """Some ends were solved."""

@@ -13,7 +13,22 @@ import numpy as np
 from dald_model.algorithms import Method
 from dald_model.compiler import Compiled
 from dald_model.errors import OptionError
+from dald_model.stopping import Residuals
 from dald_model.values import flat
+
+COLUMNS = (
+    "outer",
+    "inner",
+    *Residuals._fields,
+    "objective",
+    "rho",
+    "solved",
+    "absent",
+    "who",
+    "fallbacks",
+    "seconds",
+)
+"""Columns that the history has in any case."""
 
 
 def check_tolerances(eps_pri: Any, eps_dual: Any, max_rounds: Any) -> None:
@@ -34,6 +49,12 @@ def check_kind(what: str, given: Any, needs: str, example: str) -> None:
 def check_metrics(given: Any) -> Mapping[str, Callable[..., Any]]:
     """Read the option ``metrics``: a dict from names of columns to functions."""
     found = {} if given is None else given
+    taken = [name for name in COLUMNS if isinstance(found, Mapping) and name in found]
+    if taken:
+        raise OptionError(
+            f"metrics: given the name {taken[0]!r}, which is a column of the history already; "
+            f"expected another than {', '.join(map(repr, COLUMNS))}"
+        )
     if not isinstance(found, Mapping) or not all(
         isinstance(name, str) and callable(function) for name, function in found.items()
     ):

@@ -46,8 +46,8 @@ def result(
         mu[roster.off] = 0.0  # what is not in the problem has no price
         points = {name: best.state.points[part] for name, part in compiled.columns.items()}
         origins = zip(compiled, best.state.origin, strict=True)
-        duals = {name: at[0].duals(at[1]) for name, at in origins if at is not None}
-        recovered = compiled.recover(points, duals, mu)
+        duals = {name: at[0].duals(at[1]) if at else () for name, at in origins}
+        recovered = compiled.recover(points, duals, mu, roster.gone)
         multipliers = {ends: mu[slot].copy() for ends, slot in compiled.slots.items()}
         value = objective(roster, best.state.objectives)
     if verdict.status == Status.INFEASIBLE:
@@ -99,7 +99,7 @@ def converged(roster: Roster, state: State) -> Verdict:
 
 
 def _missing(roster: Roster) -> Any:
-    return next(iter(roster.gone), None) or next(iter(roster.cut))
+    return next(iter(roster.gone or roster.cut))
 
 
 def told(roster: Roster) -> str:

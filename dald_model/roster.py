@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -88,10 +88,10 @@ class Roster:
         """Who is there, in the order of declaration, servers last."""
         return tuple(name for name in self.compiled if name not in self.gone)
 
-    @property
-    def last_change(self) -> int:
-        """The round before which the last change that is known beforehand comes."""
-        return max((getattr(one, "last", 0) for one in self.online), default=0)
+    def is_final(self, round_: int) -> bool:
+        """Whether no change is known that comes after a round."""
+        last = max((getattr(one, "last", 0) for one in self.online), default=0)
+        return round_ >= last and not self._pending
 
     @property
     def whole(self) -> bool:
@@ -149,6 +149,8 @@ class Roster:
     def _last(self, change: Change, round_: int) -> None:
         for name in (*change.leave, *change.join, *change.absent, *change.stale):
             self._check(name)
+        for pair in (*change.lost, *change.connect, *change.disconnect):
+            self._ends(pair)
         for name in change.join:
             self.gone.pop(name, None)
         for name in change.leave:
@@ -198,18 +200,18 @@ class Roster:
                 unheard[slot] = True
         return Loop(stages, len(absent - set(self.gone)), deaf, unheard)
 
-    def _check(self, name: Hashable) -> None:
-        if name not in self.compiled:
+    def _check(self, name: Any) -> None:
+        if not isinstance(name, Hashable) or name not in self.compiled:
             raise OptionError(
                 f"online: {name!r} is no client; expected names among "
                 f"{', '.join(map(repr, self.compiled))}"
             )
 
-    def _ends(self, pair: Iterable[Hashable]) -> Pair:
-        ends = tuple(pair) if isinstance(pair, tuple | list) else (pair,)
-        for known in (ends, ends[::-1]):
-            if known in self.compiled.slots:
-                return known  # type: ignore[return-value]
+    def _ends(self, pair: Any) -> Pair:
+        if isinstance(pair, tuple | list) and all(isinstance(end, Hashable) for end in pair):
+            for known in (tuple(pair), tuple(pair)[::-1]):
+                if known in self.compiled.slots:
+                    return known
         raise OptionError(
             f"online: {pair!r} is no consensus edge; expected pairs of neighbours such as "
             f"{self.compiled.edges[0].ends!r}; declare every edge that may ever be there, and "

@@ -164,6 +164,21 @@ class Sequence:
         return cls._by(strategies.Random(int(k), _checked_seed(seed, "random")))
 
     @classmethod
+    def participating(cls, k: int, seed: int = 0) -> Sequence:
+        """Partial participation: ``k`` clients drawn for each inner loop, and every server.
+
+        As federated learning has it: unlike with :meth:`random` servers are not drawn, and no full
+        cycle closes an outer loop.
+        """
+        _check_count(k, "participating")
+        return cls._by(strategies.Participation(int(k), _checked_seed(seed, "participating")))
+
+    @classmethod
+    def jacobi(cls) -> Sequence:
+        """Everybody at once, with the others' values of the inner loop before: (60)."""
+        return cls._by(strategies.Jacobi())
+
+    @classmethod
     def essentially_cyclic(cls, k: int, seed: int = 0) -> Sequence:
         """Partial cycle: ``k`` clients a loop from a pack that is shuffled when it is empty.
 
@@ -274,6 +289,13 @@ class Sequence:
         return self.per_loop is not None
 
     @property
+    def leaves_out(self) -> bool:
+        """Whether clients may stay out of a whole outer loop."""
+        return isinstance(self.strategy, strategies.Participation) or any(
+            part.leaves_out for part in self.parts
+        )
+
+    @property
     def is_constant(self) -> bool:
         """Whether every inner loop has the same stages."""
         return (
@@ -302,6 +324,7 @@ class Sequence:
         network = self.network(graph, servers)
         self.strategy.check(network)
         parts = [part.bind(graph, servers) for part in self.parts]
+        turns = [0] * len(parts)  # each part counts the loops that are its own
 
         def stages(moment: Moment) -> Levels:
             if moment.closing and self.is_partial:
@@ -310,7 +333,9 @@ class Sequence:
                 return self.strategy.stages(network, moment)
             loop = replace(moment, closing=False)
             if self.in_turn:
-                return parts[(moment.inner - 1) % len(parts)].stages(loop)
+                at = (moment.inner - 1) % len(parts)
+                turns[at] += 1
+                return parts[at].stages(replace(loop, round=turns[at], inner=turns[at]))
             return [stage for part in parts for stage in part.stages(loop)]
 
         return Bound(network, stages)

@@ -51,9 +51,10 @@ def begin(compiled: Compiled, rho: Any, start: Any) -> tuple[State, PenaltyRule]
         }
         state = State.start(compiled, rule.init(compiled), points)
         for ends, slot in compiled.slots.items():
-            there = before.slots.get(ends)
+            sign = 1.0 if ends in before.slots else -1.0
+            there = before.slots.get(ends, before.slots.get(ends[::-1]))
             if there is not None and there.stop - there.start == slot.stop - slot.start:
-                state.mu[slot] = last.mu[there]
+                state.mu[slot] = sign * last.mu[there]
                 state.gradient[slot] = last.gradient[there]
                 if rho is None:
                     state.rho[slot] = last.rho[there]

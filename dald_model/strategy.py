@@ -63,6 +63,60 @@ class Everybody:
 
 
 @dataclass(frozen=True)
+class Jacobi:
+    """Everybody at once, with the others' values of the inner loop before."""
+
+    label: str = "Jacobi"
+    per_loop: None = None
+    known: str = (
+        "the form of (60): for gradient steps that are short enough, as in DGD (57); of exact "
+        "minimisation side by side nothing is known without further proximal terms, take an order"
+    )
+
+    def check(self, network: HierarchicalNetwork) -> None:
+        """See :class:`Strategy`."""
+
+    def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
+        """See :class:`Strategy`."""
+        return [list(moment.live)]
+
+
+@dataclass(frozen=True)
+class Participation:
+    """Partial participation: ``k`` clients drawn with equal probability, and every server.
+
+    Who does not take part stays out until it is drawn again: no full cycle closes an outer loop,
+    and the multipliers of its edges stay.
+    """
+
+    k: int
+    seed: int
+    at_once: bool = False
+    per_loop: None = None
+    known: str = (
+        "all clients are drawn with the same positive probability (Remark 1); with multipliers it "
+        "is ADMM with random activation, which converges almost surely to the optimum (Wei and "
+        "Ozdaglar 2013), without them a stochastic method, which does not at a constant step"
+    )
+
+    @property
+    def label(self) -> str:
+        """See :class:`Strategy`."""
+        return f"{self.k} participating"
+
+    def check(self, network: HierarchicalNetwork) -> None:
+        """See :class:`Strategy`."""
+
+    def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
+        """See :class:`Strategy`."""
+        names = [name for name in moment.live if name not in moment.servers]
+        generator = np.random.default_rng((self.seed, moment.round))
+        picked = generator.choice(len(names), size=min(self.k, len(names)), replace=False)
+        chosen = [names[i] for i in sorted(picked)]
+        return [chosen] if self.at_once else only(network, moment, [*chosen, *moment.servers])
+
+
+@dataclass(frozen=True)
 class Given:
     """Partial cycle: given subsets in turn, the first in the first inner loop."""
 

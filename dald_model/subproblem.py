@@ -3,6 +3,7 @@ r"""Subproblem: one client's augmented Lagrangian as a DPP ``cp.Problem`` with i
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -170,6 +171,19 @@ class Subproblem:
         mine = rank[self.name]
         ends = [rank[edge.other(self.name)] < mine for edge in self._edges]
         return np.repeat(ends, [edge.size for edge in self._edges])
+
+    @property
+    def others(self) -> list[Hashable]:
+        """The neighbours, in the order of the edges."""
+        return [edge.other(self.name) for edge in self._edges]
+
+    def instead(self, client: Client) -> Subproblem:
+        """The same edges for a client with the same variables."""
+        found = copy(self)
+        found.client, found._lowered, found._map = client, None, None
+        for made in ("problem", "_parameters"):
+            found.__dict__.pop(made, None)
+        return found
 
     @property
     def size(self) -> int:

@@ -85,7 +85,8 @@ class Choice:
             If a solver was named that cannot take the client.
         """
         forced = self._forced.get(sub.name, self._all)
-        if not ORDER[0].refuses(sub):
+        own = self._forced.get(sub.name)
+        if not ORDER[0].refuses(sub) and (own is None or own in ORDER or own.refuses(sub)):
             return [ORDER[0]]  # a server's closed form is exact, whatever solves the clients
         if forced is not None and forced not in ORDER[:-1] and not forced.refuses(sub):
             return [forced]  # a solver of the user's own choosing speaks for itself

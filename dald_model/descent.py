@@ -1,0 +1,259 @@
+r"""Gradient and Newton methods as DALD with a server (Section V-B.1 and V-B.2).
+
+All have the surrogate (36), (47): clients copy the server's value, the multiplier of each is its
+gradient there, and the server minimises over :math:`\hat x`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dald_model.algorithms import Goal, Method
+from dald_model.compiler import Compiled
+from dald_model.errors import OptionError
+from dald_model.penalty import ResidualBalancing
+from dald_model.sequence import Sequence
+from dald_model.solvers.copying import Copying
+from dald_model.solvers.curved import CurvedAverage
+from dald_model.solvers.smooth import Smooth, no_gradient, no_hessian
+from dald_model.star import Star
+from dald_model.state import State
+from dald_model.stopping import FixedBudget
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    r"""Gradient descent on the sum of the objectives, equations (36) to (40), (47) to (50).
+
+    .. math:: \hat x^{k+1} = \hat x^k - \alpha \sum_i \nabla f_i(\hat x^k)
+
+    Parameters
+    ----------
+    step : float
+        :math:`\alpha`; it converges below :math:`2 / L`, L the largest eigenvalue of the Hessian
+        of the sum.
+    """
+
+    step: float
+
+    def __post_init__(self) -> None:
+        check_positive(self, "step", self.step)
+
+    def open(self, compiled: Compiled) -> Method:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        star = Star.of(compiled, type(self).__name__)
+        star.require(type(self).__name__, no_gradient)
+        # (31) averages over n clients: the step of the sum is n times that of the mean.
+        return _descent(star, math.sqrt(1 / (2 * self.step * len(star.clients))))
+
+    def explain(self) -> str:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return explained(
+            f"GradientDescent(step={self.step:g})",
+            mu="mu_i = grad f_i(x_i) after the clients' turn, (36), (47)",
+            rho="1 / (2 rho^2) = n step, (31)",
+            coordination="clients, then the server, once a round: (38), (39); together (40)",
+            layer="clients copy, x_i = server's value, (38), (49); the server averages, (31)",
+        )
+
+
+@dataclass(frozen=True)
+class NewtonMethod:
+    r"""Newton's method on the sum of the objectives, equations (41) and (42).
+
+    .. math::
+        \hat x^{k+1} = \hat x^k - \beta \Big(\sum_i \nabla^2 f_i(\hat x^k)\Big)^{-1}
+        \sum_i \nabla f_i(\hat x^k)
+
+    Parameters
+    ----------
+    damping : float
+        :math:`\beta`, 1 for the full step; full steps converge near the optimum only.
+    """
+
+    damping: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self, "damping", self.damping)
+
+    def open(self, compiled: Compiled) -> Method:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return _newton(Star.of(compiled, type(self).__name__), self.damping, type(self).__name__)
+
+    def explain(self) -> str:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return explained(
+            f"NewtonMethod(damping={self.damping:g})",
+            mu="mu_i = grad f_i(x_i) after the clients' turn, (36), (47)",
+            rho="alpha^k I = inverse Hessian, (41): the server's penalty is a matrix",
+            coordination="clients, then the server, once a round: (42)",
+            layer="clients copy, (38), (49); the server solves with the sum of the Hessians",
+        )
+
+
+@dataclass(frozen=True)
+class MiniBatchGradientDescent:
+    r"""Mini-batch gradient descent, equations (47) to (52): clients are batches.
+
+    .. math:: \hat x^{k+1} = \hat x^k - \frac{\alpha}{|S_k|} \sum_{i \in S_k} \nabla f_i(\hat x^k)
+
+    with ``k`` clients :math:`S_k` drawn with equal probability for each round. A constant step
+    does not converge to the optimum but to its neighbourhood: every round is run and the answer
+    is that of the last.
+
+    Parameters
+    ----------
+    step : float
+        :math:`\alpha`. Objectives that are averages over N rows in all want steps n times as long
+        as gradient descent does.
+    k, seed : int
+    """
+
+    step: float
+    k: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_positive(self, "step", self.step)
+
+    def open(self, compiled: Compiled) -> Method:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        name = type(self).__name__
+        star = Star.of(compiled, name)
+        star.require(name, no_gradient)
+        return _stochastic(_descent(star, math.sqrt(1 / (2 * self.step))), self.k, self.seed)
+
+    def explain(self) -> str:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return explained(
+            f"{type(self).__name__}(step={self.step:g}, k={self.k}, seed={self.seed})",
+            mu="mu_i = grad f_i(x_i) after the clients' turn, (47)",
+            rho="1 / (2 rho^2) = step, (48)",
+            coordination=f"partial cycle: {self.k} of the clients at random, then the server, "
+            "which averages over these alone: (51)",
+            layer="clients copy, (49); the server averages, (31)",
+        )
+
+
+@dataclass(frozen=True)
+class StochasticGradientDescent(MiniBatchGradientDescent):
+    r"""Stochastic gradient descent, equation (51) with one sample a step: clients are samples."""
+
+
+@dataclass(frozen=True)
+class StochasticNewton:
+    r"""The stochastic Newton method, equation (51) with :math:`\alpha_i = \nabla^2 f_i^{-1}`.
+
+    .. math::
+        \hat x^{k+1} = \hat x^k - \beta \Big(\sum_{i \in S_k} \nabla^2 f_i(\hat x^k)\Big)^{-1}
+        \sum_{i \in S_k} \nabla f_i(\hat x^k)
+
+    Parameters
+    ----------
+    k, seed : int
+        How many clients are drawn for each round.
+    damping : float
+        :math:`\beta`.
+    """
+
+    k: int = 1
+    seed: int = 0
+    damping: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self, "damping", self.damping)
+
+    def open(self, compiled: Compiled) -> Method:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        name = type(self).__name__
+        method = _newton(Star.of(compiled, name), self.damping, name)
+        return _stochastic(method, self.k, self.seed)
+
+    def explain(self) -> str:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return explained(
+            f"StochasticNewton(k={self.k}, seed={self.seed}, damping={self.damping:g})",
+            mu="mu_i = grad f_i(x_i) after the clients' turn, (47)",
+            rho="alpha_i^k I = inverse Hessian, as in (41)",
+            coordination=f"partial cycle: {self.k} of the clients at random, then the server: (51)",
+            layer="clients copy, (49); the server solves with the sum of their Hessians",
+        )
+
+
+def _descent(star: Star, rho: float) -> Method:
+    return Method(
+        sequence=Sequence(label="by colour"),
+        stopping=FixedBudget(1),
+        rho=rho,
+        solver=dict.fromkeys(star.clients, Copying()),
+        staged=_Prices(star),
+    )
+
+
+def _newton(star: Star, damping: float, who: str) -> Method:
+    star.require(who, no_hessian)
+    compiled = star.compiled
+    server = CurvedAverage([compiled[name] for name in star.clients], damping)
+    return Method(
+        sequence=Sequence(label="by colour"),
+        stopping=FixedBudget(1),
+        rho=ResidualBalancing(changes=0),
+        solver={**dict.fromkeys(star.clients, Copying()), star.server: server},
+        staged=_Prices(star),
+    )
+
+
+def _stochastic(method: Method, k: int, seed: int) -> Method:
+    chosen = Sequence.participating(k, seed)
+    return replace(method, sequence=chosen, goal=Goal.NONE, forgets=True)
+
+
+class _Prices:
+    """Sets the multipliers of clients to their gradients where they stand, (36) and (47)."""
+
+    def __init__(self, star: Star) -> None:
+        self._compiled = star.compiled
+        self._subproblems = [star.compiled[name] for name in star.clients]
+        self._place = {name: at for at, name in enumerate(star.clients)}
+        self._smooth = Smooth(self._subproblems)
+
+    def __call__(self, state: State, stage: Iterable[Hashable]) -> None:
+        names = [name for name in stage if name in self._place]
+        if not names:
+            return
+        which = np.array([self._place[name] for name in names])
+        points = np.concatenate([state.points[self._compiled.columns[name]] for name in names])
+        slopes, at = self._smooth.gradients(which, points), 0
+        for sub in (self._subproblems[i] for i in which):
+            mine = slopes[at : at + sub.size]
+            # C is tail - head: the client's price is minus its gradient where it is the tail.
+            state.mu[sub.entries] = -sub.signs * (sub.sides[0] @ mine)
+            at += sub.size
+
+
+def explained(name: str, *, mu: str, rho: str, coordination: str, layer: str) -> str:
+    """The choices that make an algorithm of DALD, in one form."""
+    return "\n".join(
+        [
+            f"{name} is DALD with",
+            f"  mu            {mu}",
+            f"  rho           {rho}",
+            f"  coordination  {coordination}",
+            f"  solver layer  {layer}",
+        ]
+    )
+
+
+def check_positive(algorithm: Any, what: str, given: Any) -> None:
+    """Refuse what is no positive finite number."""
+    if isinstance(given, bool) or not (
+        isinstance(given, float | int | np.number) and 0 < given < math.inf
+    ):
+        raise OptionError(
+            f"{type(algorithm).__name__}: given {what}={given!r}, expected a positive number"
+        )
