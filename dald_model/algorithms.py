@@ -121,10 +121,11 @@ class DALD:
 
     def explain(self) -> str:
         """See :class:`Algorithm`."""
+        factor = "2" if self.dual_step == 1 else f"2 * {self.dual_step:g}"
         return (
             "DALD: Fed-DALD-CC (Algorithm 2) on a model with a server, Fed-DALD-DC (Algorithm 3) "
             "peer to peer\n"
-            f"  mu            mu + 2 {self.dual_step:g} rho o rho o C after each outer loop, (15), "
+            f"  mu            mu + {factor} rho o rho o C after each outer loop, (15), "
             "(22)\n"
             "  rho           the option rho\n"
             "  coordination  the option sequence: Gauss-Seidel along a hierarchical network, (13), "

@@ -51,6 +51,8 @@ def dual_gap(result: Result) -> float:
     sides = compiled.sides(points)
     total = abs(float(mu @ (sides[0] - sides[1])))
     for name, sub in compiled.items():
+        if name in result.left:
+            continue
         point = points[name]
         price = sub.sides[0].T @ (sub.signs * mu[sub.entries])
         if not SERVER.refuses(sub):

@@ -20,6 +20,7 @@ from dald_model.values import flat
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from dald_model.algorithms import Algorithm
     from dald_model.explain import Explanation
     from dald_model.model import Model
     from dald_model.sequence import Sequence
@@ -120,22 +121,31 @@ class Compiled(Mapping[Hashable, Subproblem]):
     def __len__(self) -> int:
         return len(self._subproblems)
 
-    def explain(self, solver: Any = "auto") -> Explanation:
-        """Which solver takes which client and why, with sizes before and after condensing.
+    def explain(
+        self,
+        solver: Any = None,
+        *,
+        sequence: Sequence | None = None,
+        algorithm: Algorithm | None = None,
+    ) -> Explanation:
+        """What a solve would do: who takes which client and why, in which order, how parallel.
 
         Parameters
         ----------
-        solver : str, Solver or dict
-            As the option of :meth:`Model.solve`.
+        solver, sequence, algorithm :
+            As the options of :meth:`Model.solve`.
 
         Raises
         ------
         OptionError
-            If the option means nothing, or names a solver that cannot take its client.
+            If an option means nothing, names a solver that cannot take its client, or an
+            algorithm that is not for this model.
+        SequenceError
+            If the sequence does not fit the consensus graph.
         """
         from dald_model.explain import explain  # looks down the pipeline, as Model.solve does
 
-        return explain(self, solver)
+        return explain(self, solver, sequence, algorithm)
 
     def reset(self, penalties: np.ndarray) -> None:
         """Set the penalties, shape (size,); multipliers and neighbour values become zero."""

@@ -5,6 +5,7 @@ Tables are pandas DataFrames, shown as text or HTML. Rows that have nothing to s
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from dald_model.result import Result
     from dald_model.subproblem import Subproblem
     from dald_model.verify import Verification
+    from dald_model.wavefront import Parallelism
 
 
 def model_frame(model: Model, width: int = 48) -> pd.DataFrame:
@@ -125,13 +127,45 @@ def explanation_frame(explanation: Explanation, width: int = 40) -> pd.DataFrame
 def explanation_text(explanation: Explanation) -> str:
     """Who solves whom, and why nobody faster does."""
     table = _indented(explanation_frame(explanation))
-    return "\n".join(["Solver layer", *table, *_refusals(explanation)])
+    lines = ["Solver layer", *table, *_refusals(explanation), "Coordination"]
+    return "\n".join([*lines, *_coordination(explanation)])
 
 
 def explanation_html(explanation: Explanation) -> str:
     """The same for a notebook."""
     table = _html_table(explanation_frame(explanation, 120))
-    return _html_head("Solver layer") + table + _html_lines(_refusals(explanation))
+    layer = _html_head("Solver layer") + table + _html_lines(_refusals(explanation))
+    return layer + _html_head("Coordination") + _html_lines(_coordination(explanation))
+
+
+def order_text(found: Parallelism) -> str:
+    """The parallelism of an order in one line."""
+    alone = (
+        f"{counted(found.levels, 'level')} one after the other, "
+        f"{counted(found.level_width, 'client')} at once"
+    )
+    steps = "1 step" if found.period == 1 else f"{round(float(found.period), 2):g} steps"
+    gain = f"{steps} a sweep, {counted(found.width, 'client')} at once"
+    if found.period == found.levels:
+        gain = "no gain"
+    return f"order: {alone}; overlapped sweeps: {gain}"
+
+
+def _coordination(explanation: Explanation) -> list[str]:
+    """How parallel the order is, what is known of it, and which algorithm follows it."""
+    said = [
+        order_text(explanation.parallelism),
+        explanation.sequence.explain(),
+        explanation.algorithm.explain() if explanation.algorithm else "",
+    ]
+    lines = [line for text in said for line in text.splitlines()]
+    return [part for line in lines for part in _wrapped(line)]
+
+
+def _wrapped(line: str) -> list[str]:
+    """A line, indented, in lines of at most 100 characters that keep its own indent."""
+    indent = "  " + " " * (len(line) - len(line.lstrip()))
+    return textwrap.wrap(line.lstrip(), 100, initial_indent=indent, subsequent_indent=indent + "  ")
 
 
 def _change(before: int, after: int) -> str:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
+import networkx as nx
 
 from dald_model import display
+from dald_model.algorithms import DALD, Algorithm
+from dald_model.moment import Moment
+from dald_model.network import Levels
+from dald_model.options import with_algorithm
+from dald_model.sequence import Sequence
 from dald_model.solvers.auto import ORDER, Choice, refusal
+from dald_model.stopping import Residuals
 from dald_model.subproblem import Subproblem
+from dald_model.wavefront import Parallelism, parallelism
 
 if TYPE_CHECKING:
     from dald_model.compiler import Compiled
@@ -47,7 +57,28 @@ class Reason:
 
 
 class Explanation(tuple[Reason, ...]):
-    """One :class:`Reason` for each kind of client; prints as a table."""
+    """One :class:`Reason` for each kind of client; prints as a table, and what is known beside it.
+
+    Attributes
+    ----------
+    sequence : Sequence
+    stages : list of lists
+        Its first inner loop that leaves nobody out.
+    graph : networkx.Graph
+        The consensus graph.
+    algorithm : Algorithm or None
+        If one was named.
+    """
+
+    sequence: Sequence
+    stages: Levels
+    graph: nx.Graph
+    algorithm: Algorithm | None
+
+    @cached_property
+    def parallelism(self) -> Parallelism:
+        """How many clients can be solved at once; see :mod:`dald_model.wavefront`."""
+        return parallelism(self.graph, self.stages)
 
     def __str__(self) -> str:
         return display.explanation_text(self)
@@ -58,15 +89,31 @@ class Explanation(tuple[Reason, ...]):
         return display.explanation_html(self)
 
 
-def explain(compiled: Compiled, solver: Any) -> Explanation:
-    """Say what ``solve(solver=solver)`` would do with each client, see :class:`Reason`."""
-    choice = Choice(solver)
+def explain(
+    compiled: Compiled,
+    solver: Any,
+    sequence: Sequence | None = None,
+    algorithm: Algorithm | None = None,
+) -> Explanation:
+    """Say what ``solve`` would do with these options, see :class:`Explanation`."""
+    chosen = algorithm or DALD()
+    method = with_algorithm(chosen, chosen.open(compiled), None, solver)
+    sequence = sequence or method.sequence or Sequence(label="by colour")
+    bound = sequence.bind(compiled.graph, compiled.servers)
+    choice = Choice(method.solver)
     choice.check(compiled)
     kinds: dict[Any, list[Subproblem]] = {}
     for sub in compiled.values():
         names = tuple(one.name for one in choice.chain(sub))
         kinds.setdefault((names, sub.form.shape if sub.form else None), []).append(sub)
-    return Explanation(_reason(names, alike) for (names, _), alike in kinds.items())
+    found = Explanation(_reason(names, alike) for (names, _), alike in kinds.items())
+    found.sequence, found.graph, found.algorithm = sequence, compiled.graph, algorithm
+    unknown = Residuals(*4 * [math.inf])
+    names = tuple(compiled)
+    still = dict.fromkeys(names, 0.0)
+    moment = Moment(1, 1, 1, names, compiled.servers, True, True, unknown, lambda: still)
+    found.stages = bound.stages(moment)
+    return found
 
 
 def _reason(names: tuple[str, ...], alike: list[Subproblem]) -> Reason:

@@ -137,7 +137,7 @@ def _mixing(
     given: dict[Any, np.ndarray] = {name: np.zeros(compiled[name].entries.size) for name in names}
     flat = np.zeros(compiled.size)
     for ends, slot in compiled.slots.items():
-        flat[slot] = chosen.get(ends, chosen.get(ends[::-1], 0.0))
+        flat[slot] = chosen.get(ends, chosen.get((ends[1], ends[0]), 0.0))
     for name in names:
         given[name] = flat[compiled[name].entries]
     return Method(
@@ -151,7 +151,7 @@ def _mixing(
 
 def _checked(compiled: Compiled, weights: Weights, who: str) -> Weights:
     for ends in compiled.slots:
-        given = [weights[pair] for pair in (ends, ends[::-1]) if pair in weights]
+        given = [weights[pair] for pair in (ends, (ends[1], ends[0])) if pair in weights]
         if len(given) != 1 or not 0 <= given[0] < 1:
             raise OptionError(
                 f"{who}: the edge {ends!r} has the weights {given!r}, expected one number from 0, "

@@ -230,7 +230,8 @@ def as_online(given: Any) -> tuple[Online, ...]:
     if isinstance(given, Online) and not isinstance(given, type):
         return (given,)
     if callable(given) and not isinstance(given, type):
-        return (Callback(given),)
+        function: Any = given
+        return (Callback(function),)
     raise OptionError(
         f"online: given {given!r}, expected dm.Dropout(p), dm.Stragglers(...), dm.LossyLinks(p), a "
         "dict {round: dm.Change(...)}, a function of a moment that returns a dm.Change or None, or "

@@ -111,7 +111,8 @@ def told(roster: Roster) -> str:
     if not said:
         return ""
     if roster.gone:
-        who = ", ".join(map(repr, roster.live))
+        servers = roster.compiled.servers
+        who = ", ".join(repr(name) for name in roster.live if name not in servers)
         said.append(
             f"what was computed is the problem of {who}, without the objectives and "
             "constraints of who left"

@@ -208,10 +208,12 @@ class Roster:
             )
 
     def _ends(self, pair: Any) -> Pair:
-        if isinstance(pair, tuple | list) and all(isinstance(end, Hashable) for end in pair):
-            for known in (tuple(pair), tuple(pair)[::-1]):
-                if known in self.compiled.slots:
-                    return known
+        if isinstance(pair, tuple | list) and len(pair) == 2:
+            one, two = pair
+            if isinstance(one, Hashable) and isinstance(two, Hashable):
+                for known in ((one, two), (two, one)):
+                    if known in self.compiled.slots:
+                        return known
         raise OptionError(
             f"online: {pair!r} is no consensus edge; expected pairs of neighbours such as "
             f"{self.compiled.edges[0].ends!r}; declare every edge that may ever be there, and "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -85,7 +86,7 @@ def require(
 def is_copy(sub: Subproblem) -> bool:
     """Whether the sides of a client's edges are its variables, each entry once and nothing else."""
     matrix, offset = sub.sides
-    rows = sp.csr_array(matrix)
+    rows: Any = sp.csr_array(matrix)
     return (
         rows.shape[0] == rows.shape[1] == rows.nnz
         and bool((rows.data == 1.0).all())
@@ -97,7 +98,7 @@ def is_copy(sub: Subproblem) -> bool:
 def is_identity(sub: Subproblem) -> bool:
     """Whether every edge of a client is about all its variables, entry by entry."""
     matrix, offset = sub.sides
-    rows = sp.csr_array(matrix)
+    rows: Any = sp.csr_array(matrix)
     copies, rest = divmod(rows.shape[0], rows.shape[1])
     counts = np.bincount(rows.indices, minlength=rows.shape[1])
     return (

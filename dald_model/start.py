@@ -52,7 +52,7 @@ def begin(compiled: Compiled, rho: Any, start: Any) -> tuple[State, PenaltyRule]
         state = State.start(compiled, rule.init(compiled), points)
         for ends, slot in compiled.slots.items():
             sign = 1.0 if ends in before.slots else -1.0
-            there = before.slots.get(ends, before.slots.get(ends[::-1]))
+            there = before.slots.get(ends, before.slots.get((ends[1], ends[0])))
             if there is not None and there.stop - there.start == slot.stop - slot.start:
                 state.mu[slot] = sign * last.mu[there]
                 state.gradient[slot] = last.gradient[there]

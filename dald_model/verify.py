@@ -116,6 +116,9 @@ def verify(
     tol_objective, tol_feasibility, tol_dual : float
         What is allowed of the first two, the next two and the fifth row.
 
+    Where clients left or edges were dropped for good, the AIO problem is that of those who are
+    still there, over the copies of the clients.
+
     Returns
     -------
     Verification
@@ -126,8 +129,7 @@ def verify(
     OptionError
         If cvxpy cannot solve the AIO problem with this solver.
     """
-    model = result.compiled.model
-    problem = model.monolithic()
+    problem, values = aio(result)
     with preserved(_leaves(problem)):
         begun = time.perf_counter()
         try:
@@ -154,13 +156,13 @@ def verify(
 
     scale = max(1.0, abs(value))
     rows = [
-        Row("objective gap", abs(_objective(result, problem) - value) / scale, tol_objective),
+        Row("objective gap", abs(_objective(values, problem) - value) / scale, tol_objective),
         Row("reported value", abs(result.value - value) / scale, tol_objective),
         _consensus(result, problem, tol_feasibility),
-        _violation(result, problem, tol_feasibility),
+        _violation(result, problem, values, tol_feasibility),
         Row("multipliers", dual_gap(result) / scale, tol_dual, "duality gap they certify"),
         *_apart("multiplier distance", result.duals.by_id, problem.constraints, aio_duals),
-        *_apart("solution distance", result.recovered.values, problem.variables(), aio_values),
+        *_apart("solution distance", values, problem.variables(), aio_values),
     ]
     note = ""
     if rows[-1].measured > UNIQUE and all(row.ok for row in rows):
@@ -168,15 +170,33 @@ def verify(
     return Verification(result, tuple(rows), status, value, seconds, note)
 
 
+def aio(result: Result) -> tuple[cp.Problem, Mapping[int, Any]]:
+    """The all-in-one problem that a result answers, and the result's values by variable id."""
+    compiled = result.compiled
+    if not (result.left or result.dropped):
+        return compiled.model.monolithic(), result.recovered.values
+    live = {n: c for n, c in compiled.form.clients.items() if n not in result.left}
+    cost = sum(client.cost for client in live.values())
+    rules = [rule for client in live.values() for rule in client.constraints]
+    for edge in compiled.edges:
+        if edge.ends not in result.dropped and not set(edge.ends) & set(result.left):
+            pairs = zip(edge.given(edge.tail), edge.given(edge.head), strict=True)
+            rules += [one == two for one, two in pairs]
+    points = compiled.gather(result.recovered)
+    values = {key: v for name in live for key, v in compiled[name].spread(points[name]).items()}
+    goal = cp.Minimize(cost) if compiled.sense > 0 else cp.Maximize(-cost)
+    return cp.Problem(goal, rules), values
+
+
 def _leaves(problem: cp.Problem) -> list[cp.Variable]:
     """The variables and dual variables of a problem."""
     return problem.variables() + [d for c in problem.constraints for d in c.dual_variables]
 
 
-def _objective(result: Result, problem: cp.Problem) -> float:
+def _objective(values: Mapping[int, Any], problem: cp.Problem) -> float:
     with preserved(_leaves(problem)):
         for v in problem.variables():
-            v.save_value(result.recovered.values[v.id])
+            v.save_value(values[v.id])
         return number(problem.objective.value)
 
 
@@ -186,31 +206,38 @@ def _consensus(result: Result, problem: cp.Problem, allowed: float) -> Row:
     sides = compiled.sides(compiled.gather(recovered))
     gaps = np.abs(sides[0] - sides[1]) / np.maximum(1.0, np.abs(sides).max(axis=0))
     for edge in compiled.edges:
+        if edge.ends in result.dropped or set(edge.ends) & set(result.left):
+            continue
         gap = largest(gaps[compiled.slots[edge.ends]])
         if not gap <= worst:
             worst, where = gap, f"edge {edge.tail!r} - {edge.head!r}"
     names = {v.id: v.name() for v in problem.variables()}
     for name, found in recovered.at_clients.items():
-        for key, value in found.items():
+        # Who left, or who can be apart from others, need not have the value of the variable.
+        for key, value in () if result.left or result.dropped else found.items():
             gap = _relative(value, recovered.values[key])
             if not gap <= worst:
                 worst, where = gap, f"{names[key]} at {name!r} against the result's value"
     return Row("consensus violation", worst, allowed, where)
 
 
-def _violation(result: Result, problem: cp.Problem, allowed: float) -> Row:
+def _violation(
+    result: Result, problem: cp.Problem, values: Mapping[int, Any], allowed: float
+) -> Row:
     """The worst violation at the result's values, and of a client's rules at the client's own."""
     worst, where = 0.0, ""
     # cvxpy divides by the size of a cone's argument even where that is zero.
     with preserved(_leaves(problem)), np.errstate(divide="ignore", invalid="ignore"):
         for v in problem.variables():
-            v.save_value(result.recovered.values[v.id])
+            v.save_value(values[v.id])
         size = max(1.0, *(largest(v.value) for v in problem.variables()))
         for rule in problem.constraints:
             gap = largest(rule.violation()) / size
             if not gap <= worst:
                 worst, where = gap, short(rule, 40)
         for name, client in result.compiled.model.clients.items():
+            if name in result.left:
+                continue
             for v in client.variables:
                 v.save_value(result.recovered.at_clients[name][v.id])
             for rule in client.constraints:

@@ -48,7 +48,6 @@ from typing import NamedTuple
 import networkx as nx
 import numpy as np
 
-from dald_model.display import counted
 from dald_model.errors import SequenceError
 
 KEPT = 4096
@@ -211,19 +210,6 @@ def parallelism(graph: nx.Graph, stages: Iterable[Iterable[Hashable]]) -> Parall
     solved = precedence.clients
     together = len(alone), max(alone), 1 / throughput, width
     return Parallelism(len(set(solved)), len(solved), *together)
-
-
-def order_text(found: Parallelism) -> str:
-    """The parallelism of an order in one line."""
-    alone = (
-        f"{counted(found.levels, 'level')} one after the other, "
-        f"{counted(found.level_width, 'client')} at once"
-    )
-    steps = "1 step" if found.period == 1 else f"{round(float(found.period), 2):g} steps"
-    gain = f"{steps} a sweep, {counted(found.width, 'client')} at once"
-    if found.period == found.levels:
-        gain = "no gain"
-    return f"order: {alone}; overlapped sweeps: {gain}"
 
 
 def _steps(precedence: _Precedence, sweeps: int) -> Iterator[Step]:

@@ -341,7 +341,12 @@ reference (CLARABEL)
 not quadratic
   a by newton, not by polyhedral: it has exp terms, which are not of linear rows
   b by polyhedral, not by factor, shrink, proximal: it has 2 rows of inequalities
-  b by polyhedral, not by active_set: it has non-smooth terms (abs)"""
+  b by polyhedral, not by active_set: it has non-smooth terms (abs)
+Coordination
+  order: 2 levels one after the other, 4 clients at once; overlapped sweeps: no gain
+  by colour: every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); one
+    sweep a multiplier update converges for every graph, order and fixed rho, with the dual step 1
+    (see dald_model.safety; two-block ADMM where two colours are followed)"""
     assert str(explanation) == text
     assert repr(explanation) == text
     html = explanation._repr_html_()

@@ -52,7 +52,12 @@ Solver layer
   ball by proximal, not by active_set: it has no rows
   cone by conic, not by factor, active_set, shrink, proximal, newton: its cone program has parts \
 that are no quadratic and no known function
-  cone by conic, not by polyhedral: its cone program has SecondOrderConeT cones"""  # noqa: E501 - as printed
+  cone by conic, not by polyhedral: its cone program has SecondOrderConeT cones
+Coordination
+  order: 2 levels one after the other, 7 clients at once; overlapped sweeps: no gain
+  by colour: every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); one
+    sweep a multiplier update converges for every graph, order and fixed rho, with the dual step 1
+    (see dald_model.safety; two-block ADMM where two colours are followed)"""  # noqa: E501 - as printed
 
 
 def test_the_table_says_who_solves_whom_and_why(compiled: dm.Compiled) -> None:

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dald_model import network as networks
+from dald_model.display import order_text
 from dald_model.errors import SequenceError
-from dald_model.wavefront import Task, order_text, parallelism, wavefront
+from dald_model.wavefront import Task, parallelism, wavefront
 
 Stages = list[list[Hashable]]
 
