@@ -4,10 +4,11 @@ Declare each client's objective and constraints and the consensus between them, 
 distributed augmented-Lagrangian decomposition (Fed-DALD), and verify against the all-in-one solve.
 """
 
-from dald_model import solvers
+from dald_model import partition, solvers
 from dald_model.algorithms import DALD
 from dald_model.blocks import BCD, BCGD, BCPG, BSUM, ConsensusADMM, JacobiGradientDescent
 from dald_model.client import Client
+from dald_model.compare import Comparison, compare
 from dald_model.compiler import Compiled
 from dald_model.consensus import Edge
 from dald_model.decompose import decompose
@@ -96,7 +97,10 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "Fixed",
     "ResidualBalancing",
     "solvers",
+    "partition",
     "Iterate",
+    "compare",
+    "Comparison",
     "Result",
     "Status",
     "Verification",

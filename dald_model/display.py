@@ -1,4 +1,4 @@
-"""Every repr, table and plot; the classes themselves hold none.
+"""Every repr and table; the classes themselves hold none, and plots are in charts and drawing.
 
 Tables are pandas DataFrames, shown as text or HTML. Rows that have nothing to say are dropped.
 """
@@ -14,9 +14,7 @@ import cvxpy as cp
 import pandas as pd
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
+    from dald_model.compare import Comparison
     from dald_model.compiler import Compiled
     from dald_model.explain import Explanation
     from dald_model.model import Model
@@ -288,57 +286,38 @@ def _notes(check: Verification) -> list[str]:
     return [f"  note: {check.note}"] if check.note else []
 
 
-def result_plot(result: Result) -> Figure:
-    """Residuals, objective gap and penalty against rounds, as three panels.
-
-    The residuals are those that are held against the tolerances; the gap is to the value of the
-    run's own answer.
-    """
-    # matplotlib takes half a second to load, which only a plot should cost.
-    import matplotlib.pyplot as plt
-    from matplotlib.ticker import MaxNLocator
-
-    history = result.history
-    end = result.answer_round or result.rounds
-    final = history.objective[end]
-    gap = (history.objective - final).abs() / max(1.0, abs(final))
-
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), sharex=True, layout="constrained")
-    residuals, objective, penalty = axes
-
-    def draw(axis: Axes, curve: pd.Series, **style: Any) -> None:
-        seen = curve[curve > 0]  # a logarithmic axis has no zero, and refuses to be empty
-        if seen.size:
-            axis.set_yscale("log")
-        # A line through a single round would not be seen.
-        axis.plot(seen.index, seen, marker="." if result.rounds <= 60 else "", **style)
-
-    draw(residuals, history.primal_scaled, label=r"primal, $\|\mathcal{C}\|_\infty$")
-    draw(residuals, history.dual_scaled, ls="--", label=r"dual, $\|\mathcal{D}\|_\infty$")
-    for tolerance in {result.eps_pri, result.eps_dual} - {0}:
-        residuals.axhline(tolerance, color="gray", lw=1, label=f"tolerance {tolerance:.0e}")
-    residuals.set(title="Residuals", ylabel="relative residual")
-    draw(objective, gap)
-    objective.set(
-        title="Objective gap", ylabel=r"$|f - f_\mathrm{end}| \,/\, \max(1, |f_\mathrm{end}|)$"
+def comparison_frame(comparison: Comparison) -> pd.DataFrame:
+    """The table of a comparison as it is printed."""
+    frame = comparison.frame
+    shown = pd.DataFrame(
+        {
+            "status": frame.status.astype(str),
+            "rounds": frame.rounds,
+            "MB sent": [f"{sent / 1e6:.3g}" for sent in frame.sent],
+            "objective gap": [f"{gap:.1e}" for gap in frame.gap],
+        }
     )
-    draw(penalty, history.rho, drawstyle="steps-mid")
-    penalty.set(title="Penalty", ylabel=r"$\rho$, geometric mean")
-    for axis in axes:
-        axis.set(xlabel="round", xlim=(0, result.rounds + 1))
-        axis.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        axis.grid(alpha=0.3)
-        if end < result.rounds:
-            axis.axvline(end, color="gray", ls=":", label="the answer")
-    # Two decades at least, so that a penalty that hardly changes has a number on its axis.
-    penalty.set_ylim(history.rho.min() / 10, history.rho.max() * 10)
-    residuals.legend()
-    figure.suptitle(
-        f"{result.compiled.model.name}: {result.status}, {counted(result.rounds, 'round')}",
-        parse_math=False,  # a dollar in a name is a dollar
-    )
-    plt.close(figure)  # a notebook shows the returned figure; once is enough
-    return figure
+    for tolerance in comparison.tolerances:
+        rounds = frame[f"rounds to {tolerance:.0e}"]
+        shown[f"to {tolerance:.0e}"] = ["" if r != r else f"{int(r)}" for r in rounds]
+    for name in comparison.metrics:
+        shown[name] = [f"{value:.5g}" for value in frame[name]]
+    shown.insert(0, "algorithm", frame.index)
+    return shown
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """Algorithms side by side."""
+    return "\n".join([_compared(comparison), *_indented(comparison_frame(comparison))])
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """The same for a notebook."""
+    return _html_head(_compared(comparison)) + _html_table(comparison_frame(comparison))
+
+
+def _compared(comparison: Comparison) -> str:
+    return f"Comparison on {comparison.model.name!r}, all-in-one optimum {comparison.aio:.8g}"
 
 
 def symbolic(part: Any) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from cvxpy.constraints.constraint import Constraint
 
-from dald_model import display
+from dald_model import charts, display
 from dald_model.compiler import Compiled, Recovered
 from dald_model.errors import ResultError
 
@@ -223,7 +223,7 @@ class Result:
                 f"plot: the run ended ({self.status}) before a first round was complete, so there "
                 "is nothing to show"
             )
-        return display.result_plot(self)
+        return charts.result_plot(self)
 
     def __str__(self) -> str:
         return display.result_text(self)

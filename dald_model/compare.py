@@ -1,0 +1,195 @@
+"""Comparison: several algorithms on one model, in one table and one plot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+
+from dald_model import charts, display
+from dald_model.algorithms import Algorithm
+from dald_model.compiler import Compiled
+from dald_model.errors import OptionError
+from dald_model.iterate import Iterate
+from dald_model.model import Model
+from dald_model.result import Result
+from dald_model.values import number, preserved
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TOLERANCES = (1e-2, 1e-4)
+"""Objective gaps of which the table says after how many rounds they were reached."""
+
+BYTES = 8
+"""Of one number that is sent."""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What :func:`compare` found; prints as a table.
+
+    Attributes
+    ----------
+    model : Model
+    aio : float
+        The optimum of the all-in-one problem, by plain cvxpy.
+    results : dict
+        Name of the algorithm -> its :class:`Result`.
+    histories : dict
+        Name -> the history with two more columns: ``gap``, the relative objective gap to the
+        optimum, and ``sent``, the bytes sent so far.
+    frame : pandas.DataFrame
+        One row an algorithm: status, rounds, sent, gap, the rounds after which the gap was first
+        below each of ``tolerances``, and the metrics of the last round.
+    metrics : tuple of str
+    tolerances : tuple of float
+    """
+
+    model: Model
+    aio: float
+    results: Mapping[str, Result]
+    histories: Mapping[str, pd.DataFrame]
+    frame: pd.DataFrame
+    metrics: tuple[str, ...]
+    tolerances: tuple[float, ...]
+
+    def plot(self) -> Figure:
+        """Gaps and metrics against rounds, and gaps against what was sent."""
+        return charts.comparison_plot(self)
+
+    def __str__(self) -> str:
+        return display.comparison_text(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return display.comparison_html(self)
+
+
+def compare(
+    model: Model,
+    algorithms: Iterable[Algorithm] | Mapping[str, Algorithm | Mapping[str, Any]],
+    *,
+    metrics: Mapping[str, Callable[[Iterate], Any]] | None = None,
+    tolerances: Sequence[float] = TOLERANCES,
+    solver: str = "CLARABEL",
+    **options: Any,
+) -> Comparison:
+    r"""Run several algorithms on one model and put them side by side.
+
+    The gap of a round is :math:`|F(x) - F^*| / \max(1, |F^*|)` with F the all-in-one objective at
+    the value that the clients share, the server's or the mean over their copies. A client that is
+    solved sends its side of each of its edges to the neighbour, 8 bytes a number; multipliers
+    need not be sent, both ends know them.
+
+    Parameters
+    ----------
+    model : Model
+    algorithms : list or dict
+        Algorithms; or names -> algorithms, or names -> options of :meth:`Model.solve` for what
+        only some runs have, such as ``{"algorithm": dm.FedProx(0.1), "solver": ...}``.
+    metrics : dict
+        As the option of :meth:`Model.solve`.
+    tolerances : list of float
+        Gaps whose rounds the table tells.
+    solver : str
+        The cvxpy solver of the all-in-one problem.
+    **options
+        Options of :meth:`Model.solve` for all runs.
+
+    Raises
+    ------
+    OptionError
+        If an algorithm is not for this model, before any is run; or the all-in-one problem has no
+        optimum.
+    """
+    runs = _named(algorithms)
+    compiled = model.compile()
+    for run in runs.values():
+        if run.get("algorithm") is not None:
+            run["algorithm"].open(compiled)
+    problem = model.monolithic()
+    with preserved([*problem.variables(), *_duals(problem)]):
+        problem.solve(solver=solver)
+        status, aio = str(problem.status), number(problem.value)
+    if status not in ("optimal", "optimal_inaccurate"):
+        raise OptionError(
+            f"compare: the all-in-one problem of {model.name!r} is {status}, expected an optimum "
+            "to compare with; model.monolithic() is the problem"
+        )
+    measures = {**(metrics or {}), "gap": lambda at: _gap(problem, at, aio)}
+    results = {name: model.solve(metrics=measures, **options, **run) for name, run in runs.items()}
+    histories = {name: _with_sent(result) for name, result in results.items()}
+    told = tuple(metrics or {})
+    rows = [_row(results[name], histories[name], told, tolerances) for name in runs]
+    frame = pd.DataFrame(rows, index=pd.Index(list(runs), name="algorithm"))
+    return Comparison(model, aio, results, histories, frame, told, tuple(tolerances))
+
+
+def _named(algorithms: Any) -> dict[str, dict[str, Any]]:
+    if isinstance(algorithms, Mapping):
+        pairs = list(algorithms.items())
+    else:
+        given = list(algorithms)
+        pairs = [(_short(one), one) for one in given]
+    found: dict[str, dict[str, Any]] = {}
+    for name, one in pairs:
+        options = dict(one) if isinstance(one, Mapping) else {"algorithm": one}
+        named = options.get("algorithm")
+        if named is not None and (isinstance(named, type) or not hasattr(named, "open")):
+            raise OptionError(
+                f"compare: given {named!r}, expected algorithms such as dm.FedProx(alpha=0.1)"
+            )
+        count = sum(other == name or other.startswith(f"{name} (") for other in found)
+        found[f"{name} ({count + 1})" if count else str(name)] = options
+    if not found:
+        raise OptionError("compare: given no algorithm, expected at least one, such as dm.DALD()")
+    return found
+
+
+def _short(algorithm: Any) -> str:
+    return type(algorithm).__name__
+
+
+def _gap(problem: cp.Problem, at: Iterate, aio: float) -> float:
+    with preserved(problem.variables()):
+        for v in problem.variables():
+            v.save_value(at[v])
+        value = number(problem.objective.value)
+    return abs(value - aio) / max(1.0, abs(aio))
+
+
+def _duals(problem: cp.Problem) -> list[cp.Variable]:
+    return [dual for rule in problem.constraints for dual in rule.dual_variables]
+
+
+def _with_sent(result: Result) -> pd.DataFrame:
+    sizes = _messages(result.compiled)
+    sent = [sum(map(sizes.__getitem__, who)) for who in result.history.who]
+    return result.history.assign(sent=np.cumsum(np.array(sent, dtype=float)))
+
+
+def _messages(compiled: Compiled) -> dict[Any, int]:
+    """Client -> the bytes that it sends when it was solved."""
+    return {name: BYTES * sub.entries.size for name, sub in compiled.items()}
+
+
+def _row(
+    result: Result, history: pd.DataFrame, metrics: Iterable[str], tolerances: Sequence[float]
+) -> dict[str, Any]:
+    last = history.iloc[-1]
+    row = {
+        "status": result.status,
+        "rounds": result.rounds,
+        "sent": last.sent,
+        "gap": last.gap,
+    }
+    for tolerance in tolerances:
+        below = history.index[history.gap <= tolerance]
+        row[f"rounds to {tolerance:.0e}"] = below[0] if below.size else np.nan
+    return row | {name: last[name] for name in metrics}
