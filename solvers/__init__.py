@@ -10,11 +10,14 @@ from dald_model.solvers.base import Answers, Session, Solver, Turn
 from dald_model.solvers.conic import Conic
 from dald_model.solvers.direct import Direct
 from dald_model.solvers.factor import Factor
+from dald_model.solvers.local import GradientSteps, NewtonSteps, ProximalGradientSteps
 from dald_model.solvers.newton import Newton
+from dald_model.solvers.operators import Prox
 from dald_model.solvers.polyhedral import Polyhedral
 from dald_model.solvers.proximal import Proximal
 from dald_model.solvers.reference import Reference
 from dald_model.solvers.shrink import Shrink
+from dald_model.solvers.smooth import Smooth
 from dald_model.solvers.step import Step, StepMethod
 
 __all__ = [
@@ -26,12 +29,17 @@ __all__ = [
     "Conic",
     "Direct",
     "Factor",
+    "GradientSteps",
     "Newton",
+    "NewtonSteps",
     "Polyhedral",
+    "Prox",
     "Proximal",
+    "ProximalGradientSteps",
     "Reference",
     "Session",
     "Shrink",
+    "Smooth",
     "Solver",
     "Step",
     "StepMethod",

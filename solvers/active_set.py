@@ -14,6 +14,7 @@ in the solution is of size 1:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import daqp
 import numpy as np
@@ -63,7 +64,7 @@ SETTINGS = {
 class ActiveSet:
     """Quadratic programs over linear rows, see the module."""
 
-    is_exact = True
+    is_exact: ClassVar[bool] = True
 
     @classmethod
     def refuses(cls, form: Form) -> str:

@@ -11,7 +11,7 @@ square root of the inverse on their null space, and :math:`\bar x` is the best p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,7 @@ CONSISTENT = 1e-9
 class Factor:
     """Quadratics without inequality rows and non-smooth terms, see the module."""
 
-    is_exact = True
+    is_exact: ClassVar[bool] = True
 
     @classmethod
     def refuses(cls, form: Form) -> str:

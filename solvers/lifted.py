@@ -12,11 +12,12 @@ Hessian is singular, so this is a linear and quadratic program as in
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
-from dald_model.form import ConeProgram, Form
+from dald_model.form import Form
+from dald_model.solvers.cone_program import cone_program
 from dald_model.solvers.polyhedral import LARGEST, Program
 from dald_model.solvers.step import Step
 
@@ -24,7 +25,7 @@ from dald_model.solvers.step import Step
 class Lifted:
     """Rows with extra variables, and absolute values beside rows or more of them than variables."""
 
-    is_exact = True
+    is_exact: ClassVar[bool] = True
 
     @classmethod
     def refuses(cls, form: Form) -> str:
@@ -42,7 +43,7 @@ class Lifted:
 
     def __init__(self, forms: Sequence[Form]) -> None:
         self._heights = forms[0].equalities.right.size, forms[0].inequalities.right.size
-        self._programs = [Program(_cone_program(form), form.size) for form in forms]
+        self._programs = [Program(cone_program(form), form.size) for form in forms]
         self._hessians = [np.zeros((0, 0))] * len(forms)
 
     def factor(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
@@ -63,33 +64,3 @@ class Lifted:
         failed = np.array([one.status != "optimal" for one in found])
         equality, inequality = multipliers[:, :equal], multipliers[:, equal:]
         return Step(points, equality, inequality, failed, np.array(energy))
-
-
-def _cone_program(form: Form) -> ConeProgram:
-    """The rows and absolute values of a form as a cone program without its quadratic."""
-    values = [term for term in form.terms if term.kind == "abs"]
-    weight = np.concatenate([np.zeros(0), *(term.weight for term in values)])
-    offset = np.concatenate([np.zeros(0), *(term.offset for term in values)])
-    D = sp.vstack([sp.csr_array((0, form.size)), *(sp.csr_array(t.matrix) for t in values)])
-    equal, below = form.equalities.right.size, form.inequalities.right.size
-    linear = sp.csr_array(np.vstack([form.equalities.matrix, form.inequalities.matrix]))
-    height, extra = weight.size, sp.csr_array((weight.size, form.extra))
-    eye = sp.eye_array(height)
-    rows = sp.vstack(
-        [
-            sp.hstack([linear, sp.csr_array((equal + below, height))]),
-            sp.hstack([D, extra, -eye]),
-            sp.hstack([-D, extra, -eye]),
-        ]
-    )
-    columns = form.size + form.extra + height
-    right = [form.equalities.right, form.inequalities.right, -offset, offset]
-    cones = ("ZeroConeT", equal), ("NonnegativeConeT", below + 2 * height)
-    return ConeProgram(
-        sp.csc_array((columns, columns)),
-        np.concatenate([np.zeros(form.size + form.extra), weight]),
-        0.0,
-        sp.csc_array(rows),
-        np.concatenate(right),
-        tuple(cone for cone in cones if cone[1]),
-    )

@@ -123,6 +123,9 @@ class Program:
         levels = right[bounds] / factors
         bounded = np.unique(columns)
         self._order = np.concatenate([bounded, np.setdiff1d(np.arange(self._width), bounded)])
+        # The others have no cost: where rows leave them room they stay where they once were, which
+        # says nothing about the size of a solution
+        self._counted = (self._order < size) | (cone.slope[self._order] != 0)
         self._simple = bounded.size
         columns = np.searchsorted(bounded, columns)
         self._sides = [
@@ -214,20 +217,20 @@ class Program:
             return self._failed("its slope is too large")
         if steepest > FAR * self._scale:
             self._resize(steepest)
-        point, forces, flag = self._run(slopes)
-        size = max(steepest, float(np.abs(point).max()) if flag == OPTIMAL else self._reach)
-        if flag != OPTIMAL or not size / FAR <= self._scale <= size * FAR:
+        point, forces, flag, missed = self._run(slopes)
+        size = self._magnitude(slopes, point) if flag == OPTIMAL else max(steepest, self._reach)
+        largest = max(size, float(np.abs(point).max()))
+        if not (missed <= MISSED and size / FAR <= self._scale <= largest * FAR):
             # A working set that ended badly is no start
             self._is_new |= flag != OPTIMAL
             self._resize(size)
-            point, forces, flag = self._run(slopes)
-        if flag != OPTIMAL:
-            self._is_new = True
-            return self._failed(FLAGS.get(flag, f"exit flag {flag}"))
-        missed = self._misses(slopes, point, forces)
+            point, forces, flag, missed = self._run(slopes)
         if not missed <= MISSED:
             self._is_new = True
-            return self._failed(f"its point misses the conditions by {missed:.1e}")
+            said = FLAGS.get(flag, f"exit flag {flag}")
+            if flag == OPTIMAL:
+                said = f"its point misses the conditions by {missed:.1e}"
+            return self._failed(said)
         values = np.empty(self._width)
         values[self._order] = self._units * point
         cone = self._cone
@@ -239,14 +242,17 @@ class Program:
         point = np.full(self._size, np.nan)
         return Found("solver_error", point, np.nan, nothing, f"DAQP: {reason}")
 
-    def _run(self, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    def _run(self, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, float]:
+        """DAQP's point, forces and exit flag, and how far it misses the conditions."""
         if self._ready < 0 or self._is_new:
             self._give()
         if self._ready < 0:
-            return np.zeros(self._width), np.zeros(self._sense.size), self._ready
+            return np.zeros(self._width), np.zeros(self._sense.size), self._ready, np.inf
         self._model.update(None, slopes / self._scale)
         point, _, flag, notes = self._model.solve()
-        return point * self._scale, notes["lam"] * self._scale, int(flag)
+        point, forces = point * self._scale, notes["lam"] * self._scale
+        missed = self._misses(slopes, point, forces) if flag == OPTIMAL else np.inf
+        return point, forces, int(flag), missed
 
     def _resize(self, size: float) -> None:
         if size > 0 and np.isfinite(size):
@@ -265,6 +271,11 @@ class Program:
         self._model.settings = {"eta_prox": float(np.clip(SHARE * least, *SHORTEST))}
         self._ready = self._model.update(self._hessian, None, rows, high, low, sense)
 
+    def _magnitude(self, slopes: np.ndarray, point: np.ndarray) -> float:
+        """The largest number of a solution, in its units."""
+        counted = np.abs(point[self._counted]).max(initial=np.finfo(float).tiny)
+        return float(max(counted, np.abs(slopes).max(initial=0.0)))
+
     def _misses(self, slopes: np.ndarray, point: np.ndarray, forces: np.ndarray) -> float:
         """How far the optimality conditions are missed, relative to the numbers in them."""
         simple = self._simple
@@ -277,9 +288,13 @@ class Program:
         np.copyto(allowed, self._low, where=forces < 0)
         # Not beside the forces: where they are far larger than the slopes, that would let points
         # pass that are wrong in their leading digits
-        size = max(np.abs(point).max(initial=np.finfo(float).tiny), np.abs(slopes).max(initial=0.0))
-        missed = max(np.abs(pull).max(initial=0.0), np.abs(reached - allowed).max(initial=0.0))
-        return float(missed / size)
+        size, gaps = self._magnitude(slopes, point), np.abs(reached - allowed)
+        sizes = np.full(gaps.size, size)
+        sizes[:simple] = np.maximum(size, np.abs(point[:simple]))
+        wide = np.flatnonzero(gaps[simple:] > MISSED * size)  # seldom any
+        numbers = np.abs(self._rows[wide]) @ np.abs(point)
+        sizes[simple + wide] = np.maximum(size, numbers)
+        return float(max(np.abs(pull).max(initial=0.0) / size, (gaps / sizes).max(initial=0.0)))
 
     def _duals(self, forces: np.ndarray) -> np.ndarray:
         """The dual vector z of the cone program, with P v + q + A'z = 0."""

@@ -19,7 +19,7 @@ augmented terms keep :math:`\kappa` small: some tens of steps do, a few from the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -41,7 +41,7 @@ SHARED = 2**20
 class Proximal:
     """Quadratics with norms and balls of disjoint groups of variables, see the module."""
 
-    is_exact = False
+    is_exact: ClassVar[bool] = False
 
     @classmethod
     def refuses(cls, form: Form) -> str:

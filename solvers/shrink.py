@@ -13,6 +13,7 @@ largest bound is 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,7 +37,7 @@ from dald_model.solvers.step import Step
 class Shrink:
     """Quadratics with absolute values and without rows, see the module."""
 
-    is_exact = True
+    is_exact: ClassVar[bool] = True
 
     @classmethod
     def refuses(cls, form: Form) -> str:
