@@ -1,15 +1,18 @@
-"""The command: ``dald demo``, ``dald table1`` and ``dald solve FILE``.
+"""The command: ``dald demo``, ``table1``, ``table2``, ``figure5`` and ``solve FILE``.
 
-Exit codes: 0 all is well; 1 an answer failed its check, or a data set was missing; 2 wrong usage.
+Exit codes: 0 all is well; 1 an answer failed its check, or a data set was missing; 2 wrong usage,
+or there is no MNIST.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import numpy as np
@@ -20,6 +23,9 @@ from dald_model.errors import DaldError
 from dald_model.model import Model
 from dald_model.models.linear_regression import consensus_regression
 from dald_model.result import Result
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,6 +68,8 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--csv", metavar="FILE", type=Path, help="also write the figures as data")
     table.set_defaults(run=_table1)
 
+    _add_federated(commands)
+
     solve = commands.add_parser("solve", help="solve the `model` that a Python file defines")
     solve.add_argument("file", metavar="FILE", type=Path, help="a file that defines `model`")
     solve.add_argument("--max-rounds", metavar="N", type=int, default=1000, help="default: 1000")
@@ -73,6 +81,81 @@ def _parser() -> argparse.ArgumentParser:
     solve.add_argument("--verbose", action="store_true", help="show progress")
     solve.set_defaults(run=_solve)
     return parser
+
+
+def _add_federated(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The two commands of the paper's experiment on MNIST."""
+    table = commands.add_parser("table2", help="the paper's Table 2 beside ours; an hour for all")
+    table.add_argument(
+        "--lambdas",
+        metavar="L",
+        type=_weight,
+        nargs="+",
+        help="weights of the l1 penalty (default: 0 1e-4 1e-3 1e-2, as the paper)",
+    )
+    table.add_argument(
+        "--iters",
+        metavar="N",
+        type=_count,
+        nargs="+",
+        help="after how many rounds to measure (default: 1000 3000, as the paper)",
+    )
+    table.add_argument("--csv", metavar="FILE", type=Path, help="also write the figures as data")
+    table.set_defaults(run=_table2)
+
+    figure = commands.add_parser("figure5", help="draw the paper's Figure 5; some minutes")
+    figure.add_argument(
+        "--rounds", metavar="N", type=_count, default=300, help="default: 300, as the paper"
+    )
+    figure.add_argument(
+        "--out",
+        metavar="FILE",
+        type=Path,
+        default=Path("figure5.png"),
+        help="what to write: .png, .pdf or .svg (default: figure5.png)",
+    )
+    figure.set_defaults(run=_figure5)
+
+    for command, sizes in ((table, "10 50 100 200 500 1000"), (figure, "100 500")):
+        command.add_argument(
+            "--n",
+            metavar="N",
+            type=_count,
+            nargs="+",
+            help=f"numbers of clients (default: {sizes}, as the paper)",
+        )
+        command.add_argument(
+            "--divisor",
+            choices=("equation", "paper"),
+            default="equation",
+            help="what the server divides by: the number of clients, as equation (31) says "
+            "(default), or 785, as the paper's figures show",
+        )
+        command.add_argument(
+            "--data",
+            metavar="DIR",
+            help="folder of the data files (default: the environment variable DALD_DATA; without "
+            "that scikit-learn downloads MNIST)",
+        )
+        command.add_argument(
+            "--jobs", metavar="N", type=_count, default=1, help="processes at a time (default: 1)"
+        )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"given {text!r}, expected a whole number from 1")
+    return int(text)
+
+
+def _weight(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"given {text!r}, expected a number from 0")
+    return value
 
 
 def _solve(given: argparse.Namespace) -> int:
@@ -111,19 +194,69 @@ def _table1(given: argparse.Namespace) -> int:
     # Only this command needs it, and whoever reads this file can leave it for later.
     from dald_model.table1 import COLUMNS, reached, table1, table1_text
 
-    if given.csv is not None and not given.csv.resolve().parent.is_dir():
-        # Better now than after a minute of work.
-        raise UsageError(f"--csv {given.csv}: there is no folder {given.csv.resolve().parent}")
-    frame, missing = table1(given.data, tell=lambda line: print(line, file=sys.stderr, flush=True))
+    _check_folder("--csv", given.csv)
+    frame, missing = table1(given.data, tell=_tell)
     print(table1_text(frame))
-    if given.csv is not None:
-        frame[COLUMNS].to_csv(given.csv, index=False)
-        print(f"\nWritten to {given.csv}: {', '.join(COLUMNS)}")
+    _write(given.csv, frame[COLUMNS])
     for name, why in missing.items():
         print(f"\n{name} is missing from the table. {why}")
     if missing:
         print(f"dald: {len(missing)} of 5 sets are missing: {', '.join(missing)}", file=sys.stderr)
     return 0 if reached(frame) and not missing else 1
+
+
+def _table2(given: argparse.Namespace) -> int:
+    # Only this command needs it, see _table1.
+    from dald_model.table2 import CLIENTS, ROUNDS, WEIGHTS, surprises, table2, table2_text
+
+    _check_folder("--csv", given.csv)
+    frame = table2(
+        _once(given.n) or CLIENTS,
+        _once(given.lambdas) or WEIGHTS,
+        _once(given.iters) or ROUNDS,
+        given.divisor,
+        given.data,
+        given.jobs,
+        tell=_tell,
+    )
+    print(table2_text(frame, given.divisor))
+    _write(given.csv, frame.round(6))
+    return 1 if surprises(frame, given.divisor) else 0
+
+
+def _figure5(given: argparse.Namespace) -> int:
+    # Only this command needs it, see _table1.
+    from dald_model.figure5 import CLIENTS, figure5, figure5_plot, figure5_text
+
+    _check_folder("--out", given.out)
+    if given.out.suffix not in (".png", ".pdf", ".svg"):
+        raise UsageError(f"--out {given.out}: expected a name that ends in .png, .pdf or .svg")
+    sizes = _once(given.n) or CLIENTS
+    frame = figure5(sizes, given.rounds, given.divisor, given.data, given.jobs, tell=_tell)
+    figure5_plot(frame, given.divisor).savefig(given.out, dpi=150)
+    print(figure5_text(frame))
+    print(f"\nDrawn in {given.out}")
+    return 0
+
+
+def _once(values: Iterable[Any] | None) -> list[Any]:
+    return list(dict.fromkeys(values or ()))
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _check_folder(option: str, file: Path | None) -> None:
+    """Better now than after minutes of work."""
+    if file is not None and not file.resolve().parent.is_dir():
+        raise UsageError(f"{option} {file}: there is no folder {file.resolve().parent}")
+
+
+def _write(file: Path | None, frame: pd.DataFrame) -> None:
+    if file is not None:
+        frame.to_csv(file, index=False)
+        print(f"\nWritten to {file}: {', '.join(frame.columns)}")
 
 
 def _demo(_: argparse.Namespace) -> int:

@@ -274,7 +274,8 @@ class Run:
     def _foreseen(self) -> list[bool]:
         """Which of the next inner loops end an outer loop, if only their number counts."""
         outer, inner = self._outer, self._inner
-        most = min(self._reach, self.max_rounds - self._round)
+        left = self.max_rounds - self._round
+        most = min(self._reach, left) if self._tested else left
         steady = getattr(self.rule, "steady", lambda outer: 1)(outer)
         self._reach *= 2
         closes: list[bool] = []
@@ -359,11 +360,13 @@ class Run:
                 return outcome.converged(self.roster, state)
             said = f"the clients are {found.primal:.1e} apart, as multipliers are not updated"
             return Verdict(Status.SETTLED, None, said)
-        updated = method.update(state.mu, state.rho, state.primal)
+        updated = method.update(state.mu, state.rho, state.told_gap)
         if state.links is not None:
             updated = np.where(state.links.agreed, updated, state.mu)
         state.mu = updated
-        state.rho = self.rule.update(state, self._outer)
+        # Residuals of values that are out of date say nothing of the penalties.
+        if state.links is None or not state.links.lagging:
+            state.rho = self.rule.update(state, self._outer)
         self._outer, self._inner = self._outer + 1, 0
         return None
 

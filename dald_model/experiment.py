@@ -14,10 +14,11 @@ What is measured is how many of all 12,396 images each client's own vector gets 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import lru_cache
+from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import networkx as nx
@@ -67,8 +68,9 @@ class Images(NamedTuple):
     target: Array
 
     def accuracy(self, vectors: Array) -> Array:
-        """The share of the rows that each vector of m + 1 coefficients, shape (n, m + 1), gets
-        right; the last coefficient is the intercept. A tie at 0 is wrong.
+        """The share of the rows that each vector gets right, a tie at 0 being wrong.
+
+        Vectors have shape (n, m + 1), the intercept last.
         """
         scores = self.features @ vectors[:, :-1].T
         scores += vectors[:, -1]
@@ -93,10 +95,6 @@ class DividedBy:
     Equation (31) has :math:`d = n`, see :class:`dald_model.solvers.average.Average`. With another
     the server's point is no minimiser: for :math:`d > n` every round shrinks it towards 0.
 
-    Parameters
-    ----------
-    divisor : float
-        :math:`d`.
     """
 
     divisor: float
@@ -151,59 +149,57 @@ class Setting(NamedTuple):
     divisor: str = EQUATION
 
 
-def accuracies(
-    setting: Setting, rounds: Sequence[int], rows: Images, *, every_round: bool = False
-) -> dict[int, Array]:
-    """The accuracy of each client's own vector on all rows after so many rounds.
+def follow(
+    setting: Setting,
+    rounds: Sequence[int],
+    rows: Images,
+    measure: Callable[[Array], Any],
+    every_round: bool = False,
+) -> dict[int, Any]:
+    """Run the experiment and measure the clients' own vectors.
 
     Parameters
     ----------
-    setting : Setting
-    rounds : sequence of int
+    setting, rows
+    rounds
         After which rounds to measure. The run ends with the largest.
-    rows : Images
-    every_round : bool
+    measure
+        What to do with the vectors, shape (clients, m + 1), such as ``rows.accuracy``.
+    every_round
         Whether to measure after every round up to the largest instead.
 
     Returns
     -------
     dict
-        Round -> accuracies from 0 to 1, shape (clients,).
+        Round -> what was measured.
     """
     parts = alternating(rows.target, setting.clients)
-    shards = {
-        f"client {at + 1}": (rows.features[part], rows.target[part])
-        for at, part in enumerate(parts)
-    }
+    dealt = ((rows.features[part], rows.target[part]) for part in parts)
+    shards = {f"client {at}": shard for at, shard in enumerate(dealt, start=1)}
     model = sparse_logistic(shards, rows=len(rows.target), weight=setting.weight)
     if setting.method == DC:
         model.topology(nx.path_graph(list(shards)))
     options = _options(model, setting)
     (w,) = model.shared
+    if every_round:
+        options["metrics"] = {"measured": lambda at: measure(np.array([*at.copies(w).values()]))}
 
-    def measure(iterate: dm.Iterate) -> Array:
-        return rows.accuracy(np.array(list(iterate.copies(w).values())))
-
-    found: dict[int, Array] = {}
+    found: dict[int, Any] = {}
     result, done = None, 0
     for goal in sorted(rounds):
         while done < goal:
             count = min(goal - done, STRETCH if setting.method == FEDPROX else goal)
-            metrics = {"accuracy": measure} if every_round else None
-            result = model.solve(max_rounds=count, start=result, metrics=metrics, **options)
+            result = model.solve(max_rounds=count, start=result, **options)
             if result.rounds < count:
                 raise dm.ResultError(
                     f"{setting} ended after {done + result.rounds} of {goal} rounds: "
                     f"{result.status} ({result.detail}); expected all rounds"
                 )
             if every_round:
-                values = result.history["accuracy"]
-                found |= {done + at: values[at] for at in range(1, count + 1)}
+                found |= dict(enumerate(result.history["measured"], start=done + 1))
             done += count
         if result is not None and not every_round:
-            found[goal] = rows.accuracy(
-                np.array([next(iter(result[name].values())) for name in shards])
-            )
+            found[goal] = measure(np.array([result[name][w] for name in shards]))
     return found
 
 
@@ -214,12 +210,7 @@ def _options(model: dm.Model, setting: Setting) -> dict[str, Any]:
     if setting.method != DC and setting.divisor == PAPER:
         (server,) = model.compile().servers
         solver = dict.fromkeys(model.clients, steps) | {server: DividedBy(SLIP)}
-    options = {
-        "stopping": dm.FixedBudget(1),
-        "solver": solver,
-        "eps_pri": 0.0,
-        "eps_dual": 0.0,
-    }
+    options = {"stopping": dm.FixedBudget(1), "solver": solver, "eps_pri": 0.0, "eps_dual": 0.0}
     if setting.method == FEDPROX:
         return options | {"algorithm": dm.FedProx(alpha=1 / (2 * RHO**2))}
     options |= {"algorithm": dm.DALD(), "rho": RHO}
@@ -227,14 +218,9 @@ def _options(model: dm.Model, setting: Setting) -> dict[str, Any]:
 
 
 class Figures(NamedTuple):
-    """How the accuracies of the clients are printed in the paper.
+    """The accuracies of the clients as the paper prints them.
 
-    Attributes
-    ----------
-    mean : float
-        In per cent.
-    deviation : float
-        The population standard deviation over the clients, in units of 1e-4.
+    ``mean`` is in per cent, ``deviation`` the population standard deviation in units of 1e-4.
     """
 
     mean: float
@@ -244,3 +230,20 @@ class Figures(NamedTuple):
     def of(cls, accuracies: Array) -> Figures:
         """Of the accuracies of all clients, from 0 to 1."""
         return cls(100 * float(accuracies.mean()), 1e4 * float(accuracies.std()))
+
+
+def over(
+    settings: Iterable[Setting], work: Callable[..., Any], rest: tuple[Any, ...], jobs: int
+) -> Iterator[tuple[Setting, Any]]:
+    """Each setting with ``work(setting, *rest)``, as they come, in so many processes."""
+    if jobs == 1:
+        yield from ((setting, work(setting, *rest)) for setting in settings)
+        return
+    # Not forked: BLAS has threads, which a fork would leave behind.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        tasks = {pool.submit(work, setting, *rest): setting for setting in settings}
+        try:
+            for task in as_completed(tasks):
+                yield tasks[task], task.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)

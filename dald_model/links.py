@@ -77,6 +77,14 @@ class Links:
         self.fresh[rows, at] = True
 
     @property
+    def lagging(self) -> bool:
+        """Whether a client answers to what it was told in an earlier inner loop."""
+        if self.deaf is None:
+            return False
+        lags = self.deaf & self.fresh
+        return bool((lags if self.unheard is None else lags & ~self.unheard).any())
+
+    @property
     def agreed(self) -> np.ndarray:
         """Edges whose multiplier both ends can update: both took part and heard each other."""
         found = self.fresh.all(axis=0) & ~self.off

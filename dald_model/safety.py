@@ -54,7 +54,7 @@ def default_stopping(roster: Roster) -> Stopping:
     sequence = roster.sequence
     if sequence.per_loop is not None:
         return FixedBudget(1 + math.ceil(len(roster.bound.network) / sequence.per_loop))
-    return ShrinkingTolerance()
+    return ShrinkingTolerance(start=1.0, factor=0.95, v_max=3)
 
 
 def warn_if_unsafe(roster: Roster, stopping: Stopping, method: Method) -> None:

@@ -145,6 +145,22 @@ class State:
         return found
 
     @property
+    def told_gap(self) -> np.ndarray:
+        r"""The primal residual that multipliers follow, shape (Q,).
+
+        :math:`\mathcal C`, but with what a client that lags behind was told in place of where its
+        neighbour is now: the new multiplier is then the price that it balanced, as for the workers
+        of asynchronous ADMM (Chang, Hong, Liao and Wang 2016). With its neighbour's newest value
+        the multipliers would answer to a point that it has never seen.
+        """
+        gap = self.primal
+        if self.links is not None and self.links.deaf is not None:
+            for row, sign in ((0, 1.0), (1, -1.0)):
+                lags = self.links.deaf[row]
+                gap[lags] = sign * (self.sides[row, lags] - self.seen[row, lags])
+        return gap
+
+    @property
     def estimate(self) -> np.ndarray:
         r""":math:`\mu + 2 \rho \circ \rho \circ \mathcal C`, the next multipliers (15), (22)."""
         return self.mu + 2 * self.rho**2 * self.primal

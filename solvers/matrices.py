@@ -67,7 +67,7 @@ class Block:
             view = sp.csr_array(arrays, shape=(pointers.size - 1, matrix.shape[1]))
             return Block(view, heights, shift, total)
         rows = ranges(tops[members], heights)
-        counts = np.diff(matrix.indptr)[rows]
+        counts = matrix.indptr[rows + 1] - matrix.indptr[rows]
         entries = ranges(matrix.indptr[rows].astype(int), counts)
         moved = np.repeat(np.repeat(shifts, heights).astype(np.int32), counts)
         pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
