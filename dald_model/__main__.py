@@ -101,6 +101,12 @@ def _add_federated(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         help="after how many rounds to measure (default: 1000 3000, as the paper)",
     )
     table.add_argument("--csv", metavar="FILE", type=Path, help="also write the figures as data")
+    table.add_argument(
+        "--keep",
+        metavar="FILE",
+        type=Path,
+        help="keep what is computed there, and take from there what another run has computed",
+    )
     table.set_defaults(run=_table2)
 
     figure = commands.add_parser("figure5", help="draw the paper's Figure 5; some minutes")
@@ -207,9 +213,11 @@ def _table1(given: argparse.Namespace) -> int:
 
 def _table2(given: argparse.Namespace) -> int:
     # Only this command needs it, see _table1.
-    from dald_model.table2 import CLIENTS, ROUNDS, WEIGHTS, surprises, table2, table2_text
+    from dald_model.table2 import CLIENTS, ROUNDS, WEIGHTS, table2
+    from dald_model.table2_text import surprises, table2_text
 
     _check_folder("--csv", given.csv)
+    _check_folder("--keep", given.keep)
     frame = table2(
         _once(given.n) or CLIENTS,
         _once(given.lambdas) or WEIGHTS,
@@ -217,6 +225,7 @@ def _table2(given: argparse.Namespace) -> int:
         given.divisor,
         given.data,
         given.jobs,
+        given.keep,
         tell=_tell,
     )
     print(table2_text(frame, given.divisor))

@@ -70,8 +70,11 @@ class Compiled(Mapping[Hashable, Subproblem]):
         +1 where the all-in-one problem is a minimisation, -1 where it is a maximisation.
     order : dict
         Client -> its position.
+    layout : list
+        The clients in the order in which their variables lie in the vector of all of them: level
+        by level of the default order.
     columns : dict
-        Client -> where its variables lie in the vector of all clients' variables.
+        Client -> where its variables lie there.
     network : HierarchicalNetwork
         The order that is used by default; ``network.matrix`` is its hierarchical matrix.
     """
@@ -103,10 +106,12 @@ class Compiled(Mapping[Hashable, Subproblem]):
             for name, client in form.clients.items()
         }
         self.order: dict[Hashable, int] = {name: at for at, name in enumerate(self)}
-        stops = np.cumsum([sub.size for sub in self.values()])
+        # Clients that are solved side by side lie side by side, so that they are one slice.
+        self.layout = [name for level in self.network.levels for name in level]
+        stops = np.cumsum([self[name].size for name in self.layout])
         self.columns: dict[Hashable, slice] = {
-            name: slice(int(stop - sub.size), int(stop))
-            for (name, sub), stop in zip(self.items(), stops, strict=True)
+            name: slice(int(stop) - self[name].size, int(stop))
+            for name, stop in zip(self.layout, stops, strict=True)
         }
         self._origin = {
             local.id: key for key, homes in form.homes.items() for local in homes.values()

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from dald_model.compiler import Compiled
-from dald_model.solvers.augmented import block_diagonal
+from dald_model.layout import Group, Layout
 from dald_model.solvers.auto import Choice
 from dald_model.solvers.base import FOUND, Answers, Session, Solver, Turn
+from dald_model.solvers.kept import Kept
 
 PROVEN = ("infeasible", "unbounded")
 """Statuses that a client's most general solver is believed without asking another."""
-LOOSE = 1e-3
-"""Share of its penalty with which an end of an edge that is off is tied to its own last value.
-
-Enough to keep a client that is cut off from others well posed (a proximal-point step), little
-enough not to hold it back. A server needs none: its average leaves out who is not there.
-"""
-KEPT = 4096
-"""How many stages are kept ready; random sequences name new ones for ever."""
+COPIED = 4
+"""How many times over the stages that are kept ready may hold the clients."""
 
 
 class Event(NamedTuple):
@@ -34,45 +27,6 @@ class Event(NamedTuple):
     failed: str
     next: str
     message: str
-
-
-@dataclass(eq=False)
-class Group:
-    """Clients of one stage that one session takes together, with all that is constant of them.
-
-    Attributes
-    ----------
-    names : list
-    clients : ndarray of int, shape (k,)
-        Their positions in :class:`Compiled`.
-    session : Session
-        Which takes them.
-    which : ndarray of int, shape (k,)
-        Their positions in the session.
-    entries, rows, signs : ndarray, shape (total of q,)
-        Those of the clients' subproblems, one after the other.
-    starts : ndarray of int, shape (k,)
-        Where each client's part of the last three begins.
-    loose : ndarray, shape (total of q,)
-        Share of its penalty that an end keeps where its edge is off, see :data:`LOOSE`.
-    sides, offset : csr_array, ndarray
-        The sides of all of them as a function of their points.
-    columns : ndarray of int
-        Where their variables lie in the vector of all variables.
-    """
-
-    names: list[Hashable]
-    clients: np.ndarray
-    session: Session
-    which: np.ndarray
-    entries: np.ndarray
-    rows: np.ndarray
-    signs: np.ndarray
-    starts: np.ndarray
-    loose: np.ndarray
-    sides: sp.csr_array
-    offset: np.ndarray
-    columns: np.ndarray
 
 
 class _Bench(NamedTuple):
@@ -102,14 +56,16 @@ class Layer:
         }
         self._final = {name: solvers[-1] for name, solvers in self._chains.items()}
         self._benches: dict[Hashable, _Bench] = {}
+        self._layout = Layout(compiled)
         together: dict[Any, list[Hashable]] = {}
-        for name, sub in compiled.items():
+        for name in compiled.layout:
+            sub = compiled[name]
             first = self._chains[name][0]
             shape = sub.form.shape if first.batches and sub.form else None
             together.setdefault((id(first), shape), []).append(name)
         for names in together.values():
             self._open(names)
-        self._groups: dict[tuple[Hashable, ...], list[Group]] = {}
+        self._groups = self._forgotten()
         self._is_exact: bool | None = None
 
     @property
@@ -126,15 +82,16 @@ class Layer:
 
     def groups(self, stage: Iterable[Hashable]) -> list[Group]:
         """The clients of a stage by session."""
-        key = tuple(stage)
-        if key not in self._groups:
-            if len(self._groups) >= KEPT:
-                self._groups.clear()
-            parted: dict[int, list[Hashable]] = {}
-            for name in key:
-                parted.setdefault(id(self._benches[name].session), []).append(name)
-            self._groups[key] = [self._group(names) for names in parted.values()]
-        return self._groups[key]
+        return self._groups(tuple(stage))
+
+    def _forgotten(self) -> Kept[tuple[Hashable, ...], list[Group]]:
+        return Kept(self._parted, len(self.compiled), COPIED)
+
+    def _parted(self, stage: tuple[Hashable, ...]) -> list[Group]:
+        parted: dict[int, list[Hashable]] = {}
+        for name in stage:
+            parted.setdefault(id(self._benches[name].session), []).append(name)
+        return [self._group(names) for names in parted.values()]
 
     def answer(
         self, group: Group, turn: Turn, tolerance: float
@@ -189,7 +146,7 @@ class Layer:
             Event(self.round, name, before.name, self._chains[name][0].name, message)
         )
         self._open([name])
-        self._groups.clear()
+        self._groups = self._forgotten()
         self._is_exact = None
         return self._benches[name].session
 
@@ -202,24 +159,6 @@ class Layer:
         return [self.compiled[name].size for name in group.names]
 
     def _group(self, names: list[Hashable]) -> Group:
-        compiled = self.compiled
-        subs = [compiled[name] for name in names]
-        sides = [sub.sides for sub in subs]
         bench = self._benches[names[0]]
-        spans = [compiled.columns[name] for name in names]
-        return Group(
-            names,
-            np.array([compiled.order[name] for name in names]),
-            bench.session,
-            np.array([bench.places[name] for name in names]),
-            np.concatenate([sub.entries for sub in subs]),
-            np.concatenate([sub.rows for sub in subs]),
-            np.concatenate([sub.signs for sub in subs]),
-            np.cumsum([0, *(sub.signs.size for sub in subs[:-1])]),
-            np.concatenate(
-                [np.full(sub.signs.size, 0.0 if sub.client.is_server else LOOSE) for sub in subs]
-            ),
-            block_diagonal([matrix for matrix, _ in sides]),
-            np.concatenate([offset for _, offset in sides]),
-            np.concatenate([np.arange(span.start, span.stop) for span in spans]),
-        )
+        which = np.array([bench.places[name] for name in names])
+        return self._layout.group(names, bench.session, which)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dald_model.ends import Ends
+
 
 @dataclass
 class Links:
@@ -63,18 +65,18 @@ class Links:
         self.fresh[:] = False
         self.inbox = sides[::-1].copy() if deaf is None else np.where(deaf, self.inbox, sides[::-1])
 
-    def told(self, rows: np.ndarray, at: np.ndarray, now: np.ndarray) -> np.ndarray:
+    def told(self, ends: Ends, now: np.ndarray) -> np.ndarray:
         """Tell some ends where the other ends are, ``now``; gives what they know then."""
         known = now
         if self.deaf is not None:
-            known = np.where(self.deaf[rows, at], self.inbox[rows, at], now)
-        self.inbox[rows, at] = known
+            known = np.where(ends.own(self.deaf), ends.own(self.inbox), now)
+        ends.set(self.inbox, known)
         return known
 
-    def put(self, rows: np.ndarray, at: np.ndarray, pull: np.ndarray) -> None:
+    def put(self, ends: Ends, pull: np.ndarray) -> None:
         """Some ends were solved."""
-        self.pulls[rows, at] = pull
-        self.fresh[rows, at] = True
+        ends.set(self.pulls, pull)
+        ends.set(self.fresh, np.ones(pull.size, dtype=bool))
 
     @property
     def lagging(self) -> bool:

@@ -15,12 +15,15 @@ from typing import NamedTuple
 import numpy as np
 
 from dald_model.compiler import Compiled
-from dald_model.layer import Group, Layer
+from dald_model.layer import Layer
+from dald_model.layout import Group
 from dald_model.network import Levels
+from dald_model.seams import Seams
 from dald_model.solvers.base import FOUND
+from dald_model.solvers.kept import Kept
 from dald_model.state import State
 from dald_model.stopping import Residuals
-from dald_model.wavefront import Step, wavefront
+from dald_model.wavefront import wavefront
 
 Update = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
@@ -28,8 +31,6 @@ EXACT = 1e-10
 """The accuracy asked of solvers, which are exact, hence need not be told."""
 PAYS = 0.75
 """Share of the steps of one sweep after the other below which overlapping them is worth it."""
-KEPT = 4096
-"""How many sets of clients are kept ready."""
 
 
 class Record(NamedTuple):
@@ -47,22 +48,16 @@ class _Part(NamedTuple):
     group : Group
     places : ndarray of int
         Where in the step its clients stand.
-    entries, later, earlier : ndarray of int
-        The entries of those edges, the row of this end and that of the other.
-    owners, starts : ndarray of int
-        Which clients of the group have such edges, and where in ``entries`` theirs begin.
-    lengths : ndarray of int
-        How many entries they have.
+    owners : ndarray of int
+        Which clients of the group have such edges.
+    seams : Seams
+        Where these edges lie.
     """
 
     group: Group
     places: np.ndarray
-    entries: np.ndarray
-    later: np.ndarray
-    earlier: np.ndarray
     owners: np.ndarray
-    starts: np.ndarray
-    lengths: np.ndarray
+    seams: Seams
 
 
 class Overlap:
@@ -85,7 +80,7 @@ class Overlap:
         self.steps = 0
         self._compiled, self._layer = compiled, layer
         self._rank = {name: at for at, stage in enumerate(stages) for name in stage}
-        self._parts: dict[tuple[Hashable, ...], list[_Part]] = {}
+        self._parts = Kept(self._made, len(compiled))
 
     @property
     def pays(self) -> bool:
@@ -112,7 +107,7 @@ class Overlap:
         updates = np.array([*closes[:-1], False])
         for step in wavefront(self._compiled.graph, self.stages, count):
             self.steps += 1
-            parts = self._of(step)
+            parts = self._parts(step.clients)
             turns = [state.turn(part.group) for part in parts]
             for part, turn in zip(parts, turns, strict=True):
                 group, sweeps = part.group, step.sweeps[part.places]
@@ -125,7 +120,7 @@ class Overlap:
                     _raise(measured, "slack", sweeps, answers.slack)
                     _raise(measured, "slack/rho", sweeps, state.slack[1, group.clients])
                 objectives[sweeps, group.clients] = answers.objectives
-                if part.entries.size:
+                if part.owners.size:
                     _settle(state, part, sweeps[part.owners], measured, updates, update)
         rows = dict(zip(ROWS, measured, strict=True))
         steeps = np.maximum(steep, np.maximum.accumulate(rows["pull"]))
@@ -141,31 +136,21 @@ class Overlap:
         found = [Residuals(*row) for row in np.transpose(columns).tolist()]
         return [Record(*pair) for pair in zip(found, objectives, strict=True)]
 
-    def _of(self, step: Step) -> list[_Part]:
-        if step.clients not in self._parts:
-            if len(self._parts) >= KEPT:
-                self._parts.clear()
-            place = {name: at for at, name in enumerate(step.clients)}
-            groups = self._layer.groups(step.clients)
-            self._parts[step.clients] = [self._part(group, place) for group in groups]
-        return self._parts[step.clients]
+    def _made(self, clients: tuple[Hashable, ...]) -> list[_Part]:
+        place = {name: at for at, name in enumerate(clients)}
+        return [self._part(group, place) for group in self._layer.groups(clients)]
 
     def _part(self, group: Group, place: dict[Hashable, int]) -> _Part:
         ends = [self._compiled[name].later(self._rank) for name in group.names]
-        is_later = np.concatenate(ends)
         lengths = np.array([end.sum() for end in ends])
         owners = np.flatnonzero(lengths)
-        lengths = lengths[owners]
-        later = group.rows[is_later]
+        is_later = np.concatenate(ends)
+        entries, later = group.ends.entries[is_later], group.ends.rows[is_later]
         return _Part(
             group,
             np.array([place[name] for name in group.names]),
-            group.entries[is_later],
-            later,
-            1 - later,
             owners,
-            np.cumsum(lengths) - lengths,
-            lengths,
+            Seams(entries, later, lengths[owners]),
         )
 
 
@@ -195,19 +180,22 @@ def _settle(
     update: Update,
 ) -> None:
     """Measure the edges whose later ends were just solved, and update their multipliers."""
-    at, rho = part.entries, state.rho[part.entries]
-    tails, heads = state.sides[0, at], state.sides[1, at]
+    seams = part.seams
+    tails, heads, rho = seams.get(state.sides[0]), seams.get(state.sides[1]), seams.get(state.rho)
     gap = tails - heads
-    moved = np.abs(np.where(part.later == 0, tails, heads) - state.seen[part.earlier, at])
-    size = np.maximum(1.0, np.maximum(np.abs(tails), np.abs(heads)))
+    moved = seams.later(tails, heads) - seams.earlier(state.seen)
+    np.abs(moved, out=moved)
+    size = np.maximum(np.abs(tails), np.abs(heads))
+    np.maximum(size, 1.0, out=size)
     apart = np.abs(gap)
-    values = np.stack([apart, moved, apart / size, moved / size, 2 * rho * moved])
-    of_clients = np.maximum.reduceat(values, part.starts, axis=1)
-    for row, found in zip(measured[: len(values)], of_clients, strict=True):
+    values = seams.largest(apart), seams.largest(moved)
+    apart /= size
+    values = *values, seams.largest(apart), seams.largest(np.divide(moved, size, out=size))
+    moved *= rho
+    for row, found in zip(measured, (*values, 2 * seams.largest(moved)), strict=False):
         np.maximum.at(row, sweeps, found)
     chosen = updates[sweeps]
-    if chosen.all():
-        state.mu[at] = update(state.mu[at], rho, gap)
-    elif chosen.any():
-        which = np.repeat(chosen, part.lengths)
-        state.mu[at[which]] = update(state.mu[at[which]], rho[which], gap[which])
+    if chosen.any():
+        mu = seams.get(state.mu)
+        updated = update(mu, rho, gap)
+        seams.set(state.mu, updated if chosen.all() else seams.where(chosen, updated, mu))

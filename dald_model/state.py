@@ -78,7 +78,7 @@ class State:
             zeros.copy(),
             rho.copy(),
             zeros.copy(),
-            np.concatenate(list(points.values())),
+            np.concatenate([points[name] for name in compiled.layout]),
             np.zeros(len(compiled)),
             [None] * len(compiled),
             np.zeros((2, len(compiled))),
@@ -167,24 +167,29 @@ class State:
 
     def turn(self, group: Group) -> Turn:
         """What a group of clients is told now."""
-        at, rows = group.entries, group.rows
-        mu, rho, told = self.mu[at], self.rho[at], self.sides[1 - rows, at]
+        ends = group.ends
+        mu, rho, told = self.mu[ends.at], self.rho[ends.at], ends.other(self.sides)
         if self.links is not None:
-            told = self.links.told(rows, at, told)
-            is_off = self.links.off[at]
+            told = self.links.told(ends, told)
+            is_off = self.links.off[ends.at]
             if is_off.any():
-                told = np.where(is_off, self.sides[rows, at], told)
+                told = np.where(is_off, ends.own(self.sides), told)
                 mu, rho = np.where(is_off, 0.0, mu), np.where(is_off, group.loose * rho, rho)
         return Turn(group.which, mu, rho, told, self.points[group.columns])
 
     def put(self, group: Group, turn: Turn, answers: Answers) -> np.ndarray:
         """Enter the answers of a group of clients; gives the price that each end balanced."""
-        at, rows = group.entries, group.rows
-        own = group.sides @ answers.points + group.offset
-        self.seen[rows, at] = turn.neighbours
-        self.sides[rows, at] = own
-        pull = turn.mu + 2 * turn.rho**2 * group.signs * (own - turn.neighbours)
-        self.gradient[at] = np.maximum(self.gradient[at], np.abs(pull))
+        ends, told = group.ends, turn.neighbours
+        own = group.spread(answers.points)
+        ends.set(self.seen, told)
+        ends.set(self.sides, own)
+        pull = own - told
+        pull *= group.signs
+        pull *= turn.rho
+        pull *= turn.rho
+        pull *= 2
+        pull += turn.mu
+        self.gradient[ends.at] = np.maximum(self.gradient[ends.at], np.abs(pull))
         self.points[group.columns] = answers.points
         self.objectives[group.clients] = answers.objectives
         if answers.slack.size:
@@ -192,7 +197,7 @@ class State:
             smallest = np.minimum.reduceat(turn.rho, group.starts)
             self.slack[1, group.clients] = answers.slack / smallest
         if self.links is not None:
-            self.links.put(rows, at, pull)
+            self.links.put(ends, pull)
         for i, client in enumerate(group.clients.tolist()):
             self.origin[client] = answers, i
         return pull
