@@ -164,10 +164,11 @@ class Run:
         self.roster, self.method, self.state = roster, method, state
         self.rule, self.layer = rule, layer
         self._stopping = stopping
-        self._ends = stopping or default_stopping(roster)
+        self._ends = stopping or default_stopping(roster, method)
         warn_if_unsafe(roster, self._ends, method)
         self._outer, self._inner, self._round = 1, 0, 0
         self._found = Residuals(*4 * [math.inf])
+        self._points = state.points.copy()
         self._rows: list[dict[str, Any]] = []
         self._begun = time.perf_counter()
         if roster.online or method.forgets or roster.sequence.leaves_out:
@@ -180,7 +181,8 @@ class Run:
     def _overlapping(self) -> Overlap | None:
         """The way to overlap sweeps, if nothing between them looks at all clients at once."""
         method, roster = self.method, self.roster
-        if self.state.links or method.staged or not roster.sequence.is_constant:
+        looks = self.state.links or method.staged or method.goal is Goal.REST or self.metrics
+        if looks or not roster.sequence.is_constant:
             return None
         overlap = Overlap(roster.compiled, self.layer, roster.bound.stages(self._moment()))
         return overlap if overlap.pays else None
@@ -214,11 +216,14 @@ class Run:
         moment = self._moment()
         loop = self.roster.open(moment)
         if loop.changed:
-            self._ends = self._stopping or default_stopping(self.roster)
+            self._ends = self._stopping or default_stopping(self.roster, self.method)
             self._reset()
             self._watch.renew(moment.round)
         self._link(loop)
-        tolerance = self.accuracy.of(self._found)
+        found = self._found
+        if self.method.goal is Goal.REST:
+            found = found._replace(primal_scaled=0.0)  # clients need not agree
+        tolerance = self.accuracy.of(found)
         records = self._ahead()
         if not records:
             self.layer.round = moment.round
@@ -226,9 +231,10 @@ class Run:
             if failure is not None:
                 return self._watch.explain(self.state, failure)
             records = [Record(residuals(self.state), self.state.objectives)]
-        for record in records[:-1]:
+        for at, record in enumerate(records[:-1], start=1):
             merit = self._account(record, loop)
             self._watch.count(self._round, self._inner, record.found, merit)
+            self._keep(merit, at)
             if self._over(self._inner):
                 self._outer, self._inner = self._outer + 1, 0
         merit = self._account(records[-1], loop)
@@ -238,6 +244,8 @@ class Run:
             verdict = self._close(tolerance)
             if verdict is not None:
                 return verdict
+        if not self._tested:
+            return None
         return self._watch.look(self._round, turn, self.state, self._found, merit)
 
     def _account(self, record: Record, loop: Loop) -> float:
@@ -245,7 +253,9 @@ class Run:
         self._round, self._inner = self._round + 1, self._inner + 1
         self._found = record.found
         if self.method.goal is Goal.REST:
-            self._found = record.found._replace(dual_scaled=record.found.dual)
+            moved = float(np.abs(self.state.points - self._points).max())
+            self._points = self.state.points.copy()
+            self._found = record.found._replace(dual_scaled=max(record.found.dual, moved))
         self._rows.append(self._row(record, loop))
         eps_pri, eps_dual = self.tolerances
         found = self._found
@@ -253,29 +263,38 @@ class Run:
 
     def _ahead(self) -> list[Record]:
         """Inner loops that overlap, up to the first that is not as was foreseen; or none."""
-        if self._overlap is None or self.metrics or not self.layer.is_exact:
+        if self._overlap is None or not self.layer.is_exact:
             return []
         foreseen = self._foreseen()
         if len(foreseen) < 2:
             return []
-        overlap, before, update = self._overlap, self.state.snapshot(), self.method.update
+        overlap, before, update = self._overlap, self.state, self.method.update
         overlap.steps = 0
-        records = overlap.run(self.state, foreseen, update)
-        last = self._first_surprise(records, foreseen)
-        if last < len(foreseen):
+        self.state = before.snapshot()
+        try:
+            records = overlap.run(self.state, foreseen, update)
+            last = self._first_surprise(records, foreseen)
+            if last < len(foreseen):
+                self.state = before.snapshot()
+                records = overlap.run(self.state, foreseen[:last], update) if records else []
+                self._reach = REACH
+                if overlap.steps >= last * len(overlap.stages):
+                    # A client needs another solver, or inner loops are short: nothing is gained.
+                    self._overlap = None
+        except KeyboardInterrupt:
             self.state = before
-            records = overlap.run(before, foreseen[:last], update) if records else []
-            self._reach = REACH
-            if overlap.steps >= last * len(overlap.stages):
-                # A client needs another solver, or inner loops are short: nothing is gained.
-                self._overlap = None
+            raise
+        if not records:
+            self.state = before
+        self._block = before, foreseen[: len(records)]
         return records
 
     def _foreseen(self) -> list[bool]:
         """Which of the next inner loops end an outer loop, if only their number counts."""
         outer, inner = self._outer, self._inner
-        left = self.max_rounds - self._round
-        most = min(self._reach, left) if self._tested else left
+        if not self._tested:
+            self._reach = max(self._reach, 2 * len(self.roster.compiled))
+        most = min(self._reach, self.max_rounds - self._round)
         steady = getattr(self.rule, "steady", lambda outer: 1)(outer)
         self._reach *= 2
         closes: list[bool] = []
@@ -323,7 +342,7 @@ class Run:
         if not (self._tested and exact):
             return False
         if self.method.goal is Goal.REST:
-            return found.dual <= eps_dual
+            return found.dual_scaled <= eps_dual
         return found.primal_scaled <= eps_pri and found.dual_scaled <= eps_dual
 
     def _link(self, loop: Loop) -> None:
@@ -336,13 +355,18 @@ class Run:
         if self.method.forgets:
             links.off = links.off | ~self.roster.taking_part(loop.stages)
 
-    def _keep(self, merit: float) -> None:
-        """Keep the iterate if it is the best, or if none is better than another."""
+    def _keep(self, merit: float, at: int = 0) -> None:
+        """Keep the iterate if it is the best, or if none is better than another.
+
+        ``at`` is which one of a block of inner loops it is from, where the state is not at hand:
+        then what it takes to compute it again.
+        """
         # Relative residuals flatter an iterate that runs away; absolute ones do not.
         worst = max(self._found.primal, self._found.dual)
         better = merit <= self._best_merit and worst <= 10 * self._best_worst
         if self._is_answer(self.state) and (better or not self._tested):
-            self._best = Best(self.state.snapshot(), self._round)
+            again = (self._block[0], self._block[1][:at]) if at else None
+            self._best = Best(None if at else self.state.snapshot(), self._round, again)
             self._best_merit, self._best_worst = merit, worst
 
     def _is_answer(self, state: State) -> bool:
@@ -391,6 +415,10 @@ class Run:
 
     def result(self, verdict: Verdict, seconds: float) -> Result:
         """The run in the user's terms."""
+        if self._best.again is not None and self._overlap is not None:
+            state, foreseen = self._best.again[0].snapshot(), self._best.again[1]
+            self._overlap.run(state, foreseen, self.method.update)
+            self._best = Best(state, self._best.round)
         return outcome.result(
             self.roster,
             self._best,

@@ -19,10 +19,14 @@ from dald_model.state import State
 
 
 class Best(NamedTuple):
-    """The iterate that is the answer, and the round it is from; None and 0 if there is none."""
+    """The iterate that is the answer, and the round it is from; None and 0 if there is none.
+
+    ``again`` is the state and the inner loops from which to compute it, if it is not at hand.
+    """
 
     state: State | None
     round: int
+    again: tuple[State, list[bool]] | None = None
 
 
 def result(

@@ -85,22 +85,12 @@ class ShrinkingTolerance:
     r"""(B2): the inner loop ends when :math:`\|\mathcal D^{k,v}\|_\infty \le \epsilon^k_{dual}`.
 
     .. math:: \epsilon^k_{dual} = \max(\epsilon_{dual}, \text{start} \cdot \text{factor}^{k-1})
-
-    With ``v_max`` it also ends after so many sweeps, and after one as soon as
-    :math:`\epsilon^k_{dual} = \epsilon_{dual}`: from then on it is (B4) with one sweep, which is
-    known to converge (:mod:`dald_model.safety`). An outer loop that converges more slowly than
-    the tolerance shrinks would else be held up by inner loops that are solved too well.
     """
 
     start: float = 1.0
     factor: float = 0.9
-    v_max: int | None = None
 
     def __post_init__(self) -> None:
-        if self.v_max is not None and (not isinstance(self.v_max, int) or self.v_max < 1):
-            raise OptionError(
-                f"ShrinkingTolerance: given v_max={self.v_max!r}, expected an int from 1 or None"
-            )
         if not (self.start > 0 and 0 < self.factor < 1):
             raise OptionError(
                 f"ShrinkingTolerance: given start={self.start!r}, factor={self.factor!r}; expected "
@@ -109,10 +99,7 @@ class ShrinkingTolerance:
 
     def ends(self, outer: int, inner: int, dual: float, eps_dual: float) -> bool:
         """See :class:`Stopping`."""
-        tolerance = self.start * self.factor ** (outer - 1)
-        if self.v_max is not None and inner >= (self.v_max if tolerance > eps_dual else 1):
-            return True
-        return dual <= max(eps_dual, tolerance)
+        return dual <= max(eps_dual, self.start * self.factor ** (outer - 1))
 
 
 @dataclass(frozen=True)

@@ -326,15 +326,20 @@ def test_a_lost_message_to_the_second_leaves_it_with_the_old_value() -> None:
 
 
 def test_the_second_of_two_is_slow() -> None:
-    """It is told a = 0 before round 1 and a = 1/2 before round 3, and answers a round later."""
-    known = (F(1, 2), 0, 0), (F(1, 2), 1, -1), (F(5, 4), 1, -1), (F(5, 4), 1, F(-1, 2))
+    """It is told a = 0 before round 1 and a = 1/2 before round 3, and answers a round later.
+
+    The multiplier follows what it was told: 2 (0 - 1) = -2, then -2 + 2 (1/2 - 3/4) = -5/2.
+    """
+    third, fourth = (F(3, 2), 1, -2), (F(3, 2), F(3, 4), F(-5, 2))
+    known = (F(1, 2), 0, 0), (F(1, 2), 1, -2), third, fourth
     assert_pair(pair(dm.Stragglers({"b": 2}), 4), *known)
 
 
 def test_the_first_of_two_is_slow() -> None:
     """It is told b = 0 before round 1 and b = 5/4 before round 3, not what b is then."""
-    third, fourth = (F(1, 2), F(7, 8), F(-3, 2)), (F(3, 2), F(11, 8), F(-5, 4))
-    assert_pair(pair(dm.Stragglers({"a": 2}), 4), (0, 1, 0), FIRST, third, fourth)
+    second, third = (F(1, 2), F(5, 4), 1), (F(1, 2), F(3, 2), 1)
+    fourth = (F(7, 8), F(27, 16), F(1, 4))
+    assert_pair(pair(dm.Stragglers({"a": 2}), 4), (0, 1, 0), second, third, fourth)
 
 
 def test_a_client_away_keeps_its_value_and_its_multiplier() -> None:

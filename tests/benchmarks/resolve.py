@@ -67,9 +67,7 @@ def ours(compiled: Compiled) -> tuple[float, str, list[Task]]:
             sub = compiled[name]
             at = sub.entries
             ts[name].append(2 * rho[at] ** 2 * seen[sub.rows, at] - sub.signs * mu[at])
-        turns = [
-            Turn(g.which, mu[g.ends.at], rho[g.ends.at], g.ends.own(seen)) for g in groups
-        ]
+        turns = [Turn(g.which, mu[g.ends.at], rho[g.ends.at], g.ends.own(seen)) for g in groups]
         rounds.append(list(zip(groups, turns, strict=True)))
     found, points, answers = [], {}, []
     with common.undisturbed():

@@ -70,9 +70,11 @@ def watched(clock: Clock) -> Iterator[None]:
 
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(coordinator, "Layer", Watched))
-        for name, part in (("_sweep", "sweep"), ("residuals", "residuals"), ("_row", "history")):
+        for name, part in (("sweep", "sweep"), ("residuals", "residuals")):
             work = clock.around(part, getattr(coordinator, name))
             stack.enter_context(mock.patch.object(coordinator, name, work))
+        work = clock.around("history", coordinator.Run._row)
+        stack.enter_context(mock.patch.object(coordinator.Run, "_row", work))
         work = clock.around("snapshot", State.snapshot)
         stack.enter_context(mock.patch.object(State, "snapshot", work))
         yield
