@@ -383,7 +383,8 @@ class Hand:
                 self.mu[tail, head] += 2 * (self.x[tail] - self.x[head])
 
     def matches(self, result: dm.Result) -> None:
-        assert result.state.points.tolist() == exactly([float(self.x[n]) for n in self.names])
+        at = [result.state.points[result.compiled.columns[n]].item() for n in self.names]
+        assert at == exactly([float(self.x[n]) for n in self.names])
         assert result.state.mu.tolist() == exactly([float(self.mu[e]) for e in self.edges])
 
 
