@@ -78,7 +78,7 @@ def comparison_plot(comparison: Comparison) -> Figure:
 
     metrics = list(comparison.metrics)
     figure, axes = plt.subplots(
-        1, 2 + len(metrics), figsize=(4.2 * (2 + len(metrics)), 3.6), layout="constrained"
+        1, 2 + len(metrics), figsize=(4.2 * (2 + len(metrics)), 4.0), layout="constrained"
     )
     for name, history in comparison.histories.items():
         gap = history.gap[history.gap > 1e-12]
@@ -94,7 +94,8 @@ def comparison_plot(comparison: Comparison) -> Figure:
         axis.set(xlabel="round", title=metric)
     for axis in axes:
         axis.grid(alpha=0.3)
-    axes[0].legend()
+    # Many curves cross every panel: below them the legend hides none.
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     figure.suptitle(comparison.model.name, parse_math=False)  # a dollar in a name is a dollar
     plt.close(figure)  # a notebook shows what a cell returns; open figures would show twice
     return figure

@@ -84,8 +84,9 @@ def compare(
 
     The gap of a round is :math:`|F(x) - F^*| / \max(1, |F^*|)` with F the all-in-one objective at
     the value that the clients share, the server's or the mean over their copies. A client that is
-    solved sends its side of each of its edges to the neighbour, 8 bytes a number; multipliers
-    need not be sent, both ends know them.
+    solved sends its side of each of its edges to the neighbour, 8 bytes a number, or its gradient,
+    which is as long; multipliers need not be sent, both ends know them. The Hessians that the
+    server of Newton's methods needs are not counted.
 
     Parameters
     ----------
