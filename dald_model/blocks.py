@@ -15,7 +15,7 @@ from typing import Any
 
 from dald_model.algorithms import DALD, Goal, Method, kept
 from dald_model.compiler import Compiled
-from dald_model.descent import check_positive, explained
+from dald_model.descent import check_positive, check_whole, explained
 from dald_model.errors import OptionError
 from dald_model.sequence import Sequence
 from dald_model.solvers.base import Solver
@@ -38,7 +38,7 @@ class ConsensusADMM:
     dual_step: float = 1.0
 
     def __post_init__(self) -> None:
-        DALD(self.dual_step)
+        check_positive(self, "dual_step", self.dual_step, " (1 is the paper's)")
 
     def open(self, compiled: Compiled) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
@@ -74,7 +74,7 @@ class BCD:
 
     def explain(self) -> str:
         """See :class:`dald_model.algorithms.Algorithm`."""
-        return _explained("BCD()", self.multipliers, "Gauss-Seidel", "exact minimisation, (59)")
+        return _explained("BCD", "", self.multipliers, "Gauss-Seidel", "exact minimisation, (59)")
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,8 @@ class JacobiGradientDescent:
     def explain(self) -> str:
         """See :class:`dald_model.algorithms.Algorithm`."""
         return _explained(
-            f"JacobiGradientDescent(step={self.step:g})",
+            "JacobiGradientDescent",
+            f"step={self.step:g}",
             self.multipliers,
             "everybody at once, with the values of the round before (Jacobi)",
             "one gradient step, (60), which minimises (61)",
@@ -131,7 +132,8 @@ class BCGD:
     multipliers: bool = False
 
     def __post_init__(self) -> None:
-        GradientSteps(self.step, self.count)
+        check_positive(self, "step", self.step)
+        check_whole(self, "count", self.count)
 
     def open(self, compiled: Compiled) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
@@ -141,7 +143,8 @@ class BCGD:
     def explain(self) -> str:
         """See :class:`dald_model.algorithms.Algorithm`."""
         return _explained(
-            f"BCGD(step={self.step:g}, count={self.count})",
+            "BCGD",
+            f"step={self.step:g}, count={self.count}",
             self.multipliers,
             "Gauss-Seidel",
             f"W = {self.count} gradient steps, (61)",
@@ -170,7 +173,8 @@ class BCPG:
     multipliers: bool = False
 
     def __post_init__(self) -> None:
-        ProximalGradientSteps(self.step, self.count)
+        check_positive(self, "step", self.step)
+        check_whole(self, "count", self.count)
 
     def open(self, compiled: Compiled) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
@@ -180,7 +184,8 @@ class BCPG:
     def explain(self) -> str:
         """See :class:`dald_model.algorithms.Algorithm`."""
         return _explained(
-            f"BCPG(step={self.step:g}, count={self.count})",
+            "BCPG",
+            f"step={self.step:g}, count={self.count}",
             self.multipliers,
             "Gauss-Seidel",
             f"W = {self.count} proximal gradient steps, (64), (65)",
@@ -224,7 +229,8 @@ class BSUM:
     def explain(self) -> str:
         """See :class:`dald_model.algorithms.Algorithm`."""
         return _explained(
-            "BSUM(surrogate)",
+            "BSUM",
+            "surrogate",
             self.multipliers,
             "Gauss-Seidel",
             "exact minimisation of an upper bound that touches at the last point",
@@ -253,10 +259,11 @@ def _inner(
     )
 
 
-def _explained(name: str, multipliers: bool, coordination: str, layer: str) -> str:
+def _explained(name: str, arguments: str, multipliers: bool, coordination: str, layer: str) -> str:
     follow = "mu + 2 rho o rho o C after every sweep, (15), (22)"
+    given = [arguments] * bool(arguments) + ["multipliers=True"] * multipliers
     return explained(
-        name,
+        f"{name}({', '.join(given)})",
         mu=follow if multipliers else "fixed at 0: one inner loop, which minimises (24)",
         rho="the option rho: it weighs the coupling of the blocks",
         coordination=coordination,

@@ -18,9 +18,9 @@ from dald_model.compiler import Compiled
 from dald_model.errors import OptionError
 from dald_model.penalty import ResidualBalancing
 from dald_model.sequence import Sequence
-from dald_model.solvers.copying import Copying
+from dald_model.solvers.copying import Copying, not_free
 from dald_model.solvers.curved import CurvedAverage
-from dald_model.solvers.smooth import Smooth, no_gradient, no_hessian
+from dald_model.solvers.smooth import Smooth, no_hessian
 from dald_model.star import Star
 from dald_model.state import State
 from dald_model.stopping import FixedBudget
@@ -46,19 +46,20 @@ class GradientDescent:
 
     def open(self, compiled: Compiled) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
-        star = Star.of(compiled, type(self).__name__)
-        star.require(type(self).__name__, no_gradient)
-        # (31) averages over n clients: the step of the sum is n times that of the mean.
-        return _descent(star, math.sqrt(1 / (2 * self.step * len(star.clients))))
+        name = type(self).__name__
+        star = Star.of(compiled, name)
+        # (31) averages over the n_v clients that have an entry: the step of the sum is n_v times
+        # that of the mean.
+        return _descent(star, name, np.sqrt(1 / (2 * self.step * _shares(star, name))))
 
     def explain(self) -> str:
         """See :class:`dald_model.algorithms.Algorithm`."""
         return explained(
             f"GradientDescent(step={self.step:g})",
             mu="mu_i = grad f_i(x_i) after the clients' turn, (36), (47)",
-            rho="1 / (2 rho^2) = n step, (31)",
+            rho="1 / (2 rho^2) = n step, (31), with n the clients that have the entry",
             coordination="clients, then the server, once a round: (38), (39); together (40)",
-            layer="clients copy, x_i = server's value, (38), (49); the server averages, (31)",
+            layer="clients copy, x_i = server's value, (37), (38), (49); the server averages, (31)",
         )
 
 
@@ -102,9 +103,10 @@ class MiniBatchGradientDescent:
 
     .. math:: \hat x^{k+1} = \hat x^k - \frac{\alpha}{|S_k|} \sum_{i \in S_k} \nabla f_i(\hat x^k)
 
-    with ``k`` clients :math:`S_k` drawn with equal probability for each round. A constant step
-    does not converge to the optimum but to its neighbourhood: every round is run and the answer
-    is that of the last.
+    with ``k`` clients :math:`S_k` drawn with equal probability for each round; of a variable that
+    not all clients have, :math:`S_k` are those of the drawn that have it. A constant step does not
+    converge to the optimum but to its neighbourhood: every round is run and the answer is that of
+    the last.
 
     Parameters
     ----------
@@ -120,13 +122,13 @@ class MiniBatchGradientDescent:
 
     def __post_init__(self) -> None:
         check_positive(self, "step", self.step)
+        check_draws(self, self.k, self.seed)
 
     def open(self, compiled: Compiled) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
         name = type(self).__name__
         star = Star.of(compiled, name)
-        star.require(name, no_gradient)
-        return _stochastic(_descent(star, math.sqrt(1 / (2 * self.step))), self.k, self.seed)
+        return _stochastic(_descent(star, name, math.sqrt(1 / (2 * self.step))), self.k, self.seed)
 
     def explain(self) -> str:
         """See :class:`dald_model.algorithms.Algorithm`."""
@@ -135,8 +137,8 @@ class MiniBatchGradientDescent:
             mu="mu_i = grad f_i(x_i) after the clients' turn, (47)",
             rho="1 / (2 rho^2) = step, (48)",
             coordination=f"partial cycle: {self.k} of the clients at random, then the server, "
-            "which averages over these alone: (51)",
-            layer="clients copy, (49); the server averages, (31)",
+            "which averages over these alone: (51), (52)",
+            layer="clients copy, (49); the server averages, (31), (50)",
         )
 
 
@@ -167,6 +169,7 @@ class StochasticNewton:
 
     def __post_init__(self) -> None:
         check_positive(self, "damping", self.damping)
+        check_draws(self, self.k, self.seed)
 
     def open(self, compiled: Compiled) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
@@ -180,12 +183,33 @@ class StochasticNewton:
             f"StochasticNewton(k={self.k}, seed={self.seed}, damping={self.damping:g})",
             mu="mu_i = grad f_i(x_i) after the clients' turn, (47)",
             rho="alpha_i^k I = inverse Hessian, as in (41)",
-            coordination=f"partial cycle: {self.k} of the clients at random, then the server: (51)",
-            layer="clients copy, (49); the server solves with the sum of their Hessians",
+            coordination=f"partial cycle: {self.k} of the clients at random, then the server: "
+            "(51), (52)",
+            layer="clients copy, (49); the server solves with the sum of their Hessians, (50)",
         )
 
 
-def _descent(star: Star, rho: float) -> Method:
+def _shares(star: Star, who: str) -> np.ndarray:
+    """How many clients have what stands in each entry of the edges, shape (Q,).
+
+    An entry that the server tells them multiplied by some factor counts with its square, so that
+    the step is the gradient's there, too.
+    """
+    server = star.compiled[star.server]
+    matrix = server.sides[0]
+    if not (np.diff(matrix.indptr) == 1).all():
+        raise OptionError(
+            f"algorithm: {who} needs each entry that clients share to be one of the server "
+            f"{star.server!r}, not a sum of several; DALD and ConsensusADMM take any consensus"
+        )
+    shares = np.empty(star.compiled.size)
+    counts = np.bincount(matrix.indices, matrix.data**2, minlength=server.size)
+    shares[server.entries] = counts[matrix.indices]
+    return shares
+
+
+def _descent(star: Star, who: str, rho: float | np.ndarray) -> Method:
+    star.require(who, not_free)
     return Method(
         sequence=Sequence(label="by colour"),
         stopping=FixedBudget(1),
@@ -196,7 +220,7 @@ def _descent(star: Star, rho: float) -> Method:
 
 
 def _newton(star: Star, damping: float, who: str) -> Method:
-    star.require(who, no_hessian)
+    star.require(who, lambda sub: not_free(sub) or no_hessian(sub))
     compiled = star.compiled
     server = CurvedAverage([compiled[name] for name in star.clients], damping)
     return Method(
@@ -249,11 +273,27 @@ def explained(name: str, *, mu: str, rho: str, coordination: str, layer: str) ->
     )
 
 
-def check_positive(algorithm: Any, what: str, given: Any) -> None:
+def check_positive(algorithm: Any, what: str, given: Any, note: str = "") -> None:
     """Refuse what is no positive finite number."""
     if isinstance(given, bool) or not (
         isinstance(given, float | int | np.number) and 0 < given < math.inf
     ):
         raise OptionError(
-            f"{type(algorithm).__name__}: given {what}={given!r}, expected a positive number"
+            f"{type(algorithm).__name__}: given {what}={given!r}, expected a positive number{note}"
         )
+
+
+def check_whole(algorithm: Any, what: str, given: Any, least: int = 1) -> None:
+    """Refuse what is no whole number from ``least`` on."""
+    is_whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
+    if not is_whole or given < least:
+        raise OptionError(
+            f"{type(algorithm).__name__}: given {what}={given!r}, expected a whole number from "
+            f"{least}"
+        )
+
+
+def check_draws(algorithm: Any, k: Any, seed: Any) -> None:
+    """Refuse what says nothing of how many clients are drawn, and how."""
+    check_whole(algorithm, "k", k)
+    check_whole(algorithm, "seed", seed, 0)

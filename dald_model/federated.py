@@ -3,7 +3,7 @@ r"""Proximal and federated methods as DALD with a server and multipliers zero (S
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from dald_model.algorithms import Goal, Method
 from dald_model.compiler import Compiled
-from dald_model.descent import check_positive, explained
+from dald_model.descent import check_positive, check_whole, explained
 from dald_model.errors import OptionError
 from dald_model.sequence import Sequence
 from dald_model.solvers.local import GradientSteps, ProximalGradientSteps
@@ -91,7 +91,8 @@ class ProximalGradient:
             mu="0",
             rho="1 / (2 rho^2) = step",
             coordination="n = 1: the client, then the server",
-            layer="the second-order surrogate (62) of the smooth part: one proximal step, (64)",
+            layer="the second-order surrogate (62) of the smooth part: one proximal step, (63), "
+            "(64)",
         )
 
 
@@ -113,7 +114,7 @@ class DistributedProximal:
         :math:`\alpha_i`; a dict names every client's.
     """
 
-    alpha: float | Mapping[Hashable, float]
+    alpha: float | Mapping[Any, float]
 
     def __post_init__(self) -> None:
         given = self.alpha.values() if isinstance(self.alpha, Mapping) else [self.alpha]
@@ -179,10 +180,19 @@ class FedAvg:
     epochs: int = 1
     k: int | None = None
     seed: int = 0
-    weights: Mapping[Hashable, float] | None = None
+    weights: Mapping[Any, float] | None = None
 
     def __post_init__(self) -> None:
         check_positive(self, "step", self.step)
+        check_whole(self, "epochs", self.epochs)
+        if self.k is not None:
+            check_whole(self, "k", self.k)
+        check_whole(self, "seed", self.seed, 0)
+        if self.weights is not None and not isinstance(self.weights, Mapping):
+            raise OptionError(
+                f"FedAvg: given weights={self.weights!r}, expected a dict from each client to its "
+                "weight, such as its number of rows"
+            )
         for one in (self.weights or {}).values():
             check_positive(self, "weights", one)
 
@@ -192,10 +202,11 @@ class FedAvg:
         steps = GradientSteps(self.step, self.epochs, penalised=False, from_neighbour=True)
         star.require("FedAvg", steps.refuses)
         inverse = {name: 1 / weight for name, weight in (self.weights or {}).items()}
-        some = self.k is not None and self.k < len(star.clients)
+        drawn = self.k if self.k is not None and self.k < len(star.clients) else None
+        some = drawn is not None
         return Method(
             rho=_penalties(star, inverse or 1.0, "FedAvg"),
-            sequence=Sequence.participating(self.k, self.seed) if some and self.k else None,
+            sequence=None if drawn is None else Sequence.participating(drawn, self.seed),
             solver=dict.fromkeys(star.clients, steps),
             stopping=FixedTolerance(),
             goal=Goal.NONE if some else Goal.REST,
@@ -224,7 +235,7 @@ def one_client(star: Star, who: str, instead: str) -> None:
         )
 
 
-def _penalties(star: Star, alpha: float | Mapping[Hashable, float], who: str) -> Any:
+def _penalties(star: Star, alpha: float | Mapping[Any, float], who: str) -> Any:
     if not isinstance(alpha, Mapping):
         return math.sqrt(1 / (2 * alpha))
     for name in [*star.clients, *alpha]:

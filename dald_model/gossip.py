@@ -11,17 +11,16 @@ import numpy as np
 
 from dald_model.algorithms import Goal, Method
 from dald_model.compiler import Compiled
-from dald_model.descent import check_positive, explained
+from dald_model.descent import check_draws, check_positive, explained
 from dald_model.errors import OptionError
 from dald_model.penalty import ResidualBalancing
 from dald_model.sequence import Sequence
-from dald_model.solvers.copying import Mixing
-from dald_model.solvers.smooth import no_gradient
+from dald_model.solvers.copying import Mixing, not_free
 from dald_model.star import is_identity, require
 from dald_model.stopping import FixedTolerance
 from dald_model.strategy import Participation
 
-Weights = Mapping[tuple[Hashable, Hashable], float]
+Weights = Mapping[tuple[Any, Any], float]
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,7 @@ class DGD:
 
     def __post_init__(self) -> None:
         check_positive(self, "step", self.step)
+        _check_weights(self, self.weights)
 
     def open(self, compiled: Compiled) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
@@ -87,6 +87,8 @@ class AsynchronousDGD:
 
     def __post_init__(self) -> None:
         check_positive(self, "step", self.step)
+        check_draws(self, self.k, self.seed)
+        _check_weights(self, self.weights)
 
     def open(self, compiled: Compiled) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
@@ -126,7 +128,7 @@ def _mixing(
             f"{compiled.servers[0]!r}; say who talks to whom by model.topology(graph)"
         )
     names = list(compiled)
-    require(compiled, names, who, no_gradient)
+    require(compiled, names, who, not_free)
     for name in names:
         if not is_identity(compiled[name]):
             raise OptionError(
@@ -147,6 +149,19 @@ def _mixing(
         solver=dict.fromkeys(names, Mixing(step, given)),
         goal=goal,
     )
+
+
+def _check_weights(algorithm: Any, given: Any) -> None:
+    """Refuse what is no dict from pairs to numbers; whether they fit a graph is seen later."""
+    who, wanted = type(algorithm).__name__, "a dict from pairs of neighbours to numbers"
+    if given is None:
+        return
+    if not isinstance(given, Mapping):
+        raise OptionError(f"{who}: given weights={given!r}, expected {wanted}, or None")
+    for pair, weight in given.items():
+        is_number = isinstance(weight, float | int | np.number) and not isinstance(weight, bool)
+        if not (isinstance(pair, tuple) and len(pair) == 2 and is_number):
+            raise OptionError(f"{who}: given the weight {weight!r} for {pair!r}, expected {wanted}")
 
 
 def _checked(compiled: Compiled, weights: Weights, who: str) -> Weights:

@@ -10,10 +10,15 @@ import scipy.sparse as sp
 
 from dald_model.solvers.augmented import block_diagonal
 from dald_model.solvers.base import Answers, Session, Turn
-from dald_model.solvers.smooth import Smooth, no_gradient
+from dald_model.solvers.smooth import Smooth, is_bounded, no_gradient
 
 if TYPE_CHECKING:
     from dald_model.subproblem import Subproblem
+
+
+def not_free(subproblem: Subproblem) -> str:
+    """Why a client cannot follow its gradient wherever that leads; empty if it can."""
+    return no_gradient(subproblem) or ("it has constraints" if is_bounded(subproblem) else "")
 
 
 class Copying:
@@ -28,7 +33,7 @@ class Copying:
 
     def refuses(self, subproblem: Subproblem) -> str:
         """See :class:`dald_model.solvers.base.Solver`."""
-        return no_gradient(subproblem)
+        return not_free(subproblem)
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`."""
@@ -50,7 +55,7 @@ class _Session:
 
 
 def _no_duals(i: int) -> tuple[()]:
-    """A client with a gradient everywhere has no constraints."""
+    """Clients with constraints are refused."""
     return ()
 
 
@@ -77,7 +82,7 @@ class Mixing:
 
     def refuses(self, subproblem: Subproblem) -> str:
         """See :class:`dald_model.solvers.base.Solver`."""
-        return no_gradient(subproblem)
+        return not_free(subproblem)
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`."""

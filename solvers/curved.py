@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class CurvedAverage:
-    r"""Minimise the surrogate (47) over :math:`\hat x`, with :math:`1/\alpha_i = \nabla^2 f_i` (41).
+    r"""Minimise the surrogate (47) over :math:`\hat x`: :math:`1/\alpha_i = \nabla^2 f_i`, (41).
 
     .. math::
         \hat x \leftarrow \hat x + \beta d, \qquad
@@ -67,7 +67,8 @@ class _Session:
         own = [self._clients[i].sides[0] for i in present]
         places = [self._places[i] for i in present]
         told = [side.T @ turn.neighbours[at] for side, at in zip(own, places, strict=True)]
-        hessians = self._smooth.hessians(np.array(present), np.concatenate(told))
+        with np.errstate(all="ignore"):
+            hessians = self._smooth.hessians(np.array(present), np.concatenate(told))
         right = -(matrix.T @ (self._server.signs * np.where(turn.rho > 0, turn.mu, 0.0)))
         total = np.zeros((self._server.size, self._server.size))
         for side, at, point, hessian in zip(own, places, told, hessians, strict=True):
@@ -75,6 +76,13 @@ class _Session:
             order = (side.T @ matrix[at]).toarray()
             total += order.T @ hessian @ order
             right += order.T @ (hessian @ (point - order @ turn.points))
+        if not (np.isfinite(total).all() and np.isfinite(right).all()):
+            said = (
+                "the sum of the clients' Hessians or gradients is not finite: the iterate left the "
+                "domain of an objective; give a start in it, or take a smaller damping"
+            )
+            nowhere = np.full(turn.points.size, np.nan)
+            return Answers(nowhere, np.full(1, np.nan), ["solver_error"], _no_duals, {0: said})
         found = turn.points + self._damping * np.linalg.lstsq(total, right)[0]
         return Answers(found, np.zeros(1), ["optimal"], _no_duals, {})
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import dald_model as dm
-from dald_model import table1
+from dald_model import figure5, printed, table1, table2
 from dald_model.__main__ import main
 
 GALLERY = Path(__file__).parents[1] / "models"
@@ -238,6 +238,128 @@ def test_a_csv_in_no_folder_is_refused_before_the_work(
     )
 
 
+# --- table2 and figure5 ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def experiment(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """Table 2 and Figure 5 without their hour of work; what they were asked for."""
+    asked: list[tuple[Any, ...]] = []
+
+    def run_table(*arguments: Any, tell: Any) -> pd.DataFrame:
+        asked.append(arguments)
+        tell("1 of 1: n = 10")
+        cells = [cell for cell in printed.PRINTED if cell.clients in arguments[0]]
+        lines = [(*cell, *printed.PRINTED[cell]) for cell in cells]
+        return pd.DataFrame(lines, columns=table2.COLUMNS)
+
+    def run_figure(*arguments: Any, tell: Any) -> pd.DataFrame:
+        asked.append(arguments)
+        tell("n = 10, FedProx: 2 rounds, 0 s")
+        lines = [
+            (n, method, at, 90.0 + at * (method != "FedProx"), 50.0)
+            for n in arguments[0]
+            for method in ("FedProx", "Fed-DALD-CC", "Fed-DALD-DC")
+            for at in (1, 2)
+        ]
+        return pd.DataFrame(lines, columns=figure5.COLUMNS)
+
+    monkeypatch.setattr(table2, "table2", run_table)
+    monkeypatch.setattr(figure5, "figure5", run_figure)
+    return asked
+
+
+def test_table2_prints_ours_beside_the_papers_and_writes_the_data(
+    experiment: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "table2.csv"
+    assert main(["table2", "--n", "10", "10", "--divisor", "paper", "--csv", str(file)]) == 0
+    assert experiment == [
+        ([10], (0.0, 1e-4, 1e-3, 1e-2), (1000, 3000), "paper", None, 1, None),
+    ]
+    shown = capsys.readouterr()
+    assert shown.out.startswith("Table 2: sparse logistic regression on MNIST's 3 against 7, the ")
+    assert (
+        "\n24 of 24 cells agree with print, in mean and deviation, to both decimals.\n" in shown.out
+    )
+    assert shown.out.endswith(
+        f"\nWritten to {file}: clients, lambda, method, iterations, accuracy_mean_percent, "
+        "accuracy_std_1e-4\n"
+    )
+    assert shown.err == "1 of 1: n = 10\n"
+    assert file.read_text().split("\n")[:2] == [
+        "clients,lambda,method,iterations,accuracy_mean_percent,accuracy_std_1e-4",
+        "10,0.0,FedProx,1000,97.43,27.11",
+    ]
+
+
+def test_table2_passes_its_options_on(experiment: list[Any], tmp_path: Path) -> None:
+    keep = tmp_path / "cells.csv"
+    options = ["--lambdas", "0", "5e-4", "--iters", "20", "7", "--jobs", "2", "--data", "there"]
+    assert main(["table2", "--n", "12", *options, "--keep", str(keep)]) == 0
+    assert experiment == [([12], [0.0, 5e-4], [20, 7], "equation", "there", 2, keep)]
+
+
+def test_a_cell_of_table2_that_should_agree_and_does_not_is_exit_code_1(
+    experiment: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = table2.table2([10], tell=print)
+    changed = (wrong.method == "Fed-DALD-CC") & (wrong.iterations == 1000)
+    wrong.loc[changed, "accuracy_mean_percent"] += 0.01
+    monkeypatch.setattr(table2, "table2", lambda *arguments, tell: wrong)
+    assert main(["table2", "--n", "10", "--divisor", "paper"]) == 1
+    assert main(["table2", "--n", "10"]) == 0, "by equation (31) it is not meant to agree"
+
+
+def test_figure5_draws_and_says_where_the_curves_end(
+    experiment: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "five.png"
+    assert main(["figure5", "--n", "10", "--rounds", "2", "--out", str(file)]) == 0
+    assert experiment == [([10], 2, "equation", None, 1)]
+    assert file.read_bytes()[:4] == b"\x89PNG"
+    shown = capsys.readouterr()
+    assert "  n = 10    Fed-DALD-DC   92.00    50.00\n" in shown.out
+    assert "  n = 10    FedProx is below both others in every round\n" in shown.out
+    assert shown.out.endswith(f"\nDrawn in {file}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["table2", "--n", "0"], "argument --n: given '0', expected a whole number from 1"),
+        (["table2", "--iters", "1.5"], "argument --iters: given '1.5', expected a whole number"),
+        (["table2", "--lambdas", "-1"], "expected"),
+        (["table2", "--lambdas", "nan"], "argument --lambdas: given 'nan', expected a number from"),
+        (["table2", "--divisor", "785"], "argument --divisor: invalid choice: '785'"),
+        (["figure5", "--rounds", "x"], "argument --rounds: given 'x', expected a whole number"),
+    ],
+)
+def test_wrong_options_of_the_experiment(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert message in capsys.readouterr().err
+
+
+def test_the_experiment_without_mnist_or_without_a_place_to_write(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in ("table2", "figure5"):
+        assert main([command, "--data", str(tmp_path)]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith("dald: error: mnist could not be loaded from ")
+        assert (
+            "Put mnist/train-images-idx3-ubyte.gz and mnist/train-labels-idx1-ubyte.gz from" in said
+        )
+    for command, option in (("table2", "--csv"), ("table2", "--keep"), ("figure5", "--out")):
+        assert main([command, option, str(tmp_path / "none" / "file.png")]) == 2
+        assert f"error: {option} {tmp_path / 'none'}" in capsys.readouterr().err
+    assert main(["figure5", "--out", str(tmp_path / "five.txt")]) == 2
+    assert "expected a name that ends in .png, .pdf or .svg" in capsys.readouterr().err
+
+
 # --- the command as such --------------------------------------------------------------------------
 
 
@@ -262,8 +384,5 @@ def test_it_also_runs_as_a_module() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "dald_model", "--help"], capture_output=True, text=True, check=True
     )
-    assert [c for c in ("demo", "table1", "solve") if f"\n    {c} " in done.stdout] == [
-        "demo",
-        "table1",
-        "solve",
-    ]
+    commands = ["demo", "table1", "table2", "figure5", "solve"]
+    assert [c for c in commands if f"\n    {c} " in done.stdout] == commands
