@@ -46,12 +46,6 @@ EQUATION, PAPER = DIVISORS = "equation", "paper"
 SLIP = 785
 """What the server of the paper's figures divides by: 784 pixels and the intercept."""
 
-STRETCH = 49
-"""Rounds of FedProx in one call. From the 50th round of a run on the coordinator asks every 25
-rounds whether residuals that stay where they are prove that the clients cannot agree. Those of
-FedProx, which has no multipliers, always stay; so it would ask each time, with a linear program
-for each client, which takes far longer than the rounds."""
-
 
 class Images(NamedTuple):
     """The images, without the pixels that are 0 in all: their coefficients stay 0 in all methods.
@@ -187,19 +181,17 @@ def follow(
     found: dict[int, Any] = {}
     result, done = None, 0
     for goal in sorted(rounds):
-        while done < goal:
-            count = min(goal - done, STRETCH if setting.method == FEDPROX else goal)
-            result = model.solve(max_rounds=count, start=result, **options)
-            if result.rounds < count:
-                raise dm.ResultError(
-                    f"{setting} ended after {done + result.rounds} of {goal} rounds: "
-                    f"{result.status} ({result.detail}); expected all rounds"
-                )
-            if every_round:
-                found |= dict(enumerate(result.history["measured"], start=done + 1))
-            done += count
-        if result is not None and not every_round:
+        result = model.solve(max_rounds=goal - done, start=result, **options)
+        if result.rounds < goal - done:
+            raise dm.ResultError(
+                f"{setting} ended after {done + result.rounds} of {goal} rounds: "
+                f"{result.status} ({result.detail}); expected all rounds"
+            )
+        if every_round:
+            found |= dict(enumerate(result.history["measured"], start=done + 1))
+        else:
             found[goal] = measure(np.array([result[name][w] for name in shards]))
+        done = goal
     return found
 
 

@@ -61,6 +61,8 @@ class Group:
     columns: slice | np.ndarray
     repeats: np.ndarray | None
     subproblems: list[Subproblem] = field(repr=False)
+    _source: np.ndarray | None = field(default=None, repr=False)
+    _weights: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
 
     @cached_property
     def sides(self) -> tuple[sp.csr_array, np.ndarray]:
@@ -68,6 +70,17 @@ class Group:
         sides = [sub.sides for sub in self.subproblems]
         matrix = block_diagonal([matrix for matrix, _ in sides])
         return matrix, np.concatenate([offset for _, offset in sides])
+
+    @cached_property
+    def places(self) -> list[int]:
+        """``clients`` as a list."""
+        return self.clients.tolist()
+
+    def weights(self, rho: np.ndarray, source: np.ndarray) -> np.ndarray:
+        r""":math:`\pm 2 \rho^2`, kept while the penalties are the same array ``source``."""
+        if self._source is not source:
+            self._weights, self._source = 2 * self.signs * rho * rho, source
+        return self._weights
 
     def spread(self, points: np.ndarray) -> np.ndarray:
         """The sides at their points, shape (total of q,)."""

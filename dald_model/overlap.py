@@ -80,6 +80,7 @@ class Overlap:
         self.steps = 0
         self._compiled, self._layer = compiled, layer
         self._rank = {name: at for at, stage in enumerate(stages) for name in stage}
+        self._ends: dict[Hashable, np.ndarray] = {}
         self._parts = Kept(self._made, len(compiled))
 
     @property
@@ -140,8 +141,14 @@ class Overlap:
         place = {name: at for at, name in enumerate(clients)}
         return [self._part(group, place) for group in self._layer.groups(clients)]
 
+    def _later(self, name: Hashable) -> np.ndarray:
+        """The entries of edges that a client is the later end of, (q,) bool."""
+        if name not in self._ends:
+            self._ends[name] = self._compiled[name].later(self._rank)
+        return self._ends[name]
+
     def _part(self, group: Group, place: dict[Hashable, int]) -> _Part:
-        ends = [self._compiled[name].later(self._rank) for name in group.names]
+        ends = [self._later(name) for name in group.names]
         lengths = np.array([end.sum() for end in ends])
         owners = np.flatnonzero(lengths)
         is_later = np.concatenate(ends)

@@ -183,13 +183,17 @@ class State:
         own = group.spread(answers.points)
         ends.set(self.seen, told)
         ends.set(self.sides, own)
-        pull = own - told
-        pull *= group.signs
-        pull *= turn.rho
-        pull *= turn.rho
-        pull *= 2
+        own -= told
+        pull = own
+        if self.links is None:
+            pull *= group.weights(turn.rho, self.rho)
+        else:
+            pull *= 2 * group.signs * turn.rho**2
         pull += turn.mu
-        self.gradient[ends.at] = np.maximum(self.gradient[ends.at], np.abs(pull))
+        steep = self.gradient[ends.at]
+        np.maximum(steep, np.abs(pull), out=steep)
+        if not isinstance(ends.at, slice):
+            self.gradient[ends.at] = steep
         self.points[group.columns] = answers.points
         self.objectives[group.clients] = answers.objectives
         if answers.slack.size:
@@ -198,7 +202,7 @@ class State:
             self.slack[1, group.clients] = answers.slack / smallest
         if self.links is not None:
             self.links.put(ends, pull)
-        for i, client in enumerate(group.clients.tolist()):
+        for i, client in enumerate(group.places):
             self.origin[client] = answers, i
         return pull
 

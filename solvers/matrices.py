@@ -24,13 +24,12 @@ LARGE = 2**15
 class Block:
     """Matrices of clients of any shapes on the diagonal of one, in CSR.
 
-    ``shift`` and ``width`` say which of the columns the points are that it is multiplied with;
     ``heights`` are the rows of each client.
     """
 
-    def __init__(self, matrix: Any, heights: np.ndarray, shift: int, width: int) -> None:
+    def __init__(self, matrix: Any, heights: np.ndarray) -> None:
         self._matrix, self._transposed = matrix, matrix.T
-        self.heights, self._shift, self._width = heights, shift, width
+        self.heights = heights
         indices, count = matrix.indices, matrix.shape[0]
         is_pick = matrix.nnz == count and bool((np.diff(matrix.indptr) == 1).all())
         self._first = None
@@ -48,7 +47,7 @@ class Block:
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
         )
         heights = np.array([one.indptr.size - 1 for one in matrices])
-        return cls(sp.csr_array(arrays, shape=(counts.size, total)), heights, 0, total)
+        return cls(sp.csr_array(arrays, shape=(counts.size, total)), heights)
 
     def take(self, members: np.ndarray, before: np.ndarray, after: np.ndarray, total: int) -> Block:
         """Of some clients, whose variables start ``after`` where they started ``before``."""
@@ -56,39 +55,32 @@ class Block:
         tops = np.cumsum(self.heights) - self.heights
         shifts = before - after
         shift = int(shifts[0])
-        is_inside = shift >= 0 and shift + total <= matrix.shape[1]
-        if is_run(members) and (shifts == shift).all() and is_inside:
-            if members.size == self.heights.size and total == matrix.shape[1]:
+        if is_run(members) and (shifts == shift).all():
+            if shift == 0 and members.size == self.heights.size and total == matrix.shape[1]:
                 return self
             top = int(tops[members[0]])
             pointers = matrix.indptr[top : top + int(heights.sum()) + 1]
             span = slice(pointers[0], pointers[-1])
-            arrays = matrix.data[span], matrix.indices[span], pointers - pointers[0]
-            view = sp.csr_array(arrays, shape=(pointers.size - 1, matrix.shape[1]))
-            return Block(view, heights, shift, total)
+            indices = matrix.indices[span] - np.int32(shift) if shift else matrix.indices[span]
+            arrays = matrix.data[span], indices, pointers - pointers[0]
+            return Block(sp.csr_array(arrays, shape=(pointers.size - 1, total)), heights)
         rows = ranges(tops[members], heights)
         counts = matrix.indptr[rows + 1] - matrix.indptr[rows]
         entries = ranges(matrix.indptr[rows].astype(int), counts)
         moved = np.repeat(np.repeat(shifts, heights).astype(np.int32), counts)
         pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
         arrays = matrix.data[entries], matrix.indices[entries] - moved, pointers
-        return Block(sp.csr_array(arrays, shape=(rows.size, total)), heights, 0, total)
+        return Block(sp.csr_array(arrays, shape=(rows.size, total)), heights)
 
     def times(self, points: np.ndarray) -> np.ndarray:
         """Products with flat points, flat."""
         if self._first is not None:
-            first = self._first - self._shift
-            return self._matrix.data * points[first : first + self._matrix.nnz]
-        if self._width < self._matrix.shape[1]:
-            whole = np.empty(self._matrix.shape[1])  # the others' columns have no entries
-            whole[self._shift : self._shift + self._width] = points
-            points = whole
+            return self._matrix.data * points[self._first : self._first + self._matrix.nnz]
         return self._matrix @ points
 
     def back(self, rows: np.ndarray) -> np.ndarray:
         """Products of the transposes with flat rows, flat."""
-        found = self._transposed @ rows
-        return found[self._shift : self._shift + self._width]
+        return self._transposed @ rows
 
 
 class Stacked:

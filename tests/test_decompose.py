@@ -401,7 +401,8 @@ def test_divergence_raises_as_a_failed_solver_does() -> None:
     with pytest.raises(
         cp.SolverError, match=r"'dald': the residuals grew without bound.*'client 0'"
     ):
-        problem.solve(method="dald", algorithm=dm.DALD(dual_step=3.0))
+        one = dm.FixedBudget(v_max=1)
+        problem.solve(method="dald", algorithm=dm.DALD(dual_step=3.0), stopping=one)
 
 
 def test_a_failed_solver_raises_as_cvxpy_does() -> None:

@@ -139,16 +139,6 @@ def test_which_orders_are_two_block() -> None:
     assert network(nx.path_graph(4), [[0], [1], [2], [3]]).is_two_block, "a tree: any order"
 
 
-def test_one_sweep_a_multiplier_update_only_where_that_is_safe() -> None:
-    def per_update(model: dm.Model, sequence: dm.Sequence | None = None) -> int:
-        return int(model.solve(sequence=sequence, max_rounds=60).history.inner.max())
-
-    assert per_update(on(nx.cycle_graph(4))) == 1
-    assert per_update(on(nx.path_graph(3)), dm.Sequence.natural()) == 1
-    assert per_update(on(nx.cycle_graph(3))) > 1
-    assert per_update(on(nx.cycle_graph(4)), dm.Sequence.natural()) > 1
-
-
 # --- the hierarchical matrix ----------------------------------------------------------------------
 
 

@@ -132,8 +132,7 @@ def test_the_library_runs_the_papers_formulas(
 
 
 @needs_mnist
-def test_every_round_is_measured(rows: Images, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiment, "STRETCH", 2)
+def test_every_round_is_measured(rows: Images) -> None:
     for method in (FEDPROX, DC):
         setting = Setting(4, 1e-3, method)
         each = experiment.follow(setting, [3], rows, rows.accuracy, every_round=True)

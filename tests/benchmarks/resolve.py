@@ -88,8 +88,8 @@ def ours(compiled: Compiled) -> tuple[float, str, list[Task]]:
 
 def settled(compiled: Compiled) -> tuple[Any, Layer, list[Hashable]]:
     """State and sessions after a few rounds from zero with the default start of rho."""
-    from dald_model.coordinator import _sweep
     from dald_model.state import State
+    from dald_model.sweep import sweep
 
     layer = Layer(compiled, "auto")
     clients = list(compiled.model.clients)
@@ -98,7 +98,7 @@ def settled(compiled: Compiled) -> tuple[Any, Layer, list[Hashable]]:
     for at in range(SETTLE):
         if at > 2 and time.perf_counter() - begun > ENOUGH:
             break
-        failure = _sweep(state, [compiled.servers, clients], layer, TOLERANCE)
+        failure = sweep(state, [compiled.servers, clients], layer, TOLERANCE)
         assert failure is None, failure
         state.mu = state.estimate
     for name in clients:
