@@ -398,10 +398,10 @@ def test_stopping_early_warns_and_keeps_the_best_point() -> None:
 def test_divergence_raises_as_a_failed_solver_does() -> None:
     x = variables(2)
     problem = cp.Problem(cp.Minimize(sum(pulled(x))), [x[0] == x[1]])
+    one = dm.FixedBudget(v_max=1)
     with pytest.raises(
         cp.SolverError, match=r"'dald': the residuals grew without bound.*'client 0'"
     ):
-        one = dm.FixedBudget(v_max=1)
         problem.solve(method="dald", algorithm=dm.DALD(dual_step=3.0), stopping=one)
 
 

@@ -98,7 +98,7 @@ def settled(compiled: Compiled) -> tuple[Any, Layer, list[Hashable]]:
     for at in range(SETTLE):
         if at > 2 and time.perf_counter() - begun > ENOUGH:
             break
-        failure = sweep(state, [compiled.servers, clients], layer, TOLERANCE)
+        failure = sweep(state, [list(compiled.servers), clients], layer, TOLERANCE)
         assert failure is None, failure
         state.mu = state.estimate
     for name in clients:
