@@ -22,9 +22,9 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.coordinator import REACH
 from dald_model.layer import Layer
 from dald_model.overlap import Overlap, Record, Update
+from dald_model.run import REACH
 from dald_model.solvers import NAMED, Answers, Direct, Turn
 from dald_model.state import State
 from dald_model.subproblem import Subproblem

@@ -13,6 +13,7 @@ import numpy as np
 
 import dald_model as dm
 from dald_model import coordinator
+from dald_model import run as runs
 from dald_model.layer import Layer
 from dald_model.penalty import Fixed
 from dald_model.solvers.base import Answers, Session, Turn
@@ -71,10 +72,10 @@ def watched(clock: Clock) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(coordinator, "Layer", Watched))
         for name, part in (("sweep", "sweep"), ("residuals", "residuals")):
-            work = clock.around(part, getattr(coordinator, name))
-            stack.enter_context(mock.patch.object(coordinator, name, work))
-        work = clock.around("history", coordinator.Run._row)
-        stack.enter_context(mock.patch.object(coordinator.Run, "_row", work))
+            work = clock.around(part, getattr(runs, name))
+            stack.enter_context(mock.patch.object(runs, name, work))
+        work = clock.around("history", runs.Run._row)
+        stack.enter_context(mock.patch.object(runs.Run, "_row", work))
         work = clock.around("snapshot", State.snapshot)
         stack.enter_context(mock.patch.object(State, "snapshot", work))
         yield
@@ -96,13 +97,13 @@ def run(kind: Kind, count: int, m: int, rows: int) -> Run:
     rho = Fixed(dm.ResidualBalancing().init(compiled))
     marks: list[tuple[float, dict[str, float]]] = []
     clock = Clock()
-    measure = coordinator.residuals
+    measure = runs.residuals
 
     def marked(state: State) -> Any:
         marks.append((time.perf_counter(), dict(clock.spent)))
         return measure(state)
 
-    with mock.patch.object(coordinator, "residuals", marked), watched(clock), common.undisturbed():
+    with mock.patch.object(runs, "residuals", marked), watched(clock), common.undisturbed():
         result = model.solve(rho=rho, eps_pri=NEVER, eps_dual=NEVER, max_rounds=ROUNDS)
     assert result.rounds == ROUNDS, result.detail
     whole = np.diff([at for at, _ in marks])[4:]
