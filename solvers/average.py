@@ -69,6 +69,10 @@ def _one(
     target = weight * (neighbours - offset)
     target -= sub.signs * mu / 2
     right = matrix.T @ target
+    if (np.diff(matrix.indptr) == 1).all():
+        # Each side is a multiple of one entry: no product of matrices is needed.
+        diagonal = np.bincount(matrix.indices, weight * matrix.data**2, minlength=sub.size)
+        return np.divide(right, diagonal, out=before.copy(), where=diagonal > 0)
     normal = matrix.T @ matrix.multiply(weight[:, None]).tocsr()
     diagonal = normal.diagonal()
     if np.count_nonzero(normal.data) == np.count_nonzero(diagonal):
