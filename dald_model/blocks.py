@@ -10,12 +10,12 @@ sweep: DALD with an inexact solver layer, as in the paper's Section VI-B.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from dald_model.algorithms import DALD, Goal, Method, kept
+from dald_model.algorithms import DALD, Goal, Method, check_positive, check_whole, explained, kept
 from dald_model.compiler import Compiled
-from dald_model.descent import check_positive, check_whole, explained
 from dald_model.errors import OptionError
 from dald_model.sequence import Sequence
 from dald_model.solvers.base import Solver
@@ -115,7 +115,37 @@ class JacobiGradientDescent:
 
 
 @dataclass(frozen=True)
-class BCGD:
+class _LocalSteps:
+    """Gauss-Seidel with some local steps a turn."""
+
+    step: float
+    count: int = 1
+    multipliers: bool = False
+
+    steps: ClassVar[Callable[..., Solver]]
+    layer: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_positive(self, "step", self.step)
+        check_whole(self, "count", self.count)
+
+    def open(self, compiled: Compiled) -> Method:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        steps = type(self).steps(self.step, self.count)
+        return _inner(self.multipliers, compiled, type(self).__name__, steps)
+
+    def explain(self) -> str:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return _explained(
+            type(self).__name__,
+            f"step={self.step:g}, count={self.count}",
+            self.multipliers,
+            "Gauss-Seidel",
+            f"W = {self.count} {self.layer}",
+        )
+
+
+class BCGD(_LocalSteps):
     """Block coordinate gradient descent: (61) in Gauss-Seidel order.
 
     Parameters
@@ -127,32 +157,10 @@ class BCGD:
         Whether the multipliers follow; see the module.
     """
 
-    step: float
-    count: int = 1
-    multipliers: bool = False
-
-    def __post_init__(self) -> None:
-        check_positive(self, "step", self.step)
-        check_whole(self, "count", self.count)
-
-    def open(self, compiled: Compiled) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
-        steps = GradientSteps(self.step, self.count)
-        return _inner(self.multipliers, compiled, "BCGD", steps)
-
-    def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
-        return _explained(
-            "BCGD",
-            f"step={self.step:g}, count={self.count}",
-            self.multipliers,
-            "Gauss-Seidel",
-            f"W = {self.count} gradient steps, (61)",
-        )
+    steps, layer = GradientSteps, "gradient steps, (61)"
 
 
-@dataclass(frozen=True)
-class BCPG:
+class BCPG(_LocalSteps):
     r"""Block coordinate proximal gradient, equation (65), and (66) where :math:`\pi` is a 1-norm.
 
     .. math::
@@ -168,28 +176,7 @@ class BCPG:
         Whether the multipliers follow; see the module.
     """
 
-    step: float
-    count: int = 1
-    multipliers: bool = False
-
-    def __post_init__(self) -> None:
-        check_positive(self, "step", self.step)
-        check_whole(self, "count", self.count)
-
-    def open(self, compiled: Compiled) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
-        steps = ProximalGradientSteps(self.step, self.count)
-        return _inner(self.multipliers, compiled, "BCPG", steps)
-
-    def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
-        return _explained(
-            "BCPG",
-            f"step={self.step:g}, count={self.count}",
-            self.multipliers,
-            "Gauss-Seidel",
-            f"W = {self.count} proximal gradient steps, (64), (65)",
-        )
+    steps, layer = ProximalGradientSteps, "proximal gradient steps, (64), (65)"
 
 
 @dataclass(frozen=True)

@@ -117,12 +117,20 @@ def coordinate(
     roster = Roster(compiled, chosen, as_online(online))
     state, rule = begin(compiled, method.rho, start)
     layer = Layer(compiled, method.solver)
-    run = Run(roster, method, stopping or method.stopping, state, rule, layer)
-    run.tolerances = eps_pri, eps_dual
-    run.accuracy = Accuracy(accuracy, eps_pri, eps_dual)
-    run.max_rounds = max_rounds
-    run.metrics = check_metrics(metrics)
-    with tqdm(total=max_rounds, unit="round", disable=not verbose) as run.progress:
+    measures = check_metrics(metrics)
+    with tqdm(total=max_rounds, unit="round", disable=not verbose) as progress:
+        run = Run(
+            roster=roster,
+            method=method,
+            stopping=stopping or method.stopping,
+            state=state,
+            rule=rule,
+            layer=layer,
+            accuracy=Accuracy(accuracy, eps_pri, eps_dual),
+            tolerances=(eps_pri, eps_dual),
+            max_rounds=max_rounds,
+            metrics=measures,
+            progress=progress,
+        )
         verdict = run.go()
-    seconds = time.perf_counter() - begun
-    return run.result(verdict, seconds)
+    return run.result(verdict, time.perf_counter() - begun)

@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from dald_model.algorithms import Goal, Method
+from dald_model.algorithms import Goal, Method, check_draws, check_positive, explained
 from dald_model.compiler import Compiled
 from dald_model.errors import OptionError
 from dald_model.penalty import ResidualBalancing
@@ -258,42 +257,3 @@ class _Prices:
             # C is tail - head: the client's price is minus its gradient where it is the tail.
             state.mu[sub.entries] = -sub.signs * (sub.sides[0] @ mine)
             at += sub.size
-
-
-def explained(name: str, *, mu: str, rho: str, coordination: str, layer: str) -> str:
-    """The choices that make an algorithm of DALD, in one form."""
-    return "\n".join(
-        [
-            f"{name} is DALD with",
-            f"  mu            {mu}",
-            f"  rho           {rho}",
-            f"  coordination  {coordination}",
-            f"  solver layer  {layer}",
-        ]
-    )
-
-
-def check_positive(algorithm: Any, what: str, given: Any, note: str = "") -> None:
-    """Refuse what is no positive finite number."""
-    if isinstance(given, bool) or not (
-        isinstance(given, float | int | np.number) and 0 < given < math.inf
-    ):
-        raise OptionError(
-            f"{type(algorithm).__name__}: given {what}={given!r}, expected a positive number{note}"
-        )
-
-
-def check_whole(algorithm: Any, what: str, given: Any, least: int = 1) -> None:
-    """Refuse what is no whole number from ``least`` on."""
-    is_whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
-    if not is_whole or given < least:
-        raise OptionError(
-            f"{type(algorithm).__name__}: given {what}={given!r}, expected a whole number from "
-            f"{least}"
-        )
-
-
-def check_draws(algorithm: Any, k: Any, seed: Any) -> None:
-    """Refuse what says nothing of how many clients are drawn, and how."""
-    check_whole(algorithm, "k", k)
-    check_whole(algorithm, "seed", seed, 0)

@@ -28,7 +28,7 @@ import dald_model as dm
 from dald_model.datasets import Array, Folder, load_mnist
 from dald_model.models.logistic import sparse_logistic
 from dald_model.partition import alternating
-from dald_model.solvers.base import Answers, Session, Turn
+from dald_model.solvers.base import Answers, Session, Turn, no_duals
 from dald_model.solvers.local import ProximalGradientSteps
 from dald_model.solvers.pull import copies
 
@@ -88,7 +88,6 @@ class DividedBy:
 
     Equation (31) has :math:`d = n`, see :class:`dald_model.solvers.average.Average`. With another
     the server's point is no minimiser: for :math:`d > n` every round shrinks it towards 0.
-
     """
 
     divisor: float
@@ -126,12 +125,7 @@ class _Divided:
             told = (turn.neighbours[part] - price).reshape(-1, sub.size)
             points.append(told.sum(axis=0) / self._divisor)
         count = len(points)
-        return Answers(np.concatenate(points), np.zeros(count), ["optimal"] * count, _none, {})
-
-
-def _none(i: int) -> tuple[()]:
-    """A server has no constraints."""
-    return ()
+        return Answers(np.concatenate(points), np.zeros(count), ["optimal"] * count, no_duals, {})
 
 
 class Setting(NamedTuple):

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dald_model.algorithms import Goal, Method
+from dald_model.algorithms import Goal, Method, check_positive, check_whole, explained
 from dald_model.compiler import Compiled
-from dald_model.descent import check_positive, check_whole, explained
 from dald_model.errors import OptionError
 from dald_model.sequence import Sequence
 from dald_model.solvers.local import GradientSteps, ProximalGradientSteps

@@ -9,9 +9,8 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from dald_model.algorithms import Goal, Method
+from dald_model.algorithms import Goal, Method, check_draws, check_positive, explained
 from dald_model.compiler import Compiled
-from dald_model.descent import check_draws, check_positive, explained
 from dald_model.errors import OptionError
 from dald_model.penalty import ResidualBalancing
 from dald_model.sequence import Sequence

@@ -45,8 +45,9 @@ class Links:
     @classmethod
     def start(cls, sides: np.ndarray) -> Links:
         """Everybody is there and knows everybody's start."""
-        none = np.zeros(sides.shape, dtype=bool)
-        return cls(sides[::-1].copy(), np.zeros_like(sides), none, none[0], none.copy())
+        fresh, away = np.zeros((2, *sides.shape), dtype=bool)
+        off = np.zeros(sides.shape[1], dtype=bool)
+        return cls(sides[::-1].copy(), np.zeros_like(sides), fresh, off, away)
 
     def snapshot(self) -> Links:
         """A copy that later rounds leave alone."""

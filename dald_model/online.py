@@ -111,7 +111,7 @@ class Dropout:
         names = [name for name in neighbours if name not in moment.servers]
         if self.clients is not None:
             names = list(self.clients)
-            _check_names("Dropout", names, neighbours)
+            check_names("Dropout", names, neighbours)
         luck = np.random.default_rng((self.seed, moment.round)).random(len(names))
         return Change(
             absent=[name for name, drawn in zip(names, luck, strict=True) if drawn < self.p]
@@ -147,7 +147,7 @@ class Stragglers:
 
     def before(self, moment: Moment, neighbours: Neighbours) -> Change | None:
         """See :class:`Online`."""
-        _check_names("Stragglers", self.every, neighbours)
+        check_names("Stragglers", self.every, neighbours)
         slow = [(name, moment.round % k) for name, k in self.every.items() if k > 1]
         return Change(
             absent=[name for name, turn in slow if turn != 0],
@@ -248,9 +248,10 @@ def _checked(change: Any, allow_none: bool = False) -> Any:
     )
 
 
-def _check_names(what: str, names: Iterable[Hashable], neighbours: Neighbours) -> None:
+def check_names(what: str, names: Iterable[Any], neighbours: Neighbours) -> None:
+    """Refuse names that are no client's."""
     for name in names:
-        if name not in neighbours:
+        if not isinstance(name, Hashable) or name not in neighbours:
             raise OptionError(
                 f"{what}: {name!r} is no client; expected names among "
                 f"{', '.join(map(repr, neighbours))}"

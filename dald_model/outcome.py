@@ -12,7 +12,7 @@ import pandas as pd
 from dald_model.compiler import Recovered
 from dald_model.diagnose import Verdict
 from dald_model.layer import Event
-from dald_model.overlap import Record
+from dald_model.overlap import Overlap, Record
 from dald_model.result import Result, Status
 from dald_model.roster import Loop, Roster
 from dald_model.state import State
@@ -21,12 +21,13 @@ from dald_model.state import State
 class Best(NamedTuple):
     """The iterate that is the answer, and the round it is from; None and 0 if there is none.
 
-    ``again`` is the state and the inner loops from which to compute it, if it is not at hand.
+    ``again`` is how to compute it, if it is not at hand: who does, the state before, and which of
+    the inner loops from there end an outer loop.
     """
 
     state: State | None
     round: int
-    again: tuple[State, list[bool]] | None = None
+    again: tuple[Overlap, State, list[bool]] | None = None
 
 
 def result(

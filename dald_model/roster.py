@@ -13,7 +13,7 @@ from dald_model.compiler import Compiled
 from dald_model.errors import OptionError
 from dald_model.moment import Moment
 from dald_model.network import Levels
-from dald_model.online import Change, Online
+from dald_model.online import Change, Online, check_names
 from dald_model.sequence import Bound, Sequence
 from dald_model.state import State
 
@@ -147,8 +147,8 @@ class Roster:
         return self._loop(now, changes)._replace(changed=changed)
 
     def _last(self, change: Change, round_: int) -> None:
-        for name in (*change.leave, *change.join, *change.absent, *change.stale):
-            self._check(name)
+        named = (*change.leave, *change.join, *change.absent, *change.stale)
+        check_names("online", named, self._neighbours)
         for pair in (*change.lost, *change.connect, *change.disconnect):
             self._ends(pair)
         for name in change.join:
@@ -199,13 +199,6 @@ class Roster:
                 deaf[int(receiver == ends[1]), slot] = True
                 unheard[slot] = True
         return Loop(stages, len(absent - set(self.gone)), deaf, unheard)
-
-    def _check(self, name: Any) -> None:
-        if not isinstance(name, Hashable) or name not in self.compiled:
-            raise OptionError(
-                f"online: {name!r} is no client; expected names among "
-                f"{', '.join(map(repr, self.compiled))}"
-            )
 
     def _ends(self, pair: Any) -> Pair:
         if isinstance(pair, tuple | list) and len(pair) == 2:

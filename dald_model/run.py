@@ -34,23 +34,25 @@ REACH = 8
 class Run:
     """One run: everything that the loop needs, and the loop."""
 
-    metrics: Mapping[str, Callable[[Iterate], Any]]
-    tolerances: tuple[float, float]
-    accuracy: Accuracy
-    max_rounds: int
-    progress: tqdm
-
     def __init__(
         self,
+        *,
         roster: Roster,
         method: Method,
         stopping: Stopping | None,
         state: State,
         rule: PenaltyRule,
         layer: Layer,
+        accuracy: Accuracy,
+        tolerances: tuple[float, float],
+        max_rounds: int,
+        metrics: Mapping[str, Callable[[Iterate], Any]],
+        progress: tqdm,
     ) -> None:
         self.roster, self.method, self.state = roster, method, state
-        self.rule, self.layer = rule, layer
+        self.rule, self.layer, self.accuracy = rule, layer, accuracy
+        self.tolerances, self.max_rounds = tolerances, max_rounds
+        self.metrics, self.progress = metrics, progress
         self._stopping = stopping
         self._ends = stopping or default_stopping(roster, method)
         warn_if_unsafe(roster, self._ends, method)
@@ -88,8 +90,6 @@ class Run:
         """Run inner loop after inner loop until a verdict."""
         self._overlap = self._overlapping()
         self._watch = Watch(self.roster.compiled)
-        if not self._tested:
-            self._watch.patience = math.inf
         try:
             while self._round < self.max_rounds:
                 verdict = self._loop()
@@ -174,7 +174,7 @@ class Run:
             raise
         if not records:
             self.state = before
-        self._block = before, foreseen[: len(records)]
+        self._block = overlap, before, foreseen[: len(records)]
         return records
 
     def _foreseen(self) -> list[bool]:
@@ -253,7 +253,8 @@ class Run:
         worst = max(self._found.primal, self._found.dual)
         better = merit <= self._best_merit and worst <= 10 * self._best_worst
         if self._is_answer(self.state) and (better or not self._tested):
-            again = (self._block[0], self._block[1][:at]) if at else None
+            overlap, before, foreseen = self._block if at else (None, self.state, [])
+            again = (overlap, before, foreseen[:at]) if overlap else None
             self._best = Best(None if at else self.state.snapshot(), self._round, again)
             self._best_merit, self._best_worst = merit, worst
 
@@ -303,9 +304,10 @@ class Run:
 
     def result(self, verdict: Verdict, seconds: float) -> Result:
         """The run in the user's terms."""
-        if self._best.again is not None and self._overlap is not None:
-            state, foreseen = self._best.again[0].snapshot(), self._best.again[1]
-            self._overlap.run(state, foreseen, self.method.update)
+        if self._best.again is not None:
+            overlap, before, foreseen = self._best.again
+            state = before.snapshot()
+            overlap.run(state, foreseen, self.method.update)
             self._best = Best(state, self._best.round)
         return outcome.result(
             self.roster,

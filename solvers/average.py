@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dald_model.solvers.base import Answers, Session, Turn
+from dald_model.solvers.base import Answers, Session, Turn, no_duals
 
 if TYPE_CHECKING:
     from dald_model.subproblem import Subproblem
@@ -58,7 +58,7 @@ class _Session:
             points.append(_one(sub, turn.mu[part], turn.rho[part], turn.neighbours[part], before))
             at, here = part.stop, here + sub.size
         zeros = np.zeros(len(points))
-        return Answers(np.concatenate(points), zeros, ["optimal"] * len(points), _no_duals, {})
+        return Answers(np.concatenate(points), zeros, ["optimal"] * len(points), no_duals, {})
 
 
 def _one(
@@ -79,8 +79,3 @@ def _one(
         return np.divide(right, diagonal, out=before.copy(), where=diagonal > 0)
     # Of all minimisers the nearest to where it was: some entries may have no penalty.
     return before + np.linalg.lstsq(normal.toarray(), right - normal @ before)[0]
-
-
-def _no_duals(i: int) -> tuple[()]:
-    """A server has no constraints."""
-    return ()

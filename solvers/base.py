@@ -103,3 +103,8 @@ class Solver(Protocol):
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """Start a run on these clients, none of which it refuses."""
         ...
+
+
+def no_duals(i: int) -> tuple[()]:
+    """``Answers.duals`` of clients that have no constraints."""
+    return ()

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.solvers.augmented import block_diagonal
-from dald_model.solvers.base import Answers, Session, Turn
+from dald_model.solvers.base import Answers, Session, Turn, no_duals
 from dald_model.solvers.smooth import Smooth, is_bounded, no_gradient
 
 if TYPE_CHECKING:
@@ -51,12 +51,7 @@ class _Session:
         """See :class:`dald_model.solvers.base.Session`."""
         points = block_diagonal([self._sides[at] for at in turn.which]) @ turn.neighbours
         values = self._smooth.objectives(turn.which, points)
-        return Answers(points, values, ["optimal"] * turn.which.size, _no_duals, {})
-
-
-def _no_duals(i: int) -> tuple[()]:
-    """Clients with constraints are refused."""
-    return ()
+        return Answers(points, values, ["optimal"] * turn.which.size, no_duals, {})
 
 
 class Mixing:
@@ -110,4 +105,4 @@ class _MixingSession:
         statuses = np.where(finite, "optimal", "solver_error").tolist()
         said = "the gradient steps left the range of floating point; take a smaller step"
         messages = dict.fromkeys(np.flatnonzero(~finite).tolist(), said)
-        return Answers(points, values, statuses, _no_duals, messages)
+        return Answers(points, values, statuses, no_duals, messages)

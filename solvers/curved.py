@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dald_model.solvers.base import Answers, Session, Turn
+from dald_model.solvers.base import Answers, Session, Turn, no_duals
 from dald_model.solvers.smooth import Smooth
 
 if TYPE_CHECKING:
@@ -82,11 +82,6 @@ class _Session:
                 "domain of an objective; give a start in it, or take a smaller damping"
             )
             nowhere = np.full(turn.points.size, np.nan)
-            return Answers(nowhere, np.full(1, np.nan), ["solver_error"], _no_duals, {0: said})
+            return Answers(nowhere, np.full(1, np.nan), ["solver_error"], no_duals, {0: said})
         found = turn.points + self._damping * np.linalg.lstsq(total, right)[0]
-        return Answers(found, np.zeros(1), ["optimal"], _no_duals, {})
-
-
-def _no_duals(i: int) -> tuple[()]:
-    """A server has no constraints."""
-    return ()
+        return Answers(found, np.zeros(1), ["optimal"], no_duals, {})

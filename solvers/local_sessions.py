@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dald_model.solvers.base import Answers, Turn
+from dald_model.solvers.base import Answers, Turn, no_duals
 from dald_model.solvers.operators import Landed, Prox
 from dald_model.solvers.pull import Pull
 from dald_model.solvers.smooth import Smooth
@@ -69,7 +69,7 @@ class _Session:
                 told = reason.format(left) if np.isfinite(begins[i]) else told
                 statuses[i], messages[i] = said.get(i, ("solver_error", told))
                 points[part] = objectives[i] = slack[i] = np.nan
-        duals = landed.duals if landed else _no_duals
+        duals = landed.duals if landed else no_duals
         return Answers(points, objectives, statuses, duals, messages, slack)
 
 
@@ -172,8 +172,3 @@ def _solved(hessians: np.ndarray, slopes: np.ndarray) -> np.ndarray:
             return np.full(slopes.shape, np.nan)
         each = [_solved(h[None], g[None]) for h, g in zip(hessians, slopes, strict=True)]
         return np.concatenate(each)
-
-
-def _no_duals(i: int) -> tuple[()]:
-    """These clients have no constraints."""
-    return ()

@@ -606,6 +606,18 @@ def test_the_answer_of_a_run_that_does_not_converge_is_the_best_of_all_rounds(
     same(found, known)
 
 
+def test_the_best_iterate_is_not_lost_when_sweeps_overlap_no_more(serially: Solve) -> None:
+    """A run that drifts away is best in its first block; in the second a solver fails once."""
+    model = deal(CHAIN)
+    options = {"algorithm": dm.DALD(2.5), "rho": 1.0, "stopping": ONE, "max_rounds": 20}
+    once = Flaky(BROKEN, lambda _, turns: turns == REACH + 3)
+    found = model.solve(sequence=NATURAL, solver=once, **options)
+    known = serially(model, **options)
+    assert 0 < known.answer_round < REACH
+    assert np.isfinite(found.value)
+    same(found, known)
+
+
 def _apart() -> dm.Model:
     """Client 5 is at 2 or above, the others at 1 or below."""
     x = [cp.Variable(2, name=f"x{at}") for at in range(12)]
