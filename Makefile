@@ -18,10 +18,11 @@ demo: $(READY)  ## solve the paper's problems and check the answers
 
 test: lint pytest wheel  ## everything CI runs: lint, tests, and the wheel
 
-lint: $(READY)  ## style (ruff) and types (pyright)
+lint: $(READY)  ## style (ruff), types (pyright), and who may import whom (import-linter)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
+	$(BIN)/lint-imports --no-cache
 
 pytest: $(READY)  ## tests and doctests, in two processes of one thread each
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2

@@ -4,15 +4,23 @@ Declare each client's objective and constraints and the consensus between them, 
 distributed augmented-Lagrangian decomposition (Fed-DALD), and verify against the all-in-one solve.
 """
 
-from dald_model import partition, solvers
-from dald_model.algorithms import DALD
-from dald_model.blocks import BCD, BCGD, BCPG, BSUM, ConsensusADMM, JacobiGradientDescent
-from dald_model.client import Client
+from dald_model import solvers
+from dald_model.datasets import partition
+from dald_model.algorithms.dald import DALD
+from dald_model.algorithms.block_coordinate import (
+    BCD,
+    BCGD,
+    BCPG,
+    BSUM,
+    ConsensusADMM,
+    JacobiGradientDescent,
+)
+from dald_model.declare.client import Client
 from dald_model.compare import Comparison, compare
-from dald_model.compiler import Compiled
-from dald_model.consensus import Edge
+from dald_model.compiled import Compiled
+from dald_model.declare.consensus import Edge
 from dald_model.decompose import decompose
-from dald_model.descent import (
+from dald_model.algorithms.gradient import (
     GradientDescent,
     MiniBatchGradientDescent,
     NewtonMethod,
@@ -30,26 +38,32 @@ from dald_model.errors import (
     SequenceError,
     SequenceWarning,
 )
-from dald_model.federated import (
+from dald_model.algorithms.federated import (
     DistributedProximal,
     FedAvg,
     FedProx,
     ProximalGradient,
     ProximalPoint,
 )
-from dald_model.gossip import DGD, AsynchronousDGD, metropolis
-from dald_model.iterate import Iterate
+from dald_model.algorithms.decentralised import DGD, AsynchronousDGD, metropolis
+from dald_model.coordinate.iterate import Iterate
 from dald_model.model import Model
-from dald_model.moment import Moment
-from dald_model.network import HierarchicalNetwork
-from dald_model.online import Change, Dropout, LossyLinks, Stragglers
-from dald_model.penalty import Fixed, ResidualBalancing
-from dald_model.portable import Portable, pack, unpack
-from dald_model.result import Result, Status
-from dald_model.sequence import Sequence
-from dald_model.stopping import FixedBudget, FixedTolerance, GrowingBudget, ShrinkingTolerance
-from dald_model.subproblem import Subproblem
-from dald_model.verify import Verification
+from dald_model.schedule.moment import Moment
+from dald_model.schedule.network import HierarchicalNetwork
+from dald_model.schedule.changes import Change, Dropout, LossyLinks, Stragglers
+from dald_model.coordinate.penalty import Fixed, ResidualBalancing
+from dald_model.engines.portable import Portable, pack, unpack
+from dald_model.answer.result import Result
+from dald_model.coordinate.status import Status
+from dald_model.schedule.sequence import Sequence
+from dald_model.coordinate.stopping import (
+    FixedBudget,
+    FixedTolerance,
+    GrowingBudget,
+    ShrinkingTolerance,
+)
+from dald_model.compile.subproblem import Subproblem
+from dald_model.answer.verification import Verification
 
 __version__ = "0.1.0"
 

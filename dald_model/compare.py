@@ -10,13 +10,14 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 
-from dald_model import charts, display
-from dald_model.algorithms import Algorithm
-from dald_model.compiler import Compiled
+from dald_model.answer import plots
+from dald_model.answer.result import Result
+from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.iterate import Iterate
+from dald_model.coordinate.method import Algorithm
 from dald_model.errors import OptionError
-from dald_model.iterate import Iterate
 from dald_model.model import Model
-from dald_model.result import Result
+from dald_model.text import Heading, Part, Printed
 from dald_model.values import number, preserved
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ BYTES = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Printed):
     """What :func:`compare` found; prints as a table.
 
     Attributes
@@ -60,15 +61,31 @@ class Comparison:
 
     def plot(self) -> Figure:
         """Gaps and metrics against rounds, and gaps against what was sent."""
-        return charts.comparison_plot(self)
+        return plots.comparison_plot(self.model.name, self.histories, self.metrics)
 
-    def __str__(self) -> str:
-        return display.comparison_text(self)
+    def report(self, *, wide: bool) -> list[Part]:
+        """Algorithms side by side."""
+        said = f"Comparison on {self.model.name!r}, all-in-one optimum {self.aio:.8g}"
+        return [Heading(said), self._shown()]
 
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return display.comparison_html(self)
+    def _shown(self) -> pd.DataFrame:
+        """The table of a comparison as it is printed."""
+        frame = self.frame
+        shown = pd.DataFrame(
+            {
+                "status": frame.status.astype(str),
+                "rounds": frame.rounds,
+                "MB sent": [f"{sent / 1e6:.3g}" for sent in frame.sent],
+                "objective gap": [f"{gap:.1e}" for gap in frame.gap],
+            }
+        )
+        for tolerance in self.tolerances:
+            rounds = frame[f"rounds to {tolerance:.0e}"]
+            shown[f"to {tolerance:.0e}"] = ["" if r != r else f"{int(r)}" for r in rounds]
+        for name in self.metrics:
+            shown[name] = [f"{value:.5g}" for value in frame[name]]
+        shown.insert(0, "algorithm", frame.index)
+        return shown
 
 
 def compare(
@@ -175,7 +192,7 @@ def _with_sent(result: Result) -> pd.DataFrame:
     return result.history.assign(sent=np.cumsum(np.array(sent, dtype=float)))
 
 
-def _messages(compiled: Compiled) -> dict[Any, int]:
+def _messages(compiled: Decomposition) -> dict[Any, int]:
     """Client -> the bytes that it sends when it was solved."""
     return {name: BYTES * sub.entries.size for name, sub in compiled.items()}
 

@@ -17,11 +17,12 @@ from cvxpy.constraints.zero import Equality, Zero
 from cvxpy.problems.problem import SolverStats
 from cvxpy.reductions.solution import Solution
 
-from dald_model.client import short, summands
-from dald_model.consensus import Agreement
+from dald_model.answer.result import Result
+from dald_model.coordinate.status import Status
+from dald_model.declare.client import short, summands
+from dald_model.declare.consensus import Agreement
 from dald_model.errors import DecompositionError
 from dald_model.model import Model
-from dald_model.result import Result, Status
 from dald_model.values import number
 
 

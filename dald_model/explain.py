@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cvxpy as cp
 import networkx as nx
+import pandas as pd
 
-from dald_model import display
-from dald_model.algorithms import DALD, Algorithm
-from dald_model.moment import Moment
-from dald_model.network import Levels
+from dald_model.algorithms.dald import DALD
+from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.method import Algorithm
 from dald_model.options import with_algorithm
-from dald_model.sequence import Sequence
-from dald_model.solvers.auto import ORDER, Choice, refusal
-from dald_model.stopping import Residuals
-from dald_model.subproblem import Subproblem
-from dald_model.wavefront import Parallelism, parallelism
-
-if TYPE_CHECKING:
-    from dald_model.compiler import Compiled
+from dald_model.schedule.moment import Moment, Residuals
+from dald_model.schedule.network import Levels
+from dald_model.schedule.sequence import Sequence
+from dald_model.schedule.wavefront import Parallelism, parallelism
+from dald_model.solvers.registry import ORDER, Choice, refusal
+from dald_model.text import Heading, Part, Printed, counted, shortened
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Reason:
     refusals: dict[str, str]
 
 
-class Explanation(tuple[Reason, ...]):
+class Explanation(Printed, tuple[Reason, ...]):
     """One :class:`Reason` for each kind of client; prints as a table, and what is known beside it.
 
     Attributes
@@ -77,20 +77,67 @@ class Explanation(tuple[Reason, ...]):
 
     @cached_property
     def parallelism(self) -> Parallelism:
-        """How many clients can be solved at once; see :mod:`dald_model.wavefront`."""
+        """How many clients can be solved at once; see :mod:`dald_model.schedule.wavefront`."""
         return parallelism(self.graph, self.stages)
 
-    def __str__(self) -> str:
-        return display.explanation_text(self)
+    def report(self, *, wide: bool) -> list[Part]:
+        """Who solves whom, why nobody faster does, and how the order is coordinated."""
+        layer = [Heading("Solver layer"), self._frame(120 if wide else 40), self._refusals()]
+        return [*layer, Heading("Coordination"), self._coordination()]
 
-    __repr__ = __str__
+    def _frame(self, width: int) -> pd.DataFrame:
+        """One row a kind of client: who solves it, as what, and how much smaller it became."""
+        return pd.DataFrame(
+            {
+                "clients": shortened(", ".join(map(str, one.clients)), width),
+                "number": len(one.clients),
+                "solver": one.solver,
+                "as": one.what,
+                "variables": _change(one.stated[0], one.solved[0]),
+                "rows": _change(one.stated[1], one.solved[1]),
+                "if it fails": ", ".join(one.then),
+            }
+            for one in self
+        )
 
-    def _repr_html_(self) -> str:
-        return display.explanation_html(self)
+    def _refusals(self) -> list[str]:
+        """Why nobody faster does it: one line for each reason and the clients it holds for."""
+        lines: dict[tuple[str, str, str], list[str]] = {}
+        for one in self:
+            by_reason: dict[str, list[str]] = {}
+            for solver, reason in one.refusals.items():
+                by_reason.setdefault(reason, []).append(solver)
+            for reason, solvers in by_reason.items():
+                key = one.solver, ", ".join(solvers), reason
+                lines.setdefault(key, []).extend(map(str, one.clients))
+        return [
+            f"  {shortened(', '.join(names), 30)} by {solver}, not by {others}: {reason}"
+            for (solver, others, reason), names in lines.items()
+        ]
+
+    def _coordination(self) -> list[str]:
+        """How parallel the order is, what is known of it, and which algorithm follows it."""
+        said = [
+            str(self.parallelism),
+            self.sequence.explain(),
+            self.algorithm.explain() if self.algorithm else "",
+        ]
+        lines = [line for text in said for line in text.splitlines()]
+        return [part for line in lines for part in _wrapped(line)]
+
+
+def _wrapped(line: str) -> list[str]:
+    """A line, indented, in lines of at most 100 characters that keep its own indent."""
+    indent = "  " + " " * (len(line) - len(line.lstrip()))
+    return textwrap.wrap(line.lstrip(), 100, initial_indent=indent, subsequent_indent=indent + "  ")
+
+
+def _change(before: int, after: int) -> str:
+    return str(after) if before == after else f"{before} -> {after}"
 
 
 def explain(
-    compiled: Compiled,
+    compiled: Decomposition,
     solver: Any,
     sequence: Sequence | None = None,
     algorithm: Algorithm | None = None,
@@ -159,8 +206,8 @@ def _what(sub: Subproblem) -> str:
         kinds = dict.fromkeys(kind.removesuffix("ConeT") for kind, _ in form.cone.cones)
         return f"cone program ({', '.join(kinds)})"
     parts = ["quadratic"] if form.quadratic.full.any() else []
-    parts += [display.counted(term.weight.size, f"{term.kind} term") for term in form.terms]
+    parts += [counted(term.weight.size, f"{term.kind} term") for term in form.terms]
     parts = parts or ["linear"]
     rows = {"equality": form.equalities.right.size, "inequality": form.inequalities.right.size}
-    parts += [display.counted(count, f"{kind} row") for kind, count in rows.items() if count]
+    parts += [counted(count, f"{kind} row") for kind, count in rows.items() if count]
     return ", ".join(parts)

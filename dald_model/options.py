@@ -10,10 +10,10 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from dald_model.algorithms import Method
-from dald_model.compiler import Compiled
+from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.method import Method
 from dald_model.errors import OptionError
-from dald_model.stopping import Residuals
+from dald_model.schedule.moment import Residuals
 from dald_model.values import flat
 
 COLUMNS = (
@@ -86,7 +86,7 @@ def with_algorithm(algorithm: Any, method: Method, rho: Any, solver: Any) -> Met
     )
 
 
-def check_parameters(compiled: Compiled) -> None:
+def check_parameters(compiled: Decomposition) -> None:
     """Refuse Parameters of the user's that have no finite value."""
     for name, client in compiled.model.clients.items():
         for parameter in client.parameters:

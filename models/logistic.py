@@ -20,7 +20,7 @@ from sklearn.datasets import load_breast_cancer
 
 import dald_model as dm
 from dald_model.datasets import Array
-from dald_model.partition import even
+from dald_model.datasets.partition import even
 
 Shards = Mapping[Any, tuple[Array, Array]]
 """Client -> its features, shape (N_i, m), and its targets, +1 or -1, shape (N_i,)."""

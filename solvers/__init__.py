@@ -3,22 +3,22 @@
 if __name__ == "solvers":
     raise ImportError("import dald_model.solvers, not solvers: a second copy of every class")
 
-from dald_model.solvers.active_set import ActiveSet
-from dald_model.solvers.auto import NAMED, Choice
-from dald_model.solvers.average import Average
+from dald_model.solvers.exact.active_set import ActiveSet
+from dald_model.solvers.registry import NAMED, Choice
+from dald_model.solvers.exact.average import Average
 from dald_model.solvers.base import Answers, Session, Solver, Turn
-from dald_model.solvers.conic import Conic
-from dald_model.solvers.direct import Direct
-from dald_model.solvers.factor import Factor
-from dald_model.solvers.local import GradientSteps, NewtonSteps, ProximalGradientSteps
-from dald_model.solvers.newton import Newton
-from dald_model.solvers.operators import Prox
-from dald_model.solvers.polyhedral import Polyhedral
-from dald_model.solvers.proximal import Proximal
-from dald_model.solvers.reference import Reference
-from dald_model.solvers.shrink import Shrink
-from dald_model.solvers.smooth import Smooth
-from dald_model.solvers.step import Step, StepMethod
+from dald_model.solvers.exact.conic import Conic
+from dald_model.solvers.exact.direct import Direct
+from dald_model.solvers.exact.cholesky import Factor
+from dald_model.solvers.inexact.local import GradientSteps, NewtonSteps, ProximalGradientSteps
+from dald_model.solvers.exact.newton import Newton
+from dald_model.solvers.prox.operators import Prox
+from dald_model.solvers.exact.polyhedral import Polyhedral
+from dald_model.solvers.exact.accelerated_proximal import Proximal
+from dald_model.solvers.exact.reference import Reference
+from dald_model.solvers.exact.dual_box import Shrink
+from dald_model.solvers.arrays.smooth import Smooth
+from dald_model.solvers.exact.quadratic_step import Step, StepMethod
 
 __all__ = [
     "NAMED",

@@ -3,12 +3,11 @@ r"""The protocol of the solver layer: minimise augmented Lagrangians, many clien
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from dald_model.subproblem import Subproblem
+from dald_model.compile.subproblem import Subproblem
 
 FOUND = ("optimal", "optimal_inaccurate")
 """Statuses of an answer that has a point to go on with."""

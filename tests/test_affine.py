@@ -11,8 +11,8 @@ from cvxpy.atoms.affine import wraps
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dald_model import affine
-from dald_model.affine import affine_map, affine_parts
+from dald_model.compile import affine
+from dald_model.compile.affine import affine_map, affine_parts
 from dald_model.values import flat
 
 untyped: Any = cp

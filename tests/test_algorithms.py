@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import dald_model as dm
+from dald_model.coordinate.stopping import Stopping
 from dald_model.solvers import NAMED, Answers, Average, Solver, Turn
-from dald_model.stopping import Stopping
 from tests.zoo import GRAPHS, PROBLEMS, Array
 
 DIGITS = 1e-7

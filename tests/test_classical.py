@@ -23,7 +23,7 @@ import sklearn.datasets
 import sklearn.linear_model
 
 import dald_model as dm
-from dald_model.algorithms import Algorithm, Goal, Method, kept
+from dald_model.coordinate.method import Algorithm, Goal, Method, kept
 from dald_model.solvers import GradientSteps, NewtonSteps, ProximalGradientSteps
 
 Array = np.ndarray

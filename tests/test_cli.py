@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 import dald_model as dm
-from dald_model import figure5, printed, table1, table2
-from dald_model.__main__ import main
+from dald_model.cli import main
+from dald_model.experiments import figure5, table1, table2
+from dald_model.experiments import table2_printed as printed
 
 GALLERY = Path(__file__).parents[1] / "models"
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dald_model.form import ConeProgram
-from dald_model.solvers import conic
+from dald_model.compile.form import ConeProgram
 from dald_model.solvers.base import Answers, Session, Solver, Turn
-from dald_model.solvers.conic import Conic
+from dald_model.solvers.exact import conic
+from dald_model.solvers.exact.conic import Conic
 
 TOLERANCE = 1e-6
 

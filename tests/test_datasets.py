@@ -14,8 +14,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils import Bunch
 
 from dald_model.datasets import Dataset, load, load_hospitals, load_mnist, standardised_together
+from dald_model.datasets.sources import DIGITS
 from dald_model.errors import DatasetError
-from dald_model.sources import DIGITS
 
 REGRESSIONS = ("diabetes", "california", "wine", "abalone", "ccpp")
 

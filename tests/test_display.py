@@ -346,7 +346,7 @@ Coordination
   order: 2 levels one after the other, 4 clients at once; overlapped sweeps: no gain
   by colour: every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); one
     sweep a multiplier update converges for every graph, order and fixed rho, with the dual step 1
-    (see dald_model.safety; two-block ADMM where two colours are followed)"""
+    (see dald_model.coordinate.safeguards; two-block ADMM where two colours are followed)"""
     assert str(explanation) == text
     assert repr(explanation) == text
     html = explanation._repr_html_()

@@ -57,7 +57,7 @@ Coordination
   order: 2 levels one after the other, 7 clients at once; overlapped sweeps: no gain
   by colour: every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); one
     sweep a multiplier update converges for every graph, order and fixed rho, with the dual step 1
-    (see dald_model.safety; two-block ADMM where two colours are followed)"""  # noqa: E501 - as printed
+    (see dald_model.coordinate.safeguards; two-block ADMM where two colours are followed)"""  # noqa: E501 - as printed
 
 
 def test_the_table_says_who_solves_whom_and_why(compiled: dm.Compiled) -> None:

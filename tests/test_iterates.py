@@ -11,8 +11,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers import Answers, Choice, Reference, Turn
-from dald_model.subproblem import Subproblem
 from tests.zoo import GRAPHS, PROBLEMS
 
 ACCURACY = 1e-9

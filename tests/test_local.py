@@ -17,14 +17,14 @@ import pytest
 import scipy.special
 
 import dald_model as dm
-from dald_model.client import Client
-from dald_model.consensus import Agreement, Edge
+from dald_model.compile.lowering import Lowering
+from dald_model.compile.subproblem import Subproblem
+from dald_model.declare.client import Client
+from dald_model.declare.consensus import Agreement, Edge
 from dald_model.errors import OptionError
-from dald_model.lowering import Lowering
 from dald_model.solvers import GradientSteps, NewtonSteps, ProximalGradientSteps, Solver, Turn
-from dald_model.solvers.kept import Kept
-from dald_model.solvers.smooth import Smooth, no_gradient
-from dald_model.subproblem import Subproblem
+from dald_model.solvers.arrays.selection_cache import Kept
+from dald_model.solvers.arrays.smooth import Smooth, no_gradient
 from dald_model.values import number
 
 EXACT = 1e-12

@@ -18,12 +18,12 @@ import pytest
 import scipy.sparse as sp
 
 import dald_model as dm
-from dald_model.client import declare_client
-from dald_model.curvature import hessian, probed_hessian
-from dald_model.lowering import Lowering
+from dald_model.compile.lowering import Lowering
+from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.curvature import hessian, probed_hessian
+from dald_model.declare.client import declare_client
 from dald_model.solvers import Answers, Choice, Turn
 from dald_model.solvers.base import FOUND
-from dald_model.subproblem import Subproblem
 from dald_model.values import flat, largest, number
 
 untyped: Any = cp

@@ -12,8 +12,8 @@ import pytest
 from networkx.algorithms import bipartite
 
 import dald_model as dm
+from dald_model.schedule.moment import Residuals
 from dald_model.solvers import NAMED, Answers, Solver, Turn
-from dald_model.stopping import Residuals
 
 NEAR = 1e-5
 """How far a point may be from the known one: ten times the default tolerances of ``solve``."""

@@ -21,12 +21,12 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from dald_model.form import Form, Quadratic, Rows, Term
+from dald_model.compile.form import Form, Quadratic, Rows, Term
+from dald_model.compile.subproblem import Subproblem
+from dald_model.solvers.arrays.oracles import SMOOTH
+from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.base import Answers, Turn
-from dald_model.solvers.newton import Newton, NewtonSession
-from dald_model.solvers.oracles import SMOOTH
-from dald_model.solvers.terms import Terms
-from dald_model.subproblem import Subproblem
+from dald_model.solvers.exact.newton import Newton, NewtonSession
 
 ATOMS: dict[str, Any] = {
     "logistic": lambda u, bound: cp.logistic(u),

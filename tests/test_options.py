@@ -13,20 +13,11 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.solvers import (
-    NAMED,
-    Answers,
-    Average,
-    Conic,
-    Factor,
-    Reference,
-    Solver,
-    Step,
-    Turn,
-)
-from dald_model.solvers.alone import Alone
-from dald_model.stopping import Accuracy, Residuals
-from dald_model.subproblem import Subproblem
+from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.stopping import Accuracy
+from dald_model.schedule.moment import Residuals
+from dald_model.solvers import NAMED, Answers, Average, Conic, Factor, Reference, Solver, Step, Turn
+from dald_model.solvers.exact.one_by_one import Alone
 
 NEAR = 1e-5
 """How far a point may be from the known one: ten times the default tolerances of ``solve``."""

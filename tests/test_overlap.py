@@ -22,12 +22,12 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.layer import Layer
-from dald_model.overlap import Overlap, Record, Update
-from dald_model.run import REACH
+from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.overlapped_sweeps import Overlap, Record, Update
+from dald_model.coordinate.run import REACH
+from dald_model.coordinate.state import State
+from dald_model.engines.dispatch import Layer
 from dald_model.solvers import NAMED, Answers, Direct, Turn
-from dald_model.state import State
-from dald_model.subproblem import Subproblem
 
 Array = np.ndarray
 
@@ -137,7 +137,7 @@ def serially(monkeypatch: pytest.MonkeyPatch) -> Solve:
 @pytest.fixture
 def unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody looks for certificates of failure, which costs seconds once a run has converged."""
-    monkeypatch.setattr("dald_model.diagnose.PERIOD", 10**9)
+    monkeypatch.setattr("dald_model.coordinate.diagnosis.PERIOD", 10**9)
 
 
 def same(one: dm.Result, two: dm.Result, exactly: bool = True) -> None:

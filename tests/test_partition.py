@@ -7,8 +7,15 @@ import numpy as np
 import pytest
 
 from dald_model.datasets import load
+from dald_model.datasets.partition import (
+    Rows,
+    alternating,
+    dirichlet,
+    even,
+    heterogeneity,
+    label_skew,
+)
 from dald_model.errors import DeclarationError
-from dald_model.partition import Rows, alternating, dirichlet, even, heterogeneity, label_skew
 
 # The training set has 6,131 threes and 6,265 sevens. Which rows they are changes no count.
 _MNIST = np.random.default_rng(0).permutation(np.repeat([-1.0, 1.0], [6131, 6265]))

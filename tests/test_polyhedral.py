@@ -11,10 +11,10 @@ import pytest
 import scipy.optimize
 
 import dald_model as dm
-from dald_model.solvers import polyhedral
+from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import Answers, Session, Solver, Turn
-from dald_model.solvers.polyhedral import Polyhedral
-from dald_model.subproblem import Subproblem
+from dald_model.solvers.exact import polyhedral
+from dald_model.solvers.exact.polyhedral import Polyhedral
 
 TOLERANCE = 1e-6
 """What `ask` asks for."""

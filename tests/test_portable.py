@@ -15,10 +15,10 @@ import pytest
 import scipy.sparse as sp
 
 import dald_model as dm
-from dald_model.portable import VERSION, pack, unpack
+from dald_model.compile.subproblem import Subproblem
+from dald_model.engines.portable import VERSION, pack, unpack
 from dald_model.solvers import NAMED, Choice, Turn
 from dald_model.solvers.base import FOUND
-from dald_model.subproblem import Subproblem
 from tests.zoo import GRAPHS, PROBLEMS
 
 NO_CLIENT = "unpack: the bytes are no packed client; expected those of pack"
@@ -173,7 +173,7 @@ def refuse(*args, **kwargs):
     raise AssertionError("cvxpy was asked")
 
 import cvxpy
-from dald_model.portable import unpack
+from dald_model.engines.portable import unpack
 from dald_model.solvers import NAMED, Turn
 for name in ("Problem", "Variable", "Parameter", "Minimize", "Constant"):
     getattr(cvxpy, name).__init__ = refuse

@@ -18,15 +18,15 @@ from cvxpy.constraints.zero import Equality
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dald_model.client import Client
-from dald_model.consensus import Agreement, Edge
+from dald_model.compile.form import Form, Quadratic, Rows, Term
+from dald_model.compile.lowering import Lowering
+from dald_model.compile.subproblem import Subproblem
+from dald_model.declare.client import Client
+from dald_model.declare.consensus import Agreement, Edge
 from dald_model.errors import DeclarationError, OptionError
-from dald_model.form import Form, Quadratic, Rows, Term
-from dald_model.lowering import Lowering
-from dald_model.solvers.operators import Prox
 from dald_model.solvers.prox import prox
-from dald_model.solvers.reader import closed_form
-from dald_model.subproblem import Subproblem
+from dald_model.solvers.prox.closed_form_reader import closed_form
+from dald_model.solvers.prox.operators import Prox
 
 M = 6
 TIGHT = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-13)

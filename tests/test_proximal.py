@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse as sp
 
 import dald_model as dm
-from dald_model.form import Form, Quadratic, Rows, Term
+from dald_model.compile.form import Form, Quadratic, Rows, Term
 from dald_model.solvers import NAMED, Choice, Proximal, Turn
 from dald_model.values import flat
 

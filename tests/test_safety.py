@@ -7,7 +7,8 @@ Clarabel gives :math:`\mathcal C = 0` in the all-in-one problem. The zoo's ``dis
 they are from being multipliers, :math:`d_i` for a client. A run's points are looked at through
 ``metrics``, its multipliers are replayed by (15) from these.
 
-With a saddle point that is :math:`d_i` off, the proof of :mod:`dald_model.safety` gives
+With a saddle point that is :math:`d_i` off, the proof of
+:mod:`dald_model.coordinate.safeguards` gives
 
 .. math:: V^+ \le V - \sum_e w |a^+ - b|^2 + 2 \sum_i d_i |x_i^+ - x_i^*|_1,
 
@@ -26,11 +27,11 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.algorithms import Method
-from dald_model.compiler import Compiled
-from dald_model.consensus import Edge
-from dald_model.roster import Roster
-from dald_model.safety import default_stopping
+from dald_model.compiled import Compiled
+from dald_model.coordinate.membership import Roster
+from dald_model.coordinate.method import Method
+from dald_model.coordinate.safeguards import default_stopping
+from dald_model.declare.consensus import Edge
 from tests.zoo import GRAPHS, PROBLEMS, Array, Built
 
 ONE = dm.FixedBudget(1)

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.stopping import Residuals
+from dald_model.schedule.moment import Residuals
 from tests.zoo import GRAPHS, PROBLEMS
 
 S = dm.Sequence

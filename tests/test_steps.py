@@ -11,14 +11,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Lasso
 
-from dald_model.client import Client
-from dald_model.form import ConeProgram, Form, Quadratic, Rows, Term
-from dald_model.lowering import Lowering
-from dald_model.solvers.active_set import MISSED, ActiveSet
-from dald_model.solvers.factor import Factor
-from dald_model.solvers.lifted import Lifted
-from dald_model.solvers.shrink import Shrink
-from dald_model.solvers.step import Step, StepMethod
+from dald_model.compile.form import ConeProgram, Form, Quadratic, Rows, Term
+from dald_model.compile.lowering import Lowering
+from dald_model.declare.client import Client
+from dald_model.solvers.exact.active_set import MISSED, ActiveSet
+from dald_model.solvers.exact.cholesky import Factor
+from dald_model.solvers.exact.dual_box import Shrink
+from dald_model.solvers.exact.epigraph import Lifted
+from dald_model.solvers.exact.quadratic_step import Step, StepMethod
 
 EPS = float(np.finfo(float).eps)
 

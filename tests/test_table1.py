@@ -8,9 +8,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dald_model import table1
 from dald_model.datasets import Dataset, load
-from dald_model.table1 import AIO, AS_PAPER, CC, COLUMNS, DC, PAPER, RAW_CC, RAW_DC, WAYS
+from dald_model.experiments import table1
+from dald_model.experiments.table1 import (
+    AIO,
+    AS_PAPER,
+    CC,
+    COLUMNS,
+    DC,
+    PAPER,
+    RAW_CC,
+    RAW_DC,
+    WAYS,
+)
 
 # AIO as an independent reproduction in numpy found it: rows, MSE and R2 to four decimals. All but
 # the MSE of wine (printed: 0.5398) are also the paper's.

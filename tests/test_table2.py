@@ -13,10 +13,12 @@ import pandas as pd
 import pytest
 
 import dald_model as dm
-from dald_model import experiment, figure5, table2, table2_text
 from dald_model.datasets import Array, Dataset, load_mnist
 from dald_model.errors import DatasetError, ResultError
-from dald_model.experiment import (
+from dald_model.experiments import figure5, table2
+from dald_model.experiments import mnist_federated as experiment
+from dald_model.experiments import table2_report as table2_text
+from dald_model.experiments.mnist_federated import (
     CC,
     DC,
     EQUATION,
@@ -27,7 +29,7 @@ from dald_model.experiment import (
     Images,
     Setting,
 )
-from dald_model.printed import CLIENTS, MISPRINTS, PRINTED, ROUNDS, WEIGHTS, Cell
+from dald_model.experiments.table2_printed import CLIENTS, MISPRINTS, PRINTED, ROUNDS, WEIGHTS, Cell
 
 _FOLDER = Path(os.environ.get("DALD_DATA") or Path(__file__).parents[2] / "shared" / "data")
 needs_mnist = pytest.mark.skipif(

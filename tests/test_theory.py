@@ -33,11 +33,11 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.algorithms import Method
-from dald_model.compiler import Compiled
+from dald_model.compile.subproblem import Subproblem
+from dald_model.compiled import Compiled
+from dald_model.coordinate.method import Method
+from dald_model.coordinate.state import State
 from dald_model.solvers import Answers, Average, Choice, Turn
-from dald_model.state import State
-from dald_model.subproblem import Subproblem
 from tests.zoo import GRAPHS, PROBLEMS, Array, Built
 
 EXACT = 1e-10

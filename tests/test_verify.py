@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import dald_model as dm
+from dald_model.answer.verification import Row
 from dald_model.values import flat
-from dald_model.verify import Row
 
 Corruption = Callable[[dm.Result], dm.Result]
 

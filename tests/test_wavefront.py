@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dald_model import network as networks
-from dald_model.display import order_text
 from dald_model.errors import SequenceError
-from dald_model.wavefront import Task, parallelism, wavefront
+from dald_model.schedule import network as networks
+from dald_model.schedule.wavefront import Task, parallelism, wavefront
 
 Stages = list[list[Hashable]]
 
@@ -311,7 +310,7 @@ def texts() -> Iterator[tuple[nx.Graph, Stages, str]]:
 
 @pytest.mark.parametrize(("graph", "stages", "text"), list(texts()))
 def test_an_order_in_words(graph: nx.Graph, stages: Stages, text: str) -> None:
-    assert order_text(parallelism(graph, stages)) == text
+    assert str(parallelism(graph, stages)) == text
 
 
 @pytest.mark.parametrize(

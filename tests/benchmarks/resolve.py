@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 
-from dald_model.compiler import Compiled
-from dald_model.layer import Layer
-from dald_model.penalty import ResidualBalancing
+from dald_model.compiled import Compiled
+from dald_model.coordinate.penalty import ResidualBalancing
+from dald_model.engines.dispatch import Layer
 from dald_model.solvers.base import Turn
 from tests.benchmarks import common
 from tests.benchmarks.common import GOOD, KINDS, LEAST_SQUARES, TIGHT, Array, Hand, Kind
@@ -88,8 +88,8 @@ def ours(compiled: Compiled) -> tuple[float, str, list[Task]]:
 
 def settled(compiled: Compiled) -> tuple[Any, Layer, list[Hashable]]:
     """State and sessions after a few rounds from zero with the default start of rho."""
-    from dald_model.state import State
-    from dald_model.sweep import sweep
+    from dald_model.coordinate.state import State
+    from dald_model.coordinate.sweep import sweep
 
     layer = Layer(compiled, "auto")
     clients = list(compiled.model.clients)

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 import dald_model as dm
-from dald_model.curvature import curvature_penalty
+from dald_model.coordinate.curvature import curvature_penalty
 from dald_model.datasets import load
 from dald_model.errors import DatasetError
+from dald_model.experiments.table1 import PAPER, SEED
 from dald_model.models.linear_regression import consensus_regression
-from dald_model.table1 import PAPER, SEED
 from tests.benchmarks import common
 from tests.benchmarks.common import LOGISTIC, QP, Kind
 from tests.benchmarks.whole import Case, reference

@@ -12,12 +12,12 @@ from unittest import mock
 import numpy as np
 
 import dald_model as dm
-from dald_model import coordinator
-from dald_model import run as runs
-from dald_model.layer import Layer
-from dald_model.penalty import Fixed
+from dald_model import solve as coordinator
+from dald_model.coordinate import run as runs
+from dald_model.coordinate.penalty import Fixed
+from dald_model.coordinate.state import State
+from dald_model.engines.dispatch import Layer
 from dald_model.solvers.base import Answers, Session, Turn
-from dald_model.state import State
 from tests.benchmarks import common
 from tests.benchmarks.common import LEAST_SQUARES, QP, Kind
 

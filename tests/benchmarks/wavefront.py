@@ -13,8 +13,8 @@ import networkx as nx
 import numpy as np
 
 import dald_model as dm
-from dald_model import diagnose
-from dald_model.overlap import Overlap
+from dald_model.coordinate import diagnosis as diagnose
+from dald_model.coordinate.overlapped_sweeps import Overlap
 from tests.benchmarks import common
 from tests.benchmarks.common import LEAST_SQUARES, QP, Kind
 

@@ -1,0 +1,260 @@
+r"""Block-coordinate methods: an inner loop of DALD by itself (Section V-B.3).
+
+They minimise the augmented Lagrangian (24) at fixed multipliers, :math:`\mathcal F = \Psi + \Pi`,
+over the clients as blocks: a sum of objectives of one block each and squared differences
+:math:`\|\rho \circ \mathcal C\|^2` between two. So a coupled objective such as
+:math:`f_1(x_1) + f_2(x_2) + \|A_1 x_1 + A_2 x_2 - b\|^2` is written as the consensus
+``A1 @ x1 == b - A2 @ x2`` with ``rho=1``. With ``multipliers=True`` the multipliers follow, once a
+sweep: DALD with an inexact solver layer, as in the paper's Section VI-B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from dald_model.algorithms.dald import DALD, explained
+from dald_model.algorithms.server_topology import require
+from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.method import Goal, Method, kept
+from dald_model.coordinate.stopping import FixedBudget, FixedTolerance
+from dald_model.errors import OptionError
+from dald_model.schedule.sequence import Sequence
+from dald_model.solvers.base import Solver
+from dald_model.solvers.inexact.local import GradientSteps, ProximalGradientSteps
+from dald_model.solvers.inexact.surrogate import MakeSurrogate, Surrogate
+from dald_model.validate import check_positive, check_whole
+
+
+@dataclass(frozen=True)
+class ConsensusADMM:
+    """Consensus ADMM: DALD with (B4) and :math:`v_{max} = 1`.
+
+    Parameters
+    ----------
+    dual_step : float
+        See :class:`DALD`.
+    """
+
+    dual_step: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self, "dual_step", self.dual_step, " (1 is the paper's)")
+
+    def open(self, compiled: Decomposition) -> Method:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        update = DALD(self.dual_step).update
+        return Method(update, stopping=FixedBudget(1), dual_step=self.dual_step)
+
+    def explain(self) -> str:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return explained(
+            f"ConsensusADMM(dual_step={self.dual_step:g})",
+            mu="mu + 2 rho o rho o C after every sweep, (15), (22)",
+            rho="the option rho",
+            coordination="one sweep an outer loop: (B4) with v_max = 1",
+            layer="exact minimisation, or the option solver",
+        )
+
+
+@dataclass(frozen=True)
+class BCD:
+    """Block coordinate descent, equation (59): one client after the other, exactly.
+
+    Parameters
+    ----------
+    multipliers : bool
+        Whether the multipliers follow; see the module.
+    """
+
+    multipliers: bool = False
+
+    def open(self, compiled: Decomposition) -> Method:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return _inner(self.multipliers)
+
+    def explain(self) -> str:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return _explained("BCD", "", self.multipliers, "Gauss-Seidel", "exact minimisation, (59)")
+
+
+@dataclass(frozen=True)
+class JacobiGradientDescent:
+    r"""Gradient descent on the whole as a Jacobi iteration, equations (60) and (61).
+
+    .. math:: x_i^{k+1} = x_i^k - \alpha \nabla_i \mathcal F(x^k)
+
+    Parameters
+    ----------
+    step : float
+        :math:`\alpha`; it converges below :math:`2 / L`, L the largest eigenvalue of the Hessian
+        of :math:`\mathcal F`.
+    multipliers : bool
+        Whether the multipliers follow; see the module.
+    """
+
+    step: float
+    multipliers: bool = False
+
+    def __post_init__(self) -> None:
+        check_positive(self, "step", self.step)
+
+    def open(self, compiled: Decomposition) -> Method:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        steps, name = GradientSteps(self.step), type(self).__name__
+        return _inner(self.multipliers, compiled, name, steps, Sequence.jacobi(), servers=True)
+
+    def explain(self) -> str:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return _explained(
+            "JacobiGradientDescent",
+            f"step={self.step:g}",
+            self.multipliers,
+            "everybody at once, with the values of the round before (Jacobi)",
+            "one gradient step, (60), which minimises (61)",
+        )
+
+
+@dataclass(frozen=True)
+class _LocalSteps:
+    """Gauss-Seidel with some local steps a turn."""
+
+    step: float
+    count: int = 1
+    multipliers: bool = False
+
+    steps: ClassVar[Callable[..., Solver]]
+    layer: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_positive(self, "step", self.step)
+        check_whole(self, "count", self.count)
+
+    def open(self, compiled: Decomposition) -> Method:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        steps = type(self).steps(self.step, self.count)
+        return _inner(self.multipliers, compiled, type(self).__name__, steps)
+
+    def explain(self) -> str:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return _explained(
+            type(self).__name__,
+            f"step={self.step:g}, count={self.count}",
+            self.multipliers,
+            "Gauss-Seidel",
+            f"W = {self.count} {self.layer}",
+        )
+
+
+class BCGD(_LocalSteps):
+    """Block coordinate gradient descent: (61) in Gauss-Seidel order.
+
+    Parameters
+    ----------
+    step : float
+    count : int
+        W, gradient steps a turn; with more and more it is :class:`BCD`.
+    multipliers : bool
+        Whether the multipliers follow; see the module.
+    """
+
+    steps, layer = GradientSteps, "gradient steps, (61)"
+
+
+class BCPG(_LocalSteps):
+    r"""Block coordinate proximal gradient, equation (65), and (66) where :math:`\pi` is a 1-norm.
+
+    .. math::
+        x_i^{k+1} = \operatorname{prox}_{\alpha\pi_i}\big(x_i^k - \alpha\nabla_i\psi_i(x_i^k,
+        x_j^k, x_e^{k+1})\big)
+
+    Parameters
+    ----------
+    step : float
+    count : int
+        W, steps a turn.
+    multipliers : bool
+        Whether the multipliers follow; see the module.
+    """
+
+    steps, layer = ProximalGradientSteps, "proximal gradient steps, (64), (65)"
+
+
+@dataclass(frozen=True)
+class BSUM:
+    r"""Block successive upper-bound minimisation (Razaviyayn, Hong and Luo 2013).
+
+    Each client minimises :math:`u_i(x_i; x_i^k)` in place of its :math:`f_i`, with the augmented
+    terms as they are.
+
+    Parameters
+    ----------
+    surrogate : callable
+        (client, at) -> cvxpy expression :math:`u_i` in the client's variables, with ``at`` a dict
+        from each of these to a ``cp.Parameter`` that holds its value :math:`x_i^k`; or a pair of
+        that and a function ``refresh({variable: value})`` which sets further Parameters of yours,
+        such as a gradient, before each turn. It must be convex and DPP, lie above the client's
+        objective and touch it at :math:`x_i^k`: both are checked along the iterates, see
+        :class:`dald_model.solvers.Surrogate`.
+    multipliers : bool
+        Whether the multipliers follow; see the module.
+    """
+
+    surrogate: MakeSurrogate
+    multipliers: bool = False
+
+    def __post_init__(self) -> None:
+        if not callable(self.surrogate):
+            raise OptionError(
+                f"BSUM: given {self.surrogate!r}, expected a function of a client and its point "
+                "that returns a cvxpy expression"
+            )
+
+    def open(self, compiled: Decomposition) -> Method:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return _inner(self.multipliers, compiled, "BSUM", Surrogate(self.surrogate))
+
+    def explain(self) -> str:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return _explained(
+            "BSUM",
+            "surrogate",
+            self.multipliers,
+            "Gauss-Seidel",
+            "exact minimisation of an upper bound that touches at the last point",
+        )
+
+
+def _inner(
+    multipliers: bool,
+    compiled: Decomposition | None = None,
+    who: str = "",
+    steps: Solver | None = None,
+    sequence: Sequence | None = None,
+    servers: bool = False,
+) -> Method:
+    solver: Any = None
+    if compiled is not None and steps is not None:
+        names = [n for n in compiled if servers or not compiled[n].client.is_server]
+        require(compiled, names, who, steps.refuses)
+        solver = dict.fromkeys(names, steps)
+    return Method(
+        DALD().update if multipliers else kept,
+        sequence=sequence,
+        stopping=FixedBudget(1) if multipliers else FixedTolerance(),
+        solver=solver,
+        goal=Goal.OPTIMUM if multipliers else Goal.REST,
+    )
+
+
+def _explained(name: str, arguments: str, multipliers: bool, coordination: str, layer: str) -> str:
+    follow = "mu + 2 rho o rho o C after every sweep, (15), (22)"
+    given = [arguments] * bool(arguments) + ["multipliers=True"] * multipliers
+    return explained(
+        f"{name}({', '.join(given)})",
+        mu=follow if multipliers else "fixed at 0: one inner loop, which minimises (24)",
+        rho="the option rho: it weighs the coupling of the blocks",
+        coordination=coordination,
+        layer=layer,
+    )

@@ -1,0 +1,68 @@
+"""DALD: the paper's Algorithms 2 and 3, and how the others are explained by them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.method import Method
+from dald_model.errors import OptionError
+
+
+@dataclass(frozen=True)
+class DALD:
+    r"""Distributed augmented-Lagrangian decomposition: Algorithm 2 with a server, 3 without.
+
+    .. math:: \mu^{k+1} = \mu^k + 2 \sigma \, \rho \circ \rho \circ \mathcal C^{k,v}
+
+    Equations (15) and (22) have the dual step :math:`\sigma = 1`, with which one sweep a multiplier
+    update converges on every graph (:mod:`dald_model.coordinate.safeguards`). Two-block ADMM
+    converges for :math:`0 < \sigma < (1 + \sqrt 5)/2` (Glowinski 1984).
+    """
+
+    dual_step: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.dual_step, float | int) and 0 < self.dual_step < math.inf):
+            raise OptionError(
+                f"DALD: given dual_step={self.dual_step!r}, expected a positive number (1 is the "
+                "paper's)"
+            )
+
+    def open(self, compiled: Decomposition) -> Method:
+        """See :class:`Algorithm`."""
+        return Method(self.update, dual_step=self.dual_step)
+
+    def update(self, mu: np.ndarray, rho: np.ndarray, gap: np.ndarray) -> np.ndarray:
+        """The multipliers of the next outer loop, (15) and (22)."""
+        return mu + 2 * self.dual_step * rho**2 * gap
+
+    def explain(self) -> str:
+        """See :class:`Algorithm`."""
+        factor = "2" if self.dual_step == 1 else f"2 * {self.dual_step:g}"
+        return (
+            "DALD: Fed-DALD-CC (Algorithm 2) on a model with a server, Fed-DALD-DC (Algorithm 3) "
+            "peer to peer\n"
+            f"  mu            mu + {factor} rho o rho o C after each outer loop, (15), "
+            "(22)\n"
+            "  rho           the option rho\n"
+            "  coordination  the option sequence: Gauss-Seidel along a hierarchical network, (13), "
+            "(14), (21)\n"
+            "  solver layer  exact minimisation of (12), (20), or the option solver"
+        )
+
+
+def explained(name: str, *, mu: str, rho: str, coordination: str, layer: str) -> str:
+    """The choices that make an algorithm of DALD, in one form."""
+    return "\n".join(
+        [
+            f"{name} is DALD with",
+            f"  mu            {mu}",
+            f"  rho           {rho}",
+            f"  coordination  {coordination}",
+            f"  solver layer  {layer}",
+        ]
+    )

@@ -1,0 +1,189 @@
+r"""Decentralised gradient descent, synchronous and not (equation (57) and after)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from dald_model.algorithms.dald import explained
+from dald_model.algorithms.server_topology import is_identity, require
+from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.method import Goal, Method
+from dald_model.coordinate.penalty import ResidualBalancing
+from dald_model.coordinate.stopping import FixedTolerance
+from dald_model.errors import OptionError
+from dald_model.schedule.participation import Participation
+from dald_model.schedule.sequence import Sequence
+from dald_model.solvers.inexact.copying import Mixing, not_free
+from dald_model.validate import check_draws, check_positive
+
+Weights = Mapping[tuple[Any, Any], float]
+
+
+@dataclass(frozen=True)
+class DGD:
+    r"""Decentralised gradient descent (Nedic and Ozdaglar 2009), equation (57).
+
+    .. math:: x_i^{k+1} = \sum_j p_{ij} x_j^k - \alpha \nabla f_i(x_i^k)
+
+    With a constant step the clients come to rest apart from each other and from the optimum, by
+    a distance in proportion to :math:`\alpha`: the result is then "settled".
+
+    Parameters
+    ----------
+    step : float
+        :math:`\alpha`.
+    weights : dict
+        Pair of neighbours -> :math:`p_{ij} = p_{ji}`; every edge must be there once, and what a
+        client's neighbours leave of 1 is its own :math:`p_{ii}`. Default: Metropolis weights,
+        :math:`1 / (1 + \max(d_i, d_j))` with the degrees :math:`d` (Xiao and Boyd 2004).
+    """
+
+    step: float
+    weights: Weights | None = None
+
+    def __post_init__(self) -> None:
+        check_positive(self, "step", self.step)
+        _check_weights(self, self.weights)
+
+    def open(self, compiled: Decomposition) -> Method:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return _mixing(compiled, self.step, self.weights, type(self).__name__, Sequence.jacobi())
+
+    def explain(self) -> str:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return explained(
+            f"DGD(step={self.step:g})",
+            mu="0, (53)",
+            rho="the mixing weights p_ij take its place, (55), (57)",
+            coordination="everybody at once, with the values of the round before (Jacobi)",
+            layer="one gradient step, (A4-1) with (55) gives (57)",
+        )
+
+
+@dataclass(frozen=True)
+class AsynchronousDGD:
+    r"""Distributed asynchronous gradient descent (Tsitsiklis et al. 1986): partial cycles of (57).
+
+    For each round ``k`` clients wake, drawn with equal probability, and take the step of
+    :class:`DGD` with what their neighbours sent last, however old; the others stay. Every round
+    is run and the answer is that of the last. Delays beyond that come by the option ``online``:
+    ``dm.Stragglers(...)``, ``dm.LossyLinks(p)``.
+
+    Parameters
+    ----------
+    step, weights :
+        As for :class:`DGD`.
+    k, seed : int
+    """
+
+    step: float
+    k: int = 1
+    seed: int = 0
+    weights: Weights | None = None
+
+    def __post_init__(self) -> None:
+        check_positive(self, "step", self.step)
+        check_draws(self, self.k, self.seed)
+        _check_weights(self, self.weights)
+
+    def open(self, compiled: Decomposition) -> Method:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        waking = Sequence("waking", strategy=Participation(self.k, self.seed, at_once=True))
+        return _mixing(
+            compiled, self.step, self.weights, type(self).__name__, waking, goal=Goal.NONE
+        )
+
+    def explain(self) -> str:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return explained(
+            f"AsynchronousDGD(step={self.step:g}, k={self.k}, seed={self.seed})",
+            mu="0, (53)",
+            rho="the mixing weights p_ij take its place, (55), (57)",
+            coordination=f"partial cycle: {self.k} of the clients at random, nobody waits",
+            layer="one gradient step, (57)",
+        )
+
+
+def metropolis(graph: nx.Graph) -> dict[tuple[Hashable, Hashable], float]:
+    r"""Metropolis weights: edge -> :math:`1 / (1 + \max(d_i, d_j))`, d the degrees."""
+    degree = dict(graph.degree)
+    return {(a, b): 1 / (1 + max(degree[a], degree[b])) for a, b in graph.edges}
+
+
+def _mixing(
+    compiled: Decomposition,
+    step: float,
+    weights: Weights | None,
+    who: str,
+    sequence: Sequence,
+    goal: Goal = Goal.REST,
+) -> Method:
+    if compiled.servers:
+        raise OptionError(
+            f"algorithm: {who} is peer to peer, but {compiled.model.name!r} has the server "
+            f"{compiled.servers[0]!r}; say who talks to whom by model.topology(graph)"
+        )
+    names = list(compiled)
+    require(compiled, names, who, not_free)
+    for name in names:
+        if not is_identity(compiled[name]):
+            raise OptionError(
+                f"algorithm: {who} needs client {name!r} to share all its variables, entry by "
+                "entry, with each of its neighbours; DALD and ConsensusADMM take any consensus"
+            )
+    chosen = metropolis(compiled.graph) if weights is None else _checked(compiled, weights, who)
+    given: dict[Any, np.ndarray] = {name: np.zeros(compiled[name].entries.size) for name in names}
+    flat = np.zeros(compiled.size)
+    for ends, slot in compiled.slots.items():
+        flat[slot] = chosen.get(ends, chosen.get((ends[1], ends[0]), 0.0))
+    for name in names:
+        given[name] = flat[compiled[name].entries]
+    return Method(
+        sequence=sequence,
+        stopping=FixedTolerance(),
+        rho=ResidualBalancing(changes=0),
+        solver=dict.fromkeys(names, Mixing(step, given)),
+        goal=goal,
+    )
+
+
+def _check_weights(algorithm: Any, given: Any) -> None:
+    """Refuse what is no dict from pairs to numbers; whether they fit a graph is seen later."""
+    who, wanted = type(algorithm).__name__, "a dict from pairs of neighbours to numbers"
+    if given is None:
+        return
+    if not isinstance(given, Mapping):
+        raise OptionError(f"{who}: given weights={given!r}, expected {wanted}, or None")
+    for pair, weight in given.items():
+        is_number = isinstance(weight, float | int | np.number) and not isinstance(weight, bool)
+        if not (isinstance(pair, tuple) and len(pair) == 2 and is_number):
+            raise OptionError(f"{who}: given the weight {weight!r} for {pair!r}, expected {wanted}")
+
+
+def _checked(compiled: Decomposition, weights: Weights, who: str) -> Weights:
+    for ends in compiled.slots:
+        given = [weights[pair] for pair in (ends, (ends[1], ends[0])) if pair in weights]
+        if len(given) != 1 or not 0 <= given[0] < 1:
+            raise OptionError(
+                f"{who}: the edge {ends!r} has the weights {given!r}, expected one number from 0, "
+                "below 1"
+            )
+    for pair in weights:
+        if not compiled.graph.has_edge(*pair):
+            raise OptionError(
+                f"{who}: weights name {pair!r}, which is no edge; expected pairs of neighbours "
+                f"such as {compiled.edges[0].ends!r}"
+            )
+    for name in compiled:
+        mine = [w for pair, w in weights.items() if name in pair]
+        if sum(mine) > 1 + 1e-12:
+            raise OptionError(
+                f"{who}: the weights of client {name!r} add up to {sum(mine):g}, expected at most "
+                "1: the rest is its own"
+            )
+    return weights

@@ -1,0 +1,261 @@
+r"""Gradient and Newton methods as DALD with a server (Section V-B.1 and V-B.2).
+
+All have the surrogate (36), (47): clients copy the server's value, the multiplier of each is its
+gradient there, and the server minimises over :math:`\hat x`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dald_model.algorithms.dald import explained
+from dald_model.algorithms.server_topology import Star
+from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.method import Goal, Method
+from dald_model.coordinate.penalty import ResidualBalancing
+from dald_model.coordinate.state import State
+from dald_model.coordinate.stopping import FixedBudget
+from dald_model.errors import OptionError
+from dald_model.schedule.sequence import Sequence
+from dald_model.solvers.arrays.smooth import Smooth, no_hessian
+from dald_model.solvers.inexact.copying import Copying, not_free
+from dald_model.solvers.inexact.newton_server import CurvedAverage
+from dald_model.validate import check_draws, check_positive
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    r"""Gradient descent on the sum of the objectives, equations (36) to (40), (47) to (50).
+
+    .. math:: \hat x^{k+1} = \hat x^k - \alpha \sum_i \nabla f_i(\hat x^k)
+
+    Parameters
+    ----------
+    step : float
+        :math:`\alpha`; it converges below :math:`2 / L`, L the largest eigenvalue of the Hessian
+        of the sum.
+    """
+
+    step: float
+
+    def __post_init__(self) -> None:
+        check_positive(self, "step", self.step)
+
+    def open(self, compiled: Decomposition) -> Method:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        name = type(self).__name__
+        star = Star.of(compiled, name)
+        # (31) averages over the n_v clients that have an entry: the step of the sum is n_v times
+        # that of the mean.
+        return _descent(star, name, np.sqrt(1 / (2 * self.step * _shares(star, name))))
+
+    def explain(self) -> str:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return explained(
+            f"GradientDescent(step={self.step:g})",
+            mu="mu_i = grad f_i(x_i) after the clients' turn, (36), (47)",
+            rho="1 / (2 rho^2) = n step, (31), with n the clients that have the entry",
+            coordination="clients, then the server, once a round: (38), (39); together (40)",
+            layer="clients copy, x_i = server's value, (37), (38), (49); the server averages, (31)",
+        )
+
+
+@dataclass(frozen=True)
+class NewtonMethod:
+    r"""Newton's method on the sum of the objectives, equations (41) and (42).
+
+    .. math::
+        \hat x^{k+1} = \hat x^k - \beta \Big(\sum_i \nabla^2 f_i(\hat x^k)\Big)^{-1}
+        \sum_i \nabla f_i(\hat x^k)
+
+    Parameters
+    ----------
+    damping : float
+        :math:`\beta`, 1 for the full step; full steps converge near the optimum only.
+    """
+
+    damping: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self, "damping", self.damping)
+
+    def open(self, compiled: Decomposition) -> Method:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return _newton(Star.of(compiled, type(self).__name__), self.damping, type(self).__name__)
+
+    def explain(self) -> str:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return explained(
+            f"NewtonMethod(damping={self.damping:g})",
+            mu="mu_i = grad f_i(x_i) after the clients' turn, (36), (47)",
+            rho="alpha^k I = inverse Hessian, (41): the server's penalty is a matrix",
+            coordination="clients, then the server, once a round: (42)",
+            layer="clients copy, (38), (49); the server solves with the sum of the Hessians",
+        )
+
+
+@dataclass(frozen=True)
+class MiniBatchGradientDescent:
+    r"""Mini-batch gradient descent, equations (47) to (52): clients are batches.
+
+    .. math:: \hat x^{k+1} = \hat x^k - \frac{\alpha}{|S_k|} \sum_{i \in S_k} \nabla f_i(\hat x^k)
+
+    with ``k`` clients :math:`S_k` drawn with equal probability for each round; of a variable that
+    not all clients have, :math:`S_k` are those of the drawn that have it. A constant step does not
+    converge to the optimum but to its neighbourhood: every round is run and the answer is that of
+    the last.
+
+    Parameters
+    ----------
+    step : float
+        :math:`\alpha`. Objectives that are averages over N rows in all want steps n times as long
+        as gradient descent does.
+    k, seed : int
+    """
+
+    step: float
+    k: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_positive(self, "step", self.step)
+        check_draws(self, self.k, self.seed)
+
+    def open(self, compiled: Decomposition) -> Method:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        name = type(self).__name__
+        star = Star.of(compiled, name)
+        return _stochastic(_descent(star, name, math.sqrt(1 / (2 * self.step))), self.k, self.seed)
+
+    def explain(self) -> str:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return explained(
+            f"{type(self).__name__}(step={self.step:g}, k={self.k}, seed={self.seed})",
+            mu="mu_i = grad f_i(x_i) after the clients' turn, (47)",
+            rho="1 / (2 rho^2) = step, (48)",
+            coordination=f"partial cycle: {self.k} of the clients at random, then the server, "
+            "which averages over these alone: (51), (52)",
+            layer="clients copy, (49); the server averages, (31), (50)",
+        )
+
+
+@dataclass(frozen=True)
+class StochasticGradientDescent(MiniBatchGradientDescent):
+    r"""Stochastic gradient descent, equation (51) with one sample a step: clients are samples."""
+
+
+@dataclass(frozen=True)
+class StochasticNewton:
+    r"""The stochastic Newton method, equation (51) with :math:`\alpha_i = \nabla^2 f_i^{-1}`.
+
+    .. math::
+        \hat x^{k+1} = \hat x^k - \beta \Big(\sum_{i \in S_k} \nabla^2 f_i(\hat x^k)\Big)^{-1}
+        \sum_{i \in S_k} \nabla f_i(\hat x^k)
+
+    Parameters
+    ----------
+    k, seed : int
+        How many clients are drawn for each round.
+    damping : float
+        :math:`\beta`.
+    """
+
+    k: int = 1
+    seed: int = 0
+    damping: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self, "damping", self.damping)
+        check_draws(self, self.k, self.seed)
+
+    def open(self, compiled: Decomposition) -> Method:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        name = type(self).__name__
+        method = _newton(Star.of(compiled, name), self.damping, name)
+        return _stochastic(method, self.k, self.seed)
+
+    def explain(self) -> str:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        return explained(
+            f"StochasticNewton(k={self.k}, seed={self.seed}, damping={self.damping:g})",
+            mu="mu_i = grad f_i(x_i) after the clients' turn, (47)",
+            rho="alpha_i^k I = inverse Hessian, as in (41)",
+            coordination=f"partial cycle: {self.k} of the clients at random, then the server: "
+            "(51), (52)",
+            layer="clients copy, (49); the server solves with the sum of their Hessians, (50)",
+        )
+
+
+def _shares(star: Star, who: str) -> np.ndarray:
+    """How many clients have what stands in each entry of the edges, shape (Q,).
+
+    An entry that the server tells them multiplied by some factor counts with its square, so that
+    the step is the gradient's there, too.
+    """
+    server = star.compiled[star.server]
+    matrix = server.sides[0]
+    if not (np.diff(matrix.indptr) == 1).all():
+        raise OptionError(
+            f"algorithm: {who} needs each entry that clients share to be one of the server "
+            f"{star.server!r}, not a sum of several; DALD and ConsensusADMM take any consensus"
+        )
+    shares = np.empty(star.compiled.size)
+    counts = np.bincount(matrix.indices, matrix.data**2, minlength=server.size)
+    shares[server.entries] = counts[matrix.indices]
+    return shares
+
+
+def _descent(star: Star, who: str, rho: float | np.ndarray) -> Method:
+    star.require(who, not_free)
+    return Method(
+        sequence=Sequence(label="by colour"),
+        stopping=FixedBudget(1),
+        rho=rho,
+        solver=dict.fromkeys(star.clients, Copying()),
+        staged=_Prices(star),
+    )
+
+
+def _newton(star: Star, damping: float, who: str) -> Method:
+    star.require(who, lambda sub: not_free(sub) or no_hessian(sub))
+    compiled = star.compiled
+    server = CurvedAverage([compiled[name] for name in star.clients], damping)
+    return Method(
+        sequence=Sequence(label="by colour"),
+        stopping=FixedBudget(1),
+        rho=ResidualBalancing(changes=0),
+        solver={**dict.fromkeys(star.clients, Copying()), star.server: server},
+        staged=_Prices(star),
+    )
+
+
+def _stochastic(method: Method, k: int, seed: int) -> Method:
+    chosen = Sequence.participating(k, seed)
+    return replace(method, sequence=chosen, goal=Goal.NONE, forgets=True)
+
+
+class _Prices:
+    """Sets the multipliers of clients to their gradients where they stand, (36) and (47)."""
+
+    def __init__(self, star: Star) -> None:
+        self._compiled = star.compiled
+        self._subproblems = [star.compiled[name] for name in star.clients]
+        self._place = {name: at for at, name in enumerate(star.clients)}
+        self._smooth = Smooth(self._subproblems)
+
+    def __call__(self, state: State, stage: Iterable[Hashable]) -> None:
+        names = [name for name in stage if name in self._place]
+        if not names:
+            return
+        which = np.array([self._place[name] for name in names])
+        points = np.concatenate([state.points[self._compiled.columns[name]] for name in names])
+        slopes, at = self._smooth.gradients(which, points), 0
+        for sub in (self._subproblems[i] for i in which):
+            mine = slopes[at : at + sub.size]
+            # C is tail - head: the client's price is minus its gradient where it is the tail.
+            state.mu[sub.entries] = -sub.signs * (sub.sides[0] @ mine)
+            at += sub.size

@@ -1,0 +1,111 @@
+"""Star: what the algorithms of a server need to know of a model, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.subproblem import Subproblem
+from dald_model.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Star:
+    """Clients that share all their variables through one server.
+
+    Attributes
+    ----------
+    server : Hashable
+    clients : list
+        Without the server.
+    """
+
+    compiled: Decomposition
+    server: Hashable
+    clients: list[Hashable]
+
+    @classmethod
+    def of(cls, compiled: Decomposition, who: str) -> Star:
+        """Read a model as a star.
+
+        Raises
+        ------
+        OptionError
+            If it has no server or several, or a client that has a variable of its own, or agrees
+            on something else than its variables.
+        """
+        if len(compiled.servers) != 1:
+            raise OptionError(
+                f"algorithm: {who} is for clients that share their variables through one server, "
+                f"but {compiled.model.name!r} has {len(compiled.servers)} servers; use one "
+                "cp.Variable in all clients, without model.topology(...), or declare a server: "
+                "model.consensus(z == x)"
+            )
+        server = compiled.servers[0]
+        clients = [name for name in compiled if name != server]
+        for name in clients:
+            if set(compiled.graph[name]) != {server} or not is_copy(compiled[name]):
+                raise OptionError(
+                    f"algorithm: {who} needs client {name!r} to share all its variables with the "
+                    f"server {server!r} and with nobody else, entry by entry; it has private "
+                    "variables, another neighbour or a consensus of other expressions; DALD and "
+                    "ConsensusADMM take it"
+                )
+        return cls(compiled, server, clients)
+
+    def require(self, who: str, reason: Callable[[Subproblem], str]) -> None:
+        """Refuse clients for which ``reason`` is not empty.
+
+        Raises
+        ------
+        OptionError
+            Naming the first and what is in the way.
+        """
+        require(self.compiled, self.clients, who, reason)
+
+
+def require(
+    compiled: Decomposition, clients: list[Hashable], who: str, reason: Callable[[Subproblem], str]
+) -> None:
+    """See :meth:`Star.require`."""
+    for name in clients:
+        why = reason(compiled[name])
+        if why:
+            raise OptionError(
+                f"algorithm: {who} cannot take client {name!r}: {why}; choose an algorithm that "
+                "minimises clients exactly, such as DALD, ConsensusADMM or FedProx, or one with "
+                "proximal steps, such as BCPG"
+            )
+
+
+def is_copy(sub: Subproblem) -> bool:
+    """Whether the sides of a client's edges are its variables, each entry once and nothing else."""
+    matrix, offset = sub.sides
+    rows: Any = sp.csr_array(matrix)
+    return (
+        rows.shape[0] == rows.shape[1] == rows.nnz
+        and bool((rows.data == 1.0).all())
+        and np.unique(rows.indices).size == rows.nnz
+        and not offset.any()
+    )
+
+
+def is_identity(sub: Subproblem) -> bool:
+    """Whether every edge of a client is about all its variables, entry by entry."""
+    matrix, offset = sub.sides
+    rows: Any = sp.csr_array(matrix)
+    copies, rest = divmod(rows.shape[0], rows.shape[1])
+    counts = np.bincount(rows.indices, minlength=rows.shape[1])
+    return (
+        rest == 0
+        and rows.nnz == rows.shape[0]
+        and bool((rows.data == 1.0).all())
+        and bool((counts == copies).all())
+        and copies == len(sub.others)
+        and not offset.any()
+    )

@@ -1,0 +1,1 @@
+"""Answer: the result in the user's terms, and its verification."""

@@ -1,0 +1,154 @@
+"""Answer: what a run found, in the user's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+from cvxpy.constraints.constraint import Constraint
+
+from dald_model.compile.decomposition import Decomposition, Recovered
+from dald_model.coordinate.state import State
+from dald_model.coordinate.status import Status
+from dald_model.engines.dispatch import Event
+from dald_model.errors import ResultError
+
+
+class Duals(Mapping[Constraint, Any]):
+    """Dual values by the very constraint object that was declared, with cvxpy's signs."""
+
+    def __init__(self, constraints: Mapping[int, Constraint], values: Mapping[int, Any]) -> None:
+        self._constraints = constraints
+        self.by_id = dict(values)
+
+    def __getitem__(self, constraint: Constraint) -> Any:
+        try:
+            return self.by_id[constraint.id]
+        except (KeyError, AttributeError) as error:
+            raise ResultError(
+                f"duals: {constraint} is no constraint of the model, or the run ended before its "
+                "client was solved; expected the very object that was declared"
+            ) from error
+
+    def __iter__(self) -> Iterator[Constraint]:
+        return (c for key, c in self._constraints.items() if key in self.by_id)
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+
+@dataclass(eq=False)
+class Answer:
+    r"""The answer of a run.
+
+    ``result[x]`` is the value of a variable (of a shared variable: the server's, or the mean over
+    the clients); ``result["hospital 0"]`` is a dict of the values at that client.
+
+    Attributes
+    ----------
+    status : Status
+        A string such as "optimal", with its explanation in ``status.message``.
+    value : float
+        The sum of the clients' objectives at their own variables; ``inf`` or ``-inf`` where the
+        problem is infeasible or unbounded, as in cvxpy.
+    rounds : int
+        Inner loops in total, the unit of communication.
+    answer_round : int
+        The round that the answer is from: the last, or the best one of a run that did not
+        converge; 0 if no round was complete.
+    history : pandas.DataFrame
+        One row a round: outer and inner loop, the residuals (``primal``, ``dual`` in the max
+        norm, and ``primal_scaled``, ``dual_scaled`` as held against the tolerances), the
+        objective, the geometric mean of rho, how many clients were solved, how many were absent,
+        who was solved in order, how many so far went on to another solver, seconds since the
+        start, and the columns of the option ``metrics``. ``slack`` is condition (29): how far the
+        solver layer is from minimising.
+    duals : Mapping
+        Dual value of each declared constraint object, local and consensus.
+    multipliers : dict
+        Pair of clients -> multiplier :math:`\mu` of their edge, flat.
+    seconds : float
+        Time of the run, compilation by cvxpy in the first round included.
+    eps_pri, eps_dual : float
+        The tolerances that the residuals were held against.
+    culprit : Hashable
+        The client or edge to blame where the run failed, else None.
+    detail : str
+        What exactly happened where the run failed.
+    fallbacks : tuple of Event
+        Round, client, solver that failed, solver that took over, and what was said.
+    left : dict
+        Clients that were not there at the end -> the round before which they left.
+    dropped : dict
+        Consensus edges that were not there at the end -> the round before which they went.
+    state : State or None
+        The last iterate, from which ``solve(start=result)`` goes on.
+    """
+
+    status: Status
+    value: float
+    rounds: int
+    answer_round: int
+    history: pd.DataFrame
+    recovered: Recovered
+    multipliers: dict[tuple[Hashable, Hashable], np.ndarray]
+    compiled: Decomposition
+    seconds: float
+    eps_pri: float
+    eps_dual: float
+    culprit: Any = None
+    detail: str = ""
+    fallbacks: tuple[Event, ...] = ()
+    left: dict[Hashable, int] = field(default_factory=dict)
+    dropped: dict[tuple[Hashable, Hashable], int] = field(default_factory=dict)
+    state: State | None = None
+    duals: Duals = field(init=False)
+
+    def __post_init__(self) -> None:
+        known = {c.id: c for c in self.compiled.model.constraints}
+        self.duals = Duals(known, {k: _plain(v) for k, v in self.recovered.duals.items()})
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, cp.Variable):
+            if key.id in self.recovered.values:
+                return self.recovered.values[key.id]
+            raise ResultError(
+                f"result: variable {key.name()!r} has no value; it is no variable of the model, "
+                f"or the run ended ({self.status}) before a first round was complete"
+            )
+        if key in self.recovered.at_clients:
+            names = {v.id: v for v in self.compiled.model.variables}
+            found = self.recovered.at_clients[key]
+            return {names[k]: value for k, value in found.items() if k in names}
+        if key in self.compiled:
+            raise ResultError(
+                f"result: client {key!r} has no values; the run ended ({self.status}) before a "
+                "first round was complete"
+            )
+        raise ResultError(
+            f"result: {key!r} is neither a variable nor a client; expected a cp.Variable or one of "
+            f"{', '.join(map(repr, self.compiled))}"
+        )
+
+    def apply(self) -> None:
+        """Set every variable's ``value`` and every constraint's ``dual_value``.
+
+        As in cvxpy they become None where the problem is infeasible or unbounded.
+        """
+        model = self.compiled.model
+        empty = self.status in (Status.INFEASIBLE, Status.UNBOUNDED)
+        for v in model.variables:
+            v.save_value(None if empty else self.recovered.values.get(v.id))
+        for c in model.constraints:
+            found = None if empty else self.recovered.duals.get(c.id)
+            for at, dual in enumerate(c.dual_variables):
+                dual.save_value(None if found is None else found[at])
+
+
+def _plain(values: tuple[Any, ...]) -> Any:
+    """As cvxpy's ``dual_value``: the value itself where there is one, else the list."""
+    return values[0] if len(values) == 1 else list(values)

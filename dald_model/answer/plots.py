@@ -1,0 +1,101 @@
+"""Charts of runs: residuals, gaps and metrics against rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from dald_model.answer.answer import Answer
+from dald_model.text import counted
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def result_plot(result: Answer) -> Figure:
+    """Residuals, objective gap and penalty against rounds, as three panels.
+
+    The residuals are those that are held against the tolerances; the gap is to the value of the
+    run's own answer.
+    """
+    # matplotlib takes half a second to load, which only a plot should cost.
+    import matplotlib.pyplot as plt
+    from matplotlib.ticker import MaxNLocator
+
+    history = result.history
+    end = result.answer_round or result.rounds
+    final = history.objective[end]
+    gap = (history.objective - final).abs() / max(1.0, abs(final))
+
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), sharex=True, layout="constrained")
+    residuals, objective, penalty = axes
+
+    def draw(axis: Axes, curve: pd.Series, **style: Any) -> None:
+        seen = curve[curve > 0]  # a logarithmic axis has no zero, and refuses to be empty
+        if seen.size:
+            axis.set_yscale("log")
+        # A line through a single round would not be seen.
+        axis.plot(seen.index, seen, marker="." if result.rounds <= 60 else "", **style)
+
+    draw(residuals, history.primal_scaled, label=r"primal, $\|\mathcal{C}\|_\infty$")
+    draw(residuals, history.dual_scaled, ls="--", label=r"dual, $\|\mathcal{D}\|_\infty$")
+    for tolerance in {result.eps_pri, result.eps_dual} - {0}:
+        residuals.axhline(tolerance, color="gray", lw=1, label=f"tolerance {tolerance:.0e}")
+    residuals.set(title="Residuals", ylabel="relative residual")
+    draw(objective, gap)
+    objective.set(
+        title="Objective gap", ylabel=r"$|f - f_\mathrm{end}| \,/\, \max(1, |f_\mathrm{end}|)$"
+    )
+    draw(penalty, history.rho, drawstyle="steps-mid")
+    penalty.set(title="Penalty", ylabel=r"$\rho$, geometric mean")
+    for axis in axes:
+        axis.set(xlabel="round", xlim=(0, result.rounds + 1))
+        axis.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        axis.grid(alpha=0.3)
+        if end < result.rounds:
+            axis.axvline(end, color="gray", ls=":", label="the answer")
+    # Two decades at least, so that a penalty that hardly changes has a number on its axis.
+    penalty.set_ylim(history.rho.min() / 10, history.rho.max() * 10)
+    residuals.legend()
+    figure.suptitle(
+        f"{result.compiled.model.name}: {result.status}, {counted(result.rounds, 'round')}",
+        parse_math=False,  # a dollar in a name is a dollar
+    )
+    plt.close(figure)  # a notebook shows the returned figure; once is enough
+    return figure
+
+
+def comparison_plot(
+    name: str, histories: Mapping[str, pd.DataFrame], metrics: Sequence[str]
+) -> Figure:
+    """The objective gap against rounds and against what was sent, and each metric against rounds.
+
+    A gap is shown until it is below 1e-12, where rounding is all that is left.
+    """
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(
+        1, 2 + len(metrics), figsize=(4.2 * (2 + len(metrics)), 4.0), layout="constrained"
+    )
+    for label, history in histories.items():
+        gap = history.gap[history.gap > 1e-12]
+        axes[0].plot(gap.index, gap, label=label)
+        axes[1].plot(history.sent[gap.index] / 1e6, gap, label=label)
+        for axis, metric in zip(axes[2:], metrics, strict=True):
+            axis.plot(history.index, history[metric], label=label)
+    for axis, label in zip(axes[:2], ("round", "MB sent"), strict=True):
+        axis.set(yscale="log", xlabel=label, ylabel=r"$|F(x) - F^*| \,/\, \max(1, |F^*|)$")
+    axes[0].set_title("Objective gap against rounds")
+    axes[1].set_title("... and against what is sent")
+    for axis, metric in zip(axes[2:], metrics, strict=True):
+        axis.set(xlabel="round", title=metric)
+    for axis in axes:
+        axis.grid(alpha=0.3)
+    # Many curves cross every panel: below them the legend hides none.
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    figure.suptitle(name, parse_math=False)  # a dollar in a name is a dollar
+    plt.close(figure)  # a notebook shows what a cell returns; open figures would show twice
+    return figure

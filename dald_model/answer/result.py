@@ -1,0 +1,85 @@
+"""Result: the answer of a run as the user holds it, with its pictures and its verification."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from dald_model.answer import plots
+from dald_model.answer.answer import Answer
+from dald_model.answer.verification import Verification, verify
+from dald_model.errors import ResultError
+from dald_model.text import Bare, Heading, Part, Printed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Result(Printed, Answer):
+    """The answer of a run, see :class:`dald_model.answer.answer.Answer` for what it holds."""
+
+    def verify(
+        self,
+        *,
+        solver: str | None = None,
+        tol_objective: float = 1e-4,
+        tol_feasibility: float = 1e-4,
+        tol_dual: float = 1e-4,
+    ) -> Verification:
+        """Compare with the all-in-one solve; see :func:`dald_model.answer.verification.verify`."""
+        return verify(
+            self,
+            solver=solver,
+            tol_objective=tol_objective,
+            tol_feasibility=tol_feasibility,
+            tol_dual=tol_dual,
+        )
+
+    def plot(self) -> Figure:
+        """Residuals, objective gap and rho against rounds.
+
+        Raises
+        ------
+        ResultError
+            If not one round was complete.
+        """
+        if not self.rounds:
+            raise ResultError(
+                f"plot: the run ended ({self.status}) before a first round was complete, so there "
+                "is nothing to show"
+            )
+        return plots.result_plot(self)
+
+    def report(self, *, wide: bool) -> list[Part]:
+        """What a person asks first."""
+        head = Heading(f"Result of {self.compiled.model.name!r}")
+        return [head, Bare(pd.DataFrame(_pairs(self).items()))]
+
+
+def _pairs(result: Answer) -> dict[str, str]:
+    """What a person asks first of a result; questions without an answer are left out."""
+    pairs = {"status": f"{result.status} ({result.status.message})"}
+    if result.culprit is not None:
+        pairs["culprit"] = repr(result.culprit)
+    if result.detail:
+        pairs["detail"] = result.detail
+    if result.value == result.value:
+        pairs["value"] = f"{result.value:.8g}"
+    if result.rounds:
+        pairs["rounds"] = str(result.rounds)
+        if result.answer_round not in (0, result.rounds):
+            pairs["answer from"] = f"round {result.answer_round}, the best"
+    if result.fallbacks:
+        first = result.fallbacks[0]
+        pairs["fallbacks"] = (
+            f"{len(result.fallbacks)}, first client {first.client!r} in round {first.round}: "
+            f"from {first.failed} to {first.next} ({first.message})"
+        )
+    if result.answer_round:
+        shown = result.history.loc[result.answer_round]
+        pairs["primal residual"] = f"{shown.primal:.1e}"
+        pairs["dual residual"] = f"{shown.dual:.1e}"
+    pairs["clients"] = str(len(result.compiled.model.clients))
+    pairs["time"] = f"{result.seconds:.2f} s"
+    return pairs

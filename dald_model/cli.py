@@ -1,0 +1,349 @@
+"""The command: ``dald demo``, ``table1``, ``table2``, ``figure5`` and ``solve FILE``.
+
+Exit codes: 0 all is well; 1 an answer failed its check, or a data set was missing; 2 wrong usage,
+or there is no MNIST.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import runpy
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import networkx as nx
+import numpy as np
+
+from dald_model import __version__
+from dald_model.answer.result import Result
+from dald_model.datasets import Dataset, load
+from dald_model.errors import DaldError
+from dald_model.model import Model
+from dald_model.models.linear_regression import consensus_regression
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    parser = _parser()
+    given = parser.parse_args(argv)
+    if given.command is None:
+        parser.print_help(sys.stderr)
+        return 2
+    try:
+        return given.run(given)
+    except (DaldError, UsageError) as error:
+        print(f"dald: error: {error}", file=sys.stderr)
+        return 2
+
+
+class UsageError(Exception):
+    """The command was given something that it cannot work with."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dald",
+        description="Solve problems with many owners by distributed augmented-Lagrangian "
+        "decomposition, and verify the answer against the all-in-one solve.",
+    )
+    parser.add_argument("--version", action="version", version=f"dald_model {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+
+    demo = commands.add_parser("demo", help="solve one problem on real data, in words; offline")
+    demo.set_defaults(run=_demo)
+
+    table = commands.add_parser("table1", help="the paper's Table 1 beside ours; a minute or two")
+    table.add_argument(
+        "--data",
+        metavar="DIR",
+        help="folder of the data files (default: the environment variable DALD_DATA; without "
+        "that scikit-learn downloads what it can)",
+    )
+    table.add_argument("--csv", metavar="FILE", type=Path, help="also write the figures as data")
+    table.set_defaults(run=_table1)
+
+    _add_federated(commands)
+
+    solve = commands.add_parser("solve", help="solve the `model` that a Python file defines")
+    solve.add_argument("file", metavar="FILE", type=Path, help="a file that defines `model`")
+    solve.add_argument("--max-rounds", metavar="N", type=int, default=1000, help="default: 1000")
+    solve.add_argument(
+        "--solver",
+        metavar="NAME",
+        help="who solves the clients: auto, or a name from dald_model.solvers.NAMED or cvxpy",
+    )
+    solve.add_argument("--verbose", action="store_true", help="show progress")
+    solve.set_defaults(run=_solve)
+    return parser
+
+
+def _add_federated(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The two commands of the paper's experiment on MNIST."""
+    table = commands.add_parser("table2", help="the paper's Table 2 beside ours; an hour for all")
+    table.add_argument(
+        "--lambdas",
+        metavar="L",
+        type=_weight,
+        nargs="+",
+        help="weights of the l1 penalty (default: 0 1e-4 1e-3 1e-2, as the paper)",
+    )
+    table.add_argument(
+        "--iters",
+        metavar="N",
+        type=_count,
+        nargs="+",
+        help="after how many rounds to measure (default: 1000 3000, as the paper)",
+    )
+    table.add_argument("--csv", metavar="FILE", type=Path, help="also write the figures as data")
+    table.add_argument(
+        "--keep",
+        metavar="FILE",
+        type=Path,
+        help="keep what is computed there, and take from there what another run has computed",
+    )
+    table.set_defaults(run=_table2)
+
+    figure = commands.add_parser("figure5", help="draw the paper's Figure 5; some minutes")
+    figure.add_argument(
+        "--rounds", metavar="N", type=_count, default=300, help="default: 300, as the paper"
+    )
+    figure.add_argument(
+        "--out",
+        metavar="FILE",
+        type=Path,
+        default=Path("figure5.png"),
+        help="what to write: .png, .pdf or .svg (default: figure5.png)",
+    )
+    figure.set_defaults(run=_figure5)
+
+    for command, sizes in ((table, "10 50 100 200 500 1000"), (figure, "100 500")):
+        command.add_argument(
+            "--n",
+            metavar="N",
+            type=_count,
+            nargs="+",
+            help=f"numbers of clients (default: {sizes}, as the paper)",
+        )
+        command.add_argument(
+            "--divisor",
+            choices=("equation", "paper"),
+            default="equation",
+            help="what the server divides by: the number of clients, as equation (31) says "
+            "(default), or 785, as the paper's figures show",
+        )
+        command.add_argument(
+            "--data",
+            metavar="DIR",
+            help="folder of the data files (default: the environment variable DALD_DATA; without "
+            "that scikit-learn downloads MNIST)",
+        )
+        command.add_argument(
+            "--jobs", metavar="N", type=_count, default=1, help="processes at a time (default: 1)"
+        )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"given {text!r}, expected a whole number from 1")
+    return int(text)
+
+
+def _weight(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"given {text!r}, expected a number from 0")
+    return value
+
+
+def _solve(given: argparse.Namespace) -> int:
+    model = _model_of(given.file)
+    result = model.solve(max_rounds=given.max_rounds, solver=given.solver, verbose=given.verbose)
+    check = result.verify()
+    print(model, result, check, sep="\n\n")
+    return 0 if check.ok else 1
+
+
+def _model_of(file: Path) -> Model:
+    """Run the file as ``python FILE`` does, but for its ``__main__`` block."""
+    if not file.is_file():
+        raise UsageError(
+            f"there is no file {str(file)!r}; expected a Python file that defines `model`"
+        )
+    sys.path.insert(0, str(file.resolve().parent))  # a script may import its neighbours
+    try:
+        found = runpy.run_path(str(file))
+    finally:
+        sys.path.pop(0)
+    if "model" not in found:
+        raise UsageError(
+            f"{file} defines no `model`; expected a dald_model.Model of that name at the top level "
+            "of the file, not below `if __name__ == '__main__':`"
+        )
+    if not isinstance(found["model"], Model):
+        raise UsageError(
+            f"in {file} `model` is of type {type(found['model']).__name__}, expected "
+            "dald_model.Model; make one of a cvxpy problem by dald_model.decompose(problem)"
+        )
+    return found["model"]
+
+
+def _table1(given: argparse.Namespace) -> int:
+    # Only this command needs it, and whoever reads this file can leave it for later.
+    from dald_model.experiments.table1 import COLUMNS, reached, table1, table1_text
+
+    _check_folder("--csv", given.csv)
+    frame, missing = table1(given.data, tell=_tell)
+    print(table1_text(frame))
+    _write(given.csv, frame[COLUMNS])
+    for name, why in missing.items():
+        print(f"\n{name} is missing from the table. {why}")
+    if missing:
+        print(f"dald: {len(missing)} of 5 sets are missing: {', '.join(missing)}", file=sys.stderr)
+    return 0 if reached(frame) and not missing else 1
+
+
+def _table2(given: argparse.Namespace) -> int:
+    # Only this command needs it, see _table1.
+    from dald_model.experiments.table2 import CLIENTS, ROUNDS, WEIGHTS, table2
+    from dald_model.experiments.table2_report import surprises, table2_text
+
+    _check_folder("--csv", given.csv)
+    _check_folder("--keep", given.keep)
+    frame = table2(
+        _once(given.n) or CLIENTS,
+        _once(given.lambdas) or WEIGHTS,
+        _once(given.iters) or ROUNDS,
+        given.divisor,
+        given.data,
+        given.jobs,
+        given.keep,
+        tell=_tell,
+    )
+    print(table2_text(frame, given.divisor))
+    _write(given.csv, frame.round(6))
+    return 1 if surprises(frame, given.divisor) else 0
+
+
+def _figure5(given: argparse.Namespace) -> int:
+    # Only this command needs it, see _table1.
+    from dald_model.experiments.figure5 import CLIENTS, figure5, figure5_plot, figure5_text
+
+    _check_folder("--out", given.out)
+    if given.out.suffix not in (".png", ".pdf", ".svg"):
+        raise UsageError(f"--out {given.out}: expected a name that ends in .png, .pdf or .svg")
+    sizes = _once(given.n) or CLIENTS
+    frame = figure5(sizes, given.rounds, given.divisor, given.data, given.jobs, tell=_tell)
+    figure5_plot(frame, given.divisor).savefig(given.out, dpi=150)
+    print(figure5_text(frame))
+    print(f"\nDrawn in {given.out}")
+    return 0
+
+
+def _once(values: Iterable[Any] | None) -> list[Any]:
+    return list(dict.fromkeys(values or ()))
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _check_folder(option: str, file: Path | None) -> None:
+    """Better now than after minutes of work."""
+    if file is not None and not file.resolve().parent.is_dir():
+        raise UsageError(f"{option} {file}: there is no folder {file.resolve().parent}")
+
+
+def _write(file: Path | None, frame: pd.DataFrame) -> None:
+    if file is not None:
+        frame.to_csv(file, index=False)
+        print(f"\nWritten to {file}: {', '.join(frame.columns)}")
+
+
+def _demo(_: argparse.Namespace) -> int:
+    dataset = load("diabetes").standardised()
+    shares = dataset.split(3, seed=0)
+    hospitals = {f"hospital {at + 1}": part for at, part in enumerate(shares)}
+
+    print("THE PROBLEM")
+    print(
+        "Three hospitals want to predict from ten measurements how far a patient's diabetes will\n"
+        "have gone in a year, by least squares. Together they have 442 patients (scikit-learn's\n"
+        "Diabetes data, dealt out at random), but none may show its patients to another. If each\n"
+        "uses only its own, its mean squared error over all 442 is"
+    )
+    for name, (features, target) in hospitals.items():
+        alone = _mean_squared_error(dataset, _least_squares(features, target))
+        print(f"  {name}, {len(target)} patients    {alone:.4f}")
+
+    print("\nTHE MODEL")
+    print(
+        "Each hospital declares what it minimises. All use one vector w: an intercept and ten\n"
+        "coefficients. Twelve rows, from a QR decomposition, stand for the patients of each: they\n"
+        "give the same sum of squares.\n"
+    )
+    model = consensus_regression(hospitals)
+    print(model)
+
+    print("\nFIRST WAY: A SERVER")
+    print(
+        "In each round every hospital fits a copy of w to its own patients, drawn towards the\n"
+        "others' by a penalty and by multipliers, and sends it to a server, which averages the\n"
+        "copies and sends the average back. Only coefficients travel.\n"
+    )
+    by_server, server_ok = _solved_in_words(model)
+
+    print("\nSECOND WAY: NEIGHBOURS")
+    print(
+        "The same hospitals in a row, 1 - 2 - 3, and no server: each hears only from its\n"
+        "neighbours.\n"
+    )
+    model.topology(nx.path_graph(list(hospitals)))
+    by_neighbours, neighbours_ok = _solved_in_words(model)
+
+    print("\nTHE ANSWER")
+    print("Mean squared error over all 442 patients")
+    for way, vector in {
+        "through a server": by_server[model.shared[0]],
+        "among neighbours": by_neighbours[model.shared[0]],
+        "all patients in one place": _least_squares(dataset.features, dataset.target),
+    }.items():
+        print(f"  {way:<25}  {_mean_squared_error(dataset, vector):.4f}")
+    return 0 if server_ok and neighbours_ok else 1
+
+
+def _solved_in_words(model: Model) -> tuple[Result, bool]:
+    """Solve and verify, and print how the rounds went."""
+    result = model.solve()
+    check = result.verify()
+    rounds = [r for r in (1, 3, 10, 30, 100, 300) if r < result.rounds] + [result.rounds]
+    print("How far the copies of w are apart, how far they still move in a round, and the sum of")
+    print("what the hospitals minimise, relative to the optimum (below it while they disagree):")
+    print("  round    apart   moving  objective")
+    for at, row in result.history.loc[rounds].iterrows():
+        gap = (row["objective"] - check.aio_value) / check.aio_value
+        print(f"  {at:>5}  {row['primal']:.1e}  {row['dual']:.1e}   {gap:+.1e}")
+    print(f"\n{result}\n")
+    print("To check it, and for that only, one solver is given everybody's patients at once:")
+    print(check)
+    return result, check.ok
+
+
+def _least_squares(features: np.ndarray, target: np.ndarray) -> np.ndarray:
+    return np.linalg.lstsq(np.column_stack([np.ones(len(target)), features]), target)[0]
+
+
+def _mean_squared_error(rows: Dataset, vector: np.ndarray) -> float:
+    return float(np.mean((rows.features @ vector[1:] + vector[0] - rows.target) ** 2))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

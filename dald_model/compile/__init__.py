@@ -1,0 +1,1 @@
+"""Compile: a declaration becomes one subproblem a client, and its objective becomes numbers."""

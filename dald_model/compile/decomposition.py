@@ -1,0 +1,199 @@
+"""The decomposition compiler: one subproblem a client, and back to the user's objects."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from dald_model.compile.lowering import Lowering
+from dald_model.compile.subproblem import Subproblem
+from dald_model.declare.consensus import Edge
+from dald_model.declare.consensus_form import consensus_form, consensus_graph
+from dald_model.declare.declaration import Declaration
+from dald_model.schedule.network import HierarchicalNetwork, safest
+from dald_model.values import flat
+
+
+@dataclass(frozen=True, eq=False)
+class Recovered:
+    """What the iterates mean in the user's terms; keys are ids of cvxpy objects.
+
+    Attributes
+    ----------
+    values : dict
+        Variable id -> value. A shared variable has the server's value, or the mean of its
+        copies where there is no server.
+    at_clients : dict
+        Client -> {id of the user's variable: value at that client}.
+    duals : dict
+        Constraint id -> values of its cvxpy ``dual_variables``, for local and consensus
+        constraints, with cvxpy's signs.
+    local_duals : dict
+        Client -> the same for each of its own constraints, in their order. A constraint that
+        stands in several clients has a share in each, and the sum of them in ``duals``.
+    """
+
+    values: dict[int, np.ndarray]
+    at_clients: dict[Hashable, dict[int, np.ndarray]]
+    duals: dict[int, tuple[Any, ...]]
+    local_duals: Mapping[Hashable, Any]
+
+
+class Decomposition(Mapping[Hashable, Subproblem]):
+    r"""A model taken apart: one :class:`Subproblem` for each client and server.
+
+    ``compiled["hospital 0"]`` is a subproblem; iterating gives the names, servers last. Vectors
+    over all edges, such as the multipliers :math:`\mu`, hold the edges one after the other in the
+    order of :attr:`edges`; ``size`` is their length.
+
+    Attributes
+    ----------
+    model : Declaration
+        As it was when it was compiled.
+    edges : list of Edge
+        The consensus constraints.
+    graph : networkx.Graph
+        The consensus graph, servers included.
+    sense : int
+        +1 where the all-in-one problem is a minimisation, -1 where it is a maximisation.
+    order : dict
+        Client -> its position.
+    layout : list
+        The clients in the order in which their variables lie in the vector of all of them: level
+        by level of the default order.
+    columns : dict
+        Client -> where its variables lie there.
+    network : HierarchicalNetwork
+        The order that is used by default; ``network.matrix`` is its hierarchical matrix.
+    """
+
+    def __init__(self, model: Declaration) -> None:
+        form = consensus_form(model.clients, model.agreements, model.graph)
+        self.model = model
+        self.form = form
+        self.sense = -1 if model.maximises else 1
+        self.edges: list[Edge] = form.edges
+        stops = np.cumsum([edge.size for edge in form.edges])
+        starts = [int(stop - edge.size) for stop, edge in zip(stops, form.edges, strict=True)]
+        self.size = int(stops[-1])
+        self.slots: dict[tuple[Hashable, Hashable], slice] = {
+            edge.ends: slice(at, at + edge.size)
+            for edge, at in zip(form.edges, starts, strict=True)
+        }
+        self.graph: nx.Graph = consensus_graph(form.clients, form.edges)
+        self.servers = tuple(name for name, c in form.clients.items() if c.is_server)
+        self.network: HierarchicalNetwork = safest(self.graph, self.servers)
+        touching: dict[Hashable, list[tuple[Edge, int]]] = {name: [] for name in form.clients}
+        for edge, at in zip(form.edges, starts, strict=True):
+            for name in edge.ends:
+                touching[name].append((edge, at))
+        lowering = Lowering()
+        self._subproblems = {
+            name: Subproblem(
+                client, [e for e, _ in touching[name]], [at for _, at in touching[name]], lowering
+            )
+            for name, client in form.clients.items()
+        }
+        self.order: dict[Hashable, int] = {name: at for at, name in enumerate(self)}
+        # Clients that are solved side by side lie side by side, so that they are one slice.
+        self.layout = [name for level in self.network.levels for name in level]
+        stops = np.cumsum([self[name].size for name in self.layout])
+        self.columns: dict[Hashable, slice] = {
+            name: slice(int(stop) - self[name].size, int(stop))
+            for name, stop in zip(self.layout, stops, strict=True)
+        }
+        self._origin = {
+            local.id: key for key, homes in form.homes.items() for local in homes.values()
+        }
+
+    def __getitem__(self, name: Hashable) -> Subproblem:
+        return self._subproblems[name]
+
+    def __iter__(self):
+        return iter(self._subproblems)
+
+    def __len__(self) -> int:
+        return len(self._subproblems)
+
+    def reset(self, penalties: np.ndarray) -> None:
+        """Set the penalties, shape (size,); multipliers and neighbour values become zero."""
+        for sub in self.values():
+            sub.reset(penalties[sub.entries])
+
+    def recover(
+        self,
+        points: Mapping[Hashable, np.ndarray],
+        duals: Mapping[Hashable, Any],
+        mu: np.ndarray,
+        left: Collection[Hashable] = (),
+    ) -> Recovered:
+        """From the clients' iterates to the user's variables and constraints.
+
+        Parameters
+        ----------
+        points : dict
+            Client -> vector of its local variables.
+        duals : dict
+            Client -> for each of its constraints the values of the ``dual_variables``.
+        mu : ndarray, shape (size,)
+            The multipliers of the consensus constraints.
+        left : collection
+            Clients whose copies of shared variables do not count any more.
+        """
+        local = {key: x for name in self for key, x in self[name].spread(points[name]).items()}
+        values, at_clients = {}, {name: {} for name in self}
+        for key, homes in self.form.homes.items():
+            copies = {name: local[v.id] for name, v in homes.items()}
+            for name, value in copies.items():
+                at_clients[name][key] = value
+            values[key] = self.agreed(copies, left)
+        found = {}
+        for name, client in self.model.clients.items():
+            for rule, dual in zip(client.constraints, duals[name], strict=True):
+                # One constraint object may stand in several clients; the AIO problem has it once
+                # and its multiplier there is the sum.
+                before = found.get(rule.id)
+                found[rule.id] = dual if before is None else _added(before, dual)
+        for edge in self.edges:
+            multiplier = mu[self.slots[edge.ends]]
+            for part in edge.parts:
+                if part.agreement.constraint is not None:
+                    dual = part.sign * multiplier[part.start : part.stop]
+                    shape = part.agreement.left.shape
+                    found[part.agreement.constraint.id] = (dual.reshape(shape, order="F"),)
+        return Recovered(values, at_clients, found, duals)
+
+    def agreed(
+        self, copies: Mapping[Hashable, np.ndarray], left: Collection[Hashable] = ()
+    ) -> np.ndarray:
+        """One value for a variable with several copies: the server's, or their mean."""
+        servers = [name for name in copies if name in self.servers]
+        if servers:
+            return copies[servers[0]]
+        counted = [value for name, value in copies.items() if name not in left]
+        return np.mean(counted or list(copies.values()), axis=0)
+
+    def gather(self, recovered: Recovered) -> dict[Hashable, np.ndarray]:
+        """The inverse of :meth:`recover`: client -> vector of its local variables."""
+        return {
+            name: np.concatenate(
+                [flat(recovered.at_clients[name][self._origin[v.id]]) for v in sub.variables]
+            )
+            for name, sub in self.items()
+        }
+
+    def sides(self, points: Mapping[Hashable, np.ndarray]) -> np.ndarray:
+        """The values of all sides at the clients' points: row 0 tails, row 1 heads, (2, size)."""
+        values = np.empty((2, self.size))
+        for name, sub in self.items():
+            matrix, offset = sub.sides
+            values[sub.rows, sub.entries] = matrix @ points[name] + offset
+        return values
+
+
+def _added(one: tuple[Any, ...], two: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(a + b for a, b in zip(one, two, strict=True))

@@ -1,0 +1,186 @@
+r"""Recipe: how the numbers of a form follow from a client's affine maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.compile.affine import affine_parts, explicit, scaled
+from dald_model.compile.form import ConeProgram, Quadratic, Rows, Term
+from dald_model.compile.recognition import Canonical, Structure
+
+SPARSE = 0.1
+"""Density below which a matrix stays sparse."""
+
+
+class Maps:
+    """The affine maps :math:`y_j = F_j x + f_j` of a client's pieces, m variables in all."""
+
+    def __init__(self, pieces: Sequence[Any], variables: Sequence[cp.Variable]) -> None:
+        self.size = sum(v.size for v in variables)
+        self.matrices: list[Any] = []
+        self.offsets: list[np.ndarray] = []
+        for piece in pieces:
+            slopes, offset = affine_parts(piece)
+            if len(variables) == 1 and slopes:
+                matrix = slopes[variables[0].id]
+            else:
+                blocks = [
+                    explicit(slopes[v.id], v.size)
+                    if v.id in slopes
+                    else sp.csr_array((offset.size, v.size))
+                    for v in variables
+                ]
+                matrix: Any = sp.csr_array(sp.hstack(blocks, "csr"))
+                if matrix.nnz > SPARSE * offset.size * self.size:
+                    matrix = matrix.toarray()
+            self.matrices.append(matrix)
+            self.offsets.append(offset)
+        self.stops = np.cumsum([0, *(offset.size for offset in self.offsets)])
+        self.offset = np.concatenate([*self.offsets, np.empty(0)])
+
+    def times(self, split: Split) -> Any:
+        """The matrix @ F for all pieces together; the data themselves where it picks them."""
+        total: Any = None
+        for at, block, factor in split.parts:
+            own = self.matrices[at]
+            if own is None:
+                part: Any = block
+            elif factor is None:
+                part = block @ own
+            elif (factor == 1.0).all():
+                part = own
+            else:
+                part = scaled(factor, own)
+            total = part if total is None else _dense(total) + _dense(part)
+        return sp.csr_array((split.height, self.size)) if total is None else total
+
+    def transposed_times(self, vector: np.ndarray) -> np.ndarray:
+        """F.T @ vector for all pieces together, shape (m,)."""
+        total = np.zeros(self.size)
+        for own, start, stop in zip(self.matrices, self.stops[:-1], self.stops[1:], strict=True):
+            if vector[start:stop].any():
+                total += vector[start:stop] if own is None else own.T @ vector[start:stop]
+        return total
+
+
+class Split:
+    """A matrix over all pieces, taken apart by piece, once for all clients of a skeleton.
+
+    ``parts`` lists (piece, block, factor): the block is diag(factor), or factor is None.
+    """
+
+    def __init__(self, matrix: Any, stops: np.ndarray) -> None:
+        self.height = matrix.shape[0]
+        self.parts: list[tuple[int, sp.csr_array, np.ndarray | None]] = []
+        for at, (start, stop) in enumerate(pairwise(stops)):
+            block = sp.csr_array(matrix[:, start:stop])
+            block.sort_indices()
+            if block.nnz:
+                each = np.arange(block.nnz)
+                picks = block.shape == (block.nnz, block.nnz)
+                picks = picks and np.array_equal(block.indices, each)
+                picks = picks and np.array_equal(block.indptr[:-1], each)
+                self.parts.append((at, block, block.data if picks else None))
+
+
+class Recipe:
+    """How the numbers of a form follow from a client's maps: the same for a whole skeleton."""
+
+    def __init__(self, problem: Canonical, structure: Structure, stops: np.ndarray) -> None:
+        own = problem.own
+        P = sp.csr_array(problem.P[:own, :own])
+        self._P, self._constant, self._slope = P, problem.d, problem.q[:own].copy()
+        self._blocks = []
+        for block in structure.blocks:
+            weight, bound = block.weights(problem.P, problem.q)
+            self._slope += block.linear.T @ weight
+            self._constant += float(weight @ block.shift)
+            if block.kind != "linear":
+                self._blocks.append((block, Split(block.matrix, stops), weight, bound))
+        self._linear = [
+            (sp.csr_array(rows[:, :own]), Split(rows[:, :own], stops), extra, problem.b[at])
+            for at in (structure.zero, structure.nonneg)
+            for rows in [problem.A[at]]
+            for extra in [rows[:, structure.extra].toarray()]
+        ]
+        diagonal = P.diagonal()
+        self._live = np.flatnonzero(diagonal)
+        self._picked: Split | None = None
+        if P.nnz == self._live.size:
+            root = np.sqrt(diagonal[self._live]), (np.arange(self._live.size), self._live)
+            self._picked = Split(sp.csr_array(root, shape=(self._live.size, own)), stops)
+        self._squares = [
+            (at, Split(P[start:stop], stops)) for at, (start, stop) in enumerate(pairwise(stops))
+        ]
+
+    def quadratic(self, maps: Maps) -> Quadratic:
+        r"""With P, q over y: :math:`F^\top P F`, :math:`F^\top (P f + q)`, and the constant."""
+        f = maps.offset
+        bent = self._P @ f
+        constant = self._constant + float(f @ bent / 2 + self._slope @ f)
+        slope = maps.transposed_times(bent + self._slope)
+        if self._picked is not None and 2 * self._live.size < maps.size:
+            return Quadratic(None, slope, constant, _dense(maps.times(self._picked)))
+        matrix = np.zeros((maps.size, maps.size))
+        for at, split in self._squares:
+            if split.parts:
+                left, right = maps.matrices[at], maps.times(split)
+                matrix += _dense(right if left is None else left.T @ right)
+        return Quadratic((matrix + matrix.T) / 2, slope, constant)
+
+    def terms(self, maps: Maps) -> tuple[Term, ...]:
+        """The recognised functions of the client's own variables."""
+        found = []
+        for block, split, weight, bound in self._blocks:
+            matrix = maps.times(split)
+            if sp.issparse(matrix) and matrix.nnz > SPARSE * matrix.shape[0] * matrix.shape[1]:
+                matrix = matrix.toarray()
+            offset = block.matrix @ maps.offset + block.offset
+            found.append(Term(block.kind, weight, matrix, offset, bound, block.width))
+        return tuple(found)
+
+    def zero(self, maps: Maps) -> Rows:
+        """The equality rows."""
+        return self._rows(0, maps)
+
+    def nonneg(self, maps: Maps) -> Rows:
+        """The inequality rows."""
+        return self._rows(1, maps)
+
+    def _rows(self, which: int, maps: Maps) -> Rows:
+        rows, split, extra, right = self._linear[which]
+        matrix = _dense(maps.times(split))
+        if extra.shape[1]:
+            matrix = np.hstack([matrix, extra])
+        return Rows(matrix, right - rows @ maps.offset)
+
+
+def _dense(matrix: Any) -> np.ndarray:
+    return matrix.toarray() if sp.issparse(matrix) else matrix
+
+
+def cone_program(problem: Canonical, maps: Maps) -> ConeProgram:
+    """The whole cone program over the client's variables and the auxiliary ones."""
+    own = problem.own
+    rest = problem.q.size - own
+    F = sp.csr_array(
+        sp.vstack([sp.csr_array(explicit(m, maps.size)) for m in maps.matrices], "csr")
+    )
+    extra = sp.eye_array(rest, format="csr")
+    change = sp.csc_array(sp.block_diag([F, extra], "csc")) if rest else sp.csc_array(F)
+    shift = np.concatenate([maps.offset, np.zeros(rest)])
+    bent = problem.P @ shift
+    return ConeProgram(
+        sp.csc_array(change.T @ problem.P @ change),
+        change.T @ (bent + problem.q),
+        problem.d + float(shift @ bent / 2 + problem.q @ shift),
+        sp.csc_array(problem.A @ change),
+        problem.b - problem.A @ shift,
+        problem.arguments,
+    )

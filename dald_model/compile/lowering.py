@@ -1,0 +1,180 @@
+r"""Lowering: a client as numbers in its own variables, checked against the client itself."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Hashable
+from functools import partial
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.compile.form import BALLS, Form, Rows
+from dald_model.compile.instantiation import Maps, Recipe, cone_program
+from dald_model.compile.recognition import Canonical, Structure
+from dald_model.compile.structure import Cut, cut
+from dald_model.compile.template import Skeleton
+from dald_model.declare.client import Client
+from dald_model.values import flat, largest, number, preserved
+
+MANY, FEW = 24, 2
+"""Points at which the first form of a skeleton, and each of the others, is compared with cvxpy."""
+SIZES = (1.0, 1.0, 10.0, 0.1, 3.0, 100.0)
+"""How large they are, in turn."""
+AGREE = 1e-8
+"""Relative difference from cvxpy's own values that is put down to rounding."""
+KEPT = 64
+"""How many recipes are kept."""
+UNREADABLE = (
+    cp.DCPError,
+    cp.SolverError,
+    AssertionError,
+    AttributeError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+)
+"""What cvxpy raises where a client cannot be cut: curvature that rests on the sign of an affine
+part, and atoms that cannot be made again from their arguments (perspective, suppfunc)."""
+
+
+class Lowered:
+    """A client's :class:`Form`, with the way back to the dual values of its constraints."""
+
+    def __init__(
+        self, form: Form, skeleton: Skeleton, structure: Structure, rows: np.ndarray
+    ) -> None:
+        self.form = form
+        self._skeleton, self._structure, self._rows = skeleton, structure, rows
+
+    def local_duals(
+        self, equality: np.ndarray, inequality: np.ndarray, balls: np.ndarray
+    ) -> tuple[Any, ...]:
+        r"""Dual values of the constraints from the multipliers of a complete form.
+
+        With the signs of :math:`\nabla f + E^\top \nu + A^\top \lambda = 0`, and those of its
+        balls :math:`\|u\|_2 \le r`; for each constraint the values of its cvxpy
+        ``dual_variables``.
+        """
+        found = np.zeros(self._rows.size)
+        found[self._structure.zero] = equality
+        found[self._structure.nonneg] = inequality
+        limits = [one for b in self._structure.blocks if b.kind in BALLS for one in b.found]
+        for one, multiplier in zip(limits, balls, strict=True):
+            found[one.row] = one.gain * multiplier
+        return self._skeleton.duals(found, self._rows)
+
+    def cone_duals(self, multipliers: np.ndarray) -> tuple[Any, ...]:
+        """The same from the dual vector of the form's cone program."""
+        return self._skeleton.duals(multipliers, self._rows)
+
+
+class Lowering:
+    """Lowers clients one after the other; those that are alike share a :class:`Skeleton`."""
+
+    def __init__(self) -> None:
+        self._skeletons: dict[Hashable, list[Skeleton]] = {}
+        self._recipes: dict[int, tuple[Canonical, Recipe]] = {}
+        self._rows: dict[bytes, np.ndarray] = {}
+        self._count = 0
+
+    def __call__(self, client: Client) -> Lowered | None:
+        """Lower a client; None where cvxpy or the check against it leaves nothing to rely on."""
+        for whole in (False, True):
+            # Only what cvxpy does with the client is caught: an error of our own must be seen.
+            try:
+                given = cut(client, whole=whole)
+                is_first = given.key not in self._skeletons
+                skeleton = self._skeleton(client, given, whole)
+                maps = Maps(given.pieces, client.variables)
+            except UNREADABLE:
+                continue
+            found = self._lowered(skeleton, given, maps)
+            self._count += 1
+            if agrees(found.form, client, MANY if is_first else FEW, seed=self._count):
+                return found
+        return None
+
+    def _skeleton(self, client: Client, given: Cut, whole: bool) -> Skeleton:
+        alike = self._skeletons.get(given.key, [])
+        skeleton = next((one for one in alike if one.accepts(given.numbers)), None)
+        if skeleton is None:
+            skeleton = Skeleton(client, whole=whole)
+            if not whole:
+                self._skeletons[given.key] = [*alike, skeleton]
+        return skeleton
+
+    def _lowered(self, skeleton: Skeleton, given: Cut, maps: Maps) -> Lowered:
+        problem, structure = skeleton.of(given.numbers)
+        recipe = self._recipe(problem, structure, maps)
+        quadratic = recipe.quadratic(maps)
+        terms = recipe.terms(maps)
+        equalities = self._shared(recipe.zero(maps))
+        inequalities = self._shared(recipe.nonneg(maps))
+        form = Form(
+            maps.size,
+            quadratic,
+            equalities,
+            inequalities,
+            terms,
+            structure.complete,
+            partial(cone_program, problem, maps),
+            structure.extra.size,
+            structure.valued,
+        )
+        return Lowered(form, skeleton, structure, problem.rows)
+
+    def _recipe(self, problem: Canonical, structure: Structure, maps: Maps) -> Recipe:
+        """The recipe of a problem; ids may be given anew, so the problem is kept with it."""
+        known = self._recipes.get(id(problem))
+        if known is None or known[0] is not problem:
+            if len(self._recipes) >= KEPT:
+                self._recipes.clear()
+            known = self._recipes[id(problem)] = problem, Recipe(problem, structure, maps.stops)
+        return known[1]
+
+    def _shared(self, rows: Rows) -> Rows:
+        """The same rows with one matrix for all clients that have it."""
+        shape, data = repr(rows.matrix.shape).encode(), np.ascontiguousarray(rows.matrix)
+        key = hashlib.sha256(shape + data.tobytes()).digest()
+        return rows._replace(matrix=self._rows.setdefault(key, rows.matrix))
+
+
+def agrees(form: Form, client: Client, points: int = FEW, seed: int = 0) -> bool:
+    """Whether a form has the client's own values at random points, as cvxpy computes them.
+
+    The points are of several sizes and signs: a misread kink shows only where it is crossed, and
+    the second is inside the domain of many a logarithm.
+    """
+    if not form.valued:
+        return True
+    generator = np.random.default_rng(seed)
+    with preserved(client.variables), np.errstate(all="ignore"), warnings.catch_warnings():
+        # cvxpy warns of every dense value of a variable that was declared sparse
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for at in range(points):
+            parts = []
+            for v in client.variables:
+                value = SIZES[at % len(SIZES)] * generator.normal(size=v.shape)
+                value = v.project(np.abs(value) if at % 3 == 1 else value)
+                v.save_value(value)
+                parts.append(flat(value.toarray() if sp.issparse(value) else value))
+            if not _agrees_at(np.concatenate(parts), form, client):
+                return False
+    return True
+
+
+def _agrees_at(point: np.ndarray, form: Form, client: Client) -> bool:
+    """The same at one point, which the client's variables have for their value."""
+    theirs, ours = number(client.cost.value), form.objective(point)
+    if np.isfinite(theirs) and not abs(theirs - ours) <= AGREE * max(1.0, abs(theirs)):
+        return False
+    if np.isfinite(ours) and not np.isfinite(theirs):
+        return False
+    if form.extra or not form.complete:
+        return True  # a point alone does not say how far it is outside
+    stated = max((largest(rule.residual) for rule in client.constraints), default=0.0)
+    return abs(stated - form.violation(point)) <= AGREE * max(1.0, stated)

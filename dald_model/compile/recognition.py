@@ -1,0 +1,217 @@
+r"""Recognise: which scalar functions the auxiliary variables of a cone program stand for.
+
+cvxpy writes a function as the partial minimum of a cone program over auxiliary variables, for
+example :math:`|u| = \min \{t : -t \le u \le t\}`. Auxiliary variables that share a cone belong
+together. Each such component is compared, coefficient by coefficient, with what the functions of
+:class:`dald_model.compile.form.Term` look like; a component that is none of them is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from dald_model.compile.form import BALLS
+from dald_model.compile.patterns import READERS, Cones, Found, Row, ball
+
+
+class Canonical(NamedTuple):
+    r"""A cone program over :math:`v = (y, \text{auxiliary})` in Clarabel's form.
+
+    :math:`\min \tfrac12 v^\top P v + q^\top v + d` subject to :math:`b - A v \in K`; ``cones``
+    lists (kind, first row, rows) with the kinds "zero", "nonneg" (one row each), "soc", "exp",
+    "psd", "pow", "genpow", and ``arguments`` what Clarabel's cones take.
+    """
+
+    P: Any
+    q: np.ndarray
+    d: float
+    A: Any
+    b: np.ndarray
+    cones: list[tuple[str, int, int]]
+    arguments: tuple[tuple[str, object], ...]
+    own: int
+    """How many of the columns are y."""
+    rows: np.ndarray
+    """Which of cvxpy's rows these are: some say nothing any more."""
+
+
+class Block(NamedTuple):
+    r"""All recognised functions of one kind and width: :math:`\sum_t w_t \varphi(M y + o)`.
+
+    ``linear`` and ``shift`` give the affine functions of y that are added with the same weights.
+    """
+
+    kind: str
+    width: int
+    matrix: sp.csr_array
+    offset: np.ndarray
+    linear: sp.csr_array
+    shift: np.ndarray
+    found: list[Found]
+
+    def weights(self, P: sp.csc_array, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The weights, and the bounds of huber functions, for this objective; each (T,)."""
+        tops = np.array([f.epigraph for f in self.found])
+        scale = np.array([f.scale for f in self.found])
+        if self.kind in BALLS:
+            return np.array([f.factor for f in self.found]), scale
+        diagonal = P.diagonal()
+        if self.kind == "huber":
+            weight = diagonal[[f.curved for f in self.found]] * [f.factor for f in self.found]
+            return weight, q[tops] * scale / weight
+        weight = (diagonal[tops] if self.kind == "hinge" else np.abs(q[tops])) * scale
+        return weight, np.zeros(tops.size)
+
+
+class Structure(NamedTuple):
+    """What was recognised: blocks, and the rows and columns that they do not explain."""
+
+    blocks: list[Block]
+    zero: np.ndarray
+    """Rows of y and of the extra columns that must vanish."""
+    nonneg: np.ndarray
+    """Rows of y and of the extra columns that must be nonnegative."""
+    extra: np.ndarray
+    """Auxiliary columns without cost that stand in linear rows only, as for norm1(x) <= 1."""
+    complete: bool
+    """Whether nothing else is left."""
+    valued: bool
+    """Whether what is left are constraints: the objective is known in any case."""
+
+
+def recognise(problem: Canonical) -> Structure:
+    """Explain the auxiliary variables and rows of a cone program as far as possible."""
+    stated = _rows(problem)
+    cones = [[stated[r] for r in range(at, at + size)] for _, at, size in problem.cones]
+    touched = [sorted({c for row, _ in cone for c in row if c >= problem.own}) for cone in cones]
+    found: list[Found] = []
+    complete = valued = True
+    extra: list[int] = []
+    linear: list[int] = []
+    for columns, members in _components(problem, touched):
+        one = _explain(
+            problem, columns, [(problem.cones[k][0], cones[k]) for k in members], members
+        )
+        if one is not None:
+            found.append(one)
+        elif _is_linear(problem, columns, members):
+            extra += columns
+            linear += members
+        else:
+            complete = False
+            valued &= not problem.q[columns].any() and not problem.P[:, columns].count_nonzero()
+    plain = [
+        cone
+        for cone, columns, own in zip(problem.cones, touched, cones, strict=True)
+        if not columns and not _holds(cone[0], own)
+    ]
+    plain = sorted([*plain, *(problem.cones[k] for k in linear)], key=lambda cone: cone[1])
+    zero = [at for kind, at, _ in plain if kind == "zero"]
+    nonneg = [at for kind, at, _ in plain if kind == "nonneg"]
+    complete &= len(zero) + len(nonneg) == len(plain)
+    kinds = dict.fromkeys((f.kind, len(f.arguments)) for f in found)
+    blocks = [
+        _block([f for f in found if (f.kind, len(f.arguments)) == key], problem.own)
+        for key in kinds
+    ]
+    rows = np.array(zero, int), np.array(nonneg, int)
+    return Structure(blocks, *rows, np.array(extra, int), complete, valued)
+
+
+def _is_linear(problem: Canonical, columns: list[int], members: list[int]) -> bool:
+    """Whether a component is a polyhedron: linear rows, and neither cost nor curvature."""
+    if any(problem.cones[k][0] not in ("zero", "nonneg") for k in members):
+        return False
+    return not problem.q[columns].any() and not problem.P[:, columns].count_nonzero()
+
+
+def _holds(kind: str, rows: list[Row]) -> bool:
+    """Whether a cone says nothing about the variables and is met."""
+    (row, constant), *others = rows
+    if others or row:
+        return False
+    return constant == 0.0 if kind == "zero" else kind == "nonneg" and constant >= 0.0
+
+
+def _rows(problem: Canonical) -> list[Row]:
+    """The rows of b - A v."""
+    A, found = problem.A, []
+    for at, (start, stop) in enumerate(zip(A.indptr[:-1], A.indptr[1:], strict=True)):
+        entries = zip(A.indices[start:stop].tolist(), A.data[start:stop].tolist(), strict=True)
+        found.append(({c: -a for c, a in entries if a != 0.0}, float(problem.b[at])))
+    return found
+
+
+def _components(
+    problem: Canonical, touched: list[list[int]]
+) -> Iterable[tuple[list[int], list[int]]]:
+    """Auxiliary columns that belong together, with the cones that hold them."""
+    extra = problem.q.size - problem.own
+    if not extra:
+        return []
+    pairs = [(c - problem.own, k) for k, columns in enumerate(touched) for c in columns]
+    coupled = sp.coo_array(problem.P[problem.own :, problem.own :])
+    from_cones = np.array(pairs, dtype=int).reshape(-1, 2)
+    graph = sp.coo_array(
+        (
+            np.ones(len(pairs) + coupled.nnz),
+            (
+                np.concatenate([from_cones[:, 0], coupled.coords[0]]),
+                np.concatenate([from_cones[:, 1] + extra, coupled.coords[1]]),
+            ),
+        ),
+        shape=(extra + len(touched), extra + len(touched)),
+    )
+    labels = connected_components(graph, directed=False)[1]
+    members: dict[int, tuple[list[int], list[int]]] = {}
+    for column, label in enumerate(labels[:extra]):
+        members.setdefault(label, ([], []))[0].append(column + problem.own)
+    for cone, label in enumerate(labels[extra:]):
+        if label in members:
+            members[label][1].append(cone)
+    return members.values()
+
+
+def _explain(
+    problem: Canonical, columns: list[int], cones: Cones, members: list[int]
+) -> Found | None:
+    """The function that a component stands for, None if it is none of ours."""
+    P, own = problem.P, problem.own
+    block = P[:, columns].tocoo()
+    if any(problem.own > r or columns[c] != r for r, c in zip(*block.coords, strict=True)):
+        return None  # only a diagonal quadratic of its own is known
+    bend = {c: float(P[c, c]) for c in columns}
+    for reader in READERS:
+        one = reader(problem.q, bend, columns, cones, own)
+        if one is not None:
+            return one
+    if any(problem.q[c] or bend[c] for c in columns):
+        return None
+    return ball(columns, cones, [problem.cones[k][1] for k in members])
+
+
+def _block(found: list[Found], own: int) -> Block:
+    rows = [row for f in found for row in f.arguments]
+    linear = [f.linear or ({}, 0.0) for f in found]
+    width = max(len(found[0].arguments), 1)
+    return Block(found[0].kind, width, *_matrix(rows, own), *_matrix(linear, own), found)
+
+
+def _matrix(rows: list[Row], columns: int) -> tuple[sp.csr_array, np.ndarray]:
+    entries = [(i, c, a) for i, (row, _) in enumerate(rows) for c, a in row.items()]
+    at, to, values = (
+        (np.array(part) for part in zip(*entries, strict=True))
+        if entries
+        else (
+            np.empty(0, int),
+            np.empty(0, int),
+            np.empty(0),
+        )
+    )
+    matrix = sp.csr_array((values.astype(float), (at, to)), shape=(len(rows), columns))
+    return matrix, np.array([constant for _, constant in rows])

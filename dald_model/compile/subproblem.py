@@ -1,0 +1,229 @@
+r"""Subproblem: one client's augmented Lagrangian as a DPP ``cp.Problem`` with its Parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from copy import copy
+from functools import cached_property
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.compile.affine import affine_map
+from dald_model.compile.form import Form
+from dald_model.compile.lowering import Lowered, Lowering
+from dald_model.declare.client import Client, symbolic
+from dald_model.declare.consensus import Edge
+from dald_model.values import flat
+
+NOTHING = np.zeros(0)
+
+
+class Subproblem:
+    r"""The local augmented Lagrangian of one client, equation (12) with a server and (20) without.
+
+    .. math::
+        \min_{x_i \in X_i} \; f_i(x_i)
+        + \sum_{j \in \mathcal R_i} \mu_{ij}^\top \mathcal C_{ij}
+        + \sum_{j \in \mathcal R_i} \|\rho_{ij} \circ \mathcal C_{ij}\|^2
+
+    with :math:`\mathcal C_{ij} = \pm(G_{ij} x_i + g_{ij} - z_{ij})`, where :math:`z_{ij}` is the
+    neighbour's side. The consensus constraint is a variable of the problem, tied to :math:`x_i`
+    by an equality; so :math:`\mu`, :math:`\rho` and :math:`z` are three Parameters of a DPP
+    problem, no constant is dropped, and ``problem.value`` is the augmented Lagrangian itself.
+
+    Attributes
+    ----------
+    problem : cp.Problem
+        To be solved by hand or by a solver of :mod:`dald_model.solvers`.
+    mu, rho, neighbours : dict
+        Neighbour -> Parameter of shape (size of the edge,): the multiplier, the penalty (it enters
+        squared, without one half) and the value of the neighbour's side.
+    client : Client
+        Over the client's local variables.
+    entries : ndarray of int, shape (q,)
+        Where the client's edges lie in the vectors over all edges, see :class:`Decomposition`.
+    signs : ndarray, shape (q,)
+        +1 where the client is the tail of the edge, -1 where it is the head.
+    rows : ndarray of int, shape (q,)
+        0 where the client is the tail, 1 where it is the head, see :class:`State`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        edges: Sequence[Edge],
+        offsets: Sequence[int],
+        lowering: Lowering | None = None,
+    ) -> None:
+        self.client = client
+        self.name: Hashable = client.name
+        self.variables = client.variables
+        self._edges = list(edges)
+        self._slices = _stack([e.size for e in edges])
+        self.entries = np.concatenate(
+            [np.arange(at, at + e.size) for at, e in zip(offsets, edges, strict=True)]
+        )
+        self.signs = np.concatenate([np.full(e.size, float(e.sign(self.name))) for e in edges])
+        self.rows = (self.signs < 0).astype(int)
+        self._lower = lowering or Lowering()
+        self._map: tuple[sp.csr_array, np.ndarray] | None = None
+        self._lowered: tuple[bytes, Lowered | None] | None = None
+        # What reset() left for the Parameters, which are made with the problem.
+        self._penalties = np.ones(self.entries.size)
+
+    @cached_property
+    def _parameters(self) -> dict[str, dict[Hashable, cp.Parameter]]:
+        found: dict[str, dict[Hashable, cp.Parameter]] = {"mu": {}, "rho": {}, "neighbours": {}}
+        for edge, part in zip(self._edges, self._slices, strict=True):
+            other, size = edge.other(self.name), edge.size
+            for kind, value in (("mu", 0.0), ("rho", self._penalties[part]), ("neighbours", 0.0)):
+                found[kind][other] = cp.Parameter(
+                    size,
+                    name=f"{kind}[{other}]",
+                    nonneg=kind == "rho",
+                    value=np.broadcast_to(value, (size,)),
+                )
+        return found
+
+    @property
+    def mu(self) -> dict[Hashable, cp.Parameter]:
+        """See the class."""
+        return self._parameters["mu"]
+
+    @property
+    def rho(self) -> dict[Hashable, cp.Parameter]:
+        """See the class."""
+        return self._parameters["rho"]
+
+    @property
+    def neighbours(self) -> dict[Hashable, cp.Parameter]:
+        """See the class."""
+        return self._parameters["neighbours"]
+
+    @cached_property
+    def problem(self) -> cp.Problem:
+        """See the class; made when first asked for, since the fast solvers do without."""
+        lagrangian, ties = self.client.cost, []
+        for edge in self._edges:
+            other = edge.other(self.name)
+            mu, rho, value = self.mu[other], self.rho[other], self.neighbours[other]
+            gap = cp.Variable(edge.size, name=f"C[{other}]")
+            own = edge.side(self.name)
+            ties.append(gap == (own - value if edge.sign(self.name) > 0 else value - own))
+            lagrangian = lagrangian + mu @ gap + cp.sum_squares(cp.multiply(rho, gap))
+        return cp.Problem(cp.Minimize(lagrangian), [*self.client.constraints, *ties])
+
+    @property
+    def lowered(self) -> Lowered | None:
+        """The client as arrays, see :class:`dald_model.compile.form.Form`, or None.
+
+        Computed once, unless the client holds a Parameter of the user's whose value changed.
+        """
+        values = b"".join(flat(p.value).tobytes() for p in self.client.parameters)
+        if self._lowered is None or self._lowered[0] != values:
+            self._lowered = values, self._lower(self.client)
+        return self._lowered[1]
+
+    @property
+    def form(self) -> Form | None:
+        """The numbers of :attr:`lowered`."""
+        return self.lowered and self.lowered.form
+
+    def local_duals(
+        self, equality: np.ndarray, inequality: np.ndarray, balls: np.ndarray = NOTHING
+    ) -> tuple[Any, ...]:
+        """See :meth:`dald_model.compile.lowering.Lowered.local_duals`."""
+        return self._known.local_duals(equality, inequality, balls)
+
+    def cone_duals(self, multipliers: np.ndarray) -> tuple[Any, ...]:
+        """See :meth:`dald_model.compile.lowering.Lowered.cone_duals`."""
+        return self._known.cone_duals(multipliers)
+
+    @property
+    def _known(self) -> Lowered:
+        assert self._lowered is not None
+        assert self._lowered[1] is not None
+        return self._lowered[1]
+
+    @property
+    def sides(self) -> tuple[sp.csr_array, np.ndarray]:
+        """Matrix (q, m) and offset (q,) of the client's sides of its edges, stacked.
+
+        ``m`` is the total size of :attr:`variables`. Computed once, unless a side holds a
+        Parameter of the user's.
+        """
+        if self._map is None:
+            given = [side for edge in self._edges for side in edge.given(self.name)]
+            maps = [affine_map(side, self.variables) for side in given]
+            matrix = maps[0][0] if len(maps) == 1 else sp.vstack([m for m, _ in maps], "csr")
+            found = sp.csr_array(matrix), np.concatenate([offset for _, offset in maps])
+            if any(side.parameters() for side in given):
+                return found
+            self._map = found
+        return self._map
+
+    def later(self, rank: Mapping[Hashable, int]) -> np.ndarray:
+        """The entries of edges whose other end has a lower rank, (q,) bool."""
+        mine = rank[self.name]
+        ends = [rank[edge.other(self.name)] < mine for edge in self._edges]
+        return np.repeat(ends, [edge.size for edge in self._edges])
+
+    @property
+    def others(self) -> list[Hashable]:
+        """The neighbours, in the order of the edges."""
+        return [edge.other(self.name) for edge in self._edges]
+
+    def instead(self, client: Client) -> Subproblem:
+        """The same edges for a client with the same variables."""
+        found = copy(self)
+        found.client, found._lowered, found._map = client, None, None
+        for made in ("problem", "_parameters"):
+            found.__dict__.pop(made, None)
+        return found
+
+    @property
+    def size(self) -> int:
+        """The number of scalar variables of the client, ``m``."""
+        return sum(v.size for v in self.variables)
+
+    def reset(self, penalties: np.ndarray) -> None:
+        """Set the penalties, shape (q,); multipliers and neighbour values become zero."""
+        self._penalties = penalties
+        if "_parameters" in self.__dict__:
+            nothing = np.zeros(self.entries.size)
+            self.set(nothing, penalties, nothing)
+
+    def set(self, mu: np.ndarray, rho: np.ndarray, neighbours: np.ndarray) -> None:
+        """Set the Parameters from vectors over the client's edges, each of shape (q,)."""
+        for edge, part in zip(self._edges, self._slices, strict=True):
+            other = edge.other(self.name)
+            self.mu[other].value = mu[part]
+            self.rho[other].value = rho[part]
+            self.neighbours[other].value = neighbours[part]
+
+    def point(self) -> np.ndarray:
+        """The current values of :attr:`variables` as one vector, column-major, shape (m,)."""
+        return np.concatenate([flat(v.value) for v in self.variables])
+
+    def spread(self, point: np.ndarray) -> dict[int, np.ndarray]:
+        """A vector of shape (m,) as arrays by variable id."""
+        parts = _stack([v.size for v in self.variables])
+        return {
+            v.id: point[part].reshape(v.shape, order="F")
+            for v, part in zip(self.variables, parts, strict=True)
+        }
+
+    def __str__(self) -> str:
+        lines = [f"minimize {symbolic(self.problem.objective.expr)}"]
+        lines += [f"  {rule}" for rule in map(symbolic, self.problem.constraints)]
+        return "\n".join([f"Subproblem of {self.name!r}", *("  " + line for line in lines)])
+
+    __repr__ = __str__
+
+
+def _stack(sizes: Sequence[int]) -> list[slice]:
+    stops = np.cumsum(sizes)
+    return [slice(int(stop - size), int(stop)) for stop, size in zip(stops, sizes, strict=True)]

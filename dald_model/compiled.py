@@ -1,0 +1,86 @@
+"""Compiled: a model taken apart, as the user holds it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.method import Algorithm
+from dald_model.explain import Explanation, explain
+from dald_model.schedule import drawing
+from dald_model.schedule.sequence import Sequence
+from dald_model.text import Heading, Part, Printed, counted, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Compiled(Printed, Decomposition):
+    """A :class:`dald_model.compile.decomposition.Decomposition` that explains and draws itself."""
+
+    def explain(
+        self,
+        solver: Any = None,
+        *,
+        sequence: Sequence | None = None,
+        algorithm: Algorithm | None = None,
+    ) -> Explanation:
+        """What a solve would do: who takes which client and why, in which order, how parallel.
+
+        Parameters
+        ----------
+        solver, sequence, algorithm :
+            As the options of :meth:`Model.solve`.
+
+        Raises
+        ------
+        OptionError
+            If an option means nothing, names a solver that cannot take its client, or an
+            algorithm that is not for this model.
+        SequenceError
+            If the sequence does not fit the consensus graph.
+        """
+        return explain(self, solver, sequence, algorithm)
+
+    def draw(self, sequence: Sequence | None = None) -> Figure:
+        """The hierarchical network level by level, the root on top (Definition 2).
+
+        Parameters
+        ----------
+        sequence : Sequence or None
+            Whose network is drawn; ``None`` is the default order, :attr:`network`.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        SequenceError
+            If the sequence does not fit the consensus graph.
+        """
+        network = self.network
+        if sequence is not None:
+            network = sequence.network(self.graph, self.servers)
+        return drawing.network_plot(self.model.name, network, self.servers)
+
+    def report(self, *, wide: bool) -> list[Part]:
+        """The subproblems and the order in which they are solved."""
+        sizes = (
+            f"Compiled {self.model.name!r}: {counted(len(self), 'subproblem')}, "
+            f"{counted(len(self.edges), 'edge')}, {self.size} consensus constraints"
+        )
+        level = {name: at + 1 for at, names in enumerate(self.network.levels) for name in names}
+        frame = pd.DataFrame(
+            {
+                "client": str(name) + (" (server)" if sub.client.is_server else ""),
+                "level": level[name],
+                "variables": sub.size,
+                "coupled": sub.entries.size,
+                "neighbours": shortened(", ".join(map(str, sub.neighbours)), 40),
+            }
+            for name, sub in self.items()
+        )
+        return [Heading(sizes), frame]

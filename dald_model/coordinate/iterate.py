@@ -1,0 +1,60 @@
+"""Iterate: the values of a round, as the functions of the option ``metrics`` see them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.state import State
+from dald_model.errors import ResultError
+
+
+class Iterate:
+    """The iterate of one round.
+
+    ``iterate[w]`` is the value of a variable as in a :class:`Result`: of a shared variable the
+    server's, or the mean over its copies. :meth:`copies` has those of all clients.
+
+    Attributes
+    ----------
+    objective : float
+        The sum of the clients' objectives at their own variables, in the user's sense, of those
+        who are there.
+    """
+
+    def __init__(
+        self,
+        compiled: Decomposition,
+        state: State,
+        objective: float,
+        left: Collection[Hashable] = (),
+    ) -> None:
+        self._compiled, self._state, self._left = compiled, state, left
+        self.objective = objective
+
+    def copies(self, variable: cp.Variable) -> Mapping[Hashable, np.ndarray]:
+        """Client -> its value of a variable, servers left out where there are other copies."""
+        homes = self._homes(variable)
+        names = [name for name in homes if name not in self._compiled.servers] or list(homes)
+        return {name: self._value(name, homes[name]) for name in names}
+
+    def __getitem__(self, variable: cp.Variable) -> Any:
+        homes = self._homes(variable)
+        copies = {name: self._value(name, local) for name, local in homes.items()}
+        return self._compiled.agreed(copies, self._left)
+
+    def _homes(self, variable: cp.Variable) -> Mapping[Hashable, cp.Variable]:
+        compiled = self._compiled
+        if variable.id not in compiled.form.homes:
+            raise ResultError(
+                f"metrics: {variable.name()!r} is no variable of {compiled.model.name!r}"
+            )
+        return compiled.form.homes[variable.id]
+
+    def _value(self, name: Hashable, local: cp.Variable) -> np.ndarray:
+        part = self._compiled.columns[name]
+        return self._compiled[name].spread(self._state.points[part])[local.id]

@@ -1,0 +1,216 @@
+"""Roster: which clients and edges are there, in what order they are solved, and who hears whom."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import networkx as nx
+import numpy as np
+
+from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.state import State
+from dald_model.errors import OptionError
+from dald_model.schedule.changes import Change, Online, check_names
+from dald_model.schedule.moment import Moment
+from dald_model.schedule.network import Levels
+from dald_model.schedule.sequence import Bound, Sequence
+
+Pair = tuple[Hashable, Hashable]
+
+
+class Loop(NamedTuple):
+    """What one inner loop is.
+
+    Attributes
+    ----------
+    stages : list of lists
+        The clients that are solved, those of a stage side by side.
+    absent : int
+        How many live clients do not take part because of a failure.
+    deaf : ndarray of bool, shape (2, Q), or None
+        Ends that are told nothing new.
+    unheard : ndarray of bool, shape (Q,), or None
+        Edges on which a message is lost.
+    changed : bool
+        Whether the sequence, the clients or the edges are others than in the loop before.
+    """
+
+    stages: Levels
+    absent: int = 0
+    deaf: np.ndarray | None = None
+    unheard: np.ndarray | None = None
+    changed: bool = False
+
+    @property
+    def who(self) -> tuple[Hashable, ...]:
+        """The clients that are solved, in order; again where they are solved again."""
+        return tuple(name for stage in self.stages for name in stage)
+
+
+class Roster:
+    """Who is there while a run goes on.
+
+    Attributes
+    ----------
+    sequence : Sequence
+    bound : Bound
+        The sequence on the consensus graph.
+    gone : dict
+        Client -> the round before which it left.
+    cut : dict
+        Ends of an edge -> the round before which it was dropped.
+    off : ndarray of bool, shape (Q,)
+        The entries of edges that are not in the problem now: dropped, or with an end that left.
+    away : ndarray of bool, shape (2, Q)
+        The ends of who left.
+    """
+
+    def __init__(
+        self, compiled: Decomposition, sequence: Sequence, online: tuple[Online, ...]
+    ) -> None:
+        self.compiled = compiled
+        self.online = online
+        self.gone: dict[Hashable, int] = {}
+        self.cut: dict[Pair, int] = {}
+        self.off = np.zeros(compiled.size, dtype=bool)
+        self.away = np.zeros((2, compiled.size), dtype=bool)
+        self._pending: list[Change] = []
+        self._neighbours = {name: tuple(compiled.graph[name]) for name in compiled}
+        self.follow(sequence)
+
+    def follow(self, sequence: Sequence) -> None:
+        """Take another sequence."""
+        self.sequence = sequence
+        self.bound: Bound = sequence.bind(self.compiled.graph, self.compiled.servers)
+
+    @property
+    def live(self) -> tuple[Hashable, ...]:
+        """Who is there, in the order of declaration, servers last."""
+        return tuple(name for name in self.compiled if name not in self.gone)
+
+    def is_final(self, round_: int) -> bool:
+        """Whether no change is known that comes after a round."""
+        last = max((getattr(one, "last", 0) for one in self.online), default=0)
+        return round_ >= last and not self._pending
+
+    @property
+    def whole(self) -> bool:
+        """Whether all clients and edges are there."""
+        return not (self.gone or self.cut)
+
+    @property
+    def graph(self) -> nx.Graph:
+        """The consensus graph of those who are there."""
+        graph = nx.Graph(self.compiled.graph.subgraph(self.live))
+        graph.remove_edges_from(self.cut)
+        return graph
+
+    @property
+    def parts(self) -> list[list[Hashable]]:
+        """The connected parts of that graph; one if all can agree."""
+        found = [set(part) for part in nx.connected_components(self.graph)]
+        return [[name for name in self.live if name in part] for part in found]
+
+    def complete(self, state: State) -> bool:
+        """Whether everybody who is there was solved at least once."""
+        if not self.gone:
+            return state.complete
+        return all(state.origin[self.compiled.order[name]] is not None for name in self.live)
+
+    def taking_part(self, stages: Levels) -> np.ndarray:
+        """The entries of edges with both ends among the stages, (Q,) bool."""
+        who = {name for stage in stages for name in stage}
+        found = np.zeros(self.compiled.size, dtype=bool)
+        for (one, two), slot in self.compiled.slots.items():
+            found[slot] = one in who and two in who
+        return found
+
+    def open(self, moment: Moment) -> Loop:
+        """Ask for changes and begin an inner loop."""
+        if not self.online:
+            return Loop(self.bound.stages(moment))
+        found = [one.before(moment, self._neighbours) for one in self.online]
+        changes = [change for change in found if change is not None]
+        before = self.sequence, dict(self.gone), dict(self.cut)
+        for change in changes:
+            self._last(change, moment.round)
+        if moment.inner == 1:
+            for change in [*self._pending, *changes]:
+                self._edges(change, moment.round)
+            self._pending = []
+        else:
+            self._pending += [c for c in changes if c.disconnect or c.connect]
+        changed = before != (self.sequence, self.gone, self.cut)
+        if changed:
+            self._mask()
+        now = replace(moment, live=self.live, everybody=not self.gone)
+        return self._loop(now, changes)._replace(changed=changed)
+
+    def _last(self, change: Change, round_: int) -> None:
+        named = (*change.leave, *change.join, *change.absent, *change.stale)
+        check_names("online", named, self._neighbours)
+        for pair in (*change.lost, *change.connect, *change.disconnect):
+            self._ends(pair)
+        for name in change.join:
+            self.gone.pop(name, None)
+        for name in change.leave:
+            self.gone.setdefault(name, round_)
+        if not self.live:
+            raise OptionError(
+                f"online: after dm.Change(leave={change.leave!r}) before round {round_} nobody is "
+                "left; keep one client"
+            )
+        if change.sequence is not None and change.sequence is not self.sequence:
+            self.follow(change.sequence)
+
+    def _edges(self, change: Change, round_: int) -> None:
+        for pair in change.connect:
+            self.cut.pop(self._ends(pair), None)
+        for pair in change.disconnect:
+            self.cut.setdefault(self._ends(pair), round_)
+
+    def _mask(self) -> None:
+        self.off = np.zeros(self.compiled.size, dtype=bool)
+        self.away = np.zeros((2, self.compiled.size), dtype=bool)
+        for name in self.gone:
+            sub = self.compiled[name]
+            self.away[sub.rows, sub.entries] = True
+        for ends, slot in self.compiled.slots.items():
+            self.off[slot] = ends in self.cut or ends[0] in self.gone or ends[1] in self.gone
+
+    def _loop(self, moment: Moment, changes: list[Change]) -> Loop:
+        stages = self.bound.stages(moment)
+        absent = {name for change in changes for name in change.absent}
+        stale = {name for change in changes for name in change.stale}
+        lost = {pair for change in changes for pair in change.lost}
+        if absent:
+            kept = ([name for name in stage if name not in absent] for stage in stages)
+            stages = [stage for stage in kept if stage]
+        deaf = unheard = None
+        if stale or lost:
+            deaf = np.zeros((2, self.compiled.size), dtype=bool)
+            unheard = np.zeros(self.compiled.size, dtype=bool)
+            for name in stale:
+                sub = self.compiled[name]
+                deaf[sub.rows, sub.entries] = True
+            for sender, receiver in lost:
+                ends = self._ends((sender, receiver))
+                slot = self.compiled.slots[ends]
+                deaf[int(receiver == ends[1]), slot] = True
+                unheard[slot] = True
+        return Loop(stages, len(absent - set(self.gone)), deaf, unheard)
+
+    def _ends(self, pair: Any) -> Pair:
+        if isinstance(pair, tuple | list) and len(pair) == 2:
+            one, two = pair
+            if isinstance(one, Hashable) and isinstance(two, Hashable):
+                for known in ((one, two), (two, one)):
+                    if known in self.compiled.slots:
+                        return known
+        raise OptionError(
+            f"online: {pair!r} is no consensus edge; expected pairs of neighbours such as "
+            f"{self.compiled.edges[0].ends!r}; declare every edge that may ever be there, and "
+            "disconnect it before round 1 if it is to come later"
+        )

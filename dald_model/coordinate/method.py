@@ -1,0 +1,87 @@
+"""Method: what an algorithm tells the one loop to do with mu, rho, order and solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+import numpy as np
+
+from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.state import State
+from dald_model.coordinate.stopping import Stopping
+from dald_model.schedule.sequence import Sequence
+
+
+class Goal(Enum):
+    """What it means that a run is over before the round limit.
+
+    ``OPTIMUM``: both residuals met their tolerances. ``REST``: the iterates stopped moving, at a
+    point that need not be the optimum of the consensus problem. ``NONE``: nothing; every round is
+    run and the answer is that of the last, since an iterate that moves little proves nothing
+    where the steps are random.
+    """
+
+    OPTIMUM = "optimum"
+    REST = "rest"
+    NONE = "none"
+
+
+def kept(mu: np.ndarray, rho: np.ndarray, gap: np.ndarray) -> np.ndarray:
+    """Multipliers that are never updated."""
+    return mu
+
+
+@dataclass(frozen=True)
+class Method:
+    """What an algorithm makes of a compiled model: the choices that the loop follows.
+
+    Attributes
+    ----------
+    update : callable
+        (mu, rho, gap), entry by entry over any of the edges -> the multipliers of the next outer
+        loop, with the primal residual as ``gap``.
+    sequence, stopping : Sequence, Stopping or None
+        Where the user names none; None is the default.
+    rho, solver : Any
+        As the options of ``solve``, which then must not be given; None leaves them to the user.
+    goal : Goal
+    staged : callable or None
+        Called with the state and the clients of a stage after they were solved: an algorithm that
+        sets multipliers within an inner loop.
+    forgets : bool
+        Whether clients that do not take part in an inner loop do not count in it; else their last
+        values do.
+    dual_step : float
+        How far the multipliers move; 1 is the paper's.
+    """
+
+    update: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] = kept
+    sequence: Sequence | None = None
+    stopping: Stopping | None = None
+    rho: Any = None
+    solver: Any = None
+    goal: Goal = Goal.OPTIMUM
+    staged: Callable[[State, Iterable[Hashable]], None] | None = None
+    forgets: bool = False
+    dual_step: float = 1.0
+
+
+class Algorithm(Protocol):
+    """What the loop asks an algorithm."""
+
+    def open(self, compiled: Decomposition) -> Method:
+        """Make the algorithm ready for a model.
+
+        Raises
+        ------
+        OptionError
+            If the model is not of its class, naming the client and what is in the way.
+        """
+        ...
+
+    def explain(self) -> str:
+        """Which choices of mu, rho, order and solver layer give it, with equation numbers."""
+        ...

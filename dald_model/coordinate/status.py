@@ -1,0 +1,50 @@
+"""Status: how a run ended, and why."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+
+class Status(StrEnum):
+    """How a run ended; the value is cvxpy's word where cvxpy has one."""
+
+    message: str
+
+    def __new__(cls, value: str, message: str) -> Status:
+        """A string with an explanation."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.message = message
+        return member
+
+    OPTIMAL = "optimal", "both residuals met their tolerances"
+    OPTIMAL_INACCURATE = (
+        "optimal_inaccurate",
+        "both residuals met their tolerances, but a client's solver fell short of its own",
+    )
+    REDUCED = (
+        "reduced",
+        "both residuals met their tolerances, for the clients and edges that were still there",
+    )
+    SETTLED = "settled", "the iterates stopped moving; this algorithm's limit need not be optimal"
+    INFEASIBLE = "infeasible", "no point satisfies all constraints"
+    UNBOUNDED = "unbounded", "the objective falls without bound"
+    ROUND_LIMIT = "round_limit", "max_rounds was reached before the tolerances"
+    STALLED = "stalled", "the residuals stopped improving above the tolerances"
+    DIVERGED = "diverged", "the residuals grew without bound"
+    INTERRUPTED = "interrupted", "the run was interrupted from the keyboard"
+    SOLVER_ERROR = "solver_error", "a client's solver failed"
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether the run claims an optimal point, be it of what was left of the problem."""
+        return self in (Status.OPTIMAL, Status.OPTIMAL_INACCURATE, Status.REDUCED)
+
+
+class Verdict(NamedTuple):
+    """Why a run ends: status, who is to blame, what happened."""
+
+    status: Status
+    culprit: Any
+    detail: str

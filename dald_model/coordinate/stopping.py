@@ -1,0 +1,143 @@
+r"""Stopping: conditions (B1) to (B4), and how exactly clients are minimised meanwhile."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dald_model.errors import OptionError
+from dald_model.schedule.moment import Residuals
+
+
+class Stopping(Protocol):
+    """When an inner loop ends."""
+
+    def ends(self, outer: int, inner: int, dual: float, eps_dual: float) -> bool:
+        """Whether inner loop ``inner`` (from 1) of outer loop ``outer`` (from 1) is the last.
+
+        ``dual`` is the dual residual that is held against ``eps_dual``.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class FixedTolerance:
+    r"""(B1): the inner loop ends when :math:`\|\mathcal D^{k,v}\|_\infty \le \epsilon_{dual}`."""
+
+    def ends(self, outer: int, inner: int, dual: float, eps_dual: float) -> bool:
+        """See :class:`Stopping`."""
+        return dual <= eps_dual
+
+
+@dataclass(frozen=True)
+class ShrinkingTolerance:
+    r"""(B2): the inner loop ends when :math:`\|\mathcal D^{k,v}\|_\infty \le \epsilon^k_{dual}`.
+
+    .. math:: \epsilon^k_{dual} = \max(\epsilon_{dual}, \text{start} \cdot \text{factor}^{k-1})
+    """
+
+    start: float = 1.0
+    factor: float = 0.9
+
+    def __post_init__(self) -> None:
+        if not (self.start > 0 and 0 < self.factor < 1):
+            raise OptionError(
+                f"ShrinkingTolerance: given start={self.start!r}, factor={self.factor!r}; expected "
+                "start > 0 and 0 < factor < 1, so that the tolerance shrinks"
+            )
+
+    def ends(self, outer: int, inner: int, dual: float, eps_dual: float) -> bool:
+        """See :class:`Stopping`."""
+        return dual <= max(eps_dual, self.start * self.factor ** (outer - 1))
+
+
+@dataclass(frozen=True)
+class GrowingBudget:
+    r"""(B3): ends at :math:`v = v_{\max}^k` or :math:`\|\mathcal D^{k,v}\|_\infty \le \epsilon`.
+
+    .. math:: v_{\max}^k = \lceil \text{start} \cdot \text{growth}^{k-1} \rceil
+    """
+
+    start: int = 1
+    growth: float = 1.1
+
+    def __post_init__(self) -> None:
+        if not (self.start >= 1 and self.growth > 1):
+            raise OptionError(
+                f"GrowingBudget: given start={self.start!r}, growth={self.growth!r}; expected "
+                "start >= 1 and growth > 1, so that the budget grows without bound"
+            )
+
+    def ends(self, outer: int, inner: int, dual: float, eps_dual: float) -> bool:
+        """See :class:`Stopping`."""
+        return dual <= eps_dual or inner >= math.ceil(self.start * self.growth ** (outer - 1))
+
+
+@dataclass(frozen=True)
+class FixedBudget:
+    r"""(B4): ends at :math:`v = v_{\max}` or :math:`\|\mathcal D^{k,v}\|_\infty \le \epsilon`.
+
+    ``v_max=1`` updates the multipliers after every sweep: consensus ADMM.
+    """
+
+    v_max: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.v_max, int | np.integer) or self.v_max < 1:
+            raise OptionError(f"FixedBudget: given v_max={self.v_max!r}, expected an int from 1")
+
+    def ends(self, outer: int, inner: int, dual: float, eps_dual: float) -> bool:
+        """See :class:`Stopping`."""
+        return dual <= eps_dual or inner >= self.v_max
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    r"""How exactly the clients are minimised: as exactly as the outer loop can make use of.
+
+    .. math::
+        \delta = \min\big(10^{-3}, \max(10^{-2} r, \delta_{\min})\big), \qquad
+        r = \epsilon \max\big(\text{primal} / \epsilon_{pri}, \;
+        \text{dual} / \epsilon_{dual}\big), \quad
+        \epsilon = \min(\epsilon_{pri}, \epsilon_{dual})
+
+    relative to the size of a client's variables, with the scaled residuals of the last round and
+    :math:`\delta_{\min} = \min(10^{-6}, \max(10^{-3} \epsilon, 10^{-10}))`; so early rounds are
+    cheap and the last are exact. Errors that shrink with the residuals are summable where the
+    residuals are, which inexact ADMM asks for (Eckstein and Bertsekas 1992). Solvers that factor
+    or pivot are exact in any case.
+    """
+
+    given: float | None
+    eps_pri: float
+    eps_dual: float
+
+    def __post_init__(self) -> None:
+        given = self.given
+        if given is not None and not (isinstance(given, float | int | np.number) and 0 < given < 1):
+            raise OptionError(f"accuracy: given {given!r}, expected a number between 0 and 1")
+
+    @property
+    def eps(self) -> float:
+        """The smaller tolerance; where it is zero, what rounding leaves of it."""
+        return max(min(self.eps_pri, self.eps_dual), 1e-9)
+
+    @property
+    def floor(self) -> float:
+        """The accuracy of the last rounds."""
+        return min(max(1e-3 * self.eps, 1e-10), 1e-6)
+
+    def of(self, found: Residuals) -> float:
+        """The accuracy of the round after these residuals."""
+        if self.given is not None:
+            return float(self.given)
+        primal = found.primal_scaled / max(self.eps_pri, self.eps)
+        dual = found.dual_scaled / max(self.eps_dual, self.eps)
+        return min(1e-3, max(1e-2 * self.eps * max(primal, dual), self.floor))
+
+    def suffices(self, used: float) -> bool:
+        """Whether residuals measured with this accuracy may end a run."""
+        return self.given is not None or used <= max(0.1 * self.eps, self.floor)

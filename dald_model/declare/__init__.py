@@ -1,0 +1,1 @@
+"""Declare: clients, consensus equalities, and what they add up to."""

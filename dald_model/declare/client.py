@@ -1,0 +1,229 @@
+"""Client: the objective, the constraints and the variables of one owner."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from cvxpy.atoms.affine.add_expr import AddExpression
+from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
+from cvxpy.atoms.affine.unary_operators import NegExpression
+from cvxpy.constraints.constraint import Constraint
+from cvxpy.constraints.finite_set import FiniteSet
+
+from dald_model.errors import DeclarationError
+
+
+@dataclass(frozen=True, eq=False)
+class Client:
+    r"""One owner's share of the problem.
+
+    .. math:: \min_{x_i} f_i(x_i) \quad \text{s.t. } x_i \in X_i
+
+    Attributes
+    ----------
+    name : Hashable
+        What messages, results and graphs call this client.
+    objective : cp.Minimize or cp.Maximize
+        The objective as declared.
+    constraints : tuple of cp.Constraint
+        The client's own constraints :math:`X_i`.
+    held : tuple of cp.Variable
+        Variables that stand in no objective and no constraint: those of a server.
+    is_server : bool
+        Whether this is a server: no objective, no constraints, only consensus.
+    """
+
+    name: Hashable
+    objective: cp.Minimize | cp.Maximize
+    constraints: tuple[Constraint, ...] = ()
+    held: tuple[cp.Variable, ...] = ()
+    is_server: bool = False
+
+    @property
+    def cost(self) -> cp.Expression:
+        """The convex expression that is minimised: the objective, or its negative."""
+        expression = self.objective.expr
+        return expression if isinstance(self.objective, cp.Minimize) else -expression
+
+    @cached_property
+    def variables(self) -> list[cp.Variable]:
+        """The variables of the objective and the constraints, each once, in order."""
+        return unique_variables([self.objective, *self.constraints, *self.held])
+
+    @cached_property
+    def parameters(self) -> list[cp.Parameter]:
+        """The user's Parameters in the objective and the constraints, each once."""
+        found = {p.id: p for part in [self.objective, *self.constraints] for p in part.parameters()}
+        return list(found.values())
+
+
+def unique_variables(parts: Iterable[Any]) -> list[cp.Variable]:
+    """Variables of expressions, objectives or constraints, each once, in order of appearance."""
+    return list({v.id: v for part in parts for v in part.variables()}.values())
+
+
+def declare_client(name: Hashable, objective: Any, constraints: Iterable[Any] = ()) -> Client:
+    """Check one client's declaration and return the :class:`Client`.
+
+    Raises
+    ------
+    DeclarationError
+        If the objective is not a scalar convex (DCP) expression, a constraint is not DCP, a
+        variable is complex, boolean or integer, or a constant holds NaN or inf.
+    """
+    goal = _as_objective(name, objective)
+    if not isinstance(constraints, Iterable):
+        raise DeclarationError(
+            f"client {name!r}: the constraints are {short(constraints)} of type "
+            f"{type(constraints).__name__}, expected a list of cvxpy constraints such as [x >= 0]"
+        )
+    rules = tuple(_as_constraint(name, given, at) for at, given in enumerate(constraints))
+    client = Client(name, goal, rules)
+    if not client.variables:
+        raise DeclarationError(
+            f"client {name!r}: the objective {short(goal.expr)} and its {len(rules)} constraints "
+            "hold no cvxpy Variable; a client needs at least one to agree on with others"
+        )
+    if not client.cost.is_convex():
+        wanted = "convex" if isinstance(goal, cp.Minimize) else "concave"
+        raise DeclarationError(
+            f"client {name!r}: the objective {short(goal.expr)} is {goal.expr.curvature.lower()} "
+            f"by cvxpy's DCP rules, expected {wanted} for {type(goal).__name__}; "
+            "rewrite it with cvxpy's atoms (https://www.cvxpy.org/tutorial/dcp)"
+        )
+    for part in (goal, *rules):
+        if not part.is_dcp(dpp=True):
+            raise DeclarationError(
+                f"client {name!r}: {short(part)} is not DPP in its Parameters "
+                f"{[p.name() for p in part.parameters()]}, so every round would compile it anew; "
+                "make it affine in them, or put a product of Parameters into one Parameter"
+            )
+    for variable in client.variables:
+        check_variable(variable, f"client {name!r}")
+    for part in (goal, *rules):
+        check_data(part, f"client {name!r}")
+    return client
+
+
+def _as_objective(name: Hashable, objective: Any) -> cp.Minimize | cp.Maximize:
+    if isinstance(objective, cp.Minimize | cp.Maximize):
+        return objective
+    try:
+        expression = cp.Constant(objective) if np.isscalar(objective) else objective
+        if not isinstance(expression, cp.Expression):
+            raise TypeError(type(objective).__name__)
+        return cp.Minimize(expression)
+    except (TypeError, ValueError) as error:
+        given = (
+            f"an expression of shape {objective.shape}"
+            if isinstance(objective, cp.Expression)
+            else f"{type(objective).__name__}"
+        )
+        raise DeclarationError(
+            f"client {name!r}: the objective is {given}, expected cp.Minimize, cp.Maximize or a "
+            "real scalar cvxpy expression (which is minimised)"
+        ) from error
+
+
+def _as_constraint(name: Hashable, given: Any, position: int) -> Constraint:
+    if not isinstance(given, Constraint):
+        raise DeclarationError(
+            f"client {name!r}: constraint {position} is {given!r} of type {type(given).__name__}, "
+            "expected a cvxpy constraint such as x >= 0"
+        )
+    if not given.is_dcp():
+        raise DeclarationError(
+            f"client {name!r}: constraint {position}, {short(given)}, does not follow cvxpy's DCP "
+            "rules; write it as convex <= concave or affine == affine"
+        )
+    if isinstance(given, FiniteSet):
+        raise DeclarationError(
+            f"client {name!r}: constraint {position}, {short(given)}, makes the variable discrete, "
+            "expected a convex constraint; relax it (an interval instead of the set)"
+        )
+    return given
+
+
+def check_name(name: Any) -> None:
+    """Refuse the names that networkx cannot take as a node."""
+    try:
+        hash(name)
+        usable = name is not None
+    except TypeError:
+        usable = False
+    if not usable:
+        raise DeclarationError(
+            f"client {name!r}: the name is of type {type(name).__name__}, expected a networkx "
+            "node: anything hashable but None, such as a string, a number or a tuple of them"
+        )
+
+
+def check_variable(variable: cp.Variable, where: str) -> None:
+    """Refuse the variables that the algorithms have no theory for."""
+    kinds = [k for k in ("boolean", "integer") if variable.attributes[k]]
+    if variable.is_complex():
+        kinds.append("complex")
+    if kinds:
+        raise DeclarationError(
+            f"{where}: variable {variable.name()!r} is {' and '.join(kinds)}, expected real and "
+            "continuous; relax it (bounds instead of boolean, real and imaginary parts instead of "
+            "complex)"
+        )
+
+
+def check_data(part: Any, where: str) -> None:
+    """Refuse NaN, inf and complex numbers in the data of an expression or constraint."""
+    for leaf in (*part.constants(), *part.parameters()):
+        if leaf.is_complex():
+            raise DeclarationError(
+                f"{where}: {short(part)} holds complex data of shape {leaf.shape}, expected real "
+                "data; write the real and the imaginary part as rows of their own"
+            )
+    for constant in part.constants():
+        data = constant.value.data if sp.issparse(constant.value) else np.asarray(constant.value)
+        bad = int(np.size(data) - np.count_nonzero(np.isfinite(data)))
+        if bad:
+            raise DeclarationError(
+                f"{where}: {short(part)} holds {bad} NaN or infinite entries in a constant of "
+                f"shape {constant.shape}; clean the data first (drop or impute those rows)"
+            )
+
+
+def summands(expression: cp.Expression) -> list[cp.Expression]:
+    """The terms of a sum, through minus signs and constant scalar factors."""
+    if isinstance(expression, AddExpression) and all(a.is_scalar() for a in expression.args):
+        return [term for arg in expression.args for term in summands(arg)]
+    if isinstance(expression, NegExpression):
+        return [-term for term in summands(expression.args[0])]
+    if isinstance(expression, DivExpression) and expression.args[1].is_constant():
+        return [term / expression.args[1] for term in summands(expression.args[0])]
+    if isinstance(expression, MulExpression | multiply) and expression.is_scalar():
+        one, two = expression.args
+        if one.is_constant() and one.is_scalar():
+            return [one * term for term in summands(two)]
+        if two.is_constant() and two.is_scalar():
+            return [term * two for term in summands(one)]
+    return [expression]
+
+
+def short(part: Any, width: int = 60) -> str:
+    """The text of an expression, objective or constraint on one line, cut to ``width``."""
+    text = " ".join(str(part).split())
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def symbolic(part: Any) -> str:
+    """A cvxpy expression or constraint with its data named by their shapes: ``[50x11] @ x``."""
+    data = [c for c in part.constants() if c.size > 1]
+    names = {id(c): cp.Parameter(c.shape, name=f"[{'x'.join(map(str, c.shape))}]") for c in data}
+    try:
+        named = part.tree_copy(names)
+    except (ValueError, TypeError, NotImplementedError):
+        named = part  # an atom that wants its data as numbers, such as quad_form
+    return " ".join(str(named).split())

@@ -1,0 +1,214 @@
+r"""Edge: a consensus equality read as two affine maps.
+
+The consensus graph is the set of cvxpy equalities between clients. All equalities between the
+same two clients form one :class:`Edge`, whose consensus constraint is
+
+.. math:: \mathcal C_{ij} = (G_i x_i + g_i) - (G_j x_j + g_j),
+
+flat, in cvxpy's column-major order, left side minus right side as the user wrote it. With
+:math:`G = I` this is the constraint of the paper's problems (8) and (16); the multiplier
+:math:`\mu_{ij}` then has the sign of cvxpy's dual value of the equality.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import cvxpy as cp
+from cvxpy.constraints.constraint import Constraint
+from cvxpy.constraints.zero import Equality
+
+from dald_model.declare.client import check_data, check_variable, short
+from dald_model.errors import DeclarationError
+
+Owners = Mapping[int, Sequence[Hashable]]
+"""Variable id -> the clients that use the variable."""
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """One consensus equality ``left == right`` before it is known who owns which side.
+
+    ``constraint`` is the user's own object, which receives the dual value; it is ``None`` where
+    the equality was made for a shared variable.
+    """
+
+    left: cp.Expression
+    right: cp.Expression
+    constraint: Constraint | None = None
+
+    def __str__(self) -> str:
+        return short(self.constraint if self.constraint is not None else self.left == self.right)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Where one equality lies in its edge: entries ``start:stop``, and its orientation.
+
+    ``sign`` is -1 where the equality's left side belongs to the edge's head.
+    """
+
+    agreement: Agreement
+    start: int
+    stop: int
+    sign: int
+
+
+@dataclass(eq=False)
+class Edge:
+    """The consensus between two clients: ``tail_side - head_side == 0``, flat.
+
+    Attributes
+    ----------
+    tail, head : Hashable
+        The two clients; the tail owns the left side of the first equality.
+    parts : list of Part
+        The equalities that make up the edge, in the order of their declaration.
+    """
+
+    tail: Hashable
+    head: Hashable
+    parts: list[Part] = field(default_factory=list)
+    sides: tuple[list[cp.Expression], list[cp.Expression]] = field(default_factory=lambda: ([], []))
+
+    @property
+    def size(self) -> int:
+        """The number of scalar equalities."""
+        return self.parts[-1].stop if self.parts else 0
+
+    @property
+    def ends(self) -> tuple[Hashable, Hashable]:
+        """The two clients, tail first."""
+        return self.tail, self.head
+
+    def side(self, name: Hashable) -> cp.Expression:
+        """The flat affine expression that client ``name`` contributes, shape (size,)."""
+        return cp.hstack([cp.vec(side, order="F") for side in self.given(name)])
+
+    def given(self, name: Hashable) -> list[cp.Expression]:
+        """The sides of client ``name`` as the user wrote them, one an equality."""
+        return self.sides[self.ends.index(name)]
+
+    def other(self, name: Hashable) -> Hashable:
+        """The client at the other end."""
+        return self.head if name == self.tail else self.tail
+
+    def sign(self, name: Hashable) -> int:
+        """How the side of ``name`` enters the consensus constraint: +1 tail, -1 head."""
+        return 1 if name == self.tail else -1
+
+    def add(self, agreement: Agreement, left_owner: Hashable) -> None:
+        """Append an equality whose left side belongs to ``left_owner``."""
+        sign = self.sign(left_owner)
+        start = self.size
+        self.parts.append(Part(agreement, start, start + agreement.left.size, sign))
+        sides = (agreement.left, agreement.right)[::sign]
+        for column, side in zip(self.sides, sides, strict=True):
+            column.append(side)
+
+
+def read_equality(given: Any) -> Agreement:
+    """Check what was passed to :meth:`Model.consensus` as far as it can be known by itself.
+
+    Raises
+    ------
+    DeclarationError
+        If it is not an equality of two affine, real, finite sides of one shape that both hold
+        variables.
+    """
+    if not isinstance(given, Equality):
+        kind = short(given) if isinstance(given, Constraint) else repr(given)
+        several = isinstance(given, Iterable) and not isinstance(given, cp.Expression | str)
+        remedy = (
+            "unpack several as in model.consensus(*equalities)"
+            if several
+            else "other couplings belong into a client's constraints"
+        )
+        raise DeclarationError(
+            f"consensus: given {kind} of type {type(given).__name__}, expected a cvxpy equality "
+            f"such as x0 == x1; {remedy}"
+        )
+    agreement = Agreement(given.args[0], given.args[1], given)
+    where = f"consensus {agreement}"
+    for side in (agreement.left, agreement.right):
+        if not side.is_affine():
+            raise DeclarationError(
+                f"{where}: the side {short(side)} is {side.curvature.lower()}, expected affine; "
+                "introduce a variable for it in its client"
+            )
+        if not side.variables():
+            raise DeclarationError(
+                f"{where}: the side {short(side)} holds no variable, expected one client's "
+                "variables on each side; put the equality into the client's constraints instead"
+            )
+        for variable in side.variables():
+            check_variable(variable, where)
+        check_data(side, where)
+    if agreement.left.size == 0:
+        raise DeclarationError(
+            f"{where}: the sides have shape {agreement.left.shape} and hold nothing, expected at "
+            "least one number on each side; check the slice"
+        )
+    if agreement.left.shape != agreement.right.shape:
+        raise DeclarationError(
+            f"{where}: the sides have shapes {agreement.left.shape} and {agreement.right.shape}, "
+            "expected equal shapes; index or reshape one of them"
+        )
+    return agreement
+
+
+def side_owner(side: cp.Expression, agreement: Agreement, owners: Owners) -> Hashable | None:
+    """The one client that owns the variables of a side, ``None`` while nobody does.
+
+    Raises
+    ------
+    DeclarationError
+        If the side mixes clients, or holds a variable that several clients share.
+    """
+    found = {v: tuple(owners.get(v.id, ())) for v in side.variables()}
+    for variable, users in found.items():
+        if len(users) > 1:
+            raise DeclarationError(
+                f"consensus {agreement}: variable {variable.name()!r} is used by the clients "
+                f"{', '.join(map(repr, users))}, so it is in consensus already; expected the "
+                "variables of one client on each side; give each client a variable of its own, "
+                "or drop the equality"
+            )
+    names = {users[0] for users in found.values() if users}
+    if len(names) > 1:
+        owned = ", ".join(f"{v.name()} of {n[0]!r}" for v, n in found.items() if n)
+        raise DeclarationError(
+            f"consensus {agreement}: the side {short(side)} mixes the clients' variables {owned}; "
+            "expected the variables of one client on each side; write x0 == x1 rather than "
+            "x0 - x1 == 0"
+        )
+    return names.pop() if names else None
+
+
+def check_sides(agreement: Agreement, owners: Owners) -> tuple[Hashable | None, Hashable | None]:
+    """The owners of both sides as far as they are known.
+
+    Raises
+    ------
+    DeclarationError
+        If a side mixes clients, or both sides belong to one client.
+    """
+    left = side_owner(agreement.left, agreement, owners)
+    right = side_owner(agreement.right, agreement, owners)
+    if left is not None and left == right:
+        raise DeclarationError(
+            f"consensus {agreement}: both sides belong to client {left!r}, expected two clients; "
+            f"put the equality into the constraints of {left!r}"
+        )
+    return left, right
+
+
+def join(agreements: Iterable[tuple[Agreement, Hashable, Hashable]]) -> list[Edge]:
+    """Gather equalities with the owners of their two sides into one :class:`Edge` a pair."""
+    edges: dict[frozenset[Hashable], Edge] = {}
+    for agreement, left, right in agreements:
+        edge = edges.setdefault(frozenset((left, right)), Edge(left, right))
+        edge.add(agreement, left)
+    return list(edges.values())

@@ -1,0 +1,201 @@
+"""Shared variables become local copies; variables that nobody owns become servers.
+
+The step from what the user wrote to a problem in consensus form, where every variable belongs to
+exactly one client (the paper's problems (8) and (16)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import cvxpy as cp
+import networkx as nx
+
+from dald_model.declare.client import Client
+from dald_model.declare.consensus import Agreement, Edge, Owners, check_sides, join
+from dald_model.errors import DeclarationError, DisconnectedError
+
+
+@dataclass(frozen=True, eq=False)
+class ConsensusForm:
+    """The declaration with one owner for each variable.
+
+    Attributes
+    ----------
+    clients : dict
+        The clients by name, over their local variables; servers come last.
+    edges : list of Edge
+        The consensus constraints, one edge for each pair of clients.
+    homes : dict
+        User's variable id -> {client: that client's local variable}. The server's copy of a
+        shared variable stands under the server's name.
+    """
+
+    clients: dict[Hashable, Client]
+    edges: list[Edge]
+    homes: dict[int, dict[Hashable, cp.Variable]]
+
+
+def consensus_form(
+    clients: Mapping[Hashable, Client],
+    agreements: Sequence[Agreement],
+    topology: nx.Graph | None,
+) -> ConsensusForm:
+    """Give every variable one owner and gather the consensus edges.
+
+    Raises
+    ------
+    DeclarationError
+        If a side mixes clients or a client has no coupling.
+    DisconnectedError
+        If the consensus graph is not connected.
+    """
+    owners = owners_of(clients.values())
+    shared = {v.id: v for c in clients.values() for v in c.variables if len(owners[v.id]) > 1}
+    local = dict(clients)
+    homes: dict[int, dict[Hashable, cp.Variable]] = {}
+    for name, client in clients.items():
+        mine = {v.id: _copy(v, name) for v in client.variables if v.id in shared}
+        local[name] = _localised(client, mine)
+        for v in client.variables:
+            homes.setdefault(v.id, {})[name] = mine.get(v.id, v)
+    servers = _explicit_servers(agreements, owners, local)
+    links = []
+    if shared and topology is None:
+        server = _server(_fresh("server", [*local, *servers]), [_copy(v) for v in shared.values()])
+        servers[server.name] = server
+        for key, copy in zip(shared, server.held, strict=True):
+            links += [(copy, server.name, x, name) for name, x in homes[key].items()]
+            homes[key][server.name] = copy
+    elif topology is not None:
+        for key, variable in shared.items():
+            links += _peer_links(variable, homes[key], topology)
+    for server in servers.values():
+        for v in server.held:
+            homes.setdefault(v.id, {})[server.name] = v
+    local |= servers
+
+    owners = owners_of(local.values())
+    triples = [(a, *check_sides(a, owners)) for a in agreements]
+    triples += [(Agreement(a, b), one, two) for a, one, b, two in links]
+    edges = join(triples)
+    check_connected(local, edges)
+    return ConsensusForm(local, edges, homes)
+
+
+def owners_of(clients: Iterable[Client]) -> Owners:
+    """Variable id -> the names of the clients that use it, in order of declaration."""
+    owners: dict[int, list[Hashable]] = {}
+    for client in clients:
+        for v in client.variables:
+            owners.setdefault(v.id, []).append(client.name)
+    return owners
+
+
+def check_connected(clients: Mapping[Hashable, Client], edges: Sequence[Edge]) -> None:
+    """Refuse a client without coupling and a consensus graph in several pieces (Remark 1)."""
+    graph = consensus_graph(clients, edges)
+    for name in clients:
+        if graph.degree[name] == 0:
+            raise DeclarationError(
+                f"client {name!r} has no coupling: none of its variables "
+                f"({', '.join(v.name() for v in clients[name].variables)}) stands in a consensus "
+                "equality or is used by another client; add model.consensus(...) for it, or solve "
+                "it on its own with cvxpy"
+            )
+    pieces = [sorted(map(repr, piece)) for piece in nx.connected_components(graph)]
+    if len(pieces) > 1:
+        named = "; ".join("{" + ", ".join(piece) + "}" for piece in pieces)
+        raise DisconnectedError(
+            f"the consensus graph falls into {len(pieces)} parts: {named}; expected one connected "
+            "graph (Remark 1 of the paper); add a consensus equality between them, or declare one "
+            "model for each part"
+        )
+
+
+def consensus_graph(clients: Iterable[Hashable], edges: Iterable[Edge]) -> nx.Graph:
+    """The consensus graph as networkx sees it: a node a client, an edge an :class:`Edge`."""
+    graph = nx.Graph()
+    graph.add_nodes_from(clients)
+    graph.add_edges_from((e.tail, e.head, {"edge": e, "size": e.size}) for e in edges)
+    return graph
+
+
+def _localised(client: Client, copies: Mapping[int, cp.Variable]) -> Client:
+    """The same client over its own copies of the shared variables."""
+    if not copies:
+        return client
+    swap = {id(v): copies[v.id] for v in client.variables if v.id in copies}
+    objective = type(client.objective)(client.objective.expr.tree_copy(swap))
+    rules = tuple(rule.tree_copy(swap) for rule in client.constraints)
+    return Client(client.name, objective, rules)
+
+
+def _copy(variable: cp.Variable, owner: Hashable | None = None) -> cp.Variable:
+    """A client's own copy, with the attributes; the server's copy is free, its clients are not."""
+    if owner is None:
+        return cp.Variable(variable.shape, name=f"{variable.name()}@server")
+    kept = {k: v for k, v in variable.attributes.items() if v is not None and v is not False}
+    return cp.Variable(variable.shape, name=f"{variable.name()}@{owner}", **kept)
+
+
+def _explicit_servers(
+    agreements: Sequence[Agreement], owners: Owners, taken: Iterable[Hashable]
+) -> dict[Hashable, Client]:
+    """A server for each group of variables that stand together in sides but that nobody owns."""
+    together = nx.Graph()
+    variables = {}
+    for agreement in agreements:
+        for side in (agreement.left, agreement.right):
+            free = [v for v in side.variables() if v.id not in owners]
+            variables |= {v.id: v for v in free}
+            nx.add_path(together, [v.id for v in free])
+    groups = list(nx.connected_components(together))
+    servers: dict[Hashable, Client] = {}
+    for group in groups:
+        held = [v for key, v in variables.items() if key in group]
+        wish = "server" if len(groups) == 1 else f"server {held[0].name()}"
+        server = _server(_fresh(wish, [*taken, *servers]), held)
+        servers[server.name] = server
+    return servers
+
+
+def _server(name: Hashable, held: Sequence[cp.Variable]) -> Client:
+    return Client(name, cp.Minimize(cp.Constant(0)), (), tuple(held), is_server=True)
+
+
+def _fresh(wish: str, taken: Iterable[Hashable]) -> str:
+    names, name, count = set(taken), wish, 1
+    while name in names:
+        count += 1
+        name = f"{wish} {count}"
+    return name
+
+
+def _peer_links(
+    variable: cp.Variable, homes: Mapping[Hashable, cp.Variable], topology: nx.Graph
+) -> list[tuple[cp.Variable, Hashable, cp.Variable, Hashable]]:
+    """The equalities between the copies of one shared variable along the user's graph."""
+    check_reach(variable, homes, topology)
+    return [(homes[a], a, homes[b], b) for a, b in topology.subgraph(homes).edges]
+
+
+def check_reach(variable: cp.Variable, users: Iterable[Hashable], topology: nx.Graph) -> None:
+    """Refuse a graph over which the users of a shared variable cannot reach one another."""
+    users = list(users)
+    missing = [name for name in users if name not in topology]
+    if missing:
+        raise DeclarationError(
+            f"topology: client {', '.join(map(repr, missing))} uses the shared variable "
+            f"{variable.name()!r} but is no node of the graph; add it with at least one edge"
+        )
+    graph = topology.subgraph(users)
+    pieces = [sorted(map(repr, piece)) for piece in nx.connected_components(graph)]
+    if len(pieces) > 1:
+        named = "; ".join("{" + ", ".join(piece) + "}" for piece in pieces)
+        raise DisconnectedError(
+            f"topology: among the clients that use {variable.name()!r} the graph falls into "
+            f"{len(pieces)} parts: {named}; expected one connected graph (Remark 1 of the paper); "
+            "add an edge between them"
+        )

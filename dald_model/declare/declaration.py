@@ -1,0 +1,271 @@
+"""Declaration: clients, their consensus, and who talks to whom; checked as it is written down."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Hashable, Iterable, Mapping
+from itertools import chain
+from typing import Any
+
+import cvxpy as cp
+import networkx as nx
+import pandas as pd
+from cvxpy.constraints.constraint import Constraint
+
+from dald_model.declare.client import Client, check_name, declare_client, symbolic
+from dald_model.declare.consensus import Agreement, check_sides, read_equality
+from dald_model.declare.consensus_form import check_reach, owners_of
+from dald_model.errors import DeclarationError
+from dald_model.text import Heading, Part, Printed, counted, shortened
+
+
+class Declaration(Printed):
+    r"""Clients, each with an objective and constraints, and the consensus between them.
+
+    .. math::
+        \min_{x_1, \dots, x_n} \sum_{i=1}^n f_i(x_i)
+        \quad \text{s.t. } x_i \in X_i, \;
+        G_{ij} x_i + g_{ij} = G_{ji} x_j + g_{ji} \text{ for every edge } (i, j)
+
+    which is the paper's problem (8) where a server agrees with everybody and (16) where clients
+    agree with their neighbours.
+
+    Parameters
+    ----------
+    name : str
+        What tables and messages call the model.
+    """
+
+    def __init__(self, name: str = "model") -> None:
+        self.name = name
+        self._clients: dict[Hashable, Client] = {}
+        self._agreements: list[Agreement] = []
+        # Who uses a variable, and which equalities it stands in: a declaration looks only at what
+        # it touches, so that declaring many clients stays linear.
+        self._owners: dict[int, list[Hashable]] = {}
+        self._standing: dict[int, list[Agreement]] = {}
+        self._topology: nx.Graph | None = None
+
+    @property
+    def clients(self) -> Mapping[Hashable, Client]:
+        """The declared clients by name, in order of declaration; servers are not among them."""
+        return dict(self._clients)
+
+    @property
+    def agreements(self) -> tuple[Agreement, ...]:
+        """The declared consensus equalities, in order of declaration."""
+        return tuple(self._agreements)
+
+    @property
+    def shared(self) -> list[cp.Variable]:
+        """The variables that several clients use, in order of declaration."""
+        found = {v.id: v for c in self._clients.values() for v in c.variables}
+        return [v for key, v in found.items() if len(self._owners[key]) > 1]
+
+    @property
+    def variables(self) -> list[cp.Variable]:
+        """All variables, each once: the clients' in order of declaration, then the servers'."""
+        sides = (side for a in self._agreements for side in (a.left, a.right))
+        owned = (v for client in self._clients.values() for v in client.variables)
+        held = (v for side in sides for v in side.variables())
+        return list({v.id: v for v in chain(owned, held)}.values())
+
+    @property
+    def constraints(self) -> list[Constraint]:
+        """All constraints, each once: the clients' own, then the consensus equalities."""
+        stated = [rule for client in self._clients.values() for rule in client.constraints]
+        stated += [a.constraint for a in self._agreements if a.constraint is not None]
+        return list({rule.id: rule for rule in stated}.values())
+
+    @property
+    def maximises(self) -> bool:
+        """Whether every client maximises; the whole is then a maximisation."""
+        goals = [client.objective for client in self._clients.values()]
+        return bool(goals) and all(isinstance(goal, cp.Maximize) for goal in goals)
+
+    @property
+    def graph(self) -> nx.Graph | None:
+        """The graph given to :meth:`topology`; None where a server agrees with everybody."""
+        return self._topology
+
+    def client(self, name: Hashable, objective: Any, constraints: Iterable[Any] = ()) -> Client:
+        """Declare a client.
+
+        Parameters
+        ----------
+        name : Hashable
+            Any networkx node: what messages, results and graphs call the client.
+        objective : cp.Minimize, cp.Maximize or scalar cp.Expression
+            The client's share of the objective; a bare expression is minimised.
+        constraints : iterable of cvxpy constraints
+            The client's own constraints.
+
+        Returns
+        -------
+        Client
+
+        Raises
+        ------
+        DeclarationError
+            If the name is taken, the objective or a constraint is not DCP, a variable is
+            complex, boolean or integer, or the data hold NaN or inf.
+        """
+        check_name(name)
+        if name in self._clients:
+            raise DeclarationError(
+                f"client {name!r} is declared already; expected a new name for each client"
+            )
+        client = declare_client(name, objective, constraints)
+        touched = {id(a): a for v in client.variables for a in self._standing.get(v.id, ())}
+        mine = {v.id: [*self._owners.get(v.id, ()), name] for v in client.variables}
+        for agreement in touched.values():
+            check_sides(agreement, ChainMap(mine, self._owners))
+        self._owners |= mine
+        self._clients[name] = client
+        self._changed()
+        return client
+
+    def consensus(self, *equalities: Any) -> None:
+        """Declare consensus equalities between clients.
+
+        Each side is an affine expression in the variables of one client, of any shape:
+        ``x0 == x1``, ``x0[:4] == x1[:4]``, ``M @ x0 == x1``. A variable that no client owns
+        becomes a server: ``model.consensus(*[z == xi for xi in x])``.
+
+        Raises
+        ------
+        DeclarationError
+            If a side is not affine, mixes two clients or holds no variable, both sides belong to
+            one client, or the shapes differ.
+        """
+        agreements = [read_equality(given) for given in {id(g): g for g in equalities}.values()]
+        for agreement in agreements:  # all or none
+            check_sides(agreement, self._owners)
+        for agreement in agreements:
+            near = self._standing.get(agreement.left.variables()[0].id, ())
+            if all(agreement.constraint is not known.constraint for known in near):
+                self.agree(agreement)
+
+    def agree(self, agreement: Agreement) -> None:
+        """Declare one consensus equality that was read already; users call :meth:`consensus`."""
+        check_sides(agreement, self._owners)
+        for v in (*agreement.left.variables(), *agreement.right.variables()):
+            self._standing.setdefault(v.id, []).append(agreement)
+        self._agreements.append(agreement)
+        self._changed()
+
+    def topology(self, graph: nx.Graph | None) -> None:
+        """Let clients agree on their shared variables peer to peer (Fed-DALD-DC).
+
+        Parameters
+        ----------
+        graph : networkx.Graph or None
+            Nodes are client names, edges say who talks to whom. ``None`` brings back the server
+            (Fed-DALD-CC).
+
+        Raises
+        ------
+        DeclarationError
+            If a node is no client, a client that shares a variable is missing, no variable is
+            shared, or the clients that share one cannot reach one another.
+        """
+        if graph is not None:
+            self._check_topology(graph)
+        self._topology = None if graph is None else graph.copy()  # the user's may change
+        self._changed()
+
+    def _check_topology(self, graph: nx.Graph) -> None:
+        if not isinstance(graph, nx.Graph) or graph.is_directed() or graph.is_multigraph():
+            raise DeclarationError(
+                f"topology: given {type(graph).__name__}, expected an undirected networkx.Graph "
+                "whose nodes are client names; the order of clients is solve's option sequence"
+            )
+        unknown = [node for node in graph if node not in self._clients]
+        if unknown:
+            raise DeclarationError(
+                f"topology: {', '.join(map(repr, unknown))} is no client of {self.name!r}; "
+                f"expected nodes among {', '.join(map(repr, self._clients))}"
+            )
+        loop = next(nx.selfloop_edges(graph), None)
+        if loop is not None:
+            raise DeclarationError(
+                f"topology: client {loop[0]!r} has an edge to itself, expected edges between two "
+                "clients; remove it"
+            )
+        shared = self.shared
+        if not shared:
+            raise DeclarationError(
+                f"topology: no variable of {self.name!r} is used by several clients, so a graph "
+                "has nothing to connect; use model.consensus(...), or share a variable"
+            )
+        owners = owners_of(self._clients.values())
+        for variable in shared:
+            check_reach(variable, owners[variable.id], graph)
+
+    def monolithic(self) -> cp.Problem:
+        """The all-in-one (AIO) problem: one cvxpy problem over everybody's data.
+
+        Returns
+        -------
+        cp.Problem
+            The sum of the objectives under all constraints, the consensus equalities last. It is
+            a maximisation if every client maximises.
+        """
+        clients, rules = self._clients.values(), self.constraints
+        if self.maximises:
+            return cp.Problem(cp.Maximize(sum(c.objective.expr for c in clients)), rules)
+        return cp.Problem(cp.Minimize(sum(c.cost for c in clients)), rules)
+
+    def report(self, *, wide: bool) -> list[Part]:
+        """How many clients, which, and who agrees with whom."""
+        parts: list[Part] = [
+            Heading(f"Model {self.name!r}: {counted(len(self._clients), 'client')}")
+        ]
+        if self._clients:
+            parts.append(self._frame(120 if wide else 48))
+        return [*parts, self._couplings()]
+
+    def _frame(self, width: int) -> pd.DataFrame:
+        """One row a client: what it minimises, its variables and constraints, cut to a width."""
+        rows = []
+        for name, client in self._clients.items():
+            goal = f"{client.objective.NAME} {symbolic(client.objective.expr)}"
+            shared = ["*" if len(self._owners[v.id]) > 1 else "" for v in client.variables]
+            names = [_sized(v) + mark for v, mark in zip(client.variables, shared, strict=True)]
+            rows.append(
+                {
+                    "client": str(name),
+                    "objective": shortened(goal, width),
+                    "variables": shortened(", ".join(names), width - 8),
+                    "constraints": len(client.constraints),
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def _couplings(self, most: int = 12) -> list[str]:
+        lines = []
+        if self._agreements:
+            shown = [f"    {a}" for a in self._agreements[:most]]
+            if len(self._agreements) > most:
+                shown.append(f"    ... and {len(self._agreements) - most} more")
+            lines += ["  consensus", *shown]
+        shared = self.shared
+        if shared:
+            how = "through a server" if self._topology is None else f"over {self._topology}"
+            lines.append(f"  * shared {how}: {', '.join(v.name() for v in shared)}")
+        return lines
+
+    def _changed(self) -> None:
+        """Called after every declaration."""
+
+    def copied(self) -> Declaration:
+        """The declaration as it is now; what is declared later is not in it."""
+        found = Declaration(self.name)
+        found._clients, found._agreements = dict(self._clients), list(self._agreements)
+        found._owners, found._topology = dict(self._owners), self._topology
+        return found
+
+
+def _sized(variable: cp.Variable) -> str:
+    shape = "x".join(map(str, variable.shape))
+    return f"{variable.name()}[{shape}]" if shape else variable.name()

@@ -1,0 +1,143 @@
+"""Layout: all that is constant of the clients, side by side, and groups of them cut from it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.subproblem import Subproblem
+from dald_model.engines.edge_ends import Ends
+from dald_model.solvers.arrays.augmented_gradient import copies
+from dald_model.solvers.arrays.indexing import block_diagonal, ranges
+from dald_model.solvers.base import Session
+
+LOOSE = 1e-3
+"""Share of its penalty with which an end of an edge that is off is tied to its own last value.
+
+Enough to keep a client that is cut off from others well posed (a proximal-point step), little
+enough not to hold it back. A server needs none: its average leaves out who is not there.
+"""
+
+
+@dataclass(eq=False)
+class Group:
+    """Clients of one stage that one session takes together, with all that is constant of them.
+
+    Attributes
+    ----------
+    names : list
+    clients : ndarray of int, shape (k,)
+        Their positions in :class:`Decomposition`.
+    session : Session
+        Which takes them.
+    which : ndarray of int, shape (k,)
+        Their positions in the session.
+    ends : Ends
+        Of their edges, one client after the other, in the order of ``Subproblem.entries``.
+    signs, loose : ndarray, shape (total of q,)
+        +1 at tails and -1 at heads; the share of its penalty that an end keeps where its edge is
+        off, see :data:`LOOSE`.
+    starts : ndarray of int, shape (k,)
+        Where each client's part of these begins.
+    columns : slice or ndarray of int
+        Where their variables lie in the vector of all variables.
+    repeats : ndarray of int, shape (k,), or None
+        How many edges each has, if all have as many variables and their sides are these.
+    """
+
+    names: list[Hashable]
+    clients: np.ndarray
+    session: Session
+    which: np.ndarray
+    ends: Ends
+    signs: np.ndarray
+    loose: np.ndarray
+    starts: np.ndarray
+    columns: slice | np.ndarray
+    repeats: np.ndarray | None
+    subproblems: list[Subproblem] = field(repr=False)
+    _source: np.ndarray | None = field(default=None, repr=False)
+    _weights: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
+
+    @cached_property
+    def sides(self) -> tuple[sp.csr_array, np.ndarray]:
+        """The sides of all of them as a function of their points."""
+        sides = [sub.sides for sub in self.subproblems]
+        matrix = block_diagonal([matrix for matrix, _ in sides])
+        return matrix, np.concatenate([offset for _, offset in sides])
+
+    @cached_property
+    def places(self) -> list[int]:
+        """``clients`` as a list."""
+        return self.clients.tolist()
+
+    def weights(self, rho: np.ndarray, source: np.ndarray) -> np.ndarray:
+        r""":math:`\pm 2 \rho^2`, kept while the penalties are the same array ``source``."""
+        if self._source is not source:
+            self._weights, self._source = 2 * self.signs * rho * rho, source
+        return self._weights
+
+    def spread(self, points: np.ndarray) -> np.ndarray:
+        """The sides at their points, shape (total of q,)."""
+        if self.repeats is None:
+            matrix, offset = self.sides
+            return matrix @ points + offset
+        rows = points.reshape(self.repeats.size, -1)
+        return np.repeat(rows, self.repeats, axis=0).reshape(-1)
+
+
+class Layout:
+    """The ends of all clients one after the other, in the order of ``Decomposition.layout``."""
+
+    def __init__(self, compiled: Decomposition) -> None:
+        self._compiled = compiled
+        self._place = {name: at for at, name in enumerate(compiled.layout)}
+        subs = [compiled[name] for name in compiled.layout]
+        self._order = np.array([compiled.order[name] for name in compiled.layout])
+        heights = np.array([sub.signs.size for sub in subs])
+        self._starts = np.concatenate([[0], np.cumsum(heights)])
+        self._entries = np.concatenate([sub.entries for sub in subs])
+        self._rows = np.concatenate([sub.rows for sub in subs])
+        self._signs = np.concatenate([sub.signs for sub in subs])
+        free = [0.0 if sub.client.is_server else LOOSE for sub in subs]
+        self._loose = np.repeat(free, heights)
+        self._copies = np.array([copies(sub) for sub in subs])
+        self._sizes = np.array([sub.size for sub in subs])
+        self._columns = np.concatenate([[0], np.cumsum(self._sizes)])
+        # How often up to here an entry does not follow the one before.
+        self._jumps = np.concatenate([[0], np.cumsum(np.diff(self._entries) != 1)])
+
+    def group(self, names: list[Hashable], session: Session, which: np.ndarray) -> Group:
+        """Some clients, in this order; of neighbours in the layout everything is a view."""
+        at = np.array([self._place[name] for name in names])
+        is_run = bool((np.diff(at) == 1).all())
+        starts, stops = self._starts[at], self._starts[at + 1]
+        span = slice(int(starts[0]), int(stops[-1]))
+        columns: slice | np.ndarray = slice(
+            int(self._columns[at[0]]), int(self._columns[at[-1] + 1])
+        )
+        chosen: slice | np.ndarray = span
+        follows = is_run and self._jumps[span.stop - 1] == self._jumps[span.start]
+        if not is_run:
+            chosen = ranges(starts, stops - starts)
+            columns = ranges(self._columns[at], self._sizes[at])
+        repeats, sizes = self._copies[at], self._sizes[at]
+        is_simple = bool(repeats.all() and (sizes == sizes[0]).all())
+        return Group(
+            names,
+            self._order[at],
+            session,
+            which,
+            Ends(self._entries[chosen], self._rows[chosen], bool(follows)),
+            self._signs[chosen],
+            self._loose[chosen],
+            np.cumsum(stops - starts) - (stops - starts),
+            columns,
+            repeats if is_simple else None,
+            [self._compiled[name] for name in names],
+        )

@@ -1,0 +1,164 @@
+"""Layer: who solves whom, and what is done where a solver fails."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dald_model.compile.decomposition import Decomposition
+from dald_model.engines.batches import Group, Layout
+from dald_model.solvers.arrays.selection_cache import Kept
+from dald_model.solvers.base import FOUND, Answers, Session, Solver, Turn
+from dald_model.solvers.registry import Choice
+
+PROVEN = ("infeasible", "unbounded")
+"""Statuses that a client's most general solver is believed without asking another."""
+COPIED = 4
+"""How many times over the stages that are kept ready may hold the clients."""
+
+
+class Event(NamedTuple):
+    """A solver failed on a client, which goes on with the next."""
+
+    round: int
+    client: Hashable
+    failed: str
+    next: str
+    message: str
+
+
+class _Bench(NamedTuple):
+    """A session and the clients it was opened with."""
+
+    session: Session
+    places: dict[Hashable, int]
+
+
+class Layer:
+    """The solver layer of one run: each client has its solvers in the order they are tried.
+
+    A client whose solver finds no point goes to its next solver and stays there until that one
+    fails, when all others have their turn again. That a client is infeasible or unbounded is
+    believed of the most general of its solvers only. Clients with one solver and one form share a
+    session.
+    """
+
+    def __init__(self, compiled: Decomposition, solver: Any) -> None:
+        self.compiled = compiled
+        self.round = 0
+        self.events: list[Event] = []
+        choice = Choice(solver)
+        choice.check(compiled)
+        self._chains: dict[Hashable, list[Solver]] = {
+            name: choice.chain(sub) for name, sub in compiled.items()
+        }
+        self._final = {name: solvers[-1] for name, solvers in self._chains.items()}
+        self._benches: dict[Hashable, _Bench] = {}
+        self._layout = Layout(compiled)
+        together: dict[Any, list[Hashable]] = {}
+        for name in compiled.layout:
+            sub = compiled[name]
+            first = self._chains[name][0]
+            shape = sub.form.shape if first.batches and sub.form else None
+            together.setdefault((id(first), shape), []).append(name)
+        for names in together.values():
+            self._open(names)
+        self._groups = self._forgotten()
+        self._is_exact: bool | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no client's solver makes use of the accuracy that it is asked for."""
+        if self._is_exact is None:
+            first = {id(chain[0]): chain[0] for chain in self._chains.values()}
+            self._is_exact = all(getattr(one, "is_exact", False) for one in first.values())
+        return self._is_exact
+
+    def solver(self, name: Hashable) -> Solver:
+        """The solver that has the client now."""
+        return self._chains[name][0]
+
+    def groups(self, stage: Iterable[Hashable]) -> list[Group]:
+        """The clients of a stage by session."""
+        return self._groups(tuple(stage))
+
+    def _forgotten(self) -> Kept[tuple[Hashable, ...], list[Group]]:
+        return Kept(self._parted, len(self.compiled), COPIED)
+
+    def _parted(self, stage: tuple[Hashable, ...]) -> list[Group]:
+        parted: dict[int, list[Hashable]] = {}
+        for name in stage:
+            parted.setdefault(id(self._benches[name].session), []).append(name)
+        return [self._group(names) for names in parted.values()]
+
+    def answer(
+        self, group: Group, turn: Turn, tolerance: float
+    ) -> Iterator[tuple[Group, Turn, Answers]]:
+        """Let the group's clients answer, each by the first of its solvers that can.
+
+        Yields groups with their turns and answers: the whole at once, or where a solver failed
+        each client by itself; a client that none of its solvers could solve has a status that
+        says why.
+        """
+        answers = group.session.minimise(turn, tolerance)
+        if all(status in FOUND for status in answers.statuses):
+            yield group, turn, answers
+            return
+        sizes = np.cumsum(self._sizes(group))[:-1]
+        points, before = np.split(answers.points, sizes), np.split(turn.points, sizes)
+        spans = np.cumsum([0, *(self.compiled[name].entries.size for name in group.names)])
+        for i, name in enumerate(group.names):
+            part = slice(spans[i], spans[i + 1])
+            edges = turn.mu[part], turn.rho[part], turn.neighbours[part]
+            mine = Turn(np.zeros(1, int), *edges, before[i])
+            one = Answers(
+                points[i],
+                answers.objectives[i : i + 1],
+                [answers.statuses[i]],
+                lambda _, i=i: answers.duals(i),
+                {0: answers.messages[i]} if i in answers.messages else {},
+                answers.slack[i : i + 1],
+            )
+            part, found = self._alone(name, one, mine, tolerance)
+            yield part, mine, found
+
+    def _alone(
+        self, name: Hashable, one: Answers, turn: Turn, tolerance: float
+    ) -> tuple[Group, Answers]:
+        """Ask a client's other solvers where its own found nothing."""
+        solvers, verdict = self._chains[name], one
+        for _ in solvers[1:]:
+            is_final = solvers[0] is self._final[name]
+            verdict = one if is_final else verdict
+            if one.statuses[0] in FOUND or (is_final and one.statuses[0] in PROVEN):
+                break
+            one = self._next(name, one).minimise(turn, tolerance)
+        is_final = solvers[0] is self._final[name]
+        return self._group([name]), one if is_final or one.statuses[0] in FOUND else verdict
+
+    def _next(self, name: Hashable, failed: Answers) -> Session:
+        before = self._chains[name].pop(0)
+        self._chains[name].append(before)
+        message = failed.messages.get(0, failed.statuses[0])
+        self.events.append(
+            Event(self.round, name, before.name, self._chains[name][0].name, message)
+        )
+        self._open([name])
+        self._groups = self._forgotten()
+        self._is_exact = None
+        return self._benches[name].session
+
+    def _open(self, names: list[Hashable]) -> None:
+        session = self._chains[names[0]][0].open([self.compiled[name] for name in names])
+        bench = _Bench(session, {name: at for at, name in enumerate(names)})
+        self._benches |= dict.fromkeys(names, bench)
+
+    def _sizes(self, group: Group) -> list[int]:
+        return [self.compiled[name].size for name in group.names]
+
+    def _group(self, names: list[Hashable]) -> Group:
+        bench = self._benches[names[0]]
+        which = np.array([bench.places[name] for name in names])
+        return self._layout.group(names, bench.session, which)

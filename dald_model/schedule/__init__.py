@@ -1,0 +1,1 @@
+"""Schedule: who is solved when; knows graphs and names, never data."""

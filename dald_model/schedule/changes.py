@@ -1,0 +1,279 @@
+"""Online: what changes while a run goes on, and models of what goes wrong (Section V-A)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from dald_model.errors import OptionError
+from dald_model.schedule import sequence as sequences
+from dald_model.schedule.moment import Moment
+
+Pair = tuple[Hashable, Hashable]
+
+
+@dataclass(frozen=True, repr=False)
+class Change:
+    """What is different from the inner loop on that is about to begin.
+
+    The first five last until they are changed back, the last three are for one inner loop.
+
+    Attributes
+    ----------
+    sequence : Sequence or None
+        The sequence from now on.
+    leave, join : iterable of clients
+        Who leaves, and who comes back. While a client is away the problem is that of the others;
+        its value and its multipliers are kept, and it goes on with them when it returns.
+    disconnect, connect : iterable of pairs
+        Consensus edges that are dropped from the problem, and those that come back: from the next
+        outer loop on. The others keep their multipliers.
+    absent : iterable of clients
+        Who does not take part in this inner loop. Its neighbours go on with its last value, and
+        the multipliers of its edges stay.
+    stale : iterable of clients
+        Who is told nothing new in this inner loop, being at work since an earlier one; if it
+        takes part, its answer is to what it was told then.
+    lost : iterable of pairs (sender, receiver)
+        Messages that do not arrive in this inner loop. The receiver goes on with what it had, and
+        the multiplier of the edge stays, since its ends cannot both update it.
+    """
+
+    sequence: sequences.Sequence | None = None
+    leave: Iterable[Hashable] = ()
+    join: Iterable[Hashable] = ()
+    disconnect: Iterable[Pair] = ()
+    connect: Iterable[Pair] = ()
+    absent: Iterable[Hashable] = ()
+    stale: Iterable[Hashable] = ()
+    lost: Iterable[Pair] = ()
+
+    def __post_init__(self) -> None:
+        if self.sequence is not None and not isinstance(self.sequence, sequences.Sequence):
+            raise OptionError(f"Change: given sequence={self.sequence!r}, expected a dm.Sequence")
+        for each in fields(self)[1:]:
+            given = getattr(self, each.name)
+            if isinstance(given, str) or not isinstance(given, Iterable):
+                what = "pairs of clients" if each.name in PAIRS else "clients"
+                raise OptionError(f"Change: given {each.name}={given!r}, expected a list of {what}")
+            object.__setattr__(self, each.name, tuple(given))
+
+    def __repr__(self) -> str:
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        return f"Change({', '.join(f'{k}={v!r}' for k, v in given.items() if v)})"
+
+
+PAIRS = ("disconnect", "connect", "lost")
+
+
+@runtime_checkable
+class Online(Protocol):
+    """A schedule, or a model of what goes wrong."""
+
+    def before(self, moment: Moment, neighbours: Neighbours) -> Change | None:
+        """What changes before this inner loop; ``neighbours`` is the consensus graph."""
+        ...
+
+
+Neighbours = Mapping[Hashable, Sequence[Hashable]]
+"""Client -> its neighbours, servers included."""
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """Each client is absent from each inner loop with probability ``p``, independently.
+
+    Servers do not drop out unless they are named. The draws depend on the seed and the number of
+    the round alone.
+
+    Parameters
+    ----------
+    p : float
+        From 0, below 1.
+    seed : int
+    clients : iterable of clients, optional
+        Who may drop out; default every client that is no server.
+    """
+
+    p: float
+    seed: int = 0
+    clients: Iterable[Hashable] | None = None
+
+    def __post_init__(self) -> None:
+        _check_probability(self, self.p)
+        _keep(self, "clients")
+
+    def before(self, moment: Moment, neighbours: Neighbours) -> Change | None:
+        """See :class:`Online`."""
+        names = [name for name in neighbours if name not in moment.servers]
+        if self.clients is not None:
+            names = list(self.clients)
+            check_names("Dropout", names, neighbours)
+        luck = np.random.default_rng((self.seed, moment.round)).random(len(names))
+        return Change(
+            absent=[name for name, drawn in zip(names, luck, strict=True) if drawn < self.p]
+        )
+
+
+@dataclass(frozen=True)
+class Stragglers:
+    """Slow clients: each answers in every k-th inner loop, to what it was told k loops before.
+
+    A client with ``every=k`` is told its neighbours' values at the beginning of loop 1, answers in
+    loop k, is told again at the beginning of loop k + 1, and so on. ``every=1`` is not slow.
+
+    Parameters
+    ----------
+    every : dict
+        Client -> k, a whole number from 1.
+    """
+
+    every: Mapping[Hashable, int]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.every, Mapping):
+            raise OptionError(
+                f"Stragglers: given {self.every!r}, expected a dict such as {{'a': 3}}: who "
+                "answers in every how manieth inner loop"
+            )
+        for name, k in self.every.items():
+            if not isinstance(k, int | np.integer) or k < 1:
+                raise OptionError(
+                    f"Stragglers: given {k!r} for client {name!r}, expected a whole number from 1"
+                )
+
+    def before(self, moment: Moment, neighbours: Neighbours) -> Change | None:
+        """See :class:`Online`."""
+        check_names("Stragglers", self.every, neighbours)
+        slow = [(name, moment.round % k) for name, k in self.every.items() if k > 1]
+        return Change(
+            absent=[name for name, turn in slow if turn != 0],
+            stale=[name for name, turn in slow if turn != 1],
+        )
+
+
+@dataclass(frozen=True)
+class LossyLinks:
+    """Each message, one a loop along each edge and direction, is lost with probability ``p``.
+
+    Parameters
+    ----------
+    p : float
+        From 0, below 1.
+    seed : int
+    """
+
+    p: float
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check_probability(self, self.p)
+
+    def before(self, moment: Moment, neighbours: Neighbours) -> Change | None:
+        """See :class:`Online`."""
+        pairs = [(sender, name) for name, others in neighbours.items() for sender in others]
+        luck = np.random.default_rng((self.seed, moment.round)).random(len(pairs))
+        return Change(
+            lost=[pair for pair, drawn in zip(pairs, luck, strict=True) if drawn < self.p]
+        )
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Changes by the number of the round they come before, counted from 1.
+
+    A run does not end before the ``last`` of them has come.
+    """
+
+    changes: Mapping[int, Change] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for round_, change in self.changes.items():
+            if not isinstance(round_, int | np.integer) or round_ < 1:
+                raise OptionError(
+                    f"online: given the round {round_!r}, expected a whole number from 1"
+                )
+            _checked(change)
+
+    @property
+    def last(self) -> int:
+        """The round before which the last change comes."""
+        return max(self.changes, default=0)
+
+    def before(self, moment: Moment, neighbours: Neighbours) -> Change | None:
+        """See :class:`Online`."""
+        return self.changes.get(moment.round)
+
+
+@dataclass(frozen=True)
+class Callback:
+    """Whatever a function of the user's makes of a :class:`Moment`."""
+
+    function: Callable[[Moment], Change | None]
+
+    def before(self, moment: Moment, neighbours: Neighbours) -> Change | None:
+        """See :class:`Online`."""
+        return _checked(self.function(moment), allow_none=True)
+
+
+def as_online(given: Any) -> tuple[Online, ...]:
+    """Read the option ``online``: an object, a dict by round, a function, or a list of these."""
+    if given is None:
+        return ()
+    if isinstance(given, list | tuple):
+        return tuple(one for part in given for one in as_online(part))
+    if isinstance(given, Mapping):
+        return (Schedule(given),)
+    if isinstance(given, Online) and not isinstance(given, type):
+        return (given,)
+    if callable(given) and not isinstance(given, type):
+        function: Any = given
+        return (Callback(function),)
+    raise OptionError(
+        f"online: given {given!r}, expected dm.Dropout(p), dm.Stragglers(...), dm.LossyLinks(p), a "
+        "dict {round: dm.Change(...)}, a function of a moment that returns a dm.Change or None, or "
+        "a list of these"
+    )
+
+
+def _checked(change: Any, allow_none: bool = False) -> Any:
+    if isinstance(change, Change) or (allow_none and change is None):
+        return change
+    raise OptionError(
+        f"online: given {change!r}, expected a dm.Change such as dm.Change(leave=['a'])"
+        + (" or None" if allow_none else "")
+    )
+
+
+def check_names(what: str, names: Iterable[Any], neighbours: Neighbours) -> None:
+    """Refuse names that are no client's."""
+    for name in names:
+        if not isinstance(name, Hashable) or name not in neighbours:
+            raise OptionError(
+                f"{what}: {name!r} is no client; expected names among "
+                f"{', '.join(map(repr, neighbours))}"
+            )
+
+
+def _keep(given: Any, name: str) -> None:
+    value = getattr(given, name)
+    if isinstance(value, str) or not (value is None or isinstance(value, Iterable)):
+        raise OptionError(
+            f"{type(given).__name__}: given {name}={value!r}, expected a list of clients"
+        )
+    object.__setattr__(given, name, None if value is None else tuple(value))
+
+
+def _check_probability(given: Any, p: float) -> None:
+    if not (isinstance(p, float | int | np.number) and 0 <= p < 1):
+        raise OptionError(
+            f"{type(given).__name__}: given p={p!r}, expected a probability from 0, below 1; who "
+            "never answers left: dm.Change(leave=[...])"
+        )
+    if not isinstance(given.seed, int | np.integer) or given.seed < 0:
+        raise OptionError(
+            f"{type(given).__name__}: given seed={given.seed!r}, expected an int from 0"
+        )

@@ -1,0 +1,78 @@
+"""Moment: where a run stands before an inner loop, for strategies, schedules and callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+Staleness = Mapping[Hashable, float]
+"""Client -> how far its neighbours have moved since it was last solved (max norm)."""
+
+
+class Residuals(NamedTuple):
+    r"""How far an iterate is from consensus and from optimality, all in the max norm.
+
+    Attributes
+    ----------
+    primal : float
+        :math:`\|\mathcal C^{k,v}\|_\infty`, in the units of the variables.
+    dual : float
+        :math:`\|\mathcal D^{k,v}\|_\infty`, in the units of the variables.
+    primal_scaled : float
+        The largest :math:`|\mathcal C_r| / \max(1, |x_r|)`: what is held against ``eps_pri``. For
+        variables of size one and below this is the paper's absolute test; for larger ones an
+        absolute test would ask for more digits than a solver has.
+    dual_scaled : float
+        What is held against ``eps_dual``: the larger of :math:`|\mathcal D_r| / \max(1, |x_r|)`
+        and of the violation of stationarity :math:`2 \rho_r^2 |\mathcal D_r|` (equation A2-3)
+        relative to the largest gradient met, both measured in units of :math:`\rho_r`. The second
+        is needed because under a large penalty the variables hardly move long before they are
+        optimal. It also counts what an inexact solver leaves, ``slack``, relative to the same.
+    slack : float
+        The largest :math:`g_i \in \partial_i \Lambda_\rho` of any client, condition (29): how far
+        the solver layer is from minimising; 0 where it does. In the units of the gradient.
+    """
+
+    primal: float
+    dual: float
+    primal_scaled: float
+    dual_scaled: float
+    slack: float = 0.0
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The inner loop that is about to begin.
+
+    Attributes
+    ----------
+    round, outer, inner : int
+        Its number in the run, that of its outer loop, and its own within that; all from 1.
+    live : tuple
+        The clients and servers that are there, in the order of declaration, servers last.
+    servers : tuple
+        Those among all clients that are servers.
+    everybody : bool
+        Whether nobody left.
+    closing : bool
+        Whether it may be the last of its outer loop, as far as is known before it.
+    residuals : Residuals
+        After the inner loop before; infinite before the first.
+    """
+
+    round: int
+    outer: int
+    inner: int
+    live: tuple[Hashable, ...]
+    servers: tuple[Hashable, ...]
+    everybody: bool
+    closing: bool
+    residuals: Residuals
+    stale: Callable[[], Staleness] = field(repr=False)
+
+    @cached_property
+    def staleness(self) -> Staleness:
+        """See :data:`Staleness`; worked out when first asked for."""
+        return self.stale()

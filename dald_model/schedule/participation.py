@@ -1,0 +1,297 @@
+"""Strategies: who takes part in an inner loop that does not solve everybody (Section V-A)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from dald_model.errors import SequenceError
+from dald_model.schedule.fairness import check_fairness
+from dald_model.schedule.moment import Moment
+from dald_model.schedule.network import HierarchicalNetwork, Levels
+
+Chooser = Callable[[Moment, np.random.Generator], Iterable[Hashable]]
+"""What a user writes: the clients of the inner loop that is about to begin, in any order."""
+
+
+class Strategy(Protocol):
+    """Who takes part.
+
+    ``label`` is what tables call it and ``known`` what is known of its convergence; ``per_loop``
+    is how many clients an inner loop solves, about, and None where it solves them all.
+    """
+
+    @property
+    def label(self) -> str: ...  # noqa: D102 - see the class
+
+    @property
+    def known(self) -> str: ...  # noqa: D102 - see the class
+
+    @property
+    def per_loop(self) -> int | None: ...  # noqa: D102 - see the class
+
+    def check(self, network: HierarchicalNetwork) -> None:
+        """Refuse names that the network does not have."""
+        ...
+
+    def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
+        """The stages of one inner loop: clients of a stage are solved side by side."""
+        ...
+
+
+@dataclass(frozen=True)
+class Everybody:
+    """Full cycle: every client in each inner loop, in the order of the network."""
+
+    label: str = "full cycle"
+    per_loop: None = None
+    known: str = (
+        "every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); one "
+        "sweep a multiplier update converges for every graph, order and fixed rho, with the dual "
+        "step 1 (see dald_model.coordinate.safeguards; two-block ADMM where two colours are "
+        "followed)"
+    )
+
+    def check(self, network: HierarchicalNetwork) -> None:
+        """See :class:`Strategy`."""
+
+    def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
+        """See :class:`Strategy`."""
+        return alive(network, moment)
+
+
+@dataclass(frozen=True)
+class Jacobi:
+    """Everybody at once, with the others' values of the inner loop before."""
+
+    label: str = "Jacobi"
+    per_loop: None = None
+    known: str = (
+        "the form of (60): for gradient steps that are short enough, as in DGD (57); of exact "
+        "minimisation side by side nothing is known without further proximal terms, take an order"
+    )
+
+    def check(self, network: HierarchicalNetwork) -> None:
+        """See :class:`Strategy`."""
+
+    def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
+        """See :class:`Strategy`."""
+        return [list(moment.live)]
+
+
+@dataclass(frozen=True)
+class Participation:
+    """Partial participation: ``k`` clients drawn with equal probability, and every server.
+
+    Who does not take part stays out until it is drawn again: no full cycle closes an outer loop,
+    and the multipliers of its edges stay.
+    """
+
+    k: int
+    seed: int
+    at_once: bool = False
+    per_loop: None = None
+    known: str = (
+        "all clients are drawn with the same positive probability (Remark 1); with multipliers it "
+        "is ADMM with random activation, which converges almost surely to the optimum (Wei and "
+        "Ozdaglar 2013), without them a stochastic method, which does not at a constant step"
+    )
+
+    @property
+    def label(self) -> str:
+        """See :class:`Strategy`."""
+        return f"{self.k} participating"
+
+    def check(self, network: HierarchicalNetwork) -> None:
+        """See :class:`Strategy`."""
+
+    def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
+        """See :class:`Strategy`."""
+        names = [name for name in moment.live if name not in moment.servers]
+        generator = np.random.default_rng((self.seed, moment.round))
+        picked = generator.choice(len(names), size=min(self.k, len(names)), replace=False)
+        chosen = [names[i] for i in sorted(picked)]
+        return [chosen] if self.at_once else only(network, moment, [*chosen, *moment.servers])
+
+
+@dataclass(frozen=True)
+class Given:
+    """Partial cycle: given subsets in turn, the first in the first inner loop."""
+
+    subsets: tuple[tuple[Hashable, ...], ...]
+    where: str = "partial"
+    known: str = (
+        "who stands in no subset is solved only by the full cycle that closes an outer loop, so "
+        "Theorem 1 holds as soon as the subsets together are everybody (Remark 1)"
+    )
+
+    @property
+    def label(self) -> str:
+        """See :class:`Strategy`."""
+        return "partial " + " / ".join(",".join(map(str, subset)) for subset in self.subsets)
+
+    @property
+    def per_loop(self) -> int:
+        """See :class:`Strategy`."""
+        return max(1, round(float(np.mean([len(subset) for subset in self.subsets]))))
+
+    def check(self, network: HierarchicalNetwork) -> None:
+        """See :class:`Strategy`."""
+        for name in (name for subset in self.subsets for name in subset):
+            known_client(name, network, self.where)
+
+    def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
+        """See :class:`Strategy`."""
+        return only(network, moment, self.subsets[(moment.inner - 1) % len(self.subsets)])
+
+
+@dataclass(frozen=True)
+class Random:
+    """Partial cycle: ``k`` clients drawn with equal probability."""
+
+    k: int
+    seed: int
+    known: str = (
+        "all clients are drawn with the same positive probability, so each is solved infinitely "
+        "often with probability 1, which is what Remark 1 asks; the inner loop is then randomised "
+        "block descent, which converges almost surely (Razaviyayn, Hong and Luo 2013)"
+    )
+
+    @property
+    def label(self) -> str:
+        """See :class:`Strategy`."""
+        return f"random {self.k}"
+
+    @property
+    def per_loop(self) -> int:
+        """See :class:`Strategy`."""
+        return self.k
+
+    def check(self, network: HierarchicalNetwork) -> None:
+        """See :class:`Strategy`."""
+
+    def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
+        """See :class:`Strategy`."""
+        names, generator = moment.live, np.random.default_rng((self.seed, moment.round))
+        picked = generator.choice(len(names), size=min(self.k, len(names)), replace=False)
+        return only(network, moment, [names[i] for i in picked])
+
+
+@dataclass(frozen=True)
+class EssentiallyCyclic:
+    """Partial cycle: ``k`` clients a loop, dealt from a pack that is shuffled when it is empty."""
+
+    k: int
+    seed: int
+    known: str = (
+        "with T = ceil(n/k) everybody is solved at least once in any 2T - 1 loops: the essentially "
+        "cyclic rule, under which block descent converges surely, not only with probability 1 "
+        "(Tseng 2001)"
+    )
+
+    @property
+    def label(self) -> str:
+        """See :class:`Strategy`."""
+        return f"essentially cyclic {self.k}"
+
+    @property
+    def per_loop(self) -> int:
+        """See :class:`Strategy`."""
+        return self.k
+
+    def check(self, network: HierarchicalNetwork) -> None:
+        """See :class:`Strategy`."""
+
+    def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
+        """See :class:`Strategy`."""
+        pack, deal = divmod(moment.round - 1, -(-len(network) // self.k))
+        names = list(network)  # also of those who left: the pack must not depend on them
+        order = np.random.default_rng((self.seed, pack)).permutation(len(names))
+        dealt = order[deal * self.k : (deal + 1) * self.k]
+        return only(network, moment, [names[i] for i in dealt])
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """Partial cycle: the ``k`` clients whose neighbours have moved most since their turn."""
+
+    k: int
+    known: str = (
+        "everybody is considered in each loop (Remark 1), those with the largest residual are "
+        "taken; of smooth strongly convex clients the largest residual alone converges linearly "
+        "(Nutini et al. 2015), else the closing full cycles are what is known to help"
+    )
+
+    @property
+    def label(self) -> str:
+        """See :class:`Strategy`."""
+        return f"greedy {self.k}"
+
+    @property
+    def per_loop(self) -> int:
+        """See :class:`Strategy`."""
+        return self.k
+
+    def check(self, network: HierarchicalNetwork) -> None:
+        """See :class:`Strategy`."""
+
+    def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
+        """See :class:`Strategy`."""
+        ranked = sorted(moment.live, key=lambda name: -moment.staleness[name])
+        return only(network, moment, ranked[: self.k])
+
+
+@dataclass(frozen=True)
+class Custom:
+    """Partial cycle: whom a function of the user's names."""
+
+    choose: Chooser
+    label: str
+    seed: int
+    per_loop: int = 1
+    known: str = field(
+        default="checked by draws: everybody is considered with equal probability (Remark 1)"
+    )
+
+    def check(self, network: HierarchicalNetwork) -> None:
+        """See :class:`Strategy`; also that everybody is considered alike."""
+        check_fairness(self.label, list(network), lambda moment: self._names(network, moment))
+
+    def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
+        """See :class:`Strategy`."""
+        return only(network, moment, self._names(network, moment))
+
+    def _names(self, network: HierarchicalNetwork, moment: Moment) -> list[Hashable]:
+        found: Any = self.choose(moment, np.random.default_rng((self.seed, moment.round)))
+        if isinstance(found, str) or not isinstance(found, Iterable):
+            raise SequenceError(
+                f"{self.label}: the function returned {found!r}, expected a list of clients"
+            )
+        names = list(found)
+        for name in names:
+            known_client(name, network, self.label)
+        return names
+
+
+def known_client(name: Hashable, network: HierarchicalNetwork, where: str) -> None:
+    """Refuse a name that is no client's."""
+    if name not in network:
+        raise SequenceError(
+            f"sequence: {name!r} in {where} is no client; expected names among "
+            f"{', '.join(map(repr, network))}"
+        )
+
+
+def alive(network: HierarchicalNetwork, moment: Moment) -> Levels:
+    """The levels of a network, without those who left."""
+    return network.levels if moment.everybody else only(network, moment, moment.live)
+
+
+def only(network: HierarchicalNetwork, moment: Moment, names: Iterable[Hashable]) -> Levels:
+    """The levels of a network, of some names and of these only who is there."""
+    chosen = set(names) if moment.everybody else set(names) & set(moment.live)
+    stages = [[name for name in level if name in chosen] for level in network.levels]
+    return [stage for stage in stages if stage]

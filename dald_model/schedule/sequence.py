@@ -1,0 +1,363 @@
+"""Sequence: which clients an inner loop solves, and in what order (Section V-A)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import networkx as nx
+import numpy as np
+
+from dald_model.errors import SequenceError
+from dald_model.schedule import network as networks
+from dald_model.schedule import participation as strategies
+from dald_model.schedule.moment import Moment
+from dald_model.schedule.network import HierarchicalNetwork, Levels
+from dald_model.schedule.participation import Chooser, Everybody, Strategy
+
+Names = tuple[Hashable, ...]
+
+FULL = Everybody()
+
+
+class Bound(NamedTuple):
+    """A sequence on a consensus graph: its hierarchical network, and the stages of a loop."""
+
+    network: HierarchicalNetwork
+    stages: Callable[[Moment], Levels]
+
+
+@dataclass(frozen=True, repr=False)
+class Sequence:
+    """How the clients are gone through: an order, and a strategy of who takes part.
+
+    * Full cycle (the default): every client in each inner loop; ``natural``, ``levels``,
+      ``from_root``, ``from_matrix`` say in what order.
+    * Partial cycle: some; ``partial``, ``random``, ``essentially_cyclic``, ``greedy``, ``custom``.
+    * Selective-repetitive: some more often; ``repeat``.
+    * Compositions: ``a + b`` goes through a and then b in each inner loop, ``alternate(a, b)``
+      takes them in turn, loop by loop, and ``a.along(b)`` is the strategy of a in the order of b.
+
+    Where an inner loop may leave clients out, the last one of an outer loop is a full cycle, as
+    Section V-A recommends, so that multipliers are updated consistently. :meth:`explain` says what
+    is known of a sequence's convergence.
+
+    Use the constructors below rather than this one.
+
+    Attributes
+    ----------
+    label : str
+        What tables call the sequence.
+    order : callable or None
+        Consensus graph -> hierarchical network; ``None`` is the default order
+        (:func:`dald_model.schedule.network.safest`).
+    strategy : Strategy
+        Who takes part in an inner loop; not asked where there are parts.
+    parts : tuple of Sequence
+        What a composition is made of.
+    in_turn : bool
+        Whether one part after the other has an inner loop; else all have each.
+    """
+
+    label: str
+    order: Callable[[nx.Graph], HierarchicalNetwork] | None = None
+    strategy: Strategy = FULL
+    parts: tuple[Sequence, ...] = ()
+    in_turn: bool = False
+
+    @classmethod
+    def natural(cls) -> Sequence:
+        """One client after the other in order of declaration, servers last."""
+        return cls("natural", networks.natural)
+
+    @classmethod
+    def levels(cls, levels: Iterable[Iterable[Hashable]]) -> Sequence:
+        """Level after level, the clients of a level side by side.
+
+        Raises
+        ------
+        SequenceError
+            When solving: if a name is unknown, visited twice or never, or neighbours stand on
+            one level.
+        """
+        try:
+            fixed = [list(level) for level in levels]
+        except TypeError as error:
+            raise SequenceError(
+                f"Sequence.levels: given {levels!r}, expected a list of levels, each a list of "
+                "clients, such as [['a', 'c'], ['b']]"
+            ) from error
+        return cls("levels", lambda graph: networks.from_levels(graph, fixed))
+
+    @classmethod
+    def from_root(cls, root: Hashable, depth_first: bool = False) -> Sequence:
+        """Branch from ``root``, which is solved last; the farther client is solved first.
+
+        Definition 2. Distances are counted breadth-first, which gives few levels, or along a
+        depth-first search, which gives many; see :func:`dald_model.schedule.network.from_root`.
+
+        Raises
+        ------
+        SequenceError
+            When solving: if the root is no client.
+        """
+        if not isinstance(depth_first, bool):
+            raise SequenceError(
+                f"Sequence.from_root: given depth_first={depth_first!r}, expected True or False; "
+                "a sequence has one root"
+            )
+        return cls(f"root {root}", lambda graph: networks.from_root(graph, root, depth_first))
+
+    @classmethod
+    def from_matrix(cls, matrix: Any) -> Sequence:
+        """The order of the paper's hierarchical matrix (Definition 3).
+
+        Rows follow the order of declaration, servers last: entry (i, j) is 1 if i is solved
+        before its neighbour j, the diagonal is the number of ones in the row.
+
+        Raises
+        ------
+        SequenceError
+            When solving: if the matrix is no hierarchical matrix of the consensus graph.
+        """
+        try:
+            fixed = np.array(matrix, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise SequenceError(
+                f"Sequence.from_matrix: given {matrix!r}, expected a square array of numbers with "
+                "a row and a column for each client (a sparse one by its toarray())"
+            ) from error
+        return cls("matrix", lambda graph: networks.from_matrix(graph, fixed))
+
+    @classmethod
+    def partial(cls, *subsets: Iterable[Hashable]) -> Sequence:
+        """Partial cycle: given clients; of several lists the next in each inner loop.
+
+        Raises
+        ------
+        SequenceError
+            If there is none or an empty list; when solving: if a name is unknown.
+        """
+        for subset in subsets:
+            if isinstance(subset, str) or not isinstance(subset, Iterable):
+                raise SequenceError(
+                    f"Sequence.partial: given {subset!r}, expected lists of clients such as "
+                    "['a'], ['b', 'c']"
+                )
+        given = tuple(tuple(subset) for subset in subsets)
+        if not given or not all(given):
+            raise SequenceError(
+                f"Sequence.partial: given {given!r}, expected at least one list and a client in "
+                "each, such as ['a'], ['b', 'c']"
+            )
+        return cls._by(strategies.Given(given))
+
+    @classmethod
+    def random(cls, k: int, seed: int = 0) -> Sequence:
+        """Partial cycle: ``k`` clients drawn with equal probability for each inner loop.
+
+        A ``k`` above the number of clients means all of them. The draws depend on the seed and
+        the number of the round alone.
+        """
+        _check_count(k, "random")
+        return cls._by(strategies.Random(int(k), _checked_seed(seed, "random")))
+
+    @classmethod
+    def participating(cls, k: int, seed: int = 0) -> Sequence:
+        """Partial participation: ``k`` clients drawn for each inner loop, and every server.
+
+        As federated learning has it: unlike with :meth:`random` servers are not drawn, and no full
+        cycle closes an outer loop.
+        """
+        _check_count(k, "participating")
+        return cls._by(strategies.Participation(int(k), _checked_seed(seed, "participating")))
+
+    @classmethod
+    def jacobi(cls) -> Sequence:
+        """Everybody at once, with the others' values of the inner loop before: (60)."""
+        return cls._by(strategies.Jacobi())
+
+    @classmethod
+    def essentially_cyclic(cls, k: int, seed: int = 0) -> Sequence:
+        """Partial cycle: ``k`` clients a loop from a pack that is shuffled when it is empty.
+
+        At random, but nobody waits for more than two packs.
+        """
+        _check_count(k, "essentially_cyclic")
+        return cls._by(
+            strategies.EssentiallyCyclic(int(k), _checked_seed(seed, "essentially_cyclic"))
+        )
+
+    @classmethod
+    def greedy(cls, k: int) -> Sequence:
+        """Partial cycle: the ``k`` clients whose neighbours have moved most since their turn.
+
+        A ``k`` above the number of clients means all of them.
+        """
+        _check_count(k, "greedy")
+        return cls._by(strategies.Greedy(int(k)))
+
+    @classmethod
+    def custom(cls, choose: Chooser, seed: int = 0, label: str = "custom") -> Sequence:
+        """Partial cycle: the clients that ``choose(moment, generator)`` names.
+
+        Parameters
+        ----------
+        choose : callable
+            Takes a :class:`Moment` (``live``, ``round``, ``staleness``, ...) and a
+            ``numpy.random.Generator`` made from the seed and the number of the round; returns the
+            clients of the inner loop in any order. It is tried on 2,000 inner loops before a run
+            begins: see :func:`dald_model.schedule.fairness.check_fairness`.
+        seed : int
+        label : str
+            What tables and messages call it.
+
+        Raises
+        ------
+        SequenceError
+            When solving: if it names no client, or never chooses one.
+        """
+        if not callable(choose):
+            raise SequenceError(
+                f"Sequence.custom: given {choose!r}, expected a function of a moment and a random "
+                "generator that returns clients"
+            )
+        return cls._by(strategies.Custom(choose, label, _checked_seed(seed, "custom")))
+
+    @classmethod
+    def repeat(cls, clients: Iterable[Hashable], times: int = 2) -> Sequence:
+        """Selective-repetitive: ``clients`` are gone through ``times`` times, then everybody.
+
+        "Achieved by combining the first two coordination types": partial cycles and a full one.
+
+        Raises
+        ------
+        SequenceError
+            When solving: if a name is unknown.
+        """
+        _check_count(times, "repeat")
+        if isinstance(clients, str) or not isinstance(clients, Iterable):
+            raise SequenceError(
+                f"Sequence.repeat: given {clients!r}, expected a list of clients such as ['a']"
+            )
+        chosen = tuple(clients)
+        again = (times - 1) * (cls._by(strategies.Given((chosen,), "repeat")),) if chosen else ()
+        return cls("repeat", parts=(*again, cls("full cycle")))
+
+    @classmethod
+    def alternate(cls, *sequences: Sequence) -> Sequence:
+        """Take sequences in turn, one an inner loop; each outer loop begins with the first."""
+        if not sequences or not all(isinstance(one, Sequence) for one in sequences):
+            raise SequenceError(
+                f"Sequence.alternate: given {sequences!r}, expected sequences such as "
+                "Sequence.natural(), Sequence.random(2)"
+            )
+        label = " / ".join(one.label for one in sequences)
+        return cls(label, sequences[0].order, parts=sequences, in_turn=True)
+
+    def __add__(self, other: Sequence) -> Sequence:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return Sequence(f"{self.label} + {other.label}", self.order, parts=(self, other))
+
+    def along(self, other: Sequence) -> Sequence:
+        """The strategy of this sequence in the order of another."""
+        parts = tuple(part.along(other) for part in self.parts)
+        return replace(
+            self, label=f"{self.label} along {other.label}", order=other.order, parts=parts
+        )
+
+    @classmethod
+    def _by(cls, strategy: Strategy) -> Sequence:
+        return cls(strategy.label, strategy=strategy)
+
+    @property
+    def per_loop(self) -> int | None:
+        """How many clients an inner loop solves, about; ``None`` where it solves them all."""
+        if not self.parts:
+            return self.strategy.per_loop
+        counts = [part.per_loop for part in self.parts]
+        known = [count for count in counts if count is not None]
+        if self.in_turn:
+            return min(known) if known else None
+        return sum(known) if len(known) == len(counts) else None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether an inner loop may leave clients out."""
+        return self.per_loop is not None
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether clients may stay out of a whole outer loop."""
+        return isinstance(self.strategy, strategies.Participation) or any(
+            part.leaves_out for part in self.parts
+        )
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether every inner loop has the same stages."""
+        return (
+            self.strategy == FULL
+            and all(part.is_constant for part in self.parts)
+            and (not self.in_turn or len(self.parts) == 1)
+        )
+
+    def network(self, graph: nx.Graph, servers: Names = ()) -> HierarchicalNetwork:
+        """The hierarchical network that this sequence makes of a consensus graph.
+
+        Of a composition, that of its first part.
+        """
+        if self.order is None:
+            return networks.safest(graph, servers)
+        return self.order(graph)
+
+    def bind(self, graph: nx.Graph, servers: Names = ()) -> Bound:
+        """Make the sequence ready for a consensus graph.
+
+        Raises
+        ------
+        SequenceError
+            If it does not fit the graph.
+        """
+        network = self.network(graph, servers)
+        self.strategy.check(network)
+        parts = [part.bind(graph, servers) for part in self.parts]
+        turns = [0] * len(parts)  # each part counts the loops that are its own
+
+        def stages(moment: Moment) -> Levels:
+            if moment.closing and self.is_partial:
+                return strategies.alive(network, moment)
+            if not parts:
+                return self.strategy.stages(network, moment)
+            loop = replace(moment, closing=False)
+            if self.in_turn:
+                at = (moment.inner - 1) % len(parts)
+                turns[at] += 1
+                return parts[at].stages(replace(loop, round=turns[at], inner=turns[at]))
+            return [stage for part in parts for stage in part.stages(loop)]
+
+        return Bound(network, stages)
+
+    def __repr__(self) -> str:
+        return f"Sequence({self.label!r})"
+
+    def explain(self) -> str:
+        """What the sequence does and what is known of its convergence, with sources."""
+        if not self.parts:
+            return f"{self.label}: {self.strategy.known}"
+        lines = [f"{self.label}: {'in turn' if self.in_turn else 'in each inner loop'}"]
+        lines += [f"  {part.explain()}" for part in dict.fromkeys(self.parts)]
+        return "\n".join(lines)
+
+
+def _checked_seed(seed: int, name: str) -> int:
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise SequenceError(f"Sequence.{name}: given seed={seed!r}, expected an int from 0")
+    return int(seed)
+
+
+def _check_count(count: int, name: str) -> None:
+    if not isinstance(count, int | np.integer) or count < 1:
+        raise SequenceError(f"Sequence.{name}: given {count!r}, expected a whole number from 1")

@@ -1,0 +1,203 @@
+"""Coordinator: the options of a solve, and the run that they make."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from dald_model.algorithms.dald import DALD
+from dald_model.answer.assemble import assemble
+from dald_model.answer.result import Result
+from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.iterate import Iterate
+from dald_model.coordinate.membership import Roster
+from dald_model.coordinate.method import Algorithm
+from dald_model.coordinate.penalty import PenaltyRule, ResidualBalancing, as_rule
+from dald_model.coordinate.run import Run
+from dald_model.coordinate.state import State
+from dald_model.coordinate.stopping import Accuracy, Stopping
+from dald_model.engines.dispatch import Layer
+from dald_model.errors import OptionError
+from dald_model.options import (
+    check_kind,
+    check_metrics,
+    check_parameters,
+    check_tolerances,
+    with_algorithm,
+)
+from dald_model.schedule.changes import as_online
+from dald_model.schedule.sequence import Sequence
+from dald_model.solvers.base import Solver
+
+
+def coordinate(
+    compiled: Decomposition,
+    *,
+    algorithm: Algorithm | None = None,
+    sequence: Sequence | None = None,
+    stopping: Stopping | None = None,
+    rho: Any = None,
+    solver: Solver | str | Mapping[Any, Solver | str] | None = None,
+    accuracy: float | None = None,
+    online: Any = None,
+    start: Result | None = None,
+    metrics: Mapping[str, Callable[[Iterate], Any]] | None = None,
+    eps_pri: float = 1e-6,
+    eps_dual: float = 1e-6,
+    max_rounds: int = 1000,
+    verbose: bool = False,
+) -> Result:
+    r"""Run an algorithm on a compiled model: Algorithms 2 and 3 of the paper.
+
+    A round is one inner loop: clients are solved in the order of the hierarchical network, each
+    with the newest values of its neighbours. When ``stopping`` ends the inner loop, the outer test
+
+    .. math::
+        \|\mathcal C^{k,v}\|_\infty \le \epsilon_{pri} \text{ and }
+        \|\mathcal D^{k,v}\|_\infty \le \epsilon_{dual}
+
+    decides whether the run is over; if not, multipliers and penalties are updated.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        What to do with the multipliers; default :class:`DALD`.
+    sequence : Sequence
+        Who is solved when; default one colour of the consensus graph after the other, which is
+        two-block ADMM where two colours suffice.
+    stopping : Stopping
+        When an inner loop ends, (B1) to (B4); default
+        :func:`dald_model.coordinate.safeguards.default_stopping`.
+    rho : float, dict, array or penalty rule
+        The penalty; default :class:`ResidualBalancing`, which needs no tuning.
+    solver : Solver, str or dict
+        The solver layer: "auto" (default) gives each client to the fastest exact method that
+        takes it, see ``compiled.explain()``; else the name of one of
+        :data:`dald_model.solvers.NAMED`, of an installed cvxpy solver, an object of
+        :mod:`dald_model.solvers`, or a dict from clients to any of these. A server has a closed
+        form.
+    accuracy : float
+        How exactly each client is minimised, relative to the size of its variables, where its
+        solver is iterative; default :class:`Accuracy`, which follows the residuals.
+    online : Online, dict, callable or list of these
+        What changes while the run goes on: ``dm.Dropout(p)``, ``dm.Stragglers(...)``,
+        ``dm.LossyLinks(p)``, a dict from rounds to :class:`Change`, or a function of a
+        :class:`Moment` that returns a :class:`Change` or None; asked before each inner loop.
+    start : Result
+        An earlier result of this model, or of one with some of its clients and edges, to go on
+        from; default all variables and multipliers zero.
+    metrics : dict
+        Name of a column of the history -> function of an :class:`Iterate`, called each round.
+    eps_pri, eps_dual : float
+        Tolerances, see :class:`Residuals`. Zero is allowed: then every round is run, and the
+        answer is that of the last one; otherwise a run that does not converge gives its best.
+    max_rounds : int
+        The most rounds that are run.
+    verbose : bool
+        Whether to show progress.
+
+    Returns
+    -------
+    Result
+        Whatever happens on the way (an infeasible client, divergence, Ctrl-C) ends in its status,
+        with the best iterate and the history so far.
+
+    Raises
+    ------
+    OptionError, SequenceError
+        If an option has a value that means nothing, before anything is computed.
+    """
+    begun = time.perf_counter()
+    check_tolerances(eps_pri, eps_dual, max_rounds)
+    check_parameters(compiled)
+    check_kind("algorithm", algorithm, "open", "dm.DALD()")
+    check_kind("sequence", sequence, "bind", "dm.Sequence.natural()")
+    check_kind("stopping", stopping, "ends", "dm.FixedBudget(v_max=1)")
+    algorithm = algorithm or DALD()
+    method = with_algorithm(algorithm, algorithm.open(compiled), rho, solver)
+    chosen = sequence or method.sequence or Sequence(label="by colour")
+    roster = Roster(compiled, chosen, as_online(online))
+    state, rule = begin(compiled, method.rho, start)
+    layer = Layer(compiled, method.solver)
+    measures = check_metrics(metrics)
+    with tqdm(total=max_rounds, unit="round", disable=not verbose) as progress:
+        run = Run(
+            roster=roster,
+            method=method,
+            stopping=stopping or method.stopping,
+            state=state,
+            rule=rule,
+            layer=layer,
+            accuracy=Accuracy(accuracy, eps_pri, eps_dual),
+            tolerances=(eps_pri, eps_dual),
+            max_rounds=max_rounds,
+            metrics=measures,
+            progress=progress,
+        )
+        verdict = run.go()
+    return assemble(
+        roster,
+        run.answer(),
+        run.state,
+        run.rows,
+        verdict,
+        (eps_pri, eps_dual),
+        time.perf_counter() - begun,
+        layer.events,
+    )
+
+
+def begin(compiled: Decomposition, rho: Any, start: Any) -> tuple[State, PenaltyRule]:
+    """The first state and the rule for the penalties.
+
+    From another result, clients begin where they were, and the edges that both models have keep
+    their multipliers and, unless ``rho`` is given, their penalties.
+
+    Raises
+    ------
+    OptionError
+        If ``start`` is no result of a model with some of these clients.
+    """
+    rule = as_rule(rho)
+    if start is None:
+        return State.start(compiled, rule.init(compiled)), rule
+    if not isinstance(start, Result):
+        raise OptionError(
+            f"start: given {start!r}, expected the result of an earlier solve of this model"
+        )
+    before, last = start.compiled, start.state
+    if last is None or not any(name in before for name in compiled):
+        raise OptionError(
+            f"start: given the result of {before.model.name!r}, which has none of the clients "
+            f"{', '.join(map(repr, compiled))}; expected the result of an earlier solve of this "
+            "model"
+        )
+    if before is compiled:
+        state = last.snapshot()
+        state.links = None
+        if rho is not None:
+            state.rho = rule.init(compiled)
+    else:
+        points = {
+            name: last.points[before.columns[name]]
+            for name, sub in compiled.items()
+            if name in before and before[name].size == sub.size
+        }
+        state = State.start(compiled, rule.init(compiled), points)
+        for ends, slot in compiled.slots.items():
+            sign = 1.0 if ends in before.slots else -1.0
+            there = before.slots.get(ends, before.slots.get((ends[1], ends[0])))
+            if there is not None and there.stop - there.start == slot.stop - slot.start:
+                state.mu[slot] = sign * last.mu[there]
+                state.gradient[slot] = last.gradient[there]
+                if rho is None:
+                    state.rho[slot] = last.rho[there]
+    if rho is None:
+        rule = ResidualBalancing(start=state.rho.copy())
+    state.origin = [None] * len(compiled)
+    state.slack = np.zeros_like(state.slack)
+    return state, rule

@@ -1,0 +1,1 @@
+"""Exact: solvers that minimise a client's augmented Lagrangian to working accuracy."""

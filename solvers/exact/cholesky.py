@@ -1,0 +1,126 @@
+r"""Minimisers of many quadratics by a factor of each Hessian.
+
+With :math:`W W^\top = H^{-1}` the step is two products. Where there are equality rows, W is a
+square root of the inverse on their null space, and :math:`\bar x` is the best point for c = 0:
+
+.. math::
+    x = \bar x - W (W^\top c), \qquad
+    \nu = -M (H x + c), \qquad E^\top M v = v \text{ for every } v \text{ in the range of } E^\top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from dald_model.compile.form import Form
+from dald_model.solvers.arrays.indexing import double, outer, selection, times
+from dald_model.solvers.exact.elimination import eliminate, unit_rows, variable_scales
+from dald_model.solvers.exact.quadratic_step import Step, rough_terms, rows_of
+
+FLAT = 1e-12
+"""A Cholesky pivot below this share of its diagonal entry may be rounding error.
+
+Measured: the least pivot of 900 Gram matrices of deficient rank, m up to 100, is 9e-14 at most.
+"""
+
+
+class Factor:
+    """Quadratics without inequality rows and non-smooth terms, see the module."""
+
+    is_exact: ClassVar[bool] = True
+
+    @classmethod
+    def refuses(cls, form: Form) -> str:
+        """Why the rows and non-smooth terms are not for this method; empty if they are."""
+        return rows_of("inequalities", form.inequalities.right.size) or rough_terms(form)
+
+    def __init__(self, forms: Sequence[Form]) -> None:
+        count, size = len(forms), forms[0].size
+        self._rows = np.stack([form.equalities.matrix for form in forms])
+        self._right = np.stack([form.equalities.right for form in forms])
+        rows = self._right.shape[1]
+        self._roots = np.empty((count, size, size))
+        self._failed = np.ones(count, dtype=bool)
+        self._starts = np.zeros((count, size))
+        self._fits = np.zeros((count, rows, size))
+        self._returns = np.zeros((count, rows, size))
+
+    def factor(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
+        """Take new H for some clients; failed are those not positive definite where it matters."""
+        if self._right.shape[1] == 0:
+            self._roots[which], failed = inverse_roots(hessians, FLAT)
+        else:
+            failed = self._factor_on_null_space(which, hessians)
+        self._failed[which] = failed
+        return failed
+
+    def solve(self, which: np.ndarray, slopes: np.ndarray, tolerance: float = 0.0) -> Step:
+        """Minimise for c = ``slopes``, in two products per client and two small ones per row."""
+        at = selection(which)
+        points = self._starts[at] - double(self._roots[at], slopes)
+        equality = -(times(self._returns[at], points) + times(self._fits[at], slopes))
+        failed = self._failed[which]
+        points[failed] = np.nan
+        equality[failed] = np.nan
+        energy = -np.vecdot(points, slopes) - np.vecdot(equality, self._right[at])
+        return Step(points, equality, np.zeros((which.size, 0)), failed, energy)
+
+    def _factor_on_null_space(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
+        """Eliminate a variable per row, those that cost least, and factor what is left."""
+        size = hessians.shape[1]
+        scales = variable_scales(hessians)
+        rows, lengths = unit_rows(self._rows[which] * scales[:, None, :])
+        found = eliminate(rows, self._right[which] / lengths)
+        # pick[i, j] = 1 where row i gives variable j; no row of a dependent one
+        pick = (found.columns[:, :, None] == np.arange(size)).astype(float)
+        given = pick.sum(axis=1)
+        free = 1.0 - given
+        basis = -pick.transpose(0, 2, 1) @ (found.rows * free[:, None, :])
+        basis[:, range(size), range(size)] += free
+        reduced = basis.transpose(0, 2, 1) @ (hessians * outer(scales)) @ basis
+        reduced[:, range(size), range(size)] += given
+        inner, failed = inverse_roots(reduced, FLAT)
+        # The columns of the given variables are zero in the basis, so their ones do not come in
+        roots = scales[:, :, None] * (basis @ inner)
+        fixed = scales * np.einsum("kpm,kp->km", pick, found.right)
+        fits = (found.transform.transpose(0, 2, 1) @ pick) * scales[:, None, :]
+        fits /= lengths[:, :, None]
+        self._roots[which] = roots
+        self._starts[which] = fixed - double(roots, times(hessians, fixed))
+        self._fits[which] = fits
+        self._returns[which] = fits @ hessians
+        return failed | ~found.consistent
+
+
+def inverse_roots(matrices: np.ndarray, flat: float) -> tuple[np.ndarray, np.ndarray]:
+    r"""W with :math:`W W^\top = H^{-1}`, shape (k, m, m), and where H has a pivot below ``flat``.
+
+    The residual of :math:`x = -W (W^\top c)` stays at 1e-14 relative to c and x up to condition
+    1e10 after scaling (measured, m = 100); that of a product with the inverse is 4e-8 there.
+    """
+    scales = variable_scales(matrices)
+    lower, failed = triangles(matrices * outer(scales), flat)
+    # Inverted as an upper triangle, whose elimination never swaps rows
+    roots = np.linalg.inv(lower.transpose(0, 2, 1))
+    roots *= scales[:, :, None]
+    return roots, failed
+
+
+def triangles(matrices: np.ndarray, flat: float) -> tuple[np.ndarray, np.ndarray]:
+    """Cholesky factors of matrices with ones on the diagonal; the identity where there is none."""
+    usable = np.asarray(np.isfinite(matrices).all(axis=(1, 2)))
+    lower = np.where(usable[:, None, None], matrices, np.eye(matrices.shape[1]))
+    try:
+        lower = np.linalg.cholesky(lower)
+    except np.linalg.LinAlgError:  # does not say which one it was
+        for i, matrix in enumerate(lower):
+            try:
+                lower[i] = np.linalg.cholesky(matrix)
+            except np.linalg.LinAlgError:
+                lower[i] = 0
+    failed = ~usable | (np.diagonal(lower, axis1=1, axis2=2).min(axis=1, initial=1) ** 2 < flat)
+    lower[failed] = np.eye(matrices.shape[1])
+    return lower, failed

@@ -1,0 +1,176 @@
+r"""Any cone program, one client after the other: Clarabel, whose data is updated in place.
+
+Clarabel has no warm start; what is saved from one turn to the next is everything before its first
+iteration: canonicalisation, scaling, ordering and symbolic factorisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import clarabel
+import numpy as np
+import scipy.sparse as sp
+from clarabel import DefaultSettings, DefaultSolver  # pyright: ignore[reportAttributeAccessIssue]
+
+from dald_model.compile.form import ConeProgram
+from dald_model.compile.subproblem import Subproblem
+from dald_model.solvers.base import FOUND, Session
+from dald_model.solvers.exact.one_by_one import Alone, Found
+
+STATUSES = {
+    "Solved": "optimal",
+    "AlmostSolved": "optimal",  # by the reduced tolerances, see `attempts`
+    "PrimalInfeasible": "infeasible",
+    "AlmostPrimalInfeasible": "infeasible",
+    "DualInfeasible": "unbounded",
+    "AlmostDualInfeasible": "unbounded",
+}
+"""Clarabel's statuses in cvxpy's words; any other is the solver's failure."""
+
+FLOOR = 1e-13
+"""Below this relative gap Clarabel's steps are rounding errors."""
+
+LOOSE = 2
+"""From this attempt on what is almost solved has a gap whose root is beyond what was asked."""
+
+PATIENCE = 10
+"""After so many turns a client that starts at a later attempt starts at the first one again."""
+
+
+class Conic:
+    """Solve each client's cone program by Clarabel, kept from turn to turn."""
+
+    name = "conic"
+    batches = False
+
+    def refuses(self, subproblem: Subproblem) -> str:
+        """See :class:`dald_model.solvers.base.Solver`; every form has a cone program."""
+        return "" if subproblem.form else "it could not be written as a cone program"
+
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """See :class:`dald_model.solvers.base.Solver`; the clients may differ in every way."""
+        return Alone(subproblems, Program)
+
+
+class Program:
+    """One client's cone program plus a quadratic in its own variables."""
+
+    def __init__(self, cone: ConeProgram, size: int) -> None:
+        self._cone = cone
+        self._size = size
+        self._cones = [_native_cone(kind, argument) for kind, argument in cone.cones]
+        self._matrix: sp.csc_array | None = None
+        self._solver: Any = None
+        self._tolerance = np.nan
+        self._options: list[dict[str, Any]] = []
+        self._first = 0
+        self._left = 0
+        self._stumbled = False
+
+    @property
+    def is_set(self) -> bool:
+        """Whether K is known."""
+        return self._matrix is not None
+
+    def set(self, curvature: np.ndarray) -> None:
+        """Take another K, shape (m, m)."""
+        added = sp.coo_array(np.triu(curvature))
+        added.resize(self._cone.matrix.shape)
+        self._matrix = sp.csc_array(sp.triu(self._cone.matrix) + added)
+        # Not `update(P=...)`: Clarabel would keep the scaling it made for the old penalties, which
+        # costs digits where they were 1e4 times others, and a new solver is a fraction of a solve.
+        self._solver = None
+
+    def minimise(self, slope: np.ndarray, tolerance: float) -> Found:
+        """Minimise for another c, shape (m,)."""
+        full = self._cone.slope.copy()
+        full[: self._size] += slope
+        settled = tolerance == self._tolerance
+        if not settled:
+            self._tolerance, self._options = tolerance, attempts(tolerance)
+        self._left -= 1
+        if self._first and (not settled or self._left == 0):
+            self._first, self._solver, self._stumbled = 0, None, False
+        at, begun, last = self._first, self._first, len(self._options) - 1
+        while True:
+            native = self._solve(full, self._options[at], settled)
+            status = STATUSES.get(str(native.status), "solver_error")
+            if status == "optimal":
+                break
+            # With exponential cones Clarabel fails for ever once a number was not finite.
+            self._solver = None
+            if status != "solver_error" or at == last:
+                break
+            at += 1
+        is_loose = str(native.status) == "AlmostSolved" and at >= LOOSE
+        if status == "optimal" and (at == last or is_loose):
+            # Better Clarabel's own notion of accuracy than no point at all.
+            status = "optimal_inaccurate"
+        elif status == "optimal" and at > begun and self._stumbled:
+            # Twice running is no accident; the first attempt is the most accurate, so not sooner.
+            self._first, self._left = at, PATIENCE
+        self._stumbled = at > begun
+        if at != self._first:
+            self._solver = None  # it has the settings of another attempt
+        said = "" if status == "optimal" else f"CLARABEL: {native.status}"
+        if status not in FOUND:
+            return Found(status, np.full(self._size, np.nan), np.nan, native.z, said)
+        point = np.array(native.x)
+        objective = (self._cone.matrix @ point / 2 + self._cone.slope) @ point
+        objective = float(objective) + self._cone.constant
+        return Found(status, point[: self._size], objective, native.z, said)
+
+    def _solve(self, slope: np.ndarray, options: dict[str, Any], settled: bool) -> Any:
+        if self._solver is None:
+            cone = self._cone
+            self._solver = DefaultSolver(
+                self._matrix, slope, cone.rows, cone.right, self._cones, _settings(options)
+            )
+        elif settled:
+            self._solver.update(q=slope)
+        else:
+            self._solver.update(q=slope, settings=_settings(options))
+        return self._solver.solve()
+
+
+def attempts(tolerance: float) -> list[dict[str, Any]]:
+    """Clarabel's settings for this accuracy of the points, to be tried in turn.
+
+    Where the objective is flat, as an exponential cone is along its rays, the error of a point is
+    the root of its gap; so the first attempt asks for the square. Second-order cones cannot always
+    follow, their residuals grow again near the boundary: steps shorter than Clarabel's 0.99 of the
+    way to it lose fewer digits. The next attempts ask for less; what an attempt may call almost
+    solved is the gap of the next one. Then another path, and last Clarabel's defaults.
+
+    Points better than some 3e-8 are out of reach beside a quadratic as large as data make it.
+    """
+    fine, coarse = max(0.1 * tolerance**2, FLOOR), 1e-2 * tolerance
+    middle = float(np.sqrt(fine * coarse))
+    steps = [(fine, middle, 0.9), (middle, coarse, 0.8), (coarse, tolerance, 0.7)]
+    tried: list[dict[str, Any]] = [
+        dict.fromkeys(("tol_gap_abs", "tol_gap_rel"), gap)
+        | dict.fromkeys(("reduced_tol_gap_abs", "reduced_tol_gap_rel"), almost)
+        | {"tol_feas": coarse, "reduced_tol_feas": tolerance, "max_step_fraction": fraction}
+        for gap, almost, fraction in steps
+    ]
+    other = {"equilibrate_enable": False, "static_regularization_constant": 1e-10}
+    return [*tried, tried[-1] | other, {}]
+
+
+def _settings(options: dict[str, Any]) -> Any:
+    settings = DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    # Both would forbid to update the data.
+    settings.presolve_enable = settings.chordal_decomposition_enable = False
+    for name, value in options.items():
+        setattr(settings, name, value)
+    return settings
+
+
+def _native_cone(kind: str, argument: Any) -> Any:
+    if kind == "GenPowerConeT":
+        return getattr(clarabel, kind)(list(argument), 1)  # cvxpy's bound one entry
+    return getattr(clarabel, kind)(*(() if argument is None else (argument,)))

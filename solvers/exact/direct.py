@@ -1,0 +1,109 @@
+r"""Direct: clients whose objective is quadratic but for what a step method takes, in one step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dald_model.compile.form import Form
+from dald_model.compile.subproblem import Subproblem
+from dald_model.solvers.arrays.augmented import Augmented
+from dald_model.solvers.arrays.terms import Terms
+from dald_model.solvers.base import Answers, Session, Turn
+from dald_model.solvers.exact.quadratic_step import Step, StepMethod
+
+CHUNK = 128
+"""Clients that are factored together: enough to be fast, few enough to need little memory."""
+
+
+class Direct:
+    r"""Minimise :math:`\tfrac12 x^\top (P + K) x + (q + c)^\top x` by a step method, exactly.
+
+    K and c are the augmented terms, see :class:`dald_model.solvers.arrays.augmented.Augmented`; so
+    between rounds only c changes, and a factorisation lasts as long as the penalty.
+
+    Parameters
+    ----------
+    name : str
+        What the solver is called.
+    method : type
+        The step method, such as :class:`dald_model.solvers.exact.cholesky.Factor`.
+    """
+
+    batches = True
+
+    def __init__(self, name: str, method: type[StepMethod]) -> None:
+        self.name = name
+        self.method = method
+        self.is_exact = method.is_exact
+
+    def refuses(self, subproblem: Subproblem) -> str:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        form = subproblem.form
+        if form is None or not form.complete:
+            return "its cone program has parts that are no quadratic and no known function"
+        smooth = [term.kind for term in form.terms if term.is_smooth]
+        if smooth:
+            return f"its objective has {' and '.join(smooth)} terms, which are not quadratic"
+        return self.method.refuses(form)
+
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return _Session(subproblems, self.method)
+
+
+class _Session:
+    """One run over clients of one shape."""
+
+    def __init__(self, subproblems: Sequence[Subproblem], method: type[StepMethod]) -> None:
+        self._subproblems = subproblems
+        self._forms: list[Form] = []
+        for sub in subproblems:
+            assert sub.form is not None
+            self._forms.append(sub.form)
+        self._method = method(self._forms)
+        self._augmented = Augmented(subproblems)
+        self._slopes = np.stack([form.quadratic.slope for form in self._forms])
+        self._constants = np.array([form.quadratic.constant for form in self._forms])
+        valued = [replace(f, terms=tuple(t for t in f.terms if not t.is_set)) for f in self._forms]
+        self._terms = Terms(valued) if valued[0].terms else None
+        self._broken = np.zeros(len(subproblems), dtype=bool)
+
+    def minimise(self, turn: Turn, tolerance: float) -> Answers:
+        """See :class:`dald_model.solvers.base.Session`."""
+        which = turn.which
+        moved = which[self._augmented.changed(turn)]
+        for part in np.array_split(moved, range(CHUNK, moved.size, CHUNK)) if moved.size else ():
+            hessians = self._augmented.curvatures(part)
+            for hessian, at in zip(hessians, part, strict=True):
+                hessian += self._forms[at].quadratic.full
+            self._broken[part] = self._method.factor(part, hessians)
+        slopes = self._slopes[which] + self._augmented.slopes(turn)
+        step = self._method.solve(which, slopes, tolerance)
+        failed = step.failed | self._broken[which]
+        points = step.points
+        bend = step.energy - self._augmented.energies(turn, points)
+        objectives = bend / 2 + np.vecdot(self._slopes[which], points) + self._constants[which]
+        if self._terms is not None:
+            objectives += self._terms.values(which, points)
+        duals = _Duals(self._subproblems, which, step)
+        if not failed.any():
+            return Answers(points.reshape(-1), objectives, ["optimal"] * which.size, duals, {})
+        statuses = np.where(failed, "solver_error", "optimal").tolist()
+        said = dict.fromkeys(np.flatnonzero(failed).tolist(), "no minimiser to working accuracy")
+        return Answers(points.reshape(-1), objectives, statuses, duals, said)
+
+
+class _Duals:
+    """The dual values of one turn, worked out when asked for."""
+
+    def __init__(self, subproblems: Sequence[Subproblem], which: np.ndarray, step: Step) -> None:
+        self._subproblems, self._which, self._step = subproblems, which, step
+
+    def __call__(self, i: int) -> tuple[Any, ...]:
+        step, sub = self._step, self._subproblems[self._which[i]]
+        balls = step.balls[i] if step.balls.size else step.balls.reshape(-1)
+        return sub.local_duals(step.equality[i], step.inequality[i], balls)

@@ -1,0 +1,64 @@
+"""State of Newton's method for many clients of one shape, and what a turn needs beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dald_model.solvers.arrays.terms import Terms
+from dald_model.solvers.exact.quadratic_step import StepMethod
+
+
+@dataclass
+class NewtonState:
+    """What B clients begin their next turn with: all that is known at their last points.
+
+    ``bends`` are those of the points where H was taken.
+    """
+
+    points: np.ndarray
+    values: np.ndarray
+    pulls: np.ndarray
+    bends: np.ndarray
+    last_bends: np.ndarray
+    rates: np.ndarray
+    radii: np.ndarray
+    spent: np.ndarray
+    is_cold: np.ndarray
+    is_stale: np.ndarray
+    is_feasible: np.ndarray
+
+
+class NewtonData(Protocol):
+    """What a session keeps for B clients from turn to turn.
+
+    Attributes
+    ----------
+    terms : Terms
+    method : StepMethod
+        Who takes the steps.
+    rows : tuple of int
+        Equalities, inequalities and balls of a client.
+    price : float
+        What a Hessian and its factor cost, in gradients.
+    floor : float
+        Steps between points below this size are rounding errors.
+    hessians : ndarray, shape (B, m, m), or None
+        Where steps are taken between points; None where there are neither rows nor kinks.
+    quadratic : ndarray, shape (B, m, m), or None
+    penalty : ndarray, shape (B, m) or (B, m, m)
+        The augmented terms' K, or its diagonal.
+    state : NewtonState
+    """
+
+    terms: Terms
+    method: StepMethod
+    rows: tuple[int, int, int]
+    price: float
+    floor: float
+    hessians: np.ndarray | None
+    quadratic: np.ndarray | None
+    penalty: np.ndarray
+    state: NewtonState

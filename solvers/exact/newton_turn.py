@@ -1,0 +1,351 @@
+r"""Chunk: one turn of Newton's method for some clients, whose matrices stay in cache.
+
+See :mod:`dald_model.solvers.exact.newton` for the method.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dald_model.solvers.arrays.indexing import selection, times
+from dald_model.solvers.exact.newton_state import NewtonData
+
+LIMIT = 100
+"""Trial points for one client in one turn."""
+
+SAFETY = 0.2
+"""Which share of the tolerance the estimated error may take."""
+
+LOST, MOST_LOST = 0.5, 0.05
+"""A function is lost whose curvature is below the first share of what it was when H was taken; H
+is renewed before a client is done where more than the second share of the curvature was theirs.
+
+The estimated error is blind to directions that the last steps hardly had and in which H has
+become much too large. While nothing is lost, the step is too short by 1 / LOST at most.
+"""
+
+GOOD, BAD = 0.25, 0.9
+r"""Below the first :math:`\theta` the estimate is believed; beyond the second a point is dropped.
+
+The first must be below 1/2: close to a pole, as that of the logarithm, Newton's steps are tiny
+however far the minimum is, and shrink by one half.
+"""
+
+UNKNOWN = np.nan
+r"""The :math:`\theta` of an H that no full step has been taken with."""
+
+DESCENT = 1e-4
+"""Which share of the predicted descent a full guarded step must bring."""
+
+HALVINGS = 40
+"""Points along a guarded step that was too long; they cost no product with a matrix."""
+
+INNER = 0.05
+"""Error of a step beside that of the point, where the step method is iterative."""
+
+INWARD = 0.9
+"""Share of the way to the edge of the domain that a point goes which breaks a row."""
+
+ROUNDING = 1e-14
+"""Differences of objectives below this share of their parts are rounding errors."""
+
+FLOOR = 1e-12
+"""Steps between points are rounding errors below this size; without rows none are subtracted."""
+
+STALLS = 3
+"""Steps without progress after which a guarded client whose descent is rounding gives up."""
+
+FIRST_SHIFT, LAST_SHIFT, SHIFT_GROWTH = 1e-11, 1e-2, 100.0
+"""Levenberg's multiples of the diagonal, tried in turn where H is singular."""
+
+FADING = 0.9
+r"""How much of the worst :math:`\theta` seen counts one iteration later."""
+
+RENEWALS = 3
+"""After how many Hessians in one turn a client is guarded to the end of it."""
+
+ERROR, INACCURATE, OPTIMAL = 0, 1, 2
+
+
+class _Model(NamedTuple):
+    """Steps d from some points, their sizes relative to max(1, |x|), and the multipliers."""
+
+    steps: np.ndarray
+    sizes: np.ndarray
+    multipliers: np.ndarray
+
+
+class Chunk:
+    """The turn of some clients of a session, few enough for their matrices to stay in cache.
+
+    Arrays have a row for every client of the chunk and hold what is known at the last point kept;
+    ``bowls`` are the gradients of the quadratic part, ``pulls`` those of the terms.
+    """
+
+    def __init__(
+        self, session: NewtonData, which: np.ndarray, linear: np.ndarray, tolerance: float
+    ) -> None:
+        at = selection(which)
+        self.session, self.which, self.linear = session, which, linear
+        self.goal = SAFETY * tolerance
+        self.terms = session.terms.part(which)
+        self.penalty = session.penalty[at]
+        self.quadratic = None if session.quadratic is None else session.quadratic[at]
+        state = session.state
+        self.x, self.values, self.pulls = (
+            state.points[at].copy(),
+            state.values[at].copy(),
+            state.pulls[at].copy(),
+        )
+        self.bends = state.last_bends[at].copy()
+        self.rates, self.radii = state.rates[at].copy(), state.radii[at].copy()
+        self.spent = state.spent[at].copy()
+        self.guarded, self.stale = state.is_cold[at].copy(), state.is_stale[at].copy()
+        self.feasible = state.is_feasible[at].copy()
+        self.codes = np.zeros(which.size, dtype=int)
+        self.lengths = np.ones(which.size)
+        self.falls = np.zeros(which.size, dtype=int)
+        self.stalls = np.zeros(which.size, dtype=int)
+        rows = session.rows
+        self.bowls, self.steps = np.zeros_like(self.x), np.zeros_like(self.x)
+        self.sizes = np.full(which.size, np.inf)
+        self.multipliers = np.zeros((which.size, sum(rows)))
+
+    def minimise(self) -> None:
+        """Leave the minimisers in the session's state and what else is asked for here."""
+        live = np.flatnonzero(np.isfinite(self.x).all(axis=1))
+        self.bowls[live] = self._bowl(live, self.x[live])
+        self._renew(live[self.stale[live]])
+        self._aim(live)
+        is_known = (self.rates <= GOOD) & (self.sizes <= self.radii)
+        is_there = self.sizes <= np.where(is_known, (1 - self.rates) * self.goal, 0.0)
+        self.codes[is_there] = OPTIMAL
+        for trial in range(LIMIT):
+            live = live[(self.codes[live] == ERROR) & np.isfinite(self.sizes[live])]
+            if live.size == 0:
+                break
+            if trial:
+                self.spent[live] += 1
+            self._try(live)
+        self._write()
+
+    def _try(self, live: np.ndarray) -> None:
+        """Go along the steps of some clients and keep the points that are better."""
+        at = selection(live)
+        lengths, guarded = self.lengths[at].copy(), self.guarded[at].copy()
+        x = self.x[at] + lengths[:, None] * self.steps[at]
+        values, pulls, bends = self.terms.evaluate(live, x)
+        bowls = self._bowl(live, x)
+        is_inside = np.isfinite(values) & np.isfinite(pulls).all(axis=1)
+        if not is_inside.all():
+            pulls[~is_inside] = 0.0
+        if self.terms.has_kinks:
+            values = values + self.terms.kinks(live, x)
+        with np.errstate(over="ignore", invalid="ignore"):  # a trial may be anywhere
+            model = self._model(live, x, bowls + pulls)
+        sizes = self.sizes[at].copy()
+        theta = model.sizes / np.maximum(sizes, np.finfo(float).tiny)
+        good = is_inside & (theta <= BAD)
+        if guarded.any():
+            self._search(live, good, x, values, bowls, is_inside, model.sizes)
+
+        is_rounding = is_inside & (model.sizes <= self.session.floor)
+        good |= is_rounding
+        taken, kept = (at, slice(None)) if good.all() else (live[good], good)
+        self.x[taken], self.values[taken] = x[kept], values[kept]
+        self.pulls[taken], self.bowls[taken] = pulls[kept], bowls[kept]
+        self.bends[taken] = bends[kept]
+        self._take(taken, _Model(*(part[kept] for part in model)))
+
+        is_full = lengths == 1
+        rates = np.where(is_full, np.fmax(theta, FADING * self.rates[at]), UNKNOWN)
+        believed = rates <= GOOD
+        is_there = good & believed & (model.sizes <= (1 - rates) * self.goal)
+        is_blind = is_there & self._has_lost(live, bends, is_there)
+        is_there = (is_there & ~is_blind) | is_rounding
+        self.codes[live[is_there]] = OPTIMAL
+        self.radii[at] = np.where(believed, np.fmax(self.radii[at], sizes), self.radii[at])
+        self.rates[taken] = rates[kept]
+        self.feasible[live[good & is_full]] = True
+        if is_there.all():
+            return
+
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = np.log(model.sizes / self.goal) / -np.log(theta)
+        is_dear = (theta > GOOD) | (left + self.spent[at] > self.session.price)
+        is_calm = is_full & (theta <= GOOD) & (self.falls[at] < 2)
+        self.guarded[live[good & guarded & is_calm]] = False
+        fallen = live[~good & ~guarded]
+        self.falls[fallen] += 1
+        self.guarded[fallen] = True
+        self.lengths[live[good]] = 1.0
+        renewed = np.where(good, np.where(guarded, ~is_calm, is_dear), ~guarded)
+        renewed = (renewed | is_blind) & ~is_there
+        # Steps can shrink under every H and yet run in a circle from one H to the next.
+        again = live[renewed & good & ~guarded]
+        self.falls[again] += 1
+        self.guarded[again[self.falls[again] > RENEWALS]] = True
+        if renewed.any():
+            self._renew(live[renewed])
+            self._aim(live[renewed])
+
+    def _has_lost(self, live: np.ndarray, bends: np.ndarray, asked: np.ndarray) -> np.ndarray:
+        """Whether too much curvature was lost since H was taken; False where not asked."""
+        found = np.zeros(live.size, dtype=bool)
+        if asked.any():
+            now, chosen = (bends, live) if asked.all() else (bends[asked], live[asked])
+            then = self.session.state.bends[selection(self.which[chosen])]
+            lost = np.vecdot(then, (now < LOST * then).astype(float))
+            found[asked] = lost > MOST_LOST * then.sum(axis=1)
+        return found
+
+    def _search(
+        self,
+        live: np.ndarray,
+        good: np.ndarray,
+        x: np.ndarray,
+        values: np.ndarray,
+        bowls: np.ndarray,
+        is_inside: np.ndarray,
+        sizes: np.ndarray,
+    ) -> None:
+        """Judge the full steps of guarded clients by Armijo's rule: set ``good``, else lengths."""
+        i = np.flatnonzero(self.guarded[live])
+        at = live[i]
+        before, start, step, length = self.x[at], self.bowls[at], self.steps[at], self.lengths[at]
+        linear = self.linear[at]
+        merit = np.vecdot(before, start + linear) / 2 + self.values[at]
+        now = np.vecdot(x[i], bowls[i] + linear) / 2 + values[i]
+        parts = np.vecdot(np.abs(before), np.abs(start) + np.abs(linear)) + np.abs(self.values[at])
+        descent = np.vecdot(start + self.pulls[at], step)
+        if self.terms.has_kinks:
+            descent += self.terms.kinks(at, before + step) - self.terms.kinks(at, before)
+        noise = ROUNDING * parts
+        share = np.where(length == 1, DESCENT, 0.0)  # else it was chosen for its descent
+        enough = now <= merit + share * descent + noise
+        good[i] = kept = is_inside[i] & (enough | ~self.feasible[at])
+
+        # Where no descent is left that can be told from rounding, steps need not shrink any more.
+        stuck = kept & (np.abs(descent) <= noise)
+        stuck &= sizes[i] > GOOD * self.sizes[at]
+        self.stalls[at[stuck]] += 1
+        feasible = self.feasible[at]
+        self.codes[at[feasible & (self.stalls[at] >= STALLS)]] = INACCURATE
+        self.codes[at[feasible & stuck & (sizes[i] <= self.goal)]] = OPTIMAL
+
+        long, bend = at[~kept], np.vecdot(bowls[i] - start, step) / length
+        slope = np.vecdot(start, step)
+        self.lengths[long] = self._slide(long, slope[~kept], bend[~kept], length[~kept])
+
+    def _slide(
+        self, at: np.ndarray, slope: np.ndarray, bend: np.ndarray, longest: np.ndarray
+    ) -> np.ndarray:
+        """Lengths, nearly the best, up to which the objective falls along the steps.
+
+        With ``slope`` and ``bend``, the derivatives of its quadratic part along the steps.
+        """
+        if at.size == 0:
+            return longest
+        rise, feasible = self.terms.along(at, self.x[at], self.steps[at]), self.feasible[at]
+        low, high = np.zeros(at.size), longest
+        for _ in range(HALVINGS):
+            middle = np.where(low == 0, high / 4, (low + high) / 2)
+            found = rise(middle)
+            # A point that breaks a row has no objective to go by: it need only stay in the domain
+            is_falling = np.where(feasible, slope + middle * bend + found <= 0, np.isfinite(found))
+            low, high = np.where(is_falling, middle, low), np.where(is_falling, high, middle)
+            if (high <= 1.05 * low).all():
+                break
+        return np.where(low == 0, high, np.where(feasible, low, INWARD * low))
+
+    def _bowl(self, live: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Gradients of the quadratic part, augmented terms included."""
+        at = selection(live)
+        penalty = self.penalty[at]
+        found = penalty * x if penalty.ndim == 2 else times(penalty, x)
+        found += self.linear[at]
+        if self.quadratic is not None:
+            found += times(self.quadratic[at], x)
+        return found
+
+    def _model(self, live: np.ndarray, x: np.ndarray, gradient: np.ndarray) -> _Model:
+        """Steps from x to the minimisers of the quadratic models; NaN where there is none."""
+        hessians, which = self.session.hessians, self.which[live]
+        if hessians is None:
+            # Without rows the step itself is the minimiser, free of the rounding errors of H x.
+            found = self.session.method.solve(which, gradient)
+            step = found.points
+        else:
+            slopes = gradient - times(hessians[selection(which)], x)
+            found = self.session.method.solve(which, slopes, INNER * self.goal)
+            step = found.points - x
+        sizes = np.max(np.abs(step) / np.maximum(1.0, np.abs(x)), axis=1, initial=0.0)
+        if found.failed.any():
+            sizes[found.failed] = np.nan
+        return _Model(step, sizes, found.multipliers)
+
+    def _aim(self, live: np.ndarray) -> None:
+        """Take steps from the points kept."""
+        at = selection(live)
+        self._take(at, self._model(live, self.x[at], self.bowls[at] + self.pulls[at]))
+        self.lengths[at] = 1.0
+
+    def _take(self, at: np.ndarray | slice, model: _Model) -> None:
+        self.steps[at], self.sizes[at] = model.steps, model.sizes
+        self.multipliers[at] = model.multipliers
+
+    def _renew(self, live: np.ndarray) -> None:
+        """Take the Hessians at the points kept."""
+        if live.size == 0:
+            return
+        hessians = self.terms.hessians(live, self.x[live])
+        if self.quadratic is not None:
+            hessians += self.quadratic[live]
+        if self.penalty.ndim == 2:
+            add_diagonal(hessians, self.penalty[live])
+        else:
+            hessians += self.penalty[live]
+        method, which = self.session.method, self.which[live]
+        failed = np.flatnonzero(method.factor(which, hessians))
+        shift = FIRST_SHIFT
+        while failed.size and shift <= LAST_SHIFT:
+            diagonal = np.diagonal(hessians[failed], axis1=1, axis2=2)
+            top = diagonal.max(axis=1, keepdims=True)
+            floor = np.where(top > 0, top * FIRST_SHIFT, 1.0)
+            hessians[failed] = _shifted(hessians[failed], shift * np.maximum(diagonal, floor))
+            failed = failed[method.factor(which[failed], hessians[failed])]
+            shift *= SHIFT_GROWTH
+        if self.session.hessians is not None:
+            self.session.hessians[which] = hessians
+        self.rates[live], self.radii[live] = UNKNOWN, 0.0
+        self.spent[live], self.stale[live] = 0.0, False
+        self.session.state.bends[which] = self.bends[live]
+
+    def _write(self) -> None:
+        state, which, found = self.session.state, self.which, self.codes > ERROR
+        if found.all():
+            which, found = selection(which), slice(None)
+        else:
+            lost = which[~found]
+            state.is_cold[lost] = state.is_stale[lost] = True
+            which = which[found]
+        state.points[which], state.values[which] = self.x[found], self.values[found]
+        state.pulls[which], state.rates[which] = self.pulls[found], self.rates[found]
+        state.last_bends[which] = self.bends[found]
+        state.radii[which] = self.radii[found]
+        state.spent[which], state.is_feasible[which] = self.spent[found], True
+        state.is_cold[which] = state.is_stale[which] = False
+
+
+def add_diagonal(matrices: np.ndarray, diagonals: np.ndarray) -> None:
+    """Add diagonals of shape (k, m) to k matrices, in place."""
+    size = diagonals.shape[1]
+    matrices[:, range(size), range(size)] += diagonals
+
+
+def _shifted(matrices: np.ndarray, diagonals: np.ndarray) -> np.ndarray:
+    found = matrices.copy()
+    add_diagonal(found, diagonals)
+    return found

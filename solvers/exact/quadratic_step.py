@@ -1,0 +1,100 @@
+r"""Step methods: exact minimisers of many quadratics of one shape, over simple sets.
+
+A step method minimises, for k of the B clients it was made for,
+
+.. math:: \tfrac12 x^\top H x + c^\top x \; (+ \textstyle\sum_t w_t |a_t^\top x + b_t|)
+    \quad\text{s.t. } E x = e,\; A x \le b,
+
+where H changes seldom (it holds the penalties) and c with every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from dald_model.compile.form import Form
+
+NOTHING = np.zeros((0, 0))
+
+
+class Step(NamedTuple):
+    r"""Minimisers of k quadratics.
+
+    Attributes
+    ----------
+    points : ndarray, shape (k, m)
+    equality : ndarray, shape (k, p)
+        Multipliers of ``E x = e``: :math:`Hx + c + E^\top\nu + A^\top\lambda + \dots = 0`.
+    inequality : ndarray, shape (k, r)
+        Multipliers of ``A x <= b``, nonnegative.
+    failed : ndarray of bool, shape (k,)
+        Where no minimiser was found; the caller goes on with another solver.
+    energy : ndarray, shape (k,)
+        :math:`x^\top H x`, which a step method knows without another pass over H.
+    balls : ndarray, shape (k, number of balls)
+        Multipliers of :math:`\|u\|_2 \le r` for terms of the kind "ball", nonnegative.
+    """
+
+    points: np.ndarray
+    equality: np.ndarray
+    inequality: np.ndarray
+    failed: np.ndarray
+    energy: np.ndarray
+    balls: np.ndarray = NOTHING
+
+    @property
+    def multipliers(self) -> np.ndarray:
+        """All of them: equality, inequality, balls."""
+        balls = self.balls.reshape(len(self.points), -1)
+        return np.concatenate([self.equality, self.inequality, balls], axis=1)
+
+
+class StepMethod(Protocol):
+    """See the module. Made from the forms of B clients of one ``Form.shape``.
+
+    ``is_exact`` says whether minimisers are found to working accuracy whatever the tolerance.
+    """
+
+    is_exact: ClassVar[bool]
+
+    @classmethod
+    def refuses(cls, form: Form) -> str:
+        """Why the rows and non-smooth terms are not for this method; empty if they are.
+
+        The quadratic and the smooth terms are not looked at.
+        """
+        ...
+
+    def __init__(self, forms: Sequence[Form]) -> None: ...
+
+    def factor(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
+        """Take new H for the clients ``which``, shape (k, m, m); say where it failed, (k,) bool.
+
+        Failed means that H is not positive definite to working accuracy where the method needs
+        it to be. Warm starts are kept.
+        """
+        ...
+
+    def solve(self, which: np.ndarray, slopes: np.ndarray, tolerance: float = 0.0) -> Step:
+        """Minimise for c = ``slopes``, shape (k, m).
+
+        To working accuracy, or where the method is iterative to an error of ``tolerance`` in every
+        variable relative to max(1, its size).
+        """
+        ...
+
+
+def rows_of(kind: str, count: int) -> str:
+    """A reason to refuse a form: it has rows."""
+    return f"it has {count} row{'s' * (count != 1)} of {kind}" if count else ""
+
+
+def rough_terms(form: Form, *, allowed: str = "") -> str:
+    """A reason to refuse a form: it has non-smooth terms, other than of the allowed kind."""
+    if form.extra:
+        return f"its rows need {form.extra} variables more than the client has"
+    kinds = sorted({term.kind for term in form.terms if not term.is_smooth} - {allowed})
+    return f"it has non-smooth terms ({', '.join(kinds)})" if kinds else ""

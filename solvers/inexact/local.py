@@ -1,0 +1,210 @@
+r"""Inexact solvers: W local steps on the augmented Lagrangian from where a client stands.
+
+With :math:`\Lambda = \Psi + \Pi`, the smooth part :math:`\Psi` and what has no gradient
+:math:`\Pi`, equations (60) to (66) of the paper:
+
+.. math::
+    x \leftarrow x - \alpha \nabla \Lambda(x), \qquad
+    x \leftarrow x - d\, [\nabla^2 \Lambda(x)]^{-1} \nabla \Lambda(x), \qquad
+    x \leftarrow \operatorname{prox}_{\alpha \Pi}\big(x - \alpha \nabla \Psi(x)\big)
+
+The augmented terms belong to :math:`\Psi`. All clients of a stage take their steps together,
+whatever their shapes; nothing is kept from turn to turn but data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dald_model.compile.subproblem import Subproblem
+from dald_model.errors import OptionError
+from dald_model.solvers.arrays.augmented_gradient import copies
+from dald_model.solvers.arrays.smooth import is_bounded, no_gradient, no_hessian, unknown
+from dald_model.solvers.base import Session
+from dald_model.solvers.inexact.local_sessions import (
+    GradientSession,
+    NewtonSession,
+    Plan,
+    ProximalSession,
+)
+from dald_model.solvers.prox.operators import is_step
+
+
+class _Steps:
+    """What all are: steps of clients that may differ in every way."""
+
+    batches = False
+    is_exact = True  # what they answer depends on the turn alone, not on the tolerance
+
+
+class _Descent(_Steps):
+    """Steps of one length, from the own point or the server's."""
+
+    def __init__(
+        self, step: float, count: int = 1, penalised: bool = True, from_neighbour: bool = False
+    ) -> None:
+        _check_step(self, step)
+        _check_count(self, count)
+        _check_flag(self, "penalised", penalised)
+        _check_flag(self, "from_neighbour", from_neighbour)
+        self.step, self.count = float(step), int(count)
+        self.penalised, self.from_neighbour = bool(penalised), bool(from_neighbour)
+
+    @property
+    def _plan(self) -> Plan:
+        return Plan(self.step, self.count, self.penalised, self.from_neighbour)
+
+
+class GradientSteps(_Descent):
+    r"""Equation (60), or (66) where there is nothing without a gradient.
+
+    With ``from_neighbour`` and without ``penalised`` these are the local epochs of FedAvg.
+
+    Parameters
+    ----------
+    step : float
+        :math:`\alpha`.
+    count : int
+        W, steps a turn.
+    penalised : bool
+        Whether the augmented terms are stepped on; else the client's own objective alone.
+    from_neighbour : bool
+        Whether to start at the value of the one neighbour, the server, not at the own point.
+
+    Raises
+    ------
+    OptionError
+        If an argument means nothing.
+    """
+
+    @property
+    def name(self) -> str:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return f"gradient steps ({_steps(self.count)} of {self.step:g})"
+
+    def refuses(self, subproblem: Subproblem) -> str:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return _rough(subproblem) or (_far(subproblem) if self.from_neighbour else "")
+
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return GradientSession(subproblems, self._plan)
+
+
+class NewtonSteps(_Steps):
+    r"""Newton's steps :math:`x - d\, [\nabla^2 \Lambda(x)]^{-1} \nabla \Lambda(x)`.
+
+    Parameters
+    ----------
+    count : int
+        W, steps a turn.
+    damping : float
+        d, positive; 1 is the full step.
+
+    Raises
+    ------
+    OptionError
+        If an argument means nothing.
+    """
+
+    def __init__(self, count: int = 1, damping: float = 1.0) -> None:
+        _check_count(self, count)
+        _check_step(self, damping, "damping", "1.0")
+        self.count, self.damping = int(count), float(damping)
+
+    @property
+    def name(self) -> str:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return f"newton steps ({_steps(self.count)})"
+
+    def refuses(self, subproblem: Subproblem) -> str:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return _rough(subproblem) or no_hessian(subproblem)
+
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return NewtonSession(subproblems, self.count, self.damping)
+
+
+class ProximalGradientSteps(_Descent):
+    r"""Equations (64) to (66), by the operators :class:`dald_model.solvers.prox.operators.Prox`.
+
+    With ``from_neighbour`` and without ``penalised`` one step a turn is the proximal gradient
+    method (62) to (64), for one client.
+
+    Parameters
+    ----------
+    step : float
+        :math:`\alpha`.
+    count : int
+        W, steps a turn.
+    penalised : bool
+        Whether the augmented terms are stepped on; else the client's own objective alone.
+    from_neighbour : bool
+        Whether to start at the value of the one neighbour, the server, not at the own point.
+
+    Raises
+    ------
+    OptionError
+        If an argument means nothing.
+    """
+
+    @property
+    def name(self) -> str:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return f"proximal gradient steps ({_steps(self.count)} of {self.step:g})"
+
+    def refuses(self, subproblem: Subproblem) -> str:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return unknown(subproblem) or (_far(subproblem) if self.from_neighbour else "")
+
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return ProximalSession(subproblems, self._plan)
+
+
+def _rough(sub: Subproblem) -> str:
+    reason = no_gradient(sub)
+    if not reason and is_bounded(sub):
+        reason = "it has constraints"
+    is_known = not unknown(sub)
+    return f"{reason}: use ProximalGradientSteps" if reason and is_known else reason
+
+
+def _far(sub: Subproblem) -> str:
+    """Why a client cannot start at its neighbour's value."""
+    edges = copies(sub)
+    if edges > 1:
+        return f"it has {edges} neighbours: from_neighbour needs a single one, its server"
+    if edges == 0:
+        return "its sides are not just its variables: from_neighbour needs x == server"
+    return ""
+
+
+def _steps(count: int) -> str:
+    return f"{count} step{'s' * (count != 1)}"
+
+
+def _check_step(solver: Any, given: Any, what: str = "step", example: str = "1e-3") -> None:
+    if not is_step(given):
+        raise OptionError(
+            f"{type(solver).__name__}: {what} is {given!r}, expected a positive finite number "
+            f"such as {example}"
+        )
+
+
+def _check_count(solver: Any, given: Any) -> None:
+    is_whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
+    if not is_whole or given < 1:
+        raise OptionError(
+            f"{type(solver).__name__}: count is {given!r}, expected a whole number from 1; it is "
+            "W, the local steps a turn"
+        )
+
+
+def _check_flag(solver: Any, what: str, given: Any) -> None:
+    if not isinstance(given, bool | np.bool_):
+        raise OptionError(f"{type(solver).__name__}: {what} is {given!r}, expected True or False")

@@ -1,0 +1,84 @@
+r"""Curved average: the server's step with the clients' Hessians for a penalty."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dald_model.compile.subproblem import Subproblem
+from dald_model.solvers.arrays.smooth import Smooth
+from dald_model.solvers.base import Answers, Session, Turn, no_duals
+
+
+class CurvedAverage:
+    r"""Minimise the surrogate (47) over :math:`\hat x`: :math:`1/\alpha_i = \nabla^2 f_i`, (41).
+
+    .. math::
+        \hat x \leftarrow \hat x + \beta d, \qquad
+        \Big(\sum_i \nabla^2 f_i(x_i)\Big) d = \sum_i \nabla^2 f_i(x_i)(x_i - \hat x) - \mu_i
+
+    over the clients that take part, those with a penalty. With :math:`x_i = \hat x` and
+    :math:`\mu_i = \nabla f_i(\hat x)` this is Newton's step (42).
+
+    Parameters
+    ----------
+    clients : list of Subproblem
+        Who has an edge with the server.
+    damping : float
+        :math:`\beta`.
+    """
+
+    name = "curved average"
+    batches = False
+    is_exact = True
+
+    def __init__(self, clients: Sequence[Subproblem], damping: float = 1.0) -> None:
+        self.clients, self.damping = clients, damping
+
+    def refuses(self, subproblem: Subproblem) -> str:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return "" if subproblem.client.is_server else "it is no server"
+
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return _Session(self, subproblems)
+
+
+class _Session:
+    """One run of one server."""
+
+    def __init__(self, solver: CurvedAverage, subproblems: Sequence[Subproblem]) -> None:
+        (self._server,) = subproblems
+        self._damping = solver.damping
+        self._clients = list(solver.clients)
+        self._smooth = Smooth(self._clients)
+        entry = {int(at): i for i, at in enumerate(self._server.entries)}
+        # Where in the server's vectors over its edges each client's entries stand.
+        self._places = [np.array([entry[int(at)] for at in c.entries]) for c in self._clients]
+
+    def minimise(self, turn: Turn, tolerance: float) -> Answers:
+        """See :class:`dald_model.solvers.base.Session`."""
+        matrix = self._server.sides[0]
+        present = [i for i, at in enumerate(self._places) if (turn.rho[at] > 0).all()]
+        own = [self._clients[i].sides[0] for i in present]
+        places = [self._places[i] for i in present]
+        told = [side.T @ turn.neighbours[at] for side, at in zip(own, places, strict=True)]
+        with np.errstate(all="ignore"):
+            hessians = self._smooth.hessians(np.array(present), np.concatenate(told))
+        right = -(matrix.T @ (self._server.signs * np.where(turn.rho > 0, turn.mu, 0.0)))
+        total = np.zeros((self._server.size, self._server.size))
+        for side, at, point, hessian in zip(own, places, told, hessians, strict=True):
+            # The client's variables in the server's order
+            order = (side.T @ matrix[at]).toarray()
+            total += order.T @ hessian @ order
+            right += order.T @ (hessian @ (point - order @ turn.points))
+        if not (np.isfinite(total).all() and np.isfinite(right).all()):
+            said = (
+                "the sum of the clients' Hessians or gradients is not finite: the iterate left the "
+                "domain of an objective; give a start in it, or take a smaller damping"
+            )
+            nowhere = np.full(turn.points.size, np.nan)
+            return Answers(nowhere, np.full(1, np.nan), ["solver_error"], no_duals, {0: said})
+        found = turn.points + self._damping * np.linalg.lstsq(total, right)[0]
+        return Answers(found, np.zeros(1), ["optimal"], no_duals, {})

@@ -1,0 +1,160 @@
+"""The proximal operator of one cvxpy expression, for users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model.declare.client import Client, check_data, check_variable, short, unique_variables
+from dald_model.declare.consensus import Agreement, Edge
+from dald_model.errors import DeclarationError, OptionError
+from dald_model.compile.form import Form
+from dald_model.solvers.registry import Choice
+from dald_model.solvers.base import FOUND, Turn
+from dald_model.solvers.prox.operators import Prox, is_step
+from dald_model.solvers.prox.numerical import TOLERANCE
+from dald_model.compile.subproblem import Subproblem
+from dald_model.values import flat
+
+
+def prox(
+    expression: Any, point: Any, alpha: float = 1.0, constraints: Iterable[Any] = ()
+) -> np.ndarray:
+    r"""The proximal operator of a convex cvxpy expression in one variable, and constraints on it.
+
+    .. math::
+        \arg\min_x \; f(x) + \tfrac{1}{2 \alpha} \|x - v\|_2^2 \quad\text{s.t. } x \in X
+
+    Parameters
+    ----------
+    expression : cp.Expression or float
+        f; 0 projects on the constraints.
+    point : array_like
+        v, of the shape of the variable.
+    alpha : float
+        The step, positive.
+    constraints : iterable of cp.Constraint
+        Attributes of the variable, such as ``nonneg``, are constraints too.
+
+    Returns
+    -------
+    ndarray
+        Of the shape of the variable, which itself is left as it is.
+
+    Raises
+    ------
+    DeclarationError
+        If the expression or a constraint is not convex or not in one variable, or if no point
+        meets the constraints.
+    OptionError
+        If the point has another shape or is not finite, or the step is not positive.
+
+    Examples
+    --------
+    >>> x = cp.Variable(3)
+    >>> prox(cp.norm1(x), [3.0, -0.5, -2.0])
+    array([ 2.,  0., -1.])
+    """
+    client = _declared(expression, constraints)
+    variable = client.variables[0]
+    try:
+        values = np.asarray(point, dtype=float)
+    except (TypeError, ValueError):
+        values = np.full(0, np.nan)
+    if values.shape != variable.shape or not np.isfinite(values).all():
+        told = f"of shape {values.shape}" if values.shape != variable.shape else "not finite"
+        told = told if values.size or not variable.size else "no array of numbers"
+        raise OptionError(
+            f"prox: the point is {told}, expected finite numbers of shape {variable.shape}, that "
+            f"of the variable {variable.name()!r}"
+        )
+    _check_step(alpha)
+    found = _one(client, flat(values), float(alpha))
+    return found.reshape(variable.shape, order="F")
+
+
+def _check_step(alpha: Any) -> None:
+    if not is_step(alpha):
+        raise OptionError(
+            f"prox: alpha is {alpha!r}, expected a positive finite number; 1.0 is the plain "
+            "operator"
+        )
+
+
+def _declared(expression: Any, constraints: Iterable[Any]) -> Client:
+    """The client that the expression and the constraints are, checked."""
+    given = cp.Constant(expression) if np.isscalar(expression) else expression
+    if not isinstance(given, cp.Expression) or not given.is_scalar():
+        told = f"of shape {given.shape}" if isinstance(given, cp.Expression) else repr(given)
+        raise DeclarationError(
+            f"prox: the expression is {told}, expected a scalar cvxpy expression such as "
+            "cp.norm1(x), or 0 to project on constraints"
+        )
+    if not given.is_convex():
+        raise DeclarationError(
+            f"prox: the expression {short(given)} is {given.curvature.lower()} by cvxpy's DCP "
+            "rules, expected convex; rewrite it with cvxpy's atoms "
+            "(https://www.cvxpy.org/tutorial/dcp)"
+        )
+    rules = [constraints] if isinstance(constraints, cp.Constraint) else list(constraints)
+    for rule in rules:
+        if not isinstance(rule, cp.Constraint) or not rule.is_dcp():
+            raise DeclarationError(
+                f"prox: the constraint {short(rule)} does not follow cvxpy's DCP rules, expected "
+                "convex <= concave or affine == affine"
+            )
+    variables = unique_variables([given, *rules])
+    if len(variables) != 1:
+        named = ", ".join(repr(v.name()) for v in variables) or "none"
+        raise DeclarationError(
+            f"prox: the expression {short(given)} and the constraints hold {len(variables)} "
+            f"variables ({named}), expected one; stack several into one variable"
+        )
+    check_variable(variables[0], "prox")
+    for part in (given, *rules):
+        check_data(part, "prox")
+        unset = [p.name() for p in part.parameters() if p.value is None]
+        if unset:
+            raise DeclarationError(
+                f"prox: the Parameter {unset[0]!r} has no value; set its value before"
+            )
+    return Client("prox", cp.Minimize(given), tuple(rules))
+
+
+def _one(client: Client, point: np.ndarray, alpha: float) -> np.ndarray:
+    r"""By the closed forms where the rest is linear, else by the solvers of a client.
+
+    An edge to the point with :math:`\rho^2 = 1 / (2 \alpha)` makes the augmented Lagrangian the
+    minimisation of the operator.
+    """
+    edge, variable = Edge("prox", "point"), client.variables[0]
+    edge.add(Agreement(variable, cp.Variable(variable.shape)), "prox")
+    sub = Subproblem(client, [edge], [0])
+    form = sub.form
+    status, said = "solver_error", ""
+    if form and form.complete and not _is_curved(form):
+        landed = Prox([sub])(np.zeros(1, int), point - alpha * form.quadratic.slope, alpha)
+        if not landed.messages:
+            return landed.points
+        status, said = landed.messages[0]
+    else:
+        penalties = np.full(point.size, np.sqrt(0.5 / alpha))
+        zeros = np.zeros(point.size)
+        turn = Turn(np.zeros(1, int), zeros, penalties, point, point)
+        for solver in Choice(None).chain(sub):
+            answers = solver.open([sub]).minimise(turn, TOLERANCE)
+            status, said = answers.statuses[0], answers.messages.get(0, "")
+            if status in FOUND:
+                return answers.points
+    raise DeclarationError(
+        f"prox: no point was found for {short(client.objective.expr)} with "
+        f"{len(client.constraints)} constraints ({status}{': ' * bool(said)}{said}); expected "
+        "constraints that some point of the expression's domain meets"
+    )
+
+
+def _is_curved(form: Form) -> bool:
+    return bool(form.quadratic.full.any()) or any(term.is_smooth for term in form.terms)

@@ -1,0 +1,249 @@
+"""Tells what every variable of a form is in, and so whether its operator has a closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.compile.form import Form
+from dald_model.solvers.prox.projections import (
+    block_threshold,
+    on_balls,
+    on_full_simplices,
+    on_planes,
+    on_simplices,
+)
+
+ACTIVE = 1e-9
+"""A row whose slack is below this share of its numbers may have a multiplier."""
+
+SAME = 1e-12
+"""Numbers that differ by this share are meant to be equal."""
+
+
+class Part(NamedTuple):
+    """Sets of variables of one client, ``columns`` (G, width); those of one ``key`` go together.
+
+    The operator is called with their values, the step and the arrays.
+    """
+
+    key: tuple[Any, ...]
+    prox: Callable[..., np.ndarray]
+    columns: np.ndarray
+    arrays: tuple[np.ndarray, ...]
+
+
+class Closed(NamedTuple):
+    r"""A closed form: :math:`\sum_j w_j |x_j - a_j|` over a box, and sets of other variables.
+
+    Attributes
+    ----------
+    text : str
+        What it is called.
+    impossible : str
+        Why no point meets the rows; empty if one does.
+    weight, centre, lower, upper : ndarray, shape (m,)
+    sets : list of Part
+        Of variables that are in nothing else.
+    """
+
+    text: str
+    impossible: str
+    weight: np.ndarray
+    centre: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    sets: list[Part]
+
+
+class RowCounts(NamedTuple):
+    """Rows by how many variables they hold; the column and factor of those that hold one."""
+
+    empty: np.ndarray
+    single: np.ndarray
+    columns: np.ndarray
+    factors: np.ndarray
+    several: np.ndarray
+
+    @classmethod
+    def of(cls, matrix: np.ndarray) -> RowCounts:
+        """Read them."""
+        counts = np.count_nonzero(matrix, axis=1)
+        single = np.flatnonzero(counts == 1)
+        columns = np.abs(matrix[single]).argmax(axis=1) if single.size else single
+        return cls(
+            np.flatnonzero(counts == 0),
+            single,
+            columns,
+            matrix[single, columns],
+            np.flatnonzero(counts > 1),
+        )
+
+
+def closed_form(form: Form, known: dict[int, RowCounts] | None = None) -> Closed | None:
+    """The closed form of the rows and the terms without a gradient; None if it has none here.
+
+    ``known`` keeps what was read of matrices that several forms share.
+    """
+    if form.extra or not form.complete:
+        return None
+    reader = _Reader(form, {} if known is None else known)
+    if not (reader.reads_terms() and reader.reads_rows()):
+        return None
+    return reader.found()
+
+
+class _Reader:
+    """Tells what every variable of a form is in."""
+
+    def __init__(self, form: Form, known: dict[int, RowCounts]) -> None:
+        size = form.size
+        self._form, self._known = form, known
+        self._weight, self._centre = np.zeros(size), np.zeros(size)
+        self._lower, self._upper = np.full(size, -np.inf), np.full(size, np.inf)
+        self._taken = np.zeros(size, dtype=bool)
+        self._sets: list[Part] = []
+        self._texts: list[str] = []
+        self._impossible = ""
+
+    def found(self) -> Closed:
+        """All that was read."""
+        if np.isfinite(self._lower).any() or np.isfinite(self._upper).any():
+            self._texts.append("projection on a box")
+        return Closed(
+            ", ".join(dict.fromkeys(self._texts)) or "identity",
+            self._impossible,
+            self._weight,
+            self._centre,
+            self._lower,
+            self._upper,
+            self._sets,
+        )
+
+    def reads_terms(self) -> bool:
+        """Read the terms without a gradient; False where there is no closed form."""
+        for term in self._form.terms:
+            if term.is_smooth:
+                continue
+            matrix = sp.csr_array(term.matrix)
+            matrix.eliminate_zeros()
+            if (np.diff(matrix.indptr) != 1).any():
+                return False
+            columns, factors = matrix.indices, matrix.data
+            if self._taken[columns].any() or np.unique(columns).size < columns.size:
+                return False
+            self._taken[columns] = True
+            centre = -term.offset / factors
+            if term.kind == "abs":
+                self._weight[columns] = term.weight * np.abs(factors)
+                self._centre[columns] = centre
+                self._texts.append("soft threshold")
+                continue
+            sizes = np.abs(factors).reshape(-1, term.width)
+            if not np.allclose(sizes, sizes[:, :1], rtol=SAME, atol=0.0):
+                return False
+            shape = -1, term.width
+            operator = on_balls if term.is_set else block_threshold
+            level = term.bound / sizes[:, 0] if term.is_set else term.weight * sizes[:, 0]
+            key = operator.__name__, term.width
+            arrays = level, centre.reshape(shape)
+            self._sets.append(Part(key, operator, columns.reshape(shape), arrays))
+            self._texts.append("projection on balls" if term.is_set else "block soft threshold")
+        return True
+
+    def reads_rows(self) -> bool:
+        """Read the rows; False where there is no closed form."""
+        equalities, inequalities = self._form.equalities, self._form.inequalities
+        equal, below = self._rows(equalities.matrix), self._rows(inequalities.matrix)
+        scale = 1 + np.abs(equalities.right).max(initial=0.0)
+        if np.abs(equalities.right[equal.empty]).max(initial=0.0) > SAME * scale:
+            self._impossible = "a row without variables does not hold"
+        if (inequalities.right[below.empty] < 0).any():
+            self._impossible = "a row without variables does not hold"
+        with np.errstate(over="ignore"):
+            fixed = equalities.right[equal.single] / equal.factors
+            limits = inequalities.right[below.single] / below.factors
+        is_upper = below.factors > 0
+        np.maximum.at(self._lower, equal.columns, fixed)
+        np.minimum.at(self._upper, equal.columns, fixed)
+        np.maximum.at(self._lower, below.columns[~is_upper], limits[~is_upper])
+        np.minimum.at(self._upper, below.columns[is_upper], limits[is_upper])
+        is_bound = np.isfinite(self._lower) | np.isfinite(self._upper)
+        in_sets = self._taken & (self._weight == 0)
+        if (is_bound & in_sets).any():
+            return False
+        gap = self._lower - self._upper
+        crossed = gap > 0
+        if crossed.any():
+            middle = (self._lower[crossed] + self._upper[crossed]) / 2
+            if (gap[crossed] > SAME * np.maximum(1, np.abs(middle))).any():
+                self._impossible = "its bounds leave no value for a variable"
+            self._lower[crossed] = self._upper[crossed] = middle
+        planes = []
+        for rows, several, is_equal in (
+            (equalities, equal.several, True),
+            (inequalities, below.several, False),
+        ):
+            for at in several.tolist():
+                row, right = rows.matrix[at], float(rows.right[at])
+                columns = np.flatnonzero(row)
+                if self._reads_simplex(columns, row[columns], right, is_equal):
+                    continue
+                if not is_equal:
+                    return False
+                planes.append(at)
+        return self._reads_planes(planes)
+
+    def _reads_simplex(
+        self, columns: np.ndarray, factors: np.ndarray, right: float, is_equal: bool
+    ) -> bool:
+        """Whether a row is that of a simplex, whose bounds are then no box."""
+        factor, lower = factors[0], self._lower[columns]
+        is_level = np.abs(factors - factor).max() <= SAME * abs(factor)
+        if not is_level or self._taken[columns].any() or not np.isfinite(lower).all():
+            return False
+        if not is_equal and factor < 0:
+            return False
+        total = right / factor - lower.sum()
+        if (self._upper[columns] < lower + total * (1 - SAME)).any():
+            return False
+        if total < -SAME * (1 + abs(right / factor)):
+            self._impossible = "the sum of some variables is less than that of their lower bounds"
+        operator = on_simplices if is_equal else on_full_simplices
+        key = operator.__name__, columns.size
+        arrays = np.array([max(total, 0.0)]), lower[None]
+        self._sets.append(Part(key, operator, columns[None], arrays))
+        self._taken[columns] = True
+        self._lower[columns], self._upper[columns] = -np.inf, np.inf
+        self._texts.append("projection on a simplex")
+        return True
+
+    def _reads_planes(self, planes: list[int]) -> bool:
+        """Whether the equality rows hold variables that are in nothing else."""
+        if not planes:
+            return True
+        whole = self._form.equalities.matrix[planes]
+        columns = np.flatnonzero(whole.any(axis=0))
+        rows, right = whole[:, columns], self._form.equalities.right[planes]
+        is_bound = np.isfinite(self._lower[columns]) | np.isfinite(self._upper[columns])
+        if self._taken[columns].any() or is_bound.any():
+            return False
+        lengths = np.linalg.norm(rows, axis=1)
+        rows, right = rows / lengths[:, None], right / lengths
+        inverse = np.linalg.pinv(rows, rcond=SAME)
+        if np.abs(rows @ (inverse @ right) - right).max() > ACTIVE * (1 + np.abs(right).max()):
+            self._impossible = "its equalities contradict each other"
+        key = "planes", rows.shape, rows.tobytes()
+        operator = partial(on_planes, rows, inverse)
+        self._sets.append(Part(key, operator, columns[None], (right[None],)))
+        self._texts.append("projection on an affine set")
+        return True
+
+    def _rows(self, matrix: np.ndarray) -> RowCounts:
+        if id(matrix) not in self._known:
+            self._known[id(matrix)] = RowCounts.of(matrix)
+        return self._known[id(matrix)]

@@ -1,0 +1,178 @@
+r"""Proximal operators that have no closed form: by a step method, a cone program, or cvxpy.
+
+A step method is given :math:`H = I / \alpha`. All answer for some of the clients they were made of.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model.compile.form import Form
+from dald_model.compile.subproblem import Subproblem
+from dald_model.solvers.base import FOUND
+from dald_model.solvers.exact.active_set import ActiveSet
+from dald_model.solvers.exact.cone_program import cone_program
+from dald_model.solvers.exact.conic import Program
+from dald_model.solvers.exact.dual_box import Shrink
+from dald_model.solvers.exact.epigraph import Lifted
+from dald_model.solvers.exact.quadratic_step import StepMethod
+from dald_model.solvers.prox.nonsmooth import Duals, Rough, kinks_of
+from dald_model.values import flat
+
+TOLERANCE, OF_CONES = 1e-10, 1e-7
+"""Accuracy that iterative methods are asked for; asked for more, Clarabel ends with less."""
+
+CHUNK = 64
+"""Clients whose matrices are made together."""
+
+METHODS: tuple[tuple[type[StepMethod], str], ...] = (
+    (ActiveSet, "DAQP"),
+    (Shrink, "DAQP on the dual"),
+    (Lifted, "DAQP with auxiliary variables"),
+)
+"""Step methods for what has no closed form: the first that takes it."""
+
+
+class Answer(NamedTuple):
+    """What was found for one client."""
+
+    point: np.ndarray
+    status: str
+    said: str
+    duals: Callable[[], Duals]
+
+
+class Solved(Protocol):
+    """The operators of some clients, where they are solved."""
+
+    def __call__(self, members: list[int], points: list[np.ndarray], alpha: float) -> list[Answer]:
+        """Those of the ``members``, of which there is one at least, at their points."""
+        ...
+
+
+def method_of(form: Form | None) -> tuple[type[StepMethod] | None, str]:
+    """Which step method takes a form, and what is said of it."""
+    if form is None:
+        return None, "cvxpy"
+    takers = (one for one in METHODS if form.complete and not one[0].refuses(form))
+    return next(takers, (None, "cone program"))
+
+
+def solved_by(method: type[StepMethod] | None, rough: list[Rough]) -> Solved:
+    """Who solves clients of one shape by a method, or a client for which there is none."""
+    if method is not None:
+        return _Stepped(method, rough)
+    return _ByCone(rough[0]) if rough[0].form else _ByCvxpy(rough[0].sub)
+
+
+class _Stepped:
+    """Clients of one shape whose rows and terms a step method takes."""
+
+    def __init__(self, method: type[StepMethod], rough: list[Rough]) -> None:
+        self._rough = rough
+        self._method = method([one.known for one in rough])
+        self._alpha = np.nan
+        self._failed = np.zeros(len(rough), dtype=bool)
+        self._cones: dict[int, _ByCone] = {}
+
+    def __call__(self, members: list[int], points: list[np.ndarray], alpha: float) -> list[Answer]:
+        """See :class:`Solved`; a client on which the method fails goes to its cone program."""
+        if alpha != self._alpha:
+            self._factor(alpha)
+        which = np.array(members)
+        step = self._method.solve(which, -np.stack(points) / alpha, TOLERANCE)
+        failed = step.failed | self._failed[which]
+        found = []
+        for i, at in enumerate(members):
+            if failed[i]:
+                if at not in self._cones:
+                    self._cones[at] = _ByCone(self._rough[at])
+                found += self._cones[at]([0], [points[i]], alpha)
+                continue
+            given = step.equality[i], step.inequality[i], np.zeros(0)
+            duals = partial(self._rough[at].ways.local_duals, *given)
+            found.append(Answer(step.points[i], "optimal", "", duals))
+        return found
+
+    def _factor(self, alpha: float) -> None:
+        everyone = np.arange(len(self._rough))
+        size = self._rough[0].known.size
+        for part in np.array_split(everyone, range(CHUNK, everyone.size, CHUNK)):
+            # A copy, since the methods may write into it
+            eyes = np.broadcast_to(np.eye(size) / alpha, (part.size, size, size)).copy()
+            self._failed[part] = self._method.factor(part, eyes)
+        self._alpha = alpha
+
+
+class _ByCone:
+    """One client by the cone program of its rows and terms."""
+
+    def __init__(self, rough: Rough) -> None:
+        form = self._form = rough.known
+        self._ways = rough.ways
+        self._program = Program(cone_program(form) if form.complete else form.cone, form.size)
+        self._alpha = np.nan
+
+    def __call__(self, members: list[int], points: list[np.ndarray], alpha: float) -> list[Answer]:
+        """See :class:`Solved`."""
+        if alpha != self._alpha:
+            self._program.set(np.eye(self._form.size) / alpha)
+            self._alpha = alpha
+        one = self._program.minimise(-points[0] / alpha, OF_CONES)
+        z = np.array(one.multipliers)
+        return [Answer(one.point, one.status, one.said, partial(self._duals, z))]
+
+    def _duals(self, z: np.ndarray) -> Duals:
+        form = self._form
+        if not form.complete:
+            return self._ways.cone_duals(z)
+        equal, below = form.equalities.right.size, form.inequalities.right.size
+        values = sum(term.weight.size for term in form.terms if term.kind == "abs")
+        at, balls = equal + below + 2 * values, []
+        for term in form.terms:
+            if term.kind != "abs":
+                tops = at + np.arange(term.weight.size) * (term.width + 1)
+                balls.append(z[tops] if term.is_set else z[:0])
+                at += term.weight.size * (term.width + 1)
+        rows = z[:equal], z[equal : equal + below]
+        return self._ways.local_duals(*rows, np.concatenate([np.zeros(0), *balls]))
+
+
+class _ByCvxpy:
+    """One client that could not be written as a cone program."""
+
+    def __init__(self, sub: Subproblem) -> None:
+        self._sub = sub
+        x = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
+        self._point, self._scale = cp.Parameter(sub.size), cp.Parameter(nonneg=True)
+        cost = cp.sum_squares(x - self._point) / 2 + self._scale * kinks_of(sub)
+        self._problem = cp.Problem(cp.Minimize(cost), list(sub.client.constraints))
+
+    def __call__(self, members: list[int], points: list[np.ndarray], alpha: float) -> list[Answer]:
+        """See :class:`Solved`."""
+        self._point.value, self._scale.value = points[0], alpha
+        try:
+            with warnings.catch_warnings():
+                # An inaccurate answer is told once, in the status
+                warnings.filterwarnings("ignore", message="Solution may be inaccurate")
+                self._problem.solve(solver="CLARABEL")
+        except cp.SolverError as error:
+            nowhere = np.full(self._sub.size, np.nan)
+            return [Answer(nowhere, "solver_error", str(error), tuple)]
+        status = self._problem.status
+        is_found = status in FOUND
+        point = self._sub.point() if is_found else np.full(self._sub.size, np.nan)
+        rules = self._sub.client.constraints
+        duals: Duals = ()
+        if is_found:
+            duals = tuple(
+                tuple(flat(d.value).reshape(d.shape, order="F") / alpha for d in r.dual_variables)
+                for r in rules
+            )
+        return [Answer(point, status, "" if is_found else f"cvxpy: {status}", lambda: duals)]

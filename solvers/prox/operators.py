@@ -1,0 +1,168 @@
+r"""Proximal operators of what has no gradient in the clients' objectives, and of their constraints.
+
+.. math::
+    \operatorname{prox}_{\alpha \pi}(v) = \arg\min_x \; \pi(x) + \tfrac{1}{2 \alpha} \|x - v\|_2^2
+
+where :math:`\pi` holds the absolute values, norms, balls and rows of a form. Where every variable
+is in one of these alone there is a closed form, see
+:mod:`dald_model.solvers.prox.closed_form_reader`; the rest is solved, see
+:mod:`dald_model.solvers.prox.numerical`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dald_model.compile.lowering import Lowering
+from dald_model.compile.subproblem import Subproblem
+from dald_model.solvers.arrays.indexing import ranges
+from dald_model.solvers.arrays.selection_cache import Kept
+from dald_model.solvers.base import FOUND
+from dald_model.solvers.prox.closed_form_reader import Closed, RowCounts, closed_form
+from dald_model.solvers.prox.closed_forms import Elements, Set, sets_of
+from dald_model.solvers.prox.multipliers import multipliers
+from dald_model.solvers.prox.nonsmooth import Duals, rough_of
+from dald_model.solvers.prox.numerical import Answer, Solved, method_of, solved_by
+
+
+class Landed(NamedTuple):
+    """What the proximal operators of k clients gave.
+
+    Attributes
+    ----------
+    points : ndarray
+        One client after the other; NaN where there is none.
+    messages : dict
+        i -> (status in cvxpy's words, what was said), where no point was found.
+    duals : callable
+        ``duals(i)`` gives the dual values of the i-th client's constraints as ``Answers.duals``
+        does: multipliers of the minimisation above. Those of a closed form are worked out from its
+        point when asked for; where several would do they are one choice.
+    """
+
+    points: np.ndarray
+    messages: dict[int, tuple[str, str]]
+    duals: Callable[[int], Duals]
+
+
+class Prox:
+    """The operators of n clients of any shapes.
+
+    Parameters
+    ----------
+    subproblems : sequence of Subproblem
+
+    Attributes
+    ----------
+    explain : list of str
+        How each client's is computed, such as "soft threshold" or "DAQP".
+    """
+
+    def __init__(self, subproblems: Sequence[Subproblem]) -> None:
+        self._sizes = np.array([sub.size for sub in subproblems])
+        self._starts = np.cumsum(self._sizes) - self._sizes
+        lower = Lowering()
+        self._rough = [rough_of(sub, lower) for sub in subproblems]
+        self._others: dict[int, tuple[Solved, int]] = {}
+        self.explain: list[str] = []
+        self._closed: dict[int, Closed] = {}
+        solved: dict[Any, list[int]] = {}
+        known: dict[int, RowCounts] = {}
+        for at, rough in enumerate(self._rough):
+            found = closed_form(rough.form, known) if rough.form else None
+            if found is not None:
+                self._closed[at] = found
+                self.explain.append(found.text)
+                continue
+            method, text = method_of(rough.form)
+            self.explain.append(text)
+            key = method, rough.known.shape if method else at
+            solved.setdefault(key, []).append(at)
+        for (method, _), members in solved.items():
+            made = solved_by(method, [self._rough[at] for at in members])
+            self._others |= {at: (made, i) for i, at in enumerate(members)}
+        self._elements = Elements.of(self._closed, self._starts, int(self._sizes.sum()))
+        self._sets = sets_of(self._closed)
+        self._kept = Kept(self._choose, len(subproblems))
+
+    def __call__(self, which: np.ndarray, points: np.ndarray, alpha: float) -> Landed:
+        """The operators of the clients ``which`` at their points, one after the other."""
+        chosen = self._kept(which)
+        found = chosen.elements.prox(points, alpha)
+        for one in chosen.sets:
+            found[one.columns] = one.prox(points[one.columns], alpha, *one.arrays)
+        messages: dict[int, tuple[str, str]] = {}
+        for i, said in chosen.impossible.items():
+            messages[i] = "infeasible", said
+            found[chosen.parts[i]] = np.nan
+        answers: dict[int, Answer] = {}
+        for solved, places, members in chosen.others:
+            given = [points[chosen.parts[i]] for i in places]
+            live = [i for i, one in enumerate(given) if np.isfinite(one).all()]
+            if not live:
+                continue
+            told = solved([members[i] for i in live], [given[i] for i in live], alpha)
+            for i, one in zip((places[i] for i in live), told, strict=True):
+                answers[i] = one
+                found[chosen.parts[i]] = one.point
+                if one.status not in FOUND:
+                    messages[i] = one.status, one.said
+
+        def duals(i: int) -> Duals:
+            if i in answers:
+                return answers[i].duals()
+            part, rough = chosen.parts[i], self._rough[which[i]]
+            if not rough.sub.client.constraints:
+                return ()
+            force = (points[part] - found[part]) / alpha
+            return rough.ways.local_duals(*multipliers(rough.known, found[part], force))
+
+        return Landed(found, messages, duals)
+
+    def _choose(self, which: np.ndarray) -> _Chosen:
+        sizes = self._sizes[which]
+        starts = np.cumsum(sizes) - sizes
+        shifts = np.zeros(self._sizes.size, dtype=int)
+        shifts[which] = starts
+        is_in = np.zeros(self._sizes.size, dtype=bool)
+        is_in[which] = True
+        columns: Any = ranges(self._starts[which], sizes)
+        if columns[-1] - columns[0] + 1 == columns.size and (np.diff(which) == 1).all():
+            columns = slice(int(columns[0]), int(columns[-1]) + 1)
+        others: dict[int, tuple[Solved, list[int], list[int]]] = {}
+        impossible = {}
+        for i, at in enumerate(which.tolist()):
+            if at in self._others:
+                solved, member = self._others[at]
+                entry = others.setdefault(id(solved), (solved, [], []))
+                entry[1].append(i)
+                entry[2].append(member)
+            elif self._closed[at].impossible:
+                impossible[i] = self._closed[at].impossible
+        sets = [one.take(is_in, shifts) for one in self._sets]
+        return _Chosen(
+            self._elements.take(columns),
+            [one for one in sets if one.columns.size],
+            list(others.values()),
+            impossible,
+            [slice(int(at), int(at + size)) for at, size in zip(starts, sizes, strict=True)],
+        )
+
+
+class _Chosen(NamedTuple):
+    """What is constant for one selection of clients."""
+
+    elements: Elements
+    sets: list[Set]
+    others: list[tuple[Solved, list[int], list[int]]]
+    impossible: dict[int, str]
+    parts: list[slice]
+
+
+def is_step(alpha: Any) -> bool:
+    """Whether it is a positive finite number."""
+    is_number = isinstance(alpha, float | int | np.number) and not isinstance(alpha, bool)
+    return bool(is_number and 0 < alpha < np.inf)

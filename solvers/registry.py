@@ -1,0 +1,131 @@
+"""Auto: which solver takes which client, by what the client's form is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import cvxpy as cp
+
+from dald_model.compile.subproblem import Subproblem
+from dald_model.errors import OptionError
+from dald_model.solvers.base import Solver
+from dald_model.solvers.exact.accelerated_proximal import Proximal
+from dald_model.solvers.exact.active_set import ActiveSet
+from dald_model.solvers.exact.average import Average
+from dald_model.solvers.exact.cholesky import Factor
+from dald_model.solvers.exact.conic import Conic
+from dald_model.solvers.exact.direct import Direct
+from dald_model.solvers.exact.dual_box import Shrink
+from dald_model.solvers.exact.newton import Newton
+from dald_model.solvers.exact.polyhedral import Polyhedral
+from dald_model.solvers.exact.reference import Reference
+
+ORDER: tuple[Solver, ...] = (
+    Average(),
+    Direct("factor", Factor),
+    Direct("active_set", ActiveSet),
+    Direct("shrink", Shrink),
+    Direct("proximal", Proximal),
+    Polyhedral(),
+    Newton(),
+    Conic(),
+    Reference(),
+)
+"""Fastest first: ``auto`` gives a client to the first that takes it. The last two take nearly
+everything, and so are what the others fall back on."""
+NAMED = {solver.name: solver for solver in ORDER[:-1]} | {"reference": ORDER[-1]}
+"""What ``solve(solver=...)`` takes besides the names of cvxpy's solvers."""
+
+
+class Choice:
+    """The option ``solver``, read once.
+
+    Parameters
+    ----------
+    given : str, Solver, Mapping or None
+        "auto" (or None), a name in :data:`NAMED`, the name of an installed cvxpy solver for the
+        reference way of solving, an object of :mod:`dald_model.solvers`, or a dict from clients to
+        any of these, where clients that are not named are left to "auto".
+
+    Raises
+    ------
+    OptionError
+        If it is none of these.
+    """
+
+    def __init__(self, given: Any) -> None:
+        self._by_client = dict(given) if isinstance(given, Mapping) else {}
+        self._forced = {name: _read(one) for name, one in self._by_client.items()}
+        self._all = None if isinstance(given, Mapping) else _read(given)
+
+    def check(self, compiled: Mapping[Any, Subproblem]) -> None:
+        """Refuse clients that do not exist.
+
+        Raises
+        ------
+        OptionError
+            Naming the first key that is no client.
+        """
+        for name in self._by_client:
+            if name not in compiled:
+                raise OptionError(
+                    f"solver: {name!r} is no client; expected keys among "
+                    f"{', '.join(map(repr, compiled))}"
+                )
+
+    def chain(self, sub: Subproblem) -> list[Solver]:
+        """The solvers of a client in the order they are tried.
+
+        Raises
+        ------
+        OptionError
+            If a solver was named that cannot take the client.
+        """
+        forced = self._forced.get(sub.name, self._all)
+        own = self._forced.get(sub.name)
+        if not ORDER[0].refuses(sub) and (own is None or own in ORDER or own.refuses(sub)):
+            return [ORDER[0]]  # a server's closed form is exact, whatever solves the clients
+        if forced is not None and forced not in ORDER[:-1] and not forced.refuses(sub):
+            return [forced]  # a solver of the user's own choosing speaks for itself
+        rest = [solver for solver in ORDER[-2:] if not refusal(solver, sub)]
+        if forced is None:
+            first = next(solver for solver in ORDER if not refusal(solver, sub))
+            return [first, *(solver for solver in rest if solver is not first)]
+        reason = refusal(forced, sub)
+        if reason:
+            able = [solver for solver in ORDER if not refusal(solver, sub)]
+            names = [repr(name) for name, solver in NAMED.items() if solver in able]
+            raise OptionError(
+                f"solver: {forced.name!r} cannot take client {sub.name!r}: {reason}; choose one of "
+                f"{', '.join(names)}, or leave it to 'auto'"
+            )
+        return [forced, *rest[rest.index(forced) + 1 :]] if forced in rest else [forced, *rest]
+
+
+def refusal(solver: Solver, sub: Subproblem) -> str:
+    """Why a solver cannot take a client; empty if it can."""
+    if solver in ORDER[1:-1] and sub.form is None:
+        return "cvxpy's canonical form of it could not be read"
+    return solver.refuses(sub)
+
+
+def _read(given: Any) -> Solver | None:
+    if given is None or given == "auto":
+        return None
+    if isinstance(given, str):
+        if given in NAMED:
+            return NAMED[given]
+        if given.upper() in cp.installed_solvers():
+            return Reference(given)
+        raise OptionError(
+            f"solver: given {given!r}, expected 'auto', one of "
+            f"{', '.join(repr(name) for name in NAMED)}, or a cvxpy solver among "
+            f"{', '.join(cp.installed_solvers())}"
+        )
+    if isinstance(given, Solver) and not isinstance(given, type):
+        return given
+    raise OptionError(
+        f"solver: given {given!r}, expected 'auto', the name of a solver or an object of "
+        "dald_model.solvers such as Reference('OSQP')"
+    )
