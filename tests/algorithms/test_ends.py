@@ -1,0 +1,372 @@
+"""Where the classical algorithms end: at the optimum, at a known distance from it, or nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.special
+import sklearn.datasets
+import sklearn.linear_model
+
+import dald_model as dm
+from dald_model.coordinate.method import Algorithm
+from tests.algorithms.blocks import BOUND, above, coupled
+from tests.algorithms.textbook import (
+    NAMES,
+    Loss,
+    alone,
+    clients,
+    dimension,
+    follow,
+    iterates,
+    lipschitz,
+    of,
+    on_graph,
+    on_star,
+    paw,
+    run,
+    same,
+    smooth,
+    squares,
+    table,
+    total,
+)
+
+
+@pytest.mark.parametrize("rho", [1.0, 0.5])
+@smooth
+def test_blocks_come_to_rest_at_the_minimiser_of_the_coupled_objective(
+    kind: str, rho: float
+) -> None:
+    problem = coupled(kind, rho=rho)
+    model, x = problem.model()
+    step = 1 / problem.largest()
+    best = problem.minimiser()
+    assert np.abs(problem.gradient(best)).max() < 1e-12
+    known = scipy.optimize.minimize(
+        problem.value, np.zeros(10), jac=problem.gradient, method="BFGS", options={"gtol": 1e-10}
+    )
+    assert best == pytest.approx(known.x, abs=1e-6)
+    algorithms = [dm.BCD(), dm.BCGD(step), dm.JacobiGradientDescent(step), dm.BCPG(step, count=2)]
+    for algorithm in algorithms:
+        result = model.solve(algorithm=algorithm, rho=rho, eps_dual=1e-10, accuracy=1e-12)
+        assert result.status == "settled", algorithm
+        found = np.concatenate([result[v] for v in x])
+        assert found == pytest.approx(best, abs=1e-7), algorithm
+        gap = np.abs(problem.A[0] @ found[:6] + problem.A[1] @ found[6:] - problem.b).max()
+        said = f"the clients are {gap:.1e} apart, as multipliers are not updated"
+        assert result.detail == said
+        assert not result.verify().ok, "the consensus does not hold"
+
+
+def test_bsum_comes_to_rest_there_too() -> None:
+    problem = coupled("logistic")
+    model, x = problem.model()
+    make = above(dict(enumerate(problem.losses, start=1)), BOUND)
+    result = model.solve(algorithm=dm.BSUM(make), rho=1.0, accuracy=1e-10)
+    assert result.status == "settled"
+    found = np.concatenate([result[v] for v in x])
+    assert found == pytest.approx(problem.minimiser(), abs=1e-4)
+
+
+@smooth
+def test_proximal_blocks_come_to_rest_at_the_minimiser_with_absolute_values(kind: str) -> None:
+    problem = coupled(kind, l1=0.08)
+    model, x = problem.model()
+    u = [cp.Variable(m) for m in problem.sizes]
+    own = sum(f.express(v) + 0.08 * cp.norm1(v) for f, v in zip(problem.losses, u, strict=True))
+    gap = problem.A[0] @ u[0] + problem.A[1] @ u[1] - problem.b
+    tight = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
+    whole = cp.Problem(cp.Minimize(own + cp.sum_squares(gap)))
+    whole.solve(solver=cp.CLARABEL, **tight)
+    result = model.solve(algorithm=dm.BCPG(1 / problem.largest()), rho=1.0, eps_dual=1e-9)
+    assert result.status == "settled"
+    for mine, best in zip(x, u, strict=True):
+        assert mine.value == pytest.approx(best.value, abs=1e-5)
+
+
+PRIVATE = {
+    1: Loss(
+        lambda v: (v[0] - 1) ** 2 + (v[1] - 5) ** 2 / 100,
+        lambda v: np.array([2 * (v[0] - 1), (v[1] - 5) / 50]),
+        lambda v: np.diag([2, 1 / 50]),
+        lambda v: cp.square(v[0] - 1) + cp.square(v[1] - 5) / 100,
+    ),
+    2: Loss(
+        lambda v: (v[0] + 1) ** 2,
+        lambda v: 2 * (v + 1),
+        lambda v: np.full((1, 1), 2.0),
+        lambda v: cp.sum_squares(v + 1),
+    ),
+}
+"""f1 = (a - 1)^2 + (y - 5)^2 / 100 with y private, f2 = (x + 1)^2."""
+
+
+def _private() -> tuple[dm.Model, cp.Variable]:
+    mine, x = cp.Variable(2, name="mine"), cp.Variable(1, name="x")
+    model = dm.Model("private")
+    model.client(1, PRIVATE[1].express(mine))
+    model.client(2, PRIVATE[2].express(x))
+    model.consensus(mine[:1] == x)
+    return model, mine
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [dm.BCGD(0.1), dm.JacobiGradientDescent(0.1), dm.BCPG(0.1), dm.BSUM(above(PRIVATE, 3.0))],
+    ids=["BCGD", "Jacobi", "BCPG", "BSUM"],
+)
+def test_private_variables_have_to_come_to_rest_too(algorithm: Algorithm) -> None:
+    """With rho = 1 and multipliers zero: a = 1 / 3, x = -1 / 3, and y = 5 by itself."""
+    model, mine = _private()
+    result = model.solve(algorithm=algorithm, rho=1.0, max_rounds=5000, accuracy=1e-10)
+    assert result.status == "settled"
+    assert mine.value == pytest.approx([1 / 3, 5], abs=1e-2)
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        dm.BCGD(0.3, multipliers=True),
+        dm.BCPG(0.3, multipliers=True),
+        dm.BSUM(above(PRIVATE, 3.0), multipliers=True),
+    ],
+    ids=["BCGD", "BCPG", "BSUM"],
+)
+def test_private_variables_are_optimal_where_a_run_says_so(algorithm: Algorithm) -> None:
+    model, mine = _private()
+    result = model.solve(algorithm=algorithm, rho=1.0, max_rounds=10_000)
+    assert result.status == "optimal"
+    assert result.verify().ok
+    assert mine.value == pytest.approx([0, 5], abs=1e-2)
+
+
+def test_a_bound_that_keeps_the_absolute_values_is_optimal_where_a_run_says_so() -> None:
+    """The bound has no gradient, so the movement tells how far it is from the objective."""
+    mine, x = cp.Variable(2, name="mine"), cp.Variable(1, name="x")
+    model = dm.Model("absolute values")
+    loss = squares(np.diag([1.0, 0.1]), np.array([1.0, 0.5]))
+    model.client(1, loss.express(mine) + 0.02 * cp.norm1(mine))
+    model.client(2, cp.sum_squares(x + 1))
+    model.consensus(mine[:1] == x)
+    smooth_part = above({1: loss, 2: PRIVATE[2]}, 3.0)
+
+    def make(client: dm.Client, at: Mapping[cp.Variable, cp.Parameter]) -> Any:
+        bound, refresh = smooth_part(client, at)
+        kinks = 0.02 * cp.norm1(client.variables[0]) if client.name == 1 else 0
+        return bound + kinks, refresh
+
+    result = model.solve(algorithm=dm.BSUM(make, multipliers=True), rho=1.0, max_rounds=10_000)
+    assert result.status == "optimal"
+    # y: 0.02 (y - 5) + 0.02 = 0, and a: 2 (a - 1) + 2 (a + 1) + 0.02 sign(a) = 0
+    assert mine.value == pytest.approx([0, 4], abs=1e-2)
+
+
+@pytest.mark.parametrize("name", ["FedProx", "BCD", "BSUM"])
+def test_fixed_multipliers_settle_with_an_iterative_solver_and_default_options(name: str) -> None:
+    if name == "BSUM":
+        problem = coupled("logistic")
+        model, x = problem.model()
+        algorithm: Any = dm.BSUM(above(dict(enumerate(problem.losses, start=1)), BOUND))
+        best = problem.minimiser()
+    else:
+        losses = clients("logistic")
+        model, w = on_star(losses, 8)
+        x = [w]
+        algorithm = {"FedProx": dm.FedProx(2.0), "BCD": dm.BCD()}[name]
+        z = follow(
+            lambda z, k: np.mean([f.prox(z, 2.0) for f in losses], axis=0), np.zeros(8), 1000
+        )
+        best = z[-1]
+    rho = {"FedProx": None, "BCD": 0.5, "BSUM": 1.0}[name]
+    result = model.solve(algorithm=algorithm, rho=rho)
+    assert result.status == "settled"
+    assert np.concatenate([result[v] for v in x]) == pytest.approx(best, abs=1e-4)
+
+
+SETTLING = {
+    "distributed": dm.DistributedProximal(2.0),
+    "FedProx": dm.FedProx(2.0),
+    "FedAvg": dm.FedAvg(0.2, epochs=5),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [*(("logistic", name) for name in SETTLING), ("least squares", "FedProx")]
+)
+def test_fixed_multipliers_settle_and_the_distance_is_told(kind: str, name: str) -> None:
+    losses, size = clients(kind), dimension(kind)
+    model, w = on_star(losses, size)
+    result = model.solve(algorithm=SETTLING[name], max_rounds=5000, accuracy=1e-10)
+    assert (result.status, result.rounds < 5000) == ("settled", True)
+    apart = max(np.abs(result[n][w] - result[w]).max() for n in NAMES)
+    assert apart > 1e-2
+    assert result.detail == f"the clients are {apart:.1e} apart, as multipliers are not updated"
+    assert result.status.message.startswith("the iterates stopped moving")
+    check = result.verify()
+    assert not check.ok
+    assert "consensus violation" in [row.check for row in check.failures]
+    if name != "FedAvg":
+        # Where sum grad f_i(x_i) = 0, at points that differ
+        slopes = [f.gradient(result[n][w]) for f, n in zip(losses, NAMES, strict=True)]
+        assert np.sum(slopes, axis=0) == pytest.approx(0, abs=1e-4)
+        assert max(np.abs(g).max() for g in slopes) > 1e-3
+
+
+def test_decentralised_descent_settles_at_a_distance_in_proportion_to_its_step() -> None:
+    generator = np.random.default_rng(12)
+    losses = [
+        squares(generator.normal(size=(rows, 3)), generator.normal(size=rows), 1 / rows)
+        for rows in (9, 12, 20, 31)
+    ]
+    model, w = on_graph(losses, 3, paw())
+    best = total(losses).argmin(np.zeros(3), 0.0)
+    off = []
+    for step in (0.02, 0.01):
+        result = model.solve(algorithm=dm.DGD(step), eps_dual=1e-8, max_rounds=20_000)
+        assert result.status == "settled"
+        points = np.stack([result[name][w] for name in NAMES])
+        apart = max(
+            np.abs(points[i] - points[j]).max() for i, j in ((0, 1), (1, 2), (0, 2), (2, 3))
+        )
+        said = f"the clients are {apart:.1e} apart, as multipliers are not updated"
+        assert result.detail == said
+        off.append(np.abs(points - best).max())
+    assert off[0] / off[1] == pytest.approx(2, abs=0.3)
+
+
+OPTIMAL: dict[str, tuple[Any, dict[str, Any]]] = {
+    "gradient descent": (dm.GradientDescent(0.24), {}),
+    "Newton": (dm.NewtonMethod(), {}),
+    "damped Newton": (dm.NewtonMethod(damping=0.5), {}),
+    "ADMM": (dm.ConsensusADMM(), {}),
+    "ADMM, longer": (dm.ConsensusADMM(dual_step=1.6), {}),
+    "DALD": (dm.DALD(), {}),
+    "BCD": (dm.BCD(multipliers=True), {}),
+    "BCGD": (dm.BCGD(0.2, multipliers=True), {"rho": 0.4}),
+    "BCGD, five": (dm.BCGD(0.2, count=5, multipliers=True), {"rho": 0.4}),
+    "BCPG": (dm.BCPG(0.2, multipliers=True), {"rho": 0.4}),
+    "Jacobi": (dm.JacobiGradientDescent(0.3, multipliers=True), {"rho": 0.3}),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    # Steps on the first table take thousands of rounds: two of its columns are nearly parallel.
+    [("logistic", name) for name in OPTIMAL]
+    + [("least squares", name) for name in OPTIMAL if "C" not in name and name != "Jacobi"],
+)
+def test_the_others_end_at_the_optimum(kind: str, name: str) -> None:
+    losses, size = clients(kind), dimension(kind)
+    algorithm, options = OPTIMAL[name]
+    model, w = on_star(losses, size)
+    result = model.solve(algorithm=algorithm, max_rounds=20_000, **options)
+    assert (result.status, result.detail) == ("optimal", "")
+    check = result.verify()
+    assert check.ok, check
+    assert w.value == pytest.approx(total(losses).argmin(np.zeros(size), 0.0), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        dm.ProximalPoint(5.0),
+        dm.ProximalGradient(1.0),
+        dm.BSUM(above({"all": total(clients("logistic"))}, 1.5), multipliers=True),
+    ],
+    ids=["PA", "PG", "BSUM"],
+)
+def test_one_client_ends_at_the_optimum(algorithm: Algorithm) -> None:
+    whole = total(clients("logistic"))
+    assert lipschitz(whole, 8) < 1.5
+    model, _, z = alone(whole, 8)
+    options = {"rho": 1.0} if isinstance(algorithm, dm.BSUM) else {}
+    result = model.solve(algorithm=algorithm, eps_pri=1e-7, eps_dual=1e-7, **options)
+    assert result.status == "optimal"
+    assert result.verify().ok
+    assert z.value == pytest.approx(whole.argmin(np.zeros(8), 0.0), abs=1e-3)
+
+
+def test_proximal_gradients_end_at_the_lasso_of_scikit_learn() -> None:
+    A, b = table("diabetes")
+    whole = squares(A, b, 1 / (2 * len(A)))
+    model, _, z = alone(whole, 10, lambda x: 0.05 * cp.norm1(x))
+    step = 1 / lipschitz(whole, 10)
+    result = model.solve(algorithm=dm.ProximalGradient(step), eps_dual=1e-9, max_rounds=20_000)
+    assert result.status == "optimal"
+    assert result.verify().ok
+    fit = sklearn.linear_model.Lasso(0.05, fit_intercept=False, tol=1e-14, max_iter=100_000)
+    assert z.value == pytest.approx(fit.fit(A, b).coef_, abs=1e-6)
+    assert (z.value == 0).sum() == (fit.coef_ == 0).sum() > 0
+
+
+def test_upper_bounds_with_multipliers_end_at_the_optimum() -> None:
+    losses = clients("logistic")
+    model, w = on_star(losses, 8)
+    make = above(dict(zip(NAMES, losses, strict=True)), 1.5)
+    result = model.solve(algorithm=dm.BSUM(make, multipliers=True), rho=0.2, eps_dual=1e-5)
+    assert result.status == "optimal"
+    assert result.verify().ok
+    assert w.value == pytest.approx(total(losses).argmin(np.zeros(8), 0.0), abs=2e-3)
+
+
+STOCHASTIC: dict[str, Any] = {
+    "mini-batch": dm.MiniBatchGradientDescent(0.1, k=2),
+    "SGD": dm.StochasticGradientDescent(0.1),
+    "Newton": dm.StochasticNewton(k=2, damping=0.1),
+    "FedAvg": dm.FedAvg(0.1, epochs=2, k=2),
+}
+
+
+@pytest.mark.parametrize("name", [*STOCHASTIC, "asynchronous"])
+def test_stochastic_methods_run_every_round_and_answer_with_the_last(name: str) -> None:
+    losses = clients("least squares")
+    if name == "asynchronous":
+        model, w = on_graph(losses, 10, paw())
+        algorithm: Any = dm.AsynchronousDGD(0.1, k=2)
+    else:
+        model, w = on_star(losses, 10)
+        algorithm = STOCHASTIC[name]
+    # Tolerances that any iterate meets
+    result = model.solve(
+        algorithm=algorithm, max_rounds=77, eps_pri=1e3, eps_dual=1e3, metrics={"x": of(w)}
+    )
+    assert (result.status, result.rounds, result.answer_round) == ("round_limit", 77, 77)
+    assert result.detail == "77 rounds were run"
+    assert result[w] == pytest.approx(result.history["x"].iloc[-1], abs=1e-14)
+    again = model.solve(algorithm=algorithm, max_rounds=77)
+    assert (again[w] == result[w]).all(), "the same seed has the same draws"
+
+
+def test_steps_that_are_too_long_diverge() -> None:
+    losses = clients("least squares")
+    model, _ = on_star(losses, 10)
+    step = 1 / lipschitz(total(losses), 10)
+    for algorithm in (dm.GradientDescent(3 * step), dm.FedAvg(4 * 12 * step)):
+        result = model.solve(algorithm=algorithm, max_rounds=5000)
+        assert result.status == "diverged", algorithm
+    problem = coupled("least squares")
+    model, _ = problem.model()
+    result = model.solve(algorithm=dm.JacobiGradientDescent(3 / problem.largest()), rho=1.0)
+    assert result.status == "diverged"
+
+
+def test_a_run_goes_on_from_another() -> None:
+    """Fixed multipliers: 20 rounds and 30 more are 50 rounds."""
+    losses = clients("least squares")
+    model, w = on_star(losses, 10)
+    for algorithm in (
+        dm.GradientDescent(0.1),
+        dm.NewtonMethod(0.3),
+        dm.FedAvg(0.2, 3),
+        dm.FedProx(2.0),
+    ):
+        whole = iterates(model, algorithm, w)
+        _, first = run(model, algorithm, of(w), rounds=20)
+        later, _ = run(model, algorithm, of(w), rounds=30, start=first)
+        same(later, whole[20:], 1e-12)

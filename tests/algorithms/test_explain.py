@@ -1,0 +1,230 @@
+"""What the classical algorithms say of themselves, word for word."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import dald_model as dm
+from tests.algorithms.small import STAR, kind
+
+DESCENT = "mu_i = grad f_i(x_i) after the clients' turn, (36), (47)"
+DRAWN = "mu_i = grad f_i(x_i) after the clients' turn, (47)"
+STILL = "fixed at 0: one inner loop, which minimises (24)"
+UPDATE = "mu + 2 rho o rho o C after every sweep, (15), (22)"
+WEIGHS = "the option rho: it weighs the coupling of the blocks"
+JACOBI = "everybody at once, with the values of the round before (Jacobi)"
+MIXING = "the mixing weights p_ij take its place, (55), (57)"
+
+EXPLAINED: list[tuple[Any, str, str, str, str, str]] = [
+    (
+        dm.ProximalPoint(0.5),
+        "ProximalPoint(alpha=0.5)",
+        "0, which is the optimal one, (32)",
+        "1 / (2 rho^2) = alpha",
+        "n = 1: the client, then the server, (33), (34)",
+        "exact minimisation, (35), or the option solver",
+    ),
+    (
+        dm.GradientDescent(0.1),
+        "GradientDescent(step=0.1)",
+        DESCENT,
+        "1 / (2 rho^2) = n step, (31), with n the clients that have the entry",
+        "clients, then the server, once a round: (38), (39); together (40)",
+        "clients copy, x_i = server's value, (37), (38), (49); the server averages, (31)",
+    ),
+    (
+        dm.NewtonMethod(0.5),
+        "NewtonMethod(damping=0.5)",
+        DESCENT,
+        "alpha^k I = inverse Hessian, (41): the server's penalty is a matrix",
+        "clients, then the server, once a round: (42)",
+        "clients copy, (38), (49); the server solves with the sum of the Hessians",
+    ),
+    (
+        dm.MiniBatchGradientDescent(0.1, k=3, seed=7),
+        "MiniBatchGradientDescent(step=0.1, k=3, seed=7)",
+        DRAWN,
+        "1 / (2 rho^2) = step, (48)",
+        "partial cycle: 3 of the clients at random, then the server, which averages over these "
+        "alone: (51), (52)",
+        "clients copy, (49); the server averages, (31), (50)",
+    ),
+    (
+        dm.StochasticGradientDescent(0.1),
+        "StochasticGradientDescent(step=0.1, k=1, seed=0)",
+        DRAWN,
+        "1 / (2 rho^2) = step, (48)",
+        "partial cycle: 1 of the clients at random, then the server, which averages over these "
+        "alone: (51), (52)",
+        "clients copy, (49); the server averages, (31), (50)",
+    ),
+    (
+        dm.StochasticNewton(k=2, seed=1),
+        "StochasticNewton(k=2, seed=1, damping=1)",
+        DRAWN,
+        "alpha_i^k I = inverse Hessian, as in (41)",
+        "partial cycle: 2 of the clients at random, then the server: (51), (52)",
+        "clients copy, (49); the server solves with the sum of their Hessians, (50)",
+    ),
+    (
+        dm.DistributedProximal({"one": 1.0}),
+        "DistributedProximal(alpha={'one': 1.0})",
+        "0, (53); with the update (15) it is Fed-DALD-CC",
+        "1 / (2 rho_i^2) = alpha_i, (53)",
+        "all clients, then the server: (54), (55)",
+        "exact minimisation, or the option solver",
+    ),
+    (
+        dm.FedProx(0.1),
+        "FedProx(alpha=0.1)",
+        "0, (53); with the update (15) it is Fed-DALD-CC",
+        "1 / (2 rho_i^2) = alpha_i, (53)",
+        "all clients, then the server: (54), (55)",
+        "exact minimisation, or the option solver",
+    ),
+    (
+        dm.FedAvg(0.1, epochs=5),
+        "FedAvg(step=0.1, epochs=5)",
+        "0, (53)",
+        "to 0+ in (54): the clients forget it; p_i = beta_i / sum beta in (55)",
+        "all clients, then the server, which averages over these: (55)",
+        "5 gradient steps from the server's value, (56)",
+    ),
+    (
+        dm.FedAvg(0.1, epochs=5, k=2),
+        "FedAvg(step=0.1, epochs=5)",
+        "0, (53)",
+        "to 0+ in (54): the clients forget it; p_i = beta_i / sum beta in (55)",
+        "2 of the clients at random, then the server, which averages over these: (55)",
+        "5 gradient steps from the server's value, (56)",
+    ),
+    (
+        dm.DGD(1e-3),
+        "DGD(step=0.001)",
+        "0, (53)",
+        MIXING,
+        JACOBI,
+        "one gradient step, (A4-1) with (55) gives (57)",
+    ),
+    (
+        dm.AsynchronousDGD(1e-3, k=2),
+        "AsynchronousDGD(step=0.001, k=2, seed=0)",
+        "0, (53)",
+        MIXING,
+        "partial cycle: 2 of the clients at random, nobody waits",
+        "one gradient step, (57)",
+    ),
+    (
+        dm.ConsensusADMM(),
+        "ConsensusADMM(dual_step=1)",
+        UPDATE,
+        "the option rho",
+        "one sweep an outer loop: (B4) with v_max = 1",
+        "exact minimisation, or the option solver",
+    ),
+    (dm.BCD(), "BCD()", STILL, WEIGHS, "Gauss-Seidel", "exact minimisation, (59)"),
+    (
+        dm.BCD(multipliers=True),
+        "BCD(multipliers=True)",
+        UPDATE,
+        WEIGHS,
+        "Gauss-Seidel",
+        "exact minimisation, (59)",
+    ),
+    (
+        dm.JacobiGradientDescent(0.1),
+        "JacobiGradientDescent(step=0.1)",
+        STILL,
+        WEIGHS,
+        JACOBI,
+        "one gradient step, (60), which minimises (61)",
+    ),
+    (
+        dm.BCGD(0.1, count=3, multipliers=True),
+        "BCGD(step=0.1, count=3, multipliers=True)",
+        UPDATE,
+        WEIGHS,
+        "Gauss-Seidel",
+        "W = 3 gradient steps, (61)",
+    ),
+    (
+        dm.BSUM(lambda client, at: 0),
+        "BSUM(surrogate)",
+        STILL,
+        WEIGHS,
+        "Gauss-Seidel",
+        "exact minimisation of an upper bound that touches at the last point",
+    ),
+    (
+        dm.ProximalGradient(0.1),
+        "ProximalGradient(step=0.1)",
+        "0",
+        "1 / (2 rho^2) = step",
+        "n = 1: the client, then the server",
+        "the second-order surrogate (62) of the smooth part: one proximal step, (63), (64)",
+    ),
+    (
+        dm.BCPG(0.1, count=2),
+        "BCPG(step=0.1, count=2)",
+        STILL,
+        WEIGHS,
+        "Gauss-Seidel",
+        "W = 2 proximal gradient steps, (64), (65)",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "name", "mu", "rho", "coordination", "layer"),
+    EXPLAINED,
+    ids=[f"{kind(one)}-{at}" for at, (one, *_) in enumerate(EXPLAINED)],
+)
+def test_explain(
+    algorithm: Any, name: str, mu: str, rho: str, coordination: str, layer: str
+) -> None:
+    assert algorithm.explain().splitlines() == [
+        f"{name} is DALD with",
+        f"  mu            {mu}",
+        f"  rho           {rho}",
+        f"  coordination  {coordination}",
+        f"  solver layer  {layer}",
+    ]
+
+
+def test_explain_dald() -> None:
+    assert dm.DALD(0.5).explain().splitlines() == [
+        "DALD: Fed-DALD-CC (Algorithm 2) on a model with a server, Fed-DALD-DC (Algorithm 3) "
+        "peer to peer",
+        "  mu            mu + 2 * 0.5 rho o rho o C after each outer loop, (15), (22)",
+        "  rho           the option rho",
+        "  coordination  the option sequence: Gauss-Seidel along a hierarchical network, (13), "
+        "(14), (21)",
+        "  solver layer  exact minimisation of (12), (20), or the option solver",
+    ]
+
+
+FIRST_AND_LAST: list[tuple[Any, set[str]]] = [
+    (dm.ProximalPoint(1.0), {"33", "35"}),
+    (dm.GradientDescent(1.0), {"36", "37", "40"}),
+    (dm.NewtonMethod(), {"41", "42"}),
+    (dm.DistributedProximal(1.0), {"53", "55"}),
+    (dm.FedProx(1.0), {"53", "55"}),
+    (dm.FedAvg(1.0), {"54", "55", "56"}),
+    (dm.DGD(1.0), {"57"}),
+    (dm.BCD(), {"59"}),
+    (dm.JacobiGradientDescent(1.0), {"60", "61"}),
+    (dm.BCGD(1.0), {"61"}),
+    (dm.ProximalGradient(1.0), {"62", "63", "64"}),
+    (dm.BCPG(1.0), {"65"}),
+    (dm.ConsensusADMM(), {"B4", "15", "22"}),
+    *((one, {"47", "50", "51", "52"}) for one in STAR[2:5]),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "equations"), FIRST_AND_LAST)
+def test_explain_names_the_equations(algorithm: Any, equations: set[str]) -> None:
+    """The first and the last of those that the paper derives it by."""
+    assert equations <= set(re.findall(r"\(([A-Z]?[\d-]+)\)", algorithm.explain()))

@@ -1,0 +1,155 @@
+r"""Clients as arrays, against cvxpy's own values, violations, minimisers and dual values.
+
+Nothing here knows how a form is found. A form says what a client is, so at every point its
+objective and its violation are cvxpy's; and with any augmented terms added the minimiser and the
+multipliers are those of cvxpy's solve of the user's problem. A function that is taken for another
+is a wrong answer, hence the many that are nearly one of those that are known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from dald_model.compile.lowering import Lowering
+from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.curvature import hessian, probed_hessian
+from dald_model.declare.client import declare_client
+from dald_model.solvers import Turn
+from dald_model.solvers.base import FOUND
+from dald_model.values import flat, largest
+from tests.compile.both_ways import GAP, by_clarabel, by_cvxpy, first_answer, turn, whole
+from tests.compile.clients import CLIENTS, DUALS, LONG
+
+
+def allowed(given: Turn, value: float) -> float:
+    r"""How far two points may be apart, both within GAP of the optimum.
+
+    The augmented terms make it strongly convex with modulus :math:`2 \min \rho^2`.
+    """
+    modulus = 2 * given.rho.min() ** 2
+    return 2 * np.sqrt(2 * 10 * GAP * max(1.0, abs(value)) / modulus)
+
+
+def compare_duals(ours: Any, theirs: Any, atol: float = 2e-4) -> None:
+    assert len(ours) == len(theirs)
+    for one, two in zip(ours, theirs, strict=True):
+        assert len(one) == len(two)
+        for a, c in zip(one, two, strict=True):
+            assert np.shape(a) == np.shape(c)
+            np.testing.assert_allclose(flat(a), flat(c), atol=atol, rtol=1e-3)
+
+
+def points_of(sub: Subproblem, count: int = 30) -> Any:
+    """Random points of several sizes that attributes allow, half of them positive."""
+    rng = np.random.default_rng(11)
+    for at in range(count):
+        scale = (0.1, 1.0, 10.0)[at % 3]
+        for v in sub.variables:
+            raw = scale * rng.normal(size=v.shape)
+            v.save_value(v.project(np.abs(raw) if at % 2 else raw))
+        yield np.concatenate([flat(v.value) for v in sub.variables])
+
+
+def is_plain(sub: Subproblem) -> bool:
+    """Whether the form describes the client at every point, without further variables."""
+    return sub.form is not None and sub.form.complete and not getattr(sub.form, "extra", 0)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, (kinds, _) in CLIENTS.items() if kinds is not None]
+)
+def test_a_known_client_is_recognised(name: str) -> None:
+    kinds, make = CLIENTS[name]
+    sub = whole(make)
+    assert sub.form is not None
+    assert sub.form.complete
+    assert {term.kind for term in sub.form.terms} == kinds
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_recognised_client_has_the_values_and_violations_of_cvxpy(name: str) -> None:
+    sub = whole(CLIENTS[name][1])
+    if not is_plain(sub):
+        assert CLIENTS[name][0] is None
+        return
+    form = sub.form
+    assert form is not None
+    with np.errstate(all="ignore"):
+        for point in points_of(sub):
+            value = sub.client.cost.value
+            theirs = np.nan if value is None else float(flat(value)[0])
+            ours = form.objective(point)
+            if np.isfinite(theirs):
+                assert ours == pytest.approx(theirs, rel=1e-10, abs=1e-10)
+            else:
+                assert not np.isfinite(ours)
+            # cvxpy's `violation` of its class NonNeg is a norm; what a row misses is meant
+            stated = [largest(rule.residual) for rule in sub.client.constraints]
+            assert form.violation(point) == pytest.approx(
+                max(stated, default=0), abs=1e-10, rel=1e-10
+            )
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_the_cone_program_of_a_client_has_the_answer_of_cvxpy(name: str) -> None:
+    sub = whole(CLIENTS[name][1])
+    if sub.form is None:
+        assert CLIENTS[name][0] is None
+        return
+    if name == "zero weight outside of a domain":
+        pytest.skip("nothing holds its cone: Clarabel gives three digits, whoever asks it")
+    given = turn(sub, 3)
+    point, value, duals = by_cvxpy(sub, given)
+    mine, objective, multipliers = by_clarabel(sub, given)
+    assert objective == pytest.approx(value, rel=1e-6, abs=1e-6)
+    np.testing.assert_allclose(mine, point, rtol=0, atol=allowed(given, value))
+    found = sub.cone_duals(multipliers)
+    if name in DUALS:
+        compare_duals(found, duals)
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_the_solver_of_a_client_has_the_answer_of_cvxpy(name: str) -> None:
+    sub = whole(CLIENTS[name][1])
+    for seed in (3, 4):
+        given = turn(sub, seed)
+        point, value, duals = by_cvxpy(sub, given)
+        answers = first_answer(sub, given, 1e-7)
+        assert answers.statuses[0] in FOUND
+        np.testing.assert_allclose(answers.points, point, rtol=0, atol=allowed(given, value) + 1e-6)
+        if name in DUALS:
+            compare_duals(answers.duals(0), duals, atol=1e-3)
+
+
+def test_few_rows_keep_their_root() -> None:
+    sub = whole(CLIENTS["few rows of many columns"][1])
+    assert sub.form is not None
+    x = cp.Variable(6)
+    found = Lowering()(declare_client("a", cp.sum_squares(LONG @ x - 1)))
+    assert found is not None
+    root = found.form.quadratic.root
+    assert found.form.quadratic.matrix is None
+    assert root is not None
+    assert root.shape == (2, 6)
+    np.testing.assert_allclose(root.T @ root, 2 * LONG.T @ LONG, rtol=1e-12)
+
+
+SMOOTH = [
+    name
+    for name, (kinds, _) in CLIENTS.items()
+    if kinds is not None and kinds <= {"logistic", "logsumexp", "exp"}
+]
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_the_curvature_of_a_form_is_that_of_cvxpys_gradients(name: str) -> None:
+    sub = whole(CLIENTS[name][1])
+    diagonal, spread = hessian(sub)
+    probed, other = probed_hessian(sub)
+    # A central difference over a step of 1e-3 errs by its square times a fourth derivative
+    np.testing.assert_allclose(diagonal, probed, rtol=1e-4, atol=1e-5)
+    assert spread == pytest.approx(other, rel=1e-3)

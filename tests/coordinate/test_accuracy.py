@@ -1,0 +1,92 @@
+"""How exactly solvers are asked, against the formula, and that the answer is none the worse."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dald_model.coordinate.stopping import Accuracy
+from dald_model.schedule.moment import Residuals
+from dald_model.solvers import NAMED
+from tests.coordinate.chain import MEAN, TAKEN, Spy, chain
+from tests.expect import NEAR, near
+
+
+@pytest.mark.parametrize("given", [1e-2, 1e-5, np.float64(1e-9), np.float32(1e-4)])
+def test_a_given_accuracy_is_what_every_solver_is_asked_for(given: float) -> None:
+    model, x = chain()
+    spy = Spy(NAMED["conic"])
+    result = model.solve(solver=spy, accuracy=given, max_rounds=50)
+    assert set(spy.tolerances) == {given}
+    if given < NEAR:
+        assert result[x[0]] == near(MEAN)
+
+
+@pytest.mark.parametrize("eps", [(1e-3, 1e-3), (1e-6, 1e-6), (1e-4, 1e-6), (1e-8, 1e-5)])
+def test_the_default_accuracy_follows_the_residuals(eps: tuple[float, float]) -> None:
+    """The formula at ``Accuracy``, from the residuals that the history tells."""
+    model, _ = chain()
+    spy = Spy(NAMED["conic"])
+    result = model.solve(solver=spy, eps_pri=eps[0], eps_dual=eps[1])
+    assert result.status == "optimal"
+    turns = result.rounds * [("a", "c"), ("b",)]
+    assert spy.turns == turns
+    asked = np.array(spy.tolerances).reshape(-1, 2)
+    assert (asked[:, 0] == asked[:, 1]).all(), "one accuracy a round"
+    scaled = result.history[["primal_scaled", "dual_scaled"]].to_numpy() / np.array(eps)
+    worst = min(eps) * scaled.max(axis=1)
+    assert asked[0, 0] == 1e-3
+    low = 1e-3 * min(eps)
+    assert asked[1:, 0] == pytest.approx(np.clip(1e-2 * worst[:-1], low, 1e-3), rel=1e-12)
+    assert asked[-1, 0] <= 0.1 * min(eps), "coarse answers end no run"
+
+
+@pytest.mark.parametrize(
+    ("eps", "primal", "dual", "delta"),
+    [
+        (1e-6, math.inf, math.inf, 1e-3),
+        (1e-6, 1.0, 1e-9, 1e-3),
+        (1e-6, 1e-9, 0.02, 2e-4),
+        (1e-6, 3e-4, 1e-4, 3e-6),
+        (1e-6, 1e-7, 1e-8, 1e-9),
+        (1e-6, 0.0, 0.0, 1e-9),
+        (1e-8, 0.0, 0.0, 1e-10),
+        (0.0, 0.0, 0.0, 1e-10),
+        (0.0, 1e-3, 0.0, 1e-5),
+    ],
+)
+def test_the_formula_of_the_accuracy(eps: float, primal: float, dual: float, delta: float) -> None:
+    found = Residuals(7.0, 7.0, primal, dual)  # the first two are in the units of the variables
+    assert Accuracy(None, eps, eps).of(found) == pytest.approx(delta, rel=1e-12)
+    assert Accuracy(0.5, eps, eps).of(found) == 0.5
+
+
+def test_which_accuracy_may_end_a_run() -> None:
+    automatic = Accuracy(None, 1e-6, 1e-6)
+    assert [automatic.suffices(used) for used in (1e-3, 1.1e-7, 1e-7, 1e-9)] == [0, 0, 1, 1]
+    assert Accuracy(None, 1e-9, 1e-9).suffices(1e-10), "no solver has more digits than that"
+    assert Accuracy(0.5, 1e-6, 1e-6).suffices(0.5), "who names it means it"
+
+
+@pytest.mark.parametrize("rho", [0.2, 1.0, 5.0])
+@pytest.mark.parametrize("eps", [(1e-2, 1e-8), (1e-3, 1e-6), (1e-6, 1e-3), (1e-8, 1e-2)])
+def test_exact_solvers_end_where_both_residuals_allow(eps: Any, rho: float) -> None:
+    """``factor`` is exact whatever it is asked for, so no other round is needed."""
+    model, _ = chain()
+    history = model.solve(eps_pri=eps[0], eps_dual=eps[1], rho=rho).history
+    met = (history.primal_scaled <= eps[0]) & (history.dual_scaled <= eps[1])
+    assert met.idxmax() == len(history)
+    result = model.solve(eps_pri=eps[0], eps_dual=eps[1], rho=rho)
+    assert (result.status, result.rounds) == ("optimal", len(history))
+
+
+def test_the_answer_does_not_suffer_from_coarse_first_rounds() -> None:
+    """A run at full accuracy throughout is the measure."""
+    for make, optimum in TAKEN.values():
+        model, x = make()
+        exact = model.solve(solver="conic", accuracy=1e-9)
+        result = model.solve(solver="conic")
+        assert (result.status, exact.status) == ("optimal", "optimal")
+        assert result[x] == near(optimum)
+        assert result.value == near(exact.value)

@@ -1,0 +1,154 @@
+"""Quadratics with rows and absolute values, their exact minimisers, and how far off a step is."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dald_model.compile.form import ConeProgram, Form, Quadratic, Rows, Term
+from dald_model.solvers.exact.active_set import ActiveSet
+from dald_model.solvers.exact.cholesky import Factor
+from dald_model.solvers.exact.dual_box import Shrink
+from dald_model.solvers.exact.quadratic_step import Step, StepMethod
+
+
+def form(
+    size: int,
+    equal: tuple[Any, Any] | None = None,
+    below: tuple[Any, Any] | None = None,
+    terms: Sequence[Term] = (),
+) -> Form:
+    def rows(given: tuple[Any, Any] | None) -> Rows:
+        matrix, right = given or (np.zeros((0, size)), np.zeros(0))
+        return Rows(np.array(matrix, dtype=float), np.array(right, dtype=float))
+
+    quadratic = Quadratic(np.zeros((size, size)), np.zeros(size), 0.0)
+
+    def no_cone() -> ConeProgram:
+        raise AssertionError("no step method looks at it")
+
+    return Form(
+        size=size,
+        quadratic=quadratic,
+        equalities=rows(equal),
+        inequalities=rows(below),
+        terms=tuple(terms),
+        complete=True,
+        program=no_cone,
+    )
+
+
+def values(matrix: Any, weight: Any, offset: Any = None) -> Term:
+    matrix, weight = np.array(matrix, dtype=float), np.array(weight, dtype=float)
+    offset = np.zeros(weight.size) if offset is None else np.array(offset, dtype=float)
+    return Term("abs", weight, matrix, offset, np.zeros(weight.size))
+
+
+def hessians(rng: np.random.Generator, count: int, size: int, decades: float = 0) -> np.ndarray:
+    """Random H whose variables have units spread over so many decades."""
+    data = rng.normal(size=(count, 2 * size, size))
+    units = 10.0 ** rng.uniform(-decades / 2, decades / 2, (count, 1, size))
+    return (data * units).transpose(0, 2, 1) @ (data * units)
+
+
+def units(H: np.ndarray) -> np.ndarray:
+    return 1 / np.sqrt(np.diagonal(H, axis1=-2, axis2=-1))
+
+
+def exact(H: np.ndarray, c: np.ndarray, E: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """The KKT system by Gaussian elimination in extended precision: point and multipliers."""
+    size, rows = H.shape[0], E.shape[0]
+    system = np.zeros((size + rows, size + rows + 1), dtype=np.longdouble)
+    system[:size, :size], system[:size, size:-1], system[size:, :size] = H, E.T, E
+    system[:, -1] = np.concatenate([-c, e])
+    # Equilibrated, so that pivots are chosen by what matters
+    left = np.concatenate([units(H), 1 / np.abs(E * units(H)).max(axis=1)])
+    system *= left[:, None]
+    system[:, :-1] *= left
+    for i in range(size + rows):
+        swap = i + np.abs(system[i:, i]).argmax()
+        system[[i, swap]] = system[[swap, i]]
+        system[i] /= system[i, i]
+        others = np.arange(size + rows) != i
+        system[others] -= np.outer(system[others, i], system[i])
+    return system[:, -1] * left
+
+
+def residual(given: Form, H: np.ndarray, c: np.ndarray, step: Step, i: int = 0) -> float:
+    """How far the optimality conditions are from holding, in units in which H has ones."""
+    D, x = units(H), step.points[i]
+    E, A = given.equalities, given.inequalities
+    nu, force = step.equality[i], step.inequality[i]
+    assert (force >= 0).all()
+    pull = D * (H @ x + c + E.matrix.T @ nu + A.matrix.T @ force)
+    lengths = [np.linalg.norm(rows.matrix * D, axis=1) for rows in (E, A)]
+    lengths = [np.where(length > 0, length, 1) for length in lengths]
+    slack = (A.right - A.matrix @ x) / lengths[1]
+    off = np.concatenate([pull, (E.matrix @ x - E.right) / lengths[0], np.minimum(slack, 0)])
+    off = np.concatenate([off, np.where(force > 0, slack, 0)])
+    weights = [np.abs(nu) * lengths[0], force * lengths[1]]
+    return np.abs(off).max() / np.concatenate([np.abs(x / D), np.abs(D * c), *weights]).max()
+
+
+def run(
+    kind: type[StepMethod], forms: Sequence[Form], H: np.ndarray, c: np.ndarray
+) -> tuple[StepMethod, Step]:
+    method, which = kind(forms), np.arange(len(forms))
+    assert not [kind.refuses(f) for f in forms if kind.refuses(f)]
+    assert not method.factor(which, H).any()
+    step = method.solve(which, c)
+    assert not step.failed.any()
+    return method, step
+
+
+def same(step: Step, other: Step, tolerance: float = 1e-12) -> None:
+    for one, two in zip(step, other, strict=True):
+        np.testing.assert_allclose(one, two, rtol=tolerance, atol=tolerance)
+
+
+def simplex(size: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.vstack([-np.eye(size), np.ones((1, size))]), np.r_[np.zeros(size), 1.0]
+
+
+def kinds(rng: np.random.Generator, size: int, count: int) -> dict[str, tuple[Any, list[Form]]]:
+    """For every method forms of one shape, different in their numbers."""
+
+    def many(make: Any) -> list[Form]:
+        return [make() for _ in range(count)]
+
+    def row() -> tuple[np.ndarray, np.ndarray]:
+        return rng.normal(size=(2, size)), rng.normal(size=2)
+
+    A, b = simplex(size)
+    cut = np.arange(size - 1)
+    return {
+        "free": (Factor, many(lambda: form(size))),
+        "equalities": (Factor, many(lambda: form(size, row()))),
+        "simplex": (ActiveSet, many(lambda: form(size, None, (A, b * rng.uniform(1, 2))))),
+        "mixed": (ActiveSet, many(lambda: form(size, (row()[0], np.zeros(2)), (A, b + 1)))),
+        "other bounds": (
+            ActiveSet,
+            many(
+                lambda: form(
+                    size, None, (np.eye(size)[rng.permutation(size)], rng.normal(size=size))
+                )
+            ),
+        ),
+        "lasso": (
+            Shrink,
+            many(lambda: form(size, terms=[values(np.eye(size), rng.uniform(1, 9, size))])),
+        ),
+        "dense values": (
+            Shrink,
+            many(
+                lambda: form(
+                    size,
+                    terms=[
+                        values(
+                            rng.normal(size=(size - 1, size)), 3.0 + cut, rng.normal(size=size - 1)
+                        )
+                    ],
+                )
+            ),
+        ),
+    }

@@ -1,0 +1,447 @@
+"""Conic against closed forms, other solvers and the certificates of the cone program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from dald_model.compile.form import ConeProgram
+from dald_model.solvers.base import Answers, Session, Solver, Turn
+from dald_model.solvers.exact import conic
+from dald_model.solvers.exact.conic import Conic
+from tests.expect import error
+
+TOLERANCE = 1e-6
+
+
+@dataclass
+class Shape:
+    cone: ConeProgram
+    size: int
+
+
+@dataclass
+class Stub:
+    """What Conic needs of a Subproblem: one edge whose side is G x, of sign +1."""
+
+    form: Shape | None
+    size: int
+    matrix: np.ndarray | None = None
+    name: str = "client"
+    signs: np.ndarray = field(init=False)
+    sides: tuple[sp.csr_array, np.ndarray] = field(init=False)
+
+    def __post_init__(self) -> None:
+        matrix = np.eye(self.size) if self.matrix is None else self.matrix
+        self.sides = sp.csr_array(matrix), np.zeros(len(matrix))
+        self.signs = np.ones(len(matrix))
+
+    def cone_duals(self, z: np.ndarray) -> tuple[np.ndarray]:
+        return (z,)
+
+
+def stub(
+    objective: Any,
+    constraints: Sequence[Any],
+    variable: cp.Variable,
+    matrix: np.ndarray | None = None,
+    constant: float = 0.0,
+) -> Any:
+    data = cp.Problem(cp.Minimize(objective), list(constraints)).get_problem_data(cp.CLARABEL)[0]
+    size, at = data["A"].shape[1], data["param_prob"].var_id_to_col[variable.id]
+    own = np.arange(at, at + variable.size)
+    order = np.concatenate([own, np.setdiff1d(np.arange(size), own)])
+    upper = sp.csc_array(data.get("P", sp.csc_array((size, size))))
+    full = sp.csc_array(sp.triu(upper) + sp.triu(upper, 1).T)
+    dims = data["dims"]
+    cones: list[tuple[str, Any]] = []
+    cones += [("ZeroConeT", dims.zero)] if dims.zero else []
+    cones += [("NonnegativeConeT", dims.nonneg)] if dims.nonneg else []
+    cones += [("SecondOrderConeT", width) for width in dims.soc]
+    cones += [("PSDTriangleConeT", side) for side in dims.psd]
+    cones += [("ExponentialConeT", None)] * dims.exp
+    cones += [("PowerConeT", power) for power in dims.p3d]
+    cones += [("GenPowerConeT", powers) for powers in dims.pnd]
+    rows = sp.csc_array(sp.csc_array(data["A"])[:, order])
+    cone = ConeProgram(
+        sp.csc_array(full[order][:, order]),
+        data["c"][order],
+        constant,
+        rows,
+        data["b"],
+        tuple(cones),
+    )
+    return Stub(Shape(cone, variable.size), variable.size, matrix)
+
+
+def ask(
+    session: Session,
+    mu: Any,
+    rho: Any,
+    neighbours: Any = 0.0,
+    tolerance: float = TOLERANCE,
+    which: Sequence[int] = (0,),
+) -> Answers:
+    mu = np.atleast_1d(np.asarray(mu, dtype=float))
+    rho = np.broadcast_to(np.asarray(rho, dtype=float), mu.shape).copy()
+    neighbours = np.broadcast_to(np.asarray(neighbours, dtype=float), mu.shape).copy()
+    return session.minimise(Turn(np.array(which), mu, rho, neighbours), tolerance)
+
+
+# --- proximal operators with a closed form: f(x) + h/2 |x - v|^2 ----------------------------------
+
+
+def simplex(v: np.ndarray) -> np.ndarray:
+    down = np.sort(v)[::-1]
+    excess = np.cumsum(down) - 1
+    last = np.flatnonzero(down > excess / np.arange(1, v.size + 1))[-1]
+    return np.maximum(v - excess[last] / (last + 1), 0)
+
+
+def nearest_psd(v: np.ndarray) -> np.ndarray:
+    values, vectors = np.linalg.eigh(v.reshape(4, 4) / 2 + v.reshape(4, 4).T / 2)
+    return (vectors * np.maximum(values, 0) @ vectors.T).ravel()
+
+
+def bounded(v: np.ndarray) -> np.ndarray:
+    return v / max(1.0, float(np.linalg.norm(v)))
+
+
+def shrunk(v: np.ndarray, h: float) -> np.ndarray:
+    return max(0.0, 1 - 1 / (h * float(np.linalg.norm(v)))) * v
+
+
+X = cp.Variable(8)
+SQUARE = cp.Variable((4, 4))
+PROXIMAL: dict[str, tuple[Any, Callable[[np.ndarray, float], np.ndarray]]] = {
+    "box": (stub(0, [X >= -1, X <= 1], X), lambda v, h: np.clip(v, -1, 1)),
+    "simplex": (stub(0, [X >= 0, cp.sum(X) == 1], X), lambda v, h: simplex(v)),
+    "linear": (stub(cp.sum(X), [X >= 0], X), lambda v, h: np.maximum(v - 1 / h, 0)),
+    "squares": (stub(cp.sum_squares(X - 1), [], X), lambda v, h: (2 + h * v) / (2 + h)),
+    "norm 1": (stub(cp.norm1(X), [], X), lambda v, h: np.sign(v) * np.maximum(abs(v) - 1 / h, 0)),
+    "norm 2": (stub(cp.norm(X), [], X), shrunk),
+    "ball": (stub(0, [cp.norm(X) <= 1], X), lambda v, h: bounded(v)),
+    "psd": (stub(0, [SQUARE >> 0, SQUARE == SQUARE.T], SQUARE), lambda v, h: nearest_psd(v)),
+    "-log": (stub(-cp.sum(cp.log(X)), [], X), lambda v, h: (v + np.sqrt(v * v + 4 / h)) / 2),
+}
+
+
+@pytest.mark.parametrize("name", PROXIMAL)
+def test_many_rounds_of_other_slopes_and_penalties_stay_within_the_tolerance(name: str) -> None:
+    client, truth = PROXIMAL[name]
+    random = np.random.default_rng(0)
+    session = Conic().open([client])
+    rho = 1.0
+    for turn in range(120):
+        if turn % 20 == 0:
+            rho = 10 ** random.uniform(-0.5, 1)
+        mu, neighbours = random.normal(size=(2, client.size)) * 10 ** random.uniform(-1, 1)
+        answers = ask(session, mu, rho, neighbours)
+        assert answers.statuses == ["optimal"]
+        assert answers.messages == {}
+        true = truth(neighbours - mu / (2 * rho**2), 2 * rho**2)
+        assert error(answers.points, true) <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", [name for name in PROXIMAL if name != "-log"])
+def test_the_tolerance_may_change_from_turn_to_turn(name: str) -> None:
+    client, truth = PROXIMAL[name]
+    random = np.random.default_rng(1)
+    session = Conic().open([client])
+    for tolerance in (1e-2, 1e-4, 1e-6, 1e-8, 1e-3, 1e-7) * 5:
+        v = 2 * random.normal(size=client.size)
+        found = ask(session, np.zeros(client.size), 1.0, v, tolerance).points
+        assert error(found, truth(v, 2.0)) <= tolerance
+
+
+def test_a_looser_tolerance_is_less_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    iterations: list[int] = []
+    solve = conic.Program._solve
+
+    def counted(*args: Any) -> Any:
+        native = solve(*args)
+        iterations.append(native.iterations)
+        return native
+
+    monkeypatch.setattr(conic.Program, "_solve", counted)
+    session = Conic().open([PROXIMAL["norm 1"][0]])
+    for tolerance in (1e-2, 1e-6, 1e-2):
+        ask(session, np.arange(8), 1.0, 0, tolerance)
+    assert iterations[0] == iterations[2] < iterations[1]
+
+
+@pytest.mark.parametrize("name", ["simplex", "norm 1", "ball", "psd", "squares"])
+def test_a_kept_solver_finds_what_a_new_one_finds(name: str) -> None:
+    client = PROXIMAL[name][0]
+    random = np.random.default_rng(2)
+    kept = Conic().open([client])
+    for turn in range(200):
+        mu = random.normal(size=client.size) * 10 ** random.uniform(-2, 2)
+        rho = 1.0 + turn // 25
+        first, second = (ask(s, mu, rho, 0, 1e-8).points for s in (kept, Conic().open([client])))
+        assert error(first, second) <= 2e-8  # each is within 1e-8 of the same point
+
+
+# --- other solvers, and the certificate of the cone program ---------------------------------------
+
+
+def test_exponential_cones_agree_with_newton() -> None:
+    random = np.random.default_rng(3)
+    features = random.normal(size=(60, 5))
+    x = cp.Variable(5)
+    session = Conic().open([stub(cp.sum(cp.logistic(features @ x)), [], x)])
+    for turn in range(30):
+        rho, mu = 0.5 + turn // 10, 5 * random.normal(size=5)
+        true = np.zeros(5)
+        for _ in range(50):
+            share = 1 / (1 + np.exp(-features @ true))
+            gradient = features.T @ share + mu + 2 * rho**2 * true
+            hessian = (features.T * (share * (1 - share))) @ features + 2 * rho**2 * np.eye(5)
+            true = true - np.linalg.solve(hessian, gradient)
+        assert error(ask(session, mu, rho).points, true) <= TOLERANCE
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_mixed_cone_program_agrees_with_scs(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    x = cp.Variable(6)
+    features, target = random.normal(size=(2, 20, 6))[0], random.normal(size=20)
+    matrix = random.normal(size=(4, 6)) * (random.random((4, 6)) < 0.5)
+    objective = (
+        cp.sum_squares(features @ x - target)
+        + cp.norm(x[:3])
+        + cp.log_sum_exp(2 * x)
+        + cp.power(cp.pos(x[0]), 1.5)
+        + cp.lambda_max(cp.diag(x[:3]) + np.ones((3, 3)))
+    )
+    constraints = [cp.sum(x) == 1, x <= 2, cp.norm(x[3:]) <= 0.7]
+    session = Conic().open([stub(objective, constraints, x, matrix)])
+    mu, rho, neighbours = random.normal(size=(3, 4))
+    rho = np.abs(rho)
+    found = ask(session, mu, rho, neighbours)
+
+    gap = matrix @ x - neighbours
+    whole = objective + mu @ gap + cp.sum_squares(cp.multiply(rho, gap))
+    cp.Problem(cp.Minimize(whole), constraints).solve(
+        solver=cp.SCS, eps_abs=1e-9, eps_rel=1e-9, max_iters=200_000
+    )
+    assert found.statuses == ["optimal"]
+    assert error(found.points, np.asarray(x.value)) <= TOLERANCE
+    assert found.objectives[0] == pytest.approx(objective.value, abs=1e-6, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["box", "simplex", "linear", "norm 1", "norm 2", "ball"])
+def test_the_multipliers_prove_the_point(name: str) -> None:
+    client = PROXIMAL[name][0]
+    cone, size = client.form.cone, client.size
+    random = np.random.default_rng(4)
+    session = Conic().open([client])
+    turns = [random.normal(size=size) for _ in range(10)]
+    answers = [ask(session, mu, 1.0) for mu in turns]
+    for mu, answer in zip(turns, answers, strict=True):  # read after the later turns
+        (z,), x = answer.duals(0), answer.points
+        own, others = (cone.rows.T @ z + cone.slope)[:size], (cone.rows.T @ z + cone.slope)[size:]
+        assert np.abs(own + 2 * x + mu).max() <= TOLERANCE  # P is zero here, and K is 2 I
+        assert np.abs(others).max(initial=0) <= TOLERANCE
+        primal = answer.objectives[0] + mu @ x + x @ x
+        assert primal == pytest.approx(-cone.right @ z - x @ x, abs=TOLERANCE)
+        at = 0
+        for kind, width in cone.cones:
+            part, at = z[at : at + width], at + width
+            if kind == "NonnegativeConeT":
+                assert part.min() >= 0
+            elif kind == "SecondOrderConeT":
+                assert part[0] >= np.linalg.norm(part[1:]) * (1 - 1e-12)
+
+
+# Second-order cones beside a quadratic as large as data make it: where Clarabel with its usual
+# steps loses digits at the boundary and stops short.
+
+
+@pytest.fixture
+def large() -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(6)
+    features = random.normal(size=(200, 20))
+    target = features @ (random.normal(size=20) * (np.arange(20) < 10)) + random.normal(size=200)
+    return features.T @ features * 2, -2 * features.T @ target
+
+
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-6])
+def test_least_squares_in_a_ball(large: tuple[np.ndarray, np.ndarray], tolerance: float) -> None:
+    x = cp.Variable(20)
+    objective = cp.quad_form(x, cp.psd_wrap(large[0])) / 2 + large[1] @ x
+    session = Conic().open([stub(objective, [cp.norm(x) <= 1], x)])
+    values, vectors = np.linalg.eigh(large[0] + 2 * np.eye(20))
+    for mu in np.random.default_rng(7).normal(size=(30, 20)) * 20:
+        pull = vectors.T @ (large[1] + mu)
+        low, high = 0.0, 1e6  # of the multiplier, by bisection: the ball is active throughout
+        for _ in range(200):
+            middle = (low + high) / 2
+            inside = np.linalg.norm(pull / (values + middle)) <= 1
+            low, high = (low, middle) if inside else (middle, high)
+        assert low > 0
+        answers = ask(session, mu, 1.0, tolerance=tolerance)
+        assert answers.statuses == ["optimal"]
+        assert error(answers.points, -vectors @ (pull / (values + low))) <= tolerance
+
+
+def test_group_lasso(large: tuple[np.ndarray, np.ndarray]) -> None:
+    x = cp.Variable(20)
+    groups = sum((cp.norm(x[at : at + 5]) for at in range(0, 20, 5)), start=cp.Constant(0))
+    objective = cp.quad_form(x, cp.psd_wrap(large[0])) / 2 + large[1] @ x + 50 * groups
+    session = Conic().open([stub(objective, [], x)])
+    hessian = large[0] + 2 * np.eye(20)
+    step = 1 / np.linalg.eigvalsh(hessian)[-1]
+    for mu in np.random.default_rng(8).normal(size=(30, 20)) * 20:
+        true = np.zeros(20)
+        for _ in range(400):  # proximal gradient; the condition number is below 5
+            moved = (true - step * (hessian @ true + large[1] + mu)).reshape(4, 5)
+            lengths = np.linalg.norm(moved, axis=1, keepdims=True)
+            true = (np.maximum(0, 1 - 50 * step / lengths) * moved).ravel()
+        answers = ask(session, mu, 1.0)
+        assert answers.statuses == ["optimal"]
+        assert error(answers.points, true) <= TOLERANCE
+
+
+# --- failures, and the turn after -----------------------------------------------------------------
+
+
+def test_an_infeasible_client_says_so_and_the_others_go_on() -> None:
+    x = cp.Variable(8)
+    session = Conic().open([stub(0, [x >= 1, x <= 0], x), PROXIMAL["box"][0]])
+    for shift in (3.0, -0.5):
+        answers = ask(session, np.zeros(16), 1.0, shift, which=(1, 0))
+        assert answers.statuses == ["optimal", "infeasible"]
+        assert answers.messages == {1: "CLARABEL: PrimalInfeasible"}
+        assert error(answers.points[:8], np.full(8, np.clip(shift, -1, 1))) <= TOLERANCE
+        assert np.isnan(answers.points[8:]).all()
+        assert np.isnan(answers.objectives[1])
+
+
+def test_an_unbounded_turn_leaves_the_next_one_right() -> None:
+    client, truth = PROXIMAL["linear"]
+    session = Conic().open([client])
+    for _ in range(5):
+        answers = ask(session, np.full(8, -2.0), 0.0)
+        assert answers.statuses == ["unbounded"]
+        assert answers.messages == {0: "CLARABEL: DualInfeasible"}
+        same_penalty = ask(session, np.full(8, 2.0), 0.0)
+        assert same_penalty.statuses == ["optimal"]
+        assert error(same_penalty.points, np.zeros(8)) <= TOLERANCE
+        v = np.linspace(-1, 3, 8)
+        assert error(ask(session, np.zeros(8), 1.0, v).points, truth(v, 2.0)) <= TOLERANCE
+
+
+def test_an_unbounded_turn_leaves_an_exponential_cone_right() -> None:
+    x = cp.Variable(3)
+    session = Conic().open([stub(cp.sum(cp.exp(x)), [], x)])
+    for mu in ([-1.0, -2.0, -0.5], [-0.1, -5.0, -1.0]):
+        assert ask(session, [1.0, 1.0, 1.0], 0.0).statuses == ["unbounded"]
+        assert error(ask(session, mu, 0.0).points, np.log(-np.array(mu))) <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["-log", "norm 2", "box"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+def test_a_number_that_is_no_number_leaves_the_next_turn_right(name: str, value: float) -> None:
+    client, truth = PROXIMAL[name]
+    session = Conic().open([client])
+    v = np.linspace(-1, 3, 8)
+    ask(session, np.zeros(8), 1.0, v)
+    for _ in range(3):
+        answers = ask(session, np.full(8, value), 1.0, v)
+        assert answers.statuses[0] not in ("optimal", "optimal_inaccurate")
+        assert answers.messages[0].startswith("CLARABEL: ")
+        assert error(ask(session, np.zeros(8), 1.0, v).points, truth(v, 2.0)) <= TOLERANCE
+
+
+def test_the_attempts_are_made_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, truth = PROXIMAL["norm 2"]
+    poor = {"max_iter": 1}
+    v = np.linspace(-1, 3, 8)
+    for tried, status, message in (
+        ([poor, poor], "solver_error", "CLARABEL: MaxIterations"),
+        ([poor, {}], "optimal_inaccurate", "CLARABEL: Solved"),
+        ([poor, {}, poor], "optimal", None),
+    ):
+        monkeypatch.setattr(conic, "attempts", lambda tolerance, tried=tried: tried)
+        session = Conic().open([client])
+        for _ in range(2 * conic.PATIENCE + 3):
+            answers = ask(session, np.zeros(8), 1.0, v)
+            assert answers.statuses == [status]
+            assert answers.messages.get(0) == message
+            if status != "solver_error":
+                assert error(answers.points, truth(v, 2.0)) <= TOLERANCE
+
+
+def test_after_two_failures_running_the_first_attempt_is_left_out_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[int] = []
+    solve = conic.Program._solve
+
+    def noted(self: Any, slope: Any, options: Any, settled: bool) -> Any:
+        tried.append(len(options))
+        return solve(self, slope, options, settled)
+
+    monkeypatch.setattr(conic.Program, "_solve", noted)
+    monkeypatch.setattr(
+        conic, "attempts", lambda tolerance: [{"max_iter": 1, "tol_feas": 1e-8}, {}, {}]
+    )
+    session = Conic().open([PROXIMAL["norm 2"][0]])
+    for _ in range(conic.PATIENCE + 3):
+        ask(session, np.arange(8), 1.0)
+    assert tried == [2, 0, 2, 0, *[0] * (conic.PATIENCE - 1), 2, 0, 2, 0]
+    ask(session, np.arange(8), 1.0, tolerance=1e-3)
+    assert tried[-2:] == [2, 0]
+
+
+# --- sessions -------------------------------------------------------------------------------------
+
+
+def test_clients_of_other_sizes_and_edges_share_a_session() -> None:
+    random = np.random.default_rng(5)
+    clients, sizes = [], (3, 5, 3, 1, 5)
+    for size in sizes:
+        x = cp.Variable(size)
+        matrix = random.normal(size=(size + 2, size))
+        clients.append(stub(cp.sum_squares(x - 1) / 2, [], x, matrix, constant=float(size)))
+    session = Conic().open(clients)
+    for _ in range(20):
+        which = random.permutation(5)[: random.integers(1, 6)]
+        parts = [random.normal(size=(3, sizes[at] + 2)) for at in which]
+        mu, rho, neighbours = np.hstack(parts)
+        answers = ask(session, mu, rho, neighbours, which=which.tolist())
+        true = []
+        for at, (m, r, z) in zip(which, parts, strict=True):
+            g = clients[at].sides[0].toarray()
+            hessian = np.eye(sizes[at]) + 2 * (g.T * r**2) @ g
+            true.append(np.linalg.solve(hessian, 1 - g.T @ m + 2 * g.T @ (r**2 * z)))
+        assert error(answers.points, np.concatenate(true)) <= TOLERANCE
+        values = [0.5 * np.sum((x - 1) ** 2) + x.size for x in true]
+        assert answers.objectives == pytest.approx(np.array(values), abs=1e-5)
+
+
+def test_conic_takes_every_client_that_is_a_cone_program() -> None:
+    assert isinstance(Conic(), Solver)
+    assert Conic().name == "conic"
+    assert Conic().refuses(PROXIMAL["psd"][0]) == ""
+    unknown: Any = Stub(None, 3)
+    assert Conic().refuses(unknown)
+
+
+def test_cones_are_made_from_their_names() -> None:
+    # the largest x with (1, 4, x) in the cone sqrt(s1 s2) >= |s3| is 2
+    rows = sp.csc_array(np.array([[0.0], [0.0], [-1.0]]))
+    for cone in (("PowerConeT", 0.5), ("GenPowerConeT", (0.5, 0.5))):
+        program = ConeProgram(
+            sp.csc_array((1, 1)), np.array([-1.0]), 0.0, rows, np.array([1.0, 4.0, 0.0]), (cone,)
+        )
+        client: Any = Stub(Shape(program, 1), 1)
+        answers = ask(Conic().open([client]), [0.0], 0.0)
+        assert answers.points == pytest.approx([2.0], abs=TOLERANCE)

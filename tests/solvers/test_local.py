@@ -1,0 +1,543 @@
+r"""Local steps and the smooth parts they need, against plain numpy written by hand.
+
+Every client here is known twice: to cvxpy, and as functions of numpy for its value, its gradient
+and its Hessian. A step of the solvers must be that of equations (60) to (66) with these functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cvxpy as cp
+import networkx as nx
+import numpy as np
+import pytest
+
+import dald_model as dm
+from dald_model.compile.subproblem import Subproblem
+from dald_model.errors import OptionError
+from dald_model.solvers import GradientSteps, NewtonSteps, ProximalGradientSteps, Solver
+from dald_model.solvers.arrays.selection_cache import Kept
+from dald_model.solvers.arrays.smooth import Smooth, no_gradient
+from dald_model.values import number
+from tests.solvers.known import (
+    Known,
+    bent,
+    everything,
+    lambda_value,
+    least_squares,
+    logistic,
+    make_sub,
+    make_turn,
+    pulled,
+    quartic,
+)
+
+EXACT = 1e-12
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(3)
+
+
+def orders(count: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """All, ranges, strides, one, and any others, each more than once as runs ask for them."""
+    some = [np.arange(count), np.arange(2, count - 1), np.arange(0, count, 2), np.array([3])]
+    some += [rng.permutation(count)[: count - 2], rng.permutation(count)[:3]]
+    return [which for which in some for _ in range(3)]
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_smooth_parts_are_those_of_numpy_for_any_clients_in_any_order(
+    rng: np.random.Generator, foreign: bool
+):
+    known = [*everything(rng), *([quartic()] if foreign else [])]
+    smooth = Smooth([one.sub for one in known])
+    for which in orders(len(known), rng):
+        points = [rng.normal(size=known[at].size) for at in which]
+        flat = np.concatenate(points)
+        pairs = [(known[at], x) for at, x in zip(which, points, strict=True)]
+        values = [one.value(x) for one, x in pairs]
+        assert smooth.objectives(which, flat) == pytest.approx(np.array(values), rel=EXACT)
+        gradients = np.concatenate([one.gradient(x) for one, x in pairs])
+        assert smooth.gradients(which, flat) == pytest.approx(gradients, abs=EXACT * 100)
+        solid = np.array([at for at in which if known[at].hessian])
+        if solid.size == which.size:
+            hessians = smooth.hessians(which, flat)
+            for (one, x), found in zip(pairs, hessians, strict=True):
+                assert one.hessian
+                assert found == pytest.approx(one.hessian(x), abs=EXACT * 100)
+
+
+def test_gradients_and_hessians_are_finite_differences_of_cvxpys_values(rng: np.random.Generator):
+    known = everything(rng)
+    smooth = Smooth([one.sub for one in known])
+    for at, one in enumerate(known):
+        x, which = rng.normal(size=one.size), np.array([at])
+
+        def value(y: np.ndarray, one: Known = one) -> float:
+            for v in one.sub.variables:
+                v.value = one.sub.spread(y)[v.id]
+            return number(one.sub.client.cost.value)
+
+        direction = rng.normal(size=one.size)
+        near, far = (value(x + h * direction) - value(x - h * direction) for h in (1e-5, 1e-6))
+        slope = smooth.gradients(which, x) @ direction
+        assert slope == pytest.approx(near / 2e-5, rel=1e-6, abs=1e-7)
+        assert slope == pytest.approx(far / 2e-6, rel=1e-5, abs=1e-6)
+        ahead, behind = (smooth.gradients(which, x + h * direction) for h in (1e-5, -1e-5))
+        turned = smooth.hessians(which, x)[0] @ direction
+        assert turned == pytest.approx((ahead - behind) / 2e-5, rel=1e-6, abs=1e-6)
+
+
+def test_many_shapes_of_few_entries_share_a_matrix(rng: np.random.Generator):
+    known = [logistic(rng, rows, size) for rows in range(2, 6) for size in range(2, 6)]
+    smooth = Smooth([one.sub for one in known])
+    # One matrix for the functions, one for the squares: not one for each of the shapes
+    assert len(smooth._groups) == 2
+    points = [rng.normal(size=one.size) for one in known]
+    found = smooth.gradients(np.arange(len(known)), np.concatenate(points))
+    wanted = [one.gradient(x) for one, x in zip(known, points, strict=True)]
+    assert found == pytest.approx(np.concatenate(wanted), abs=EXACT)
+
+
+def test_objectives_are_those_of_cvxpy_with_terms_that_have_no_gradient(rng: np.random.Generator):
+    x, y, z = cp.Variable(4), cp.Variable(3), cp.Variable(300)
+    B = rng.normal(size=(2, 4))
+    costs = [
+        cp.norm1(B @ x - 1) + cp.sum_squares(x) + 2,
+        cp.norm(y) + 2 * cp.norm(y[:2] - 1) + cp.sum(cp.logistic(y)),
+        0.1 * cp.norm1(z) + cp.sum_squares(z[:3]),
+        cp.norm1(z - 2),
+    ]
+    subs = [make_sub(cost) for cost in costs]
+    smooth = Smooth(subs)
+    for which in (np.arange(4), np.array([3, 1]), np.array([2])):
+        points = [rng.normal(size=subs[at].size) for at in which]
+        found = smooth.objectives(which, np.concatenate(points))
+        for at, point, value in zip(which, points, found, strict=True):
+            subs[at].variables[0].value = point
+            assert value == pytest.approx(costs[at].value, rel=EXACT)
+
+
+def test_gradient_steps_are_those_of_numpy(rng: np.random.Generator):
+    known = [*everything(rng), quartic()]
+    for count in (1, 3):
+        session = GradientSteps(0.01, count).open([one.sub for one in known])
+        for which in orders(len(known), rng):
+            turn, parts = make_turn(known, which, rng)
+            answers = session.minimise(turn, 1e-6)
+            points, slack, values = [], [], []
+            for at, part in zip(which, parts, strict=True):
+                one, x = known[at], part["points"]
+                g = x
+                for _ in range(count):
+                    g = one.gradient(x) + pulled(one, x, part)
+                    x = x - 0.01 * g
+                points.append(x)
+                slack.append(np.abs(g).max())
+                values.append(one.value(x))
+            assert answers.points == pytest.approx(np.concatenate(points), abs=EXACT * 10)
+            assert answers.slack == pytest.approx(np.array(slack), rel=1e-10)
+            assert answers.objectives == pytest.approx(np.array(values), rel=1e-11)
+            assert list(answers.statuses) == ["optimal"] * which.size
+            assert not answers.messages
+            assert answers.duals(0) == ()
+
+
+def test_the_gradient_is_that_of_the_augmented_lagrangian(rng: np.random.Generator):
+    known = everything(rng)
+    session = GradientSteps(1.0).open([one.sub for one in known])
+    for at, one in enumerate(known):
+        turn, (part,) = make_turn(known, np.array([at]), rng)
+        gradient = turn.points - session.minimise(turn, 1e-6).points
+        direction = rng.normal(size=one.size)
+        ends = [lambda_value(one, turn.points + h * direction, part) for h in (1e-6, -1e-6)]
+        slope = (ends[0] - ends[1]) / 2e-6
+        assert gradient @ direction == pytest.approx(slope, rel=1e-5, abs=1e-6)
+
+
+def test_local_epochs_start_at_the_server_and_leave_the_augmented_terms_out(
+    rng: np.random.Generator,
+):
+    known = [least_squares(rng, 6, 3), least_squares(rng, 6, 4), quartic()]
+    solver = GradientSteps(0.02, 5, penalised=False, from_neighbour=True)
+    assert not any(solver.refuses(one.sub) for one in known)
+    session = solver.open([one.sub for one in known])
+    for which in (np.array([2, 0]), np.arange(3)):
+        turn, parts = make_turn(known, which, rng)
+        points = []
+        for at, part in zip(which, parts, strict=True):
+            x = part["neighbours"]
+            for _ in range(5):
+                x = x - 0.02 * known[at].gradient(x)
+            points.append(x)
+        found = session.minimise(turn, 1e-6).points
+        assert found == pytest.approx(np.concatenate(points), abs=EXACT)
+
+
+def test_newton_steps_are_those_of_numpy(rng: np.random.Generator):
+    known = everything(rng)
+    for count, damping in ((1, 1.0), (2, 0.5)):
+        session = NewtonSteps(count, damping).open([one.sub for one in known])
+        for which in orders(len(known), rng):
+            turn, parts = make_turn(known, which, rng)
+            answers = session.minimise(turn, 1e-6)
+            points, slack = [], []
+            for at, part in zip(which, parts, strict=True):
+                one, x = known[at], part["points"]
+                assert one.hessian
+                g = x
+                for _ in range(count):
+                    g = one.gradient(x) + pulled(one, x, part)
+                    x = x - damping * np.linalg.solve(one.hessian(x) + bent(one, part), g)
+                points.append(x)
+                slack.append(np.abs(g).max())
+            assert answers.points == pytest.approx(np.concatenate(points), rel=1e-9, abs=1e-10)
+            assert answers.slack == pytest.approx(np.array(slack), rel=1e-8)
+
+
+def test_a_full_newton_step_minimises_a_quadratic(rng: np.random.Generator):
+    known = [least_squares(rng, 9, 4)]
+    turn, (part,) = make_turn(known, np.zeros(1, int), rng)
+    answers = NewtonSteps().open([known[0].sub]).minimise(turn, 1e-6)
+    x = answers.points
+    assert known[0].gradient(x) + pulled(known[0], x, part) == pytest.approx(0, abs=1e-11)
+
+
+def test_proximal_gradient_steps_are_those_of_numpy(rng: np.random.Generator):
+    known = [*everything(rng), quartic()]
+    known += [logistic(rng, rows, 30, weight=0.05, density=0.2) for rows in (7, 9, 8)]
+    A, b = rng.normal(size=(5, 4)), rng.normal(size=5)
+    x = cp.Variable(4)
+    known.append(
+        Known(
+            make_sub(cp.sum_squares(A @ x - b), [2 * x], [x >= 0, x <= 0.5]),
+            lambda x: ((A @ x - b) ** 2).sum(),
+            lambda x: 2 * A.T @ (A @ x - b),
+            prox=lambda v, alpha: v.clip(0, 0.5),
+        )
+    )
+    y = cp.Variable(3)
+    known.append(
+        Known(
+            make_sub(cp.sum(cp.power(y, 4)), rules=[cp.norm(y) <= 1]),
+            lambda x: (x**4).sum(),
+            lambda x: 4 * x**3,
+            prox=lambda v, alpha: v * min(1, 1 / np.linalg.norm(v)),
+        )
+    )
+    alpha = 0.02
+    for count in (1, 4):
+        solver = ProximalGradientSteps(alpha, count)
+        assert not any(solver.refuses(one.sub) for one in known)
+        session = solver.open([one.sub for one in known])
+        for which in orders(len(known), rng):
+            turn, parts = make_turn(known, which, rng)
+            answers = session.minimise(turn, 1e-6)
+            points, slack, values = [], [], []
+            for at, part in zip(which, parts, strict=True):
+                one, point = known[at], part["points"]
+                before = point
+                for _ in range(count):
+                    g = one.gradient(point) + pulled(one, point, part)
+                    before, point = point, one.prox(point - alpha * g, alpha)
+                points.append(point)
+                slack.append(np.abs(before - point).max() / alpha)
+                values.append(one.value(point) + one.rough(point))
+            assert answers.points == pytest.approx(np.concatenate(points), abs=EXACT * 10)
+            assert answers.slack == pytest.approx(np.array(slack), rel=1e-8, abs=1e-9)
+            assert answers.objectives == pytest.approx(np.array(values), rel=1e-10, abs=1e-12)
+
+
+def test_the_proximal_gradient_method_starts_at_the_server_without_augmented_terms(
+    rng: np.random.Generator,
+):
+    x, y, A = cp.Variable(10), cp.Variable(3), rng.normal(size=(4, 10))
+    known = [
+        Known(
+            make_sub(cp.sum(cp.power(y, 4)), rules=[y >= 0]),
+            lambda x: (x**4).sum(),
+            lambda x: 4 * x**3,
+            prox=lambda v, alpha: v.clip(0),
+        ),
+        Known(
+            make_sub(cp.sum_squares(A @ x) + 0.3 * cp.norm1(x), heads=[0]),
+            lambda x: ((A @ x) ** 2).sum(),
+            lambda x: 2 * A.T @ (A @ x),
+            prox=lambda v, alpha: np.sign(v) * np.maximum(np.abs(v) - 0.3 * alpha, 0),
+            rough=lambda x: 0.3 * np.abs(x).sum(),
+        ),
+    ]
+    for count, penalised in ((1, False), (3, False), (3, True)):
+        solver = ProximalGradientSteps(0.02, count, penalised, from_neighbour=True)
+        assert not any(solver.refuses(one.sub) for one in known)
+        session = solver.open([one.sub for one in known])
+        for which in (np.array([1, 0]), np.array([1])):
+            turn, parts = make_turn(known, which, rng)
+            answers = session.minimise(turn, 1e-6)
+            points, slack, values = [], [], []
+            for at, part in zip(which, parts, strict=True):
+                one, point = known[at], part["neighbours"]
+                before = point
+                for _ in range(count):
+                    g = one.gradient(point) + (pulled(one, point, part) if penalised else 0.0)
+                    before, point = point, one.prox(point - 0.02 * g, 0.02)
+                points.append(point)
+                slack.append(np.abs(before - point).max() / 0.02)
+                values.append(one.value(point) + one.rough(point))
+            assert answers.points == pytest.approx(np.concatenate(points), abs=EXACT)
+            assert answers.slack == pytest.approx(np.array(slack), rel=1e-9)
+            assert answers.objectives == pytest.approx(np.array(values), rel=1e-11)
+
+
+def test_proximal_steps_end_at_the_minimiser_with_its_dual_values(rng: np.random.Generator):
+    A, b = rng.normal(size=(5, 4)), rng.normal(size=5)
+    x = cp.Variable(4)
+    rules = [x >= 0, cp.sum(x) == 1]
+    sub = make_sub(cp.sum_squares(A @ x - b) + cp.sum_squares(x), rules=rules)
+    known = [Known(sub, lambda x: 0.0, lambda x: 0.0)]
+    turn, (part,) = make_turn(known, np.zeros(1, int), rng)
+    session = ProximalGradientSteps(0.02, 3000).open([sub])
+    answers = session.minimise(turn, 1e-6)
+    sub.set(part["mu"], part["rho"], part["neighbours"])
+    sub.problem.solve(solver="CLARABEL", tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
+    assert answers.points == pytest.approx(x.value, abs=1e-7)
+    assert answers.slack == pytest.approx(0, abs=1e-10)
+    assert [len(one) for one in answers.duals(0)] == [1, 1]
+    assert answers.duals(0)[0][0] == pytest.approx(rules[0].dual_value, abs=1e-6)
+    assert answers.duals(0)[1][0] == pytest.approx(rules[1].dual_value, abs=1e-6)
+
+
+def test_a_session_holds_no_iterate(rng: np.random.Generator):
+    known = [logistic(rng, 4, 5, weight=0.1), logistic(rng, 3, 6, weight=0.1)]
+    session = ProximalGradientSteps(0.1, 2).open([one.sub for one in known])
+    turn, _ = make_turn(known, np.arange(2), rng)
+    kept = [part.copy() for part in turn]
+    first = session.minimise(turn, 1e-6)
+    session.minimise(make_turn(known, np.arange(2), rng)[0], 1e-6)
+    again = session.minimise(turn, 1e-6)
+    assert (first.points == again.points).all()
+    assert all((part == old).all() for part, old in zip(turn, kept, strict=True))
+
+
+def test_a_step_that_is_too_large_is_named_and_the_others_go_on(rng: np.random.Generator):
+    x, y = cp.Variable(2), cp.Variable(2)
+    # The first has a domain, which a step of 2 leaves; the third grows beyond all numbers
+    subs = [
+        make_sub(-cp.sum(cp.log(x))),
+        make_sub(0.1 * cp.sum_squares(y)),
+        make_sub(cp.sum(cp.exp(cp.multiply(1000, y)))),
+    ]
+    known = [Known(sub, lambda x: 0.0, lambda x: 0.0) for sub in subs]
+    turn, _ = make_turn(known, np.arange(3), rng)
+    turn = turn._replace(mu=0 * turn.mu, rho=0 * turn.rho + 3, points=np.ones(6))
+    turn = turn._replace(
+        neighbours=np.repeat([-2.0, 2.0], [4, 2]), points=np.r_[np.ones(4), -np.ones(2)]
+    )
+    for solver in (GradientSteps(0.5), ProximalGradientSteps(0.5)):
+        answers = solver.open(subs).minimise(turn, 1e-6)
+        assert list(answers.statuses) == ["solver_error", "optimal", "solver_error"]
+        assert answers.messages == {
+            0: "the step 0.5 is too large: the iterate left the domain of its objective",
+            2: "the step 0.5 is too large: the iterate left the domain of its objective",
+        }
+        assert np.isnan(answers.points[:2]).all()
+        assert np.isfinite(answers.points[2:4]).all()
+        assert np.isnan(answers.objectives[[0, 2]]).all()
+    far = turn._replace(points=np.r_[-np.ones(2), np.ones(4)])
+    answers = GradientSteps(1e-3).open(subs).minimise(far, 1e-6)
+    assert answers.messages[0] == "its point is outside of the domain of its objective"
+
+
+def test_steps_that_run_away_end_in_a_message_whoever_knows_the_gradient(
+    rng: np.random.Generator,
+):
+    known = [quartic(), least_squares(rng, 5, 3)]
+    turn, _ = make_turn(known, np.arange(2), rng)
+    for solver in (GradientSteps(1e3, 200), ProximalGradientSteps(1e3, 200)):
+        answers = solver.open([one.sub for one in known]).minimise(turn, 1e-6)
+        assert list(answers.statuses) == ["solver_error"] * 2
+        said = "the step 1000 is too large: the iterate left the finite numbers"
+        assert answers.messages == {0: said, 1: said}
+
+
+def test_a_client_without_a_point_is_infeasible(rng: np.random.Generator):
+    x = cp.Variable(2)
+    sub = make_sub(cp.sum_squares(x), rules=[x >= 1, x <= 0])
+    known = [Known(sub, lambda x: 0.0, lambda x: 0.0)]
+    answers = (
+        ProximalGradientSteps(0.1)
+        .open([sub])
+        .minimise(make_turn(known, np.zeros(1, int), rng)[0], 1e-6)
+    )
+    assert list(answers.statuses) == ["infeasible"]
+    assert answers.messages == {0: "its bounds leave no value for a variable"}
+    assert np.isnan(answers.points).all()
+
+
+def test_selections_are_kept_from_the_second_time_on_within_bounds():
+    made: list[int] = []
+
+    def make(which: np.ndarray) -> int:
+        made.append(which.size)
+        return which.size
+
+    kept = Kept(make, 10)
+    for _ in range(4):
+        assert kept(np.arange(5)) == 5
+    assert made == [5, 5]
+    for start in range(1, 6):  # 25 clients in all, of which 20 may be held
+        for _ in range(2):
+            kept(np.arange(start, start + 5))
+    made.clear()
+    kept(np.arange(5, 10))
+    assert made == []
+    kept(np.arange(5))
+    assert made == [5]
+
+
+def test_a_singular_hessian_is_a_failure_of_that_client_alone(rng: np.random.Generator):
+    x, y = cp.Variable(2), cp.Variable(2)
+    subs = [make_sub(cp.square(x[0] + x[1]), [x[0] + x[1]]), make_sub(cp.sum_squares(y))]
+    known = [Known(sub, lambda x: 0.0, lambda x: 0.0) for sub in subs]
+    turn, _ = make_turn(known, np.arange(2), rng)
+    answers = NewtonSteps().open(subs).minimise(turn, 1e-6)
+    assert list(answers.statuses) == ["solver_error", "optimal"]
+    assert answers.messages == {
+        0: "the Hessian is singular or the full step is too large: the iterate left the finite "
+        "numbers"
+    }
+
+
+def refusals() -> list[tuple[Solver, Subproblem, str]]:
+    x, z = cp.Variable(2), cp.Variable(3)
+    plain, bound = make_sub(cp.sum_squares(x)), make_sub(cp.sum_squares(x), rules=[x >= 0])
+    attribute = make_sub(cp.sum_squares(cp.Variable(2, nonneg=True)))
+    kinked = make_sub(cp.sum_squares(x) + cp.norm1(x) + cp.norm(x - 1))
+    foreign, largest = make_sub(cp.sum(cp.power(x, 4))), make_sub(cp.max(z) + cp.sum_squares(z))
+    free = make_sub(cp.sum(cp.power(x, 4)), rules=[x <= 1])
+    twice, other = make_sub(cp.sum_squares(x), [x, x]), make_sub(cp.sum_squares(x), [2 * x])
+    steps, newton, proximal = GradientSteps(0.1), NewtonSteps(), ProximalGradientSteps(0.1)
+    home = GradientSteps(0.1, from_neighbour=True)
+    landing = ProximalGradientSteps(0.1, from_neighbour=True)
+    unknown = "its objective has parts that are no quadratic and no known function"
+    kinks = "its objective has abs and norm terms: use ProximalGradientSteps"
+    return [
+        (steps, plain, ""),
+        (newton, plain, ""),
+        (proximal, plain, ""),
+        (home, plain, ""),
+        (steps, bound, "it has constraints: use ProximalGradientSteps"),
+        (steps, attribute, "it has constraints: use ProximalGradientSteps"),
+        (newton, bound, "it has constraints: use ProximalGradientSteps"),
+        (proximal, bound, ""),
+        (proximal, attribute, ""),
+        (steps, free, "it has constraints: use ProximalGradientSteps"),
+        (proximal, free, ""),
+        (steps, kinked, kinks),
+        (newton, kinked, kinks),
+        (proximal, kinked, ""),
+        (steps, foreign, ""),
+        (newton, foreign, "its objective is known to cvxpy only, which gives no Hessians"),
+        (proximal, foreign, ""),
+        (steps, largest, unknown),
+        (newton, largest, unknown),
+        (proximal, largest, unknown),
+        (landing, kinked, ""),
+        (landing, largest, unknown),
+        (landing, twice, "it has 2 neighbours: from_neighbour needs a single one, its server"),
+        (home, twice, "it has 2 neighbours: from_neighbour needs a single one, its server"),
+        (home, other, "its sides are not just its variables: from_neighbour needs x == server"),
+    ]
+
+
+def test_refusals_say_why():
+    for solver, sub, reason in refusals():
+        assert solver.refuses(sub) == reason
+
+
+def test_a_client_with_a_gradient_has_no_reason():
+    x = cp.Variable(2)
+    assert no_gradient(make_sub(cp.sum_squares(x))) == ""
+    assert no_gradient(make_sub(cp.norm1(x))) == "its objective has abs terms"
+
+
+def test_hessians_that_cvxpy_does_not_give_are_an_error():
+    with pytest.raises(ValueError, match="'client' has no Hessian: its objective is known to cvxp"):
+        Smooth([quartic().sub]).hessians(np.zeros(1, int), np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: GradientSteps(0.0),
+            "GradientSteps: step is 0.0, expected a positive finite number such as 1e-3",
+        ),
+        (
+            lambda: GradientSteps(True),
+            "GradientSteps: step is True, expected a positive finite number such as 1e-3",
+        ),
+        (
+            lambda: ProximalGradientSteps(np.inf),
+            "ProximalGradientSteps: step is inf, expected a positive finite number such as 1e-3",
+        ),
+        (
+            lambda: ProximalGradientSteps("fast"),  # pyright: ignore[reportArgumentType]
+            "ProximalGradientSteps: step is 'fast', expected a positive finite number such as 1e-3",
+        ),
+        (
+            lambda: NewtonSteps(damping=-1.0),
+            "NewtonSteps: damping is -1.0, expected a positive finite number such as 1.0",
+        ),
+        (
+            lambda: NewtonSteps(0),
+            "NewtonSteps: count is 0, expected a whole number from 1; it is W, the local steps a "
+            "turn",
+        ),
+        (
+            lambda: GradientSteps(0.1, 1.5),  # pyright: ignore[reportArgumentType]
+            "GradientSteps: count is 1.5, expected a whole number from 1; it is W, the local steps "
+            "a turn",
+        ),
+        (
+            lambda: GradientSteps(0.1, penalised="no"),  # pyright: ignore[reportArgumentType]
+            "GradientSteps: penalised is 'no', expected True or False",
+        ),
+        (
+            lambda: ProximalGradientSteps(0.1, from_neighbour=1),  # pyright: ignore[reportArgumentType]
+            "ProximalGradientSteps: from_neighbour is 1, expected True or False",
+        ),
+    ],
+)
+def test_options_are_checked_when_they_are_given(make: Callable[[], Any], message: str):
+    with pytest.raises(OptionError) as caught:
+        make()
+    assert str(caught.value) == message
+
+
+def test_names_say_how_many_steps():
+    assert GradientSteps(0.1).name == "gradient steps (1 step of 0.1)"
+    assert NewtonSteps(2).name == "newton steps (2 steps)"
+    assert ProximalGradientSteps(1e-4, 3).name == "proximal gradient steps (3 steps of 0.0001)"
+    assert isinstance(GradientSteps(0.1), Solver)
+
+
+@pytest.mark.parametrize(
+    "solver", [GradientSteps(0.02, 20), NewtonSteps(), ProximalGradientSteps(0.02, 20)]
+)
+def test_a_run_with_inexact_clients_ends_where_cvxpy_does(solver: Solver, rng: np.random.Generator):
+    x = cp.Variable(3)
+    model, costs = dm.Model(), []
+    for name in range(3):
+        A, b = rng.normal(size=(5, 3)), rng.normal(size=5)
+        costs.append(cp.sum_squares(A @ x - b) + cp.sum_squares(x))
+        model.client(name, costs[-1])
+    cp.Problem(cp.Minimize(sum(costs))).solve(solver="CLARABEL")
+    wanted = x.value.copy()
+    model.topology(nx.path_graph(3))
+    model.solve(solver=solver, rho=1.5, max_rounds=400)
+    assert x.value == pytest.approx(wanted, abs=1e-4)

@@ -1,0 +1,562 @@
+"""Step methods: exact minimisers of many quadratics, by closed forms, certificates and peers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import Lasso
+
+from dald_model.compile.form import Form, Term
+from dald_model.compile.lowering import Lowering
+from dald_model.declare.client import Client
+from dald_model.solvers.exact.active_set import MISSED, ActiveSet
+from dald_model.solvers.exact.cholesky import Factor
+from dald_model.solvers.exact.dual_box import Shrink
+from dald_model.solvers.exact.epigraph import Lifted
+from dald_model.solvers.exact.quadratic_step import Step
+from tests.solvers.quadratics import (
+    exact,
+    form,
+    hessians,
+    kinds,
+    residual,
+    run,
+    same,
+    simplex,
+    units,
+    values,
+)
+
+EPS = float(np.finfo(float).eps)
+
+TIGHT = 1e-10
+"""Relative optimality residual of what counts as working accuracy, as the methods promise."""
+
+PEER = 1e-7
+"""How far Clarabel's point may be at a gap of 1e-10, which bounds its distance by the root only."""
+
+
+NAMES = ["free", "equalities", "simplex", "mixed", "other bounds", "lasso", "dense values"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_clients_together_are_as_one_by_one(name: str) -> None:
+    rng = np.random.default_rng(1)
+    kind, forms = kinds(rng, 6, 5)[name]
+    H, c = hessians(rng, 5, 6), 10 * rng.normal(size=(5, 6))
+    _, together = run(kind, forms, H, c)
+    for i in range(5):
+        _, alone = run(kind, forms[i : i + 1], H[i : i + 1], c[i : i + 1])
+        same(Step(*(part[i : i + 1] for part in together)), alone)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("which", [[3], [1, 2, 3], [0, 2, 4], [4, 0, 3], []])
+def test_some_of_the_clients_in_any_order(name: str, which: list[int]) -> None:
+    rng = np.random.default_rng(2)
+    kind, forms = kinds(rng, 6, 5)[name]
+    H, c = hessians(rng, 5, 6), 10 * rng.normal(size=(5, 6))
+    method, together = run(kind, forms, H, rng.normal(size=(5, 6)))
+    together = method.solve(np.arange(5), c)
+    chosen = np.array(which, dtype=int)
+    same(method.solve(chosen, c[chosen]), Step(*(part[chosen] for part in together[:-1])))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_other_hessians_midway_are_as_a_fresh_start(name: str) -> None:
+    rng = np.random.default_rng(3)
+    kind, forms = kinds(rng, 6, 5)[name]
+    H, new = hessians(rng, 5, 6), hessians(rng, 5, 6, decades=4)
+    c = 10 * rng.normal(size=(5, 6))
+    method, _ = run(kind, forms, H, c)
+    some = np.array([0, 3, 4])
+    H[some] = new[some]
+    assert not method.factor(some, new[some]).any()
+    _, fresh = run(kind, forms, H, c)
+    scale = np.abs(fresh.points).max()
+    np.testing.assert_allclose(
+        method.solve(np.arange(5), c).points, fresh.points, rtol=1e-9, atol=1e-11 * scale
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_callers_arrays_stay_as_they_are(name: str) -> None:
+    rng = np.random.default_rng(4)
+    kind, forms = kinds(rng, 6, 3)[name]
+    H, c = hessians(rng, 3, 6), rng.normal(size=(3, 6))
+    kept = H.copy(), c.copy()
+    method, step = run(kind, forms, H, c)
+    H[:] = np.nan
+    same(method.solve(np.arange(3), c), step)
+    assert (c == kept[1]).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_singular_hessian_fails_and_leaves_the_others(name: str) -> None:
+    rng = np.random.default_rng(5)
+    kind, forms = kinds(rng, 6, 3)[name]
+    H, c = hessians(rng, 3, 6), rng.normal(size=(3, 6))
+    _, good = run(kind, forms, H, c)
+    data = rng.normal(size=(2, 6))
+    bad = H.copy()
+    bad[1] = data.T @ data
+    method = kind(forms)
+    assert method.factor(np.arange(3), bad).tolist() == [False, True, False]
+    step = method.solve(np.arange(3), c)
+    assert step.failed.tolist() == [False, True, False]
+    assert np.isnan(step.points[1]).all()
+    np.testing.assert_allclose(step.points[[0, 2]], good.points[[0, 2]], rtol=1e-12)
+    # A better H puts it right
+    assert not method.factor(np.array([1]), H[[1]]).any()
+    same(method.solve(np.arange(3), c), good)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("broken", [-np.eye(6), np.zeros((6, 6)), np.full((6, 6), np.nan)])
+def test_no_hessian_at_all_fails(name: str, broken: np.ndarray) -> None:
+    kind, forms = kinds(np.random.default_rng(6), 6, 1)[name]
+    method = kind(forms)
+    assert method.factor(np.array([0]), broken[None]).all()
+    assert method.solve(np.array([0]), np.ones((1, 6))).failed.all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_slopes_that_are_no_numbers_fail(name: str) -> None:
+    rng = np.random.default_rng(7)
+    kind, forms = kinds(rng, 6, 2)[name]
+    method, good = run(kind, forms, hessians(rng, 2, 6), np.ones((2, 6)))
+    step = method.solve(np.arange(2), np.array([np.full(6, np.nan), np.ones(6)]))
+    assert not step.failed[1]
+    assert np.isnan(step.points[0]).any() or step.failed[0]
+    same(method.solve(np.arange(2), np.ones((2, 6))), good)
+
+
+def test_refusals_say_what_is_in_the_way() -> None:
+    below, equal = (np.eye(3), np.ones(3)), (np.ones((1, 3)), [1.0])
+    absolute = values(np.eye(3), np.ones(3))
+    norm = Term("norm", np.ones(1), np.eye(3), np.zeros(3), np.zeros(1), 3)
+    smooth = Term("logistic", np.ones(3), np.eye(3), np.zeros(3), np.zeros(3))
+    for kind in (Factor, ActiveSet, Shrink):
+        terms, rows = [smooth, absolute] if kind is Shrink else [smooth], None
+        if kind is ActiveSet:
+            assert kind.refuses(form(3)) == "it has no rows"
+            rows = below
+        assert kind.refuses(form(3, None, rows, terms)) == ""
+        assert kind.refuses(form(3, None, rows, [*terms, norm])) == "it has non-smooth terms (norm)"
+    assert Factor.refuses(form(3, equal)) == ActiveSet.refuses(form(3, equal, below)) == ""
+    assert Factor.refuses(form(3, None, below)) == "it has 3 rows of inequalities"
+    assert Factor.refuses(form(3, terms=[absolute])) == "it has non-smooth terms (abs)"
+    assert ActiveSet.refuses(form(3, equal, terms=[absolute])) == "it has non-smooth terms (abs)"
+    assert Shrink.refuses(form(3, equal, terms=[absolute])) == "it has 1 row of equalities"
+    assert Shrink.refuses(form(3, None, below, [absolute])) == "it has 3 rows of inequalities"
+    assert Shrink.refuses(form(3)) == "it has no absolute values"
+    assert "4 absolute values" in Shrink.refuses(
+        form(3, terms=[absolute, values(np.ones((1, 3)), [1.0])])
+    )
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3, 8])
+@pytest.mark.parametrize("decades", [0, 9])
+def test_factor_is_exact_whatever_the_units(rows: int, decades: float) -> None:
+    rng = np.random.default_rng(10 + rows)
+    H, c = hessians(rng, 4, 8, decades), rng.normal(size=(4, 8))
+    c *= 1 / units(H)
+    E, e = rng.normal(size=(4, rows, 8)), rng.normal(size=(4, rows))
+    _, step = run(Factor, [form(8, (E[i], e[i])) for i in range(4)], H, c)
+    for i in range(4):
+        D = units(H[i])
+        found = exact(H[i], c[i], E[i], e[i])
+        # The condition that no choice of units takes away
+        kappa = np.linalg.cond(H[i] * np.outer(D, D))
+        kappa *= np.linalg.cond(E[i] * D / np.linalg.norm(E[i] * D, axis=1)[:, None]) if rows else 1
+        scale = np.abs(found[:8] / D).max()
+        assert np.abs((step.points[i] - found[:8]) / D).max() <= 100 * kappa * EPS * scale
+        forces = np.abs(found[8:, None] * E[i] * D).max(initial=0)
+        off = (step.equality[i] - found[8:])[:, None] * E[i] * D
+        assert np.abs(off).max(initial=0) <= 100 * kappa * EPS * max(forces, scale)
+
+
+def test_factor_of_hilberts_matrix_is_stationary() -> None:
+    # Condition 1e10 that no units take away: points are off by 1e-6, the gradient must not be
+    size = 8
+    hilbert = 1 / (1.0 + np.arange(size)[:, None] + np.arange(size))
+    c = np.ones((1, size))
+    _, step = run(Factor, [form(size)], hilbert[None], c)
+    assert np.abs(hilbert @ step.points[0] + c).max() <= 1e-13 * np.abs(step.points).max()
+
+
+def test_factor_with_dependent_rows() -> None:
+    rng = np.random.default_rng(20)
+    H, c = hessians(rng, 3, 5), rng.normal(size=(3, 5))
+    E, e = rng.normal(size=(2, 5)), rng.normal(size=2)
+    double, level = np.vstack([E, E[0] - 2 * E[1]]), np.r_[e, e[0] - 2 * e[1]]
+    odd = [*level[:2], level[2] + 1]
+    forms = [
+        form(5, (double, level)),
+        form(5, (double, odd)),
+        form(5, (np.eye(5)[:3], e[[0, 0, 1]])),
+    ]
+    method = Factor(forms)
+    assert method.factor(np.arange(3), H).tolist() == [False, True, False]
+    step = method.solve(np.arange(3), c)
+    assert step.failed.tolist() == [False, True, False]
+    np.testing.assert_allclose(
+        step.points[0], exact(H[0], c[0], E, e)[:5].astype(float), rtol=1e-12
+    )
+    assert residual(forms[0], H[0], c[0], step, 0) <= 1e-13
+    assert residual(forms[2], H[2], c[2], step, 2) <= 1e-13
+
+
+def test_factor_needs_curvature_only_where_the_rows_leave_freedom() -> None:
+    # x1 + x2 = 2 and minimise (x1 - x2)^2/2 - 3 x3 + x3^2/2: the Hessian is singular along (1, 1)
+    H = np.array([[1.0, -1, 0], [-1, 1, 0], [0, 0, 1]])
+    c = np.array([[0, 0, -3.0]])
+    _, step = run(Factor, [form(3, ([[1.0, 1, 0]], [2.0]))], H[None], c)
+    np.testing.assert_allclose(step.points, [[1, 1, 3]], rtol=1e-15)
+    np.testing.assert_allclose(step.equality, [[0]], atol=1e-15)
+    # x3 fixed, so that nothing is said of its curvature; indefinite else
+    saddle = np.diag([1.0, 2.0, -5.0])
+    _, step = run(Factor, [form(3, ([[0, 0, 1.0]], [2.0]))], saddle[None], np.ones((1, 3)))
+    np.testing.assert_allclose(step.points, [[-1, -0.5, 2]], rtol=1e-15)
+    np.testing.assert_allclose(step.equality, [[9]], rtol=1e-15)
+    method = Factor([form(3, ([[1.0, 0, 0]], [2.0]))])
+    assert method.factor(np.array([0]), saddle[None]).all()
+
+
+def clarabel(given: Form, H: np.ndarray, c: np.ndarray) -> np.ndarray:
+    x = cp.Variable(given.size)
+    root = np.linalg.cholesky(H).T
+    E, A = given.equalities, given.inequalities
+    rough = sum(t.weight @ cp.abs(t.matrix @ x + t.offset) for t in given.terms)
+    rows = ([E.matrix @ x == E.right] if E.right.size else []) + (
+        [A.matrix @ x <= A.right] if A.right.size else []
+    )
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(root @ x) / 2 + c @ x + rough), rows)
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    assert x.value is not None
+    return x.value
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_points_are_those_of_clarabel(name: str) -> None:
+    rng = np.random.default_rng(30)
+    kind, forms = kinds(rng, 8, 4)[name]
+    H, c = hessians(rng, 4, 8) / 16, 2 * rng.normal(size=(4, 8))
+    _, step = run(kind, forms, H, c)
+    for i in range(4):
+        expected = clarabel(forms[i], H[i], c[i])
+        np.testing.assert_allclose(step.points[i], expected, rtol=PEER, atol=PEER)
+
+
+def test_bounds_permuted_repeated_and_of_either_side() -> None:
+    # min (x - t)^2/2 within the tightest of the bounds: a clipped t, multipliers the distances
+    A = np.array([[0, 2.0], [-4, 0], [1, 0], [0, 1], [3, 0], [0, -1], [-1, 0]])
+    b = np.array(
+        [8.0, 4, 5, 7, 6, 0, 9]
+    )  # x2 <= 4, x1 >= -1, x1 <= 5, x2 <= 7, x1 <= 2, x2 >= 0, ...
+    for order in (np.arange(7), np.array([6, 3, 4, 0, 5, 2, 1])):
+        given = form(2, None, (A[order], b[order]))
+        for target, point, forces in [
+            ([9, 9], [2, 4], {4: 7 / 3, 0: 5 / 2}),
+            ([-9, -9], [-1, 0], {1: 8 / 4, 5: 9}),
+            ([1, 1], [1, 1], {}),
+        ]:
+            _, step = run(ActiveSet, [given], np.eye(2)[None], -np.array([target], dtype=float))
+            np.testing.assert_allclose(step.points[0], point, rtol=1e-14)
+            expected = np.zeros(7)
+            expected[list(forces)] = list(forces.values())
+            np.testing.assert_allclose(step.inequality[0], expected[order], rtol=1e-14)
+
+
+def test_a_row_with_one_entry_for_some_clients_only() -> None:
+    forms = [
+        form(2, None, (np.array([[1.0, 0], [0, 1]]), [1.0, 1])),
+        form(2, None, (np.array([[1.0, 0], [1, 1]]), [1.0, 1])),
+        form(2, None, (np.array([[0.0, 1], [0, 0]]), [1.0, 0])),
+    ]
+    H, c = np.stack([np.eye(2)] * 3), np.full((3, 2), -3.0)
+    _, step = run(ActiveSet, forms, H, c)
+    np.testing.assert_allclose(step.points, [[1, 1], [0.5, 0.5], [3, 1]], rtol=1e-14)
+    np.testing.assert_allclose(step.inequality, [[2, 2], [0, 2.5], [2, 0]], atol=1e-14)
+
+
+def test_bounds_that_meet_fix_a_variable() -> None:
+    A, b = np.array([[1.0, 0], [-2, 0], [0, 1]]), np.array([1.0, -2, 9])
+    for target, forces in ([5.0, 3], [4, 0, 0]), ([-5, 3], [0, 3, 0]):
+        _, step = run(ActiveSet, [form(2, None, (A, b))], np.eye(2)[None], -np.array([target]))
+        np.testing.assert_allclose(step.points, [[1, 3]], rtol=1e-14)
+        np.testing.assert_allclose(step.inequality, [forces], atol=1e-14)
+
+
+def test_rows_without_a_common_point_fail_and_others_do_not() -> None:
+    eye = np.eye(2)
+    forms = [
+        form(2, None, (np.vstack([eye, -eye, [[1.0, 1]]]), b))
+        for b in ([1.0, 1, 0, 0, 1], [1.0, 1, -2, 0, 1], [1, 1, 0, 0, -1.0], [1, 1, 0, 0, 2.0])
+    ]
+    method, which = ActiveSet(forms), np.arange(4)
+    assert not method.factor(which, np.stack([eye] * 4)).any()
+    for _ in range(2):
+        step = method.solve(which, np.full((4, 2), -3.0))
+        assert step.failed.tolist() == [False, True, True, False]
+        np.testing.assert_allclose(step.points[[0, 3]], [[0.5, 0.5], [1, 1]], rtol=1e-14)
+
+
+def test_active_set_with_dependent_and_impossible_equalities() -> None:
+    rng = np.random.default_rng(40)
+    E, e, (A, b) = rng.normal(size=(2, 5)), np.array([0.1, 0.2]), simplex(5)
+    double = np.vstack([E, E[0] + E[1]])
+    forms = [form(5, (double, np.r_[e, extra]), (A[:5], b[:5] + 1)) for extra in (0.3, 0.4)]
+    H, c = hessians(rng, 2, 5), rng.normal(size=(2, 5))
+    method, which = ActiveSet(forms), np.arange(2)
+    assert not method.factor(which, H).any()
+    step = method.solve(which, c)
+    assert step.failed.tolist() == [False, True]
+    assert residual(forms[0], H[0], c[0], step) <= TIGHT
+
+
+def test_more_rows_meet_in_a_point_than_it_has_coordinates() -> None:
+    # All 2^4 sign patterns and the bounds meet in (1, 0, 0, 0): degenerate in the extreme
+    signs = np.array(np.meshgrid(*[[-1.0, 1]] * 4)).reshape(4, -1).T
+    given = form(4, None, (np.vstack([signs, np.eye(4), -np.eye(4)]), np.ones(24)))
+    rng = np.random.default_rng(41)
+    H = hessians(rng, 1, 4)
+    method = ActiveSet([given])
+    method.factor(np.array([0]), H)
+    for _ in range(50):
+        c = -1e3 * (np.eye(4)[:1] + 0.1 * rng.normal(size=(1, 4))) * [1, 0.1, 0.1, 0.1]
+        step = method.solve(np.array([0]), c)
+        assert not step.failed.any()
+        assert residual(given, H[0], c[0], step) <= TIGHT
+
+
+@pytest.mark.parametrize("size", [5, 40])
+@pytest.mark.parametrize(("decades", "magnitude"), [(9, 1e-8), (9, 1.0), (5, 1e6), (0, 1e12)])
+def test_active_set_whatever_the_units(size: int, decades: float, magnitude: float) -> None:
+    rng = np.random.default_rng(42)
+    H = hessians(rng, 6, size, decades)
+    A, b = simplex(size)
+    forms = [form(size, (rng.normal(size=(1, size)), [0.0]), (A, b)) for _ in range(6)]
+    method = ActiveSet(forms)
+    assert not method.factor(np.arange(6), H).any()
+    for _ in range(5):
+        c = magnitude * rng.normal(size=(6, size)) / units(H)
+        step = method.solve(np.arange(6), c)
+        assert not step.failed.any()
+        assert max(residual(forms[i], H[i], c[i], step, i) for i in range(6)) <= TIGHT
+
+
+def test_a_region_far_from_the_minimum_without_rows() -> None:
+    # Both within 1 of 1e6, their sum 2e6 and the second one dearer, for slopes of size 1
+    A, b = np.vstack([np.eye(2), -np.eye(2)]), np.r_[1e6 + 1, 1e6 + 1, 1 - 1e6, 1 - 1e6]
+    given, H, c = form(2, ([[1.0, 1]], [2e6]), (A, b)), np.diag([1.0, 3.0]), np.ones((1, 2))
+    _, step = run(ActiveSet, [given], H[None], c)
+    np.testing.assert_allclose(step.points, [[1e6 + 1, 1e6 - 1]], rtol=1e-15)
+    assert residual(given, H, c[0], step) <= TIGHT
+
+
+def test_warm_starts_from_far_and_near() -> None:
+    rng = np.random.default_rng(43)
+    H, (A, b) = hessians(rng, 3, 20), simplex(20)
+    forms = [form(20, None, (A, b))] * 3
+    method, which = ActiveSet(forms), np.arange(3)
+    method.factor(which, H)
+    for magnitude in (1.0, 1e6, 1e-6, 0.0, 1e3, 1.0):
+        for jump in (1.0, 1e-3, 1e-6):
+            c = magnitude * (1 + jump * rng.normal(size=(3, 20)))
+            step = method.solve(which, c)
+            assert not step.failed.any()
+            fresh = run(ActiveSet, forms, H, c)[1]
+            scale = max(np.abs(c).max() / 40, 1e-300)
+            assert np.abs(step.points - fresh.points).max() <= 1e-10 * scale
+
+
+@pytest.mark.parametrize("size", [5, 30])
+def test_the_lasso_is_that_of_sklearn(size: int) -> None:
+    rng = np.random.default_rng(50)
+    data, alpha = rng.normal(size=(100, size)), 0.2
+    target = data[:, : size // 2] @ rng.normal(size=size // 2) + 0.1 * rng.normal(size=100)
+    peer = Lasso(alpha, fit_intercept=False, tol=1e-15, max_iter=100_000).fit(data, target)
+    H, c = data.T @ data / 100, -data.T @ target / 100
+    given = form(size, terms=[values(np.eye(size), np.full(size, alpha))])
+    _, step = run(Shrink, [given], H[None], c[None])
+    np.testing.assert_allclose(step.points[0], peer.coef_, rtol=1e-7, atol=1e-8)
+    assert ((step.points[0] == 0) == (peer.coef_ == 0)).all()
+    assert (step.points[0] == 0).any()
+
+
+def test_sparse_rows_of_absolute_values() -> None:
+    rng = np.random.default_rng(53)
+    H, c = hessians(rng, 1, 4), 9 * rng.normal(size=(1, 4))
+    dense = values(rng.normal(size=(3, 4)), [1.0, 2, 3])
+    sparse = dense._replace(matrix=sp.csr_array(dense.matrix))
+    _, step = run(Shrink, [form(4, terms=[dense])], H, c)
+    same(run(Shrink, [form(4, terms=[sparse])], H, c)[1], step)
+
+
+def test_soft_thresholding_is_exact() -> None:
+    t, w, b = np.array([3.0, -3, 0.5, 1, 0]), np.array([1.0, 1, 1, 1, 1]), np.array([0, 0, 0, 0, 2])
+    given = form(5, terms=[values(2 * np.eye(5), w, b)])
+    _, step = run(Shrink, [given], np.eye(5)[None], -t[None])
+    np.testing.assert_allclose(step.points, [[1, -1, 0, 0, -1]], rtol=1e-14, atol=1e-14)
+    assert step.points[0, 2] == 0
+    assert step.points[0, 4] == -1
+
+
+@pytest.mark.parametrize("decades", [0, 9])
+@pytest.mark.parametrize("weight", [1e-4, 1.0, 1e4])
+def test_absolute_values_whatever_the_units(decades: float, weight: float) -> None:
+    rng = np.random.default_rng(51)
+    H = hessians(rng, 5, 12, decades)
+    D, c = units(H), rng.normal(size=(5, 12)) / units(H)
+    # Each value in the units of its variable
+    forms = [
+        form(12, terms=[values(np.diag(1 / D[i]), np.full(12, weight), rng.normal(size=12))])
+        for i in range(5)
+    ]
+    _, step = run(Shrink, forms, H, c)
+    for i in range(5):
+        assert of_absolute_values(forms[i], H[i], c[i], step.points[i]) <= TIGHT
+
+
+def of_absolute_values(given: Form, H: np.ndarray, c: np.ndarray, x: np.ndarray) -> float:
+    """How far 0 is from the subdifferential, in units in which H has a diagonal of ones.
+
+    A is square and regular, so that the subgradient is known.
+    """
+    (term,), D = given.terms, units(H)
+    inside = term.matrix @ x + term.offset
+    s = np.linalg.solve((term.matrix * D).T, -(H @ x + c) * D)
+    at_kink = np.abs(inside) <= 1e-12 * (np.abs(term.matrix) @ np.abs(x) + np.abs(term.offset))
+    off = np.where(
+        at_kink, np.maximum(np.abs(s) - term.weight, 0), s - np.sign(inside) * term.weight
+    )
+    back = np.abs(D * (term.matrix.T @ off)).max()
+    return back / max(np.abs(D * c).max(), np.abs(x / D).max(), np.abs(term.weight).max())
+
+
+def test_dependent_absolute_values_fail() -> None:
+    rng = np.random.default_rng(52)
+    row = rng.normal(size=(1, 4))
+    method = Shrink([form(4, terms=[values(np.vstack([row, row]), [1.0, 1])])])
+    assert method.factor(np.array([0]), hessians(rng, 1, 4)).all()
+    assert method.solve(np.array([0]), np.ones((1, 4))).failed.all()
+
+
+def program(rng: np.random.Generator, D: np.ndarray, counts: Sequence[int], reach: float) -> Form:
+    """Random rows, many of which hold with equality at one point that all of them allow."""
+    equalities, rows, bounds = counts
+    size = D.size
+    simple = np.zeros((bounds, size))
+    simple[range(bounds), rng.integers(size, size=bounds)] = rng.choice([-2.0, 1.0], bounds)
+    A = np.vstack([simple, rng.normal(size=(rows, size)) / D])[rng.permutation(bounds + rows)]
+    E, inside = rng.normal(size=(equalities, size)) / D, reach * rng.normal(size=size) * D
+    room = reach * rng.choice([0.0, 1.0], bounds + rows) * (np.abs(A) @ D)
+    return form(size, (E, E @ inside), (A, A @ inside + room))
+
+
+PROGRAMS = {
+    "seed": st.integers(0, 2**32 - 1),
+    "size": st.integers(1, 8),
+    "counts": st.tuples(st.integers(0, 3), st.integers(0, 10), st.integers(0, 10)).filter(any),
+    "decades": st.sampled_from([0, 3, 9]),
+    "reach": st.sampled_from([0.0, 1e-6, 1.0, 1e4]),
+}
+
+
+@settings(deadline=None, max_examples=200)
+@given(**PROGRAMS)
+def test_random_programs_fulfil_their_optimality_conditions(
+    seed: int, size: int, counts: tuple[int, int, int], decades: float, reach: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    counts = (min(counts[0], size - 1), *counts[1:])
+    assume(any(counts))
+    H = hessians(rng, 2, size, decades)
+    c = rng.normal(size=(2, size)) / units(H)
+    forms = [program(rng, units(h), counts, reach) for h in H]
+    method, step = run(ActiveSet, forms, H, c)
+    for again in (step, method.solve(np.arange(2), c)):
+        assert max(residual(forms[i], H[i], c[i], again, i) for i in range(2)) <= TIGHT
+
+
+@settings(deadline=None, max_examples=200)
+@given(**PROGRAMS)
+def test_an_answer_is_right_or_said_to_be_none(
+    seed: int, size: int, counts: tuple[int, int, int], decades: float, reach: float
+) -> None:
+    # Rows in units other than those of the variables: all but parallel where it counts
+    rng = np.random.default_rng(seed)
+    H = hessians(rng, 2, size, decades)
+    c = 10.0 ** rng.uniform(-4, 5) * rng.normal(size=(2, size)) / units(H)
+    forms = [program(rng, np.ones(size), counts, reach) for _ in H]
+    method = ActiveSet(forms)
+    method.factor(np.arange(2), H)
+    step = method.solve(np.arange(2), c)
+    for i in np.flatnonzero(~step.failed):
+        # Rounding apart it is the same measure
+        assert residual(forms[i], H[i], c[i], step, int(i)) <= 1.001 * MISSED
+
+
+X = cp.Variable(6)
+
+
+@pytest.mark.parametrize(
+    ("cost", "rules", "is_free"),
+    [
+        (0 * cp.norm1(X), [], True),
+        (0 * cp.max(X), [], True),
+        (0 * cp.sum(X), [cp.norm1(X) <= 1e4], True),
+        (0 * cp.sum(cp.abs(X[:2] - 1)), [cp.norm1(X) <= 1], False),
+        (0 * cp.norm1(X), [cp.norm1(X) <= 1, cp.sum(X) == 0.5], False),
+        (0 * cp.norm1(X), [cp.norm1(X + 1e3) <= 6e3], False),
+    ],
+    ids=["zero", "largest", "slack ball", "zero and ball", "ball and row", "far ball"],
+)
+def test_auxiliary_variables_without_a_cost_cost_no_digits(
+    cost: Any, rules: list[Any], is_free: bool
+) -> None:
+    """They stay where they were, which once raised the unit of all variables turn by turn."""
+    rng = np.random.default_rng(5)
+    lowered = Lowering()(Client("client", cp.Minimize(cost), tuple(rules)))
+    assert lowered is not None
+    assert lowered.form.extra
+    assert Lifted.refuses(lowered.form) == ""
+    method, which = Lifted([lowered.form]), np.zeros(1, int)
+    for stiffness in 10.0 ** np.array([-2, 2, -1, 0, 2]):
+        H = stiffness * (np.eye(6) + hessians(rng, 1, 6))
+        assert not method.factor(which, H).any()
+        for size in (1.0, 30.0, 0.01):
+            c = stiffness * size * rng.normal(size=(1, 6))
+            step = method.solve(which, c)
+            assert not step.failed.any()
+            x, scale = step.points[0], max(1.0, size)
+            goal = cost + (cp.quad_form(X, H[0]) / 2 + c[0] @ X) / stiffness
+            tight = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-10)
+            cp.Problem(cp.Minimize(goal), rules).solve(solver="CLARABEL", **tight)
+            assert x == pytest.approx(X.value, abs=1e-4 * scale)
+            if is_free:
+                assert np.abs(H[0] @ x + c[0]).max() <= 10 * TIGHT * stiffness * scale
+
+
+def test_smooth_terms_are_no_rows_of_auxiliary_variables() -> None:
+    rng = np.random.default_rng(6)
+    H, c = hessians(rng, 1, 4), rng.normal(size=(1, 4))
+    rough = values(rng.normal(size=(6, 4)), np.ones(6))
+    smooth = Term("logistic", np.ones(2), rng.normal(size=(2, 4)), np.zeros(2), np.zeros(2))
+    steps = [
+        run(Lifted, [form(4, None, simplex(4), terms)], H, c)[1]
+        for terms in ([rough], [smooth, rough])
+    ]
+    same(steps[0], steps[1])
+    np.testing.assert_allclose(
+        steps[0].points[0],
+        clarabel(form(4, None, simplex(4), [rough]), H[0], c[0]),
+        rtol=PEER,
+        atol=PEER,
+    )
