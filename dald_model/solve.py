@@ -1,4 +1,4 @@
-"""Coordinator: the options of a solve, and the run that they make."""
+"""Solve: the options of a solve, and the run that they make."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 from tqdm.auto import tqdm
 
 from dald_model.algorithms.dald import DALD
@@ -14,13 +13,13 @@ from dald_model.answer.assemble import assemble
 from dald_model.answer.result import Result
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.iterate import Iterate
-from dald_model.coordinate.membership import Roster
+from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.penalty import PenaltyRule, ResidualBalancing, as_rule
-from dald_model.coordinate.run import Run
+from dald_model.coordinate.run import Run, Settings
 from dald_model.coordinate.state import State
 from dald_model.coordinate.stopping import Accuracy, Stopping
-from dald_model.engines.dispatch import Layer
+from dald_model.engines.dispatch import SolverLayer
 from dald_model.errors import OptionError
 from dald_model.options import (
     check_kind,
@@ -120,35 +119,20 @@ def coordinate(
     algorithm = algorithm or DALD()
     method = with_algorithm(algorithm, algorithm.open(compiled), rho, solver)
     chosen = sequence or method.sequence or Sequence(label="by colour")
-    roster = Roster(compiled, chosen, as_online(online))
+    membership = Membership(compiled, chosen, as_online(online))
     state, rule = begin(compiled, method.rho, start)
-    layer = Layer(compiled, method.solver)
-    measures = check_metrics(metrics)
-    with tqdm(total=max_rounds, unit="round", disable=not verbose) as progress:
-        run = Run(
-            roster=roster,
-            method=method,
-            stopping=stopping or method.stopping,
-            state=state,
-            rule=rule,
-            layer=layer,
-            accuracy=Accuracy(accuracy, eps_pri, eps_dual),
-            tolerances=(eps_pri, eps_dual),
-            max_rounds=max_rounds,
-            metrics=measures,
-            progress=progress,
-        )
-        verdict = run.go()
-    return assemble(
-        roster,
-        run.answer(),
-        run.state,
-        run.rows,
-        verdict,
-        (eps_pri, eps_dual),
-        time.perf_counter() - begun,
-        layer.events,
+    layer = SolverLayer(compiled, method.solver)
+    settings = Settings(
+        stopping or method.stopping,
+        Accuracy(accuracy, eps_pri, eps_dual),
+        eps_pri,
+        eps_dual,
+        max_rounds,
+        check_metrics(metrics),
     )
+    with tqdm(total=max_rounds, unit="round", disable=not verbose) as progress:
+        outcome = Run(membership, method, state, rule, layer, settings, progress).go()
+    return assemble(outcome, (eps_pri, eps_dual), time.perf_counter() - begun)
 
 
 def begin(compiled: Decomposition, rho: Any, start: Any) -> tuple[State, PenaltyRule]:
@@ -177,8 +161,7 @@ def begin(compiled: Decomposition, rho: Any, start: Any) -> tuple[State, Penalty
             "model"
         )
     if before is compiled:
-        state = last.snapshot()
-        state.links = None
+        state = last.begun_again()
         if rho is not None:
             state.rho = rule.init(compiled)
     else:
@@ -193,11 +176,9 @@ def begin(compiled: Decomposition, rho: Any, start: Any) -> tuple[State, Penalty
             there = before.slots.get(ends, before.slots.get((ends[1], ends[0])))
             if there is not None and there.stop - there.start == slot.stop - slot.start:
                 state.mu[slot] = sign * last.mu[there]
-                state.gradient[slot] = last.gradient[there]
+                state.gradient_scale[slot] = last.gradient_scale[there]
                 if rho is None:
                     state.rho[slot] = last.rho[there]
     if rho is None:
         rule = ResidualBalancing(start=state.rho.copy())
-    state.origin = [None] * len(compiled)
-    state.slack = np.zeros_like(state.slack)
     return state, rule

@@ -6,7 +6,7 @@ if __name__ == "solvers":
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.registry import NAMED, Choice
 from dald_model.solvers.exact.average import Average
-from dald_model.solvers.base import Answers, Session, Solver, Turn
+from dald_model.solvers.base import Answers, Encoding, Multipliers, Session, Solver, Turn
 from dald_model.solvers.exact.conic import Conic
 from dald_model.solvers.exact.direct import Direct
 from dald_model.solvers.exact.cholesky import Factor
@@ -28,8 +28,10 @@ __all__ = [
     "Choice",
     "Conic",
     "Direct",
+    "Encoding",
     "Factor",
     "GradientSteps",
+    "Multipliers",
     "Newton",
     "NewtonSteps",
     "Polyhedral",

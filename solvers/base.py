@@ -2,8 +2,9 @@ r"""The protocol of the solver layer: minimise augmented Lagrangians, many clien
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Iterator, Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -35,6 +36,76 @@ class Turn(NamedTuple):
     neighbours: np.ndarray
     points: np.ndarray = NOTHING
 
+    def each(self, subproblems: Sequence[Subproblem]) -> Iterator[Turn]:
+        """The turns of these clients one by one; ``subproblems`` are theirs, in their order."""
+        edge = own = 0
+        for at, sub in zip(self.which, subproblems, strict=True):
+            edges, mine = slice(edge, edge + sub.signs.size), slice(own, own + sub.size)
+            told = self.mu[edges], self.rho[edges], self.neighbours[edges]
+            yield Turn(np.array([at]), *told, self.points[mine])
+            edge, own = edges.stop, mine.stop
+
+
+class Encoding(IntEnum):
+    r"""What the multipliers of a client's own constraints are given as.
+
+    ``UNSOLVED``: the client was not solved yet. ``ROWS``: those of the form's equalities,
+    inequalities and balls, one after the other, with the signs of
+    :math:`\nabla f + E^\top \nu + A^\top \lambda + \dots = 0`. ``CONES``: the dual vector of the
+    form's cone program. ``VALUES``: cvxpy's dual values of the constraints, flat. ``FORCE``: what
+    the constraints and kinks hold at the point, shape (m,), from which multipliers follow.
+    """
+
+    UNSOLVED = 0
+    ROWS = 1
+    CONES = 2
+    VALUES = 3
+    FORCE = 4
+
+
+class Multipliers(NamedTuple):
+    """Multipliers of the own constraints of k clients.
+
+    Attributes
+    ----------
+    values : ndarray, shape (total of lengths,)
+        One client after the other.
+    lengths : ndarray of int, shape (k,)
+    encodings : ndarray of uint8, shape (k,)
+        See :class:`Encoding`.
+    """
+
+    values: np.ndarray
+    lengths: np.ndarray
+    encodings: np.ndarray
+
+    @classmethod
+    def table(cls, rows: np.ndarray, encoding: Encoding = Encoding.ROWS) -> Multipliers:
+        """Of clients that have as many each, (k, w)."""
+        count, width = rows.shape
+        lengths = np.full(count, width)
+        return cls(rows.reshape(-1), lengths, np.full(count, encoding, dtype=np.uint8))
+
+    @classmethod
+    def none(cls, count: int) -> Multipliers:
+        """Of clients without constraints."""
+        return cls.table(np.zeros((count, 0)))
+
+    @classmethod
+    def joined(cls, parts: Sequence[tuple[Encoding, np.ndarray]]) -> Multipliers:
+        """Of clients one by one."""
+        values = [one for _, one in parts]
+        encodings = np.array([encoding for encoding, _ in parts], dtype=np.uint8)
+        lengths = np.array([one.size for one in values], dtype=int)
+        return cls(np.concatenate([NOTHING, *values]), lengths, encodings)
+
+    def of(self, i: int) -> Multipliers:
+        """Those of the i-th client alone."""
+        stop = int(self.lengths[: i + 1].sum())
+        one = slice(i, i + 1)
+        values = self.values[stop - int(self.lengths[i]) : stop]
+        return Multipliers(values, self.lengths[one], self.encodings[one])
+
 
 class Answers(NamedTuple):
     r"""What a session found, in the order of ``Turn.which``.
@@ -47,10 +118,8 @@ class Answers(NamedTuple):
         The clients' own objectives there (as minimised), without the augmented terms.
     statuses : sequence of str
         cvxpy's words: "optimal", "optimal_inaccurate", "infeasible", "unbounded", "solver_error".
-    duals : callable
-        ``duals(i)`` gives, for the i-th of these clients, a tuple with the values of the cvxpy
-        ``dual_variables`` of each of its constraints. Computed when asked, from what is kept of
-        this very turn.
+    multipliers : Multipliers
+        Of the clients' own constraints.
     messages : dict
         i -> what the solver said, where the status is not "optimal".
     slack : ndarray, shape (k,)
@@ -61,9 +130,23 @@ class Answers(NamedTuple):
     points: np.ndarray
     objectives: np.ndarray
     statuses: Sequence[str]
-    duals: Callable[[int], tuple[Any, ...]]
+    multipliers: Multipliers
     messages: Mapping[int, str]
     slack: np.ndarray = NOTHING
+
+    def each(self, subproblems: Sequence[Subproblem]) -> Iterator[Answers]:
+        """The answers of these clients one by one; ``subproblems`` are theirs, in their order."""
+        own = 0
+        for i, (status, sub) in enumerate(zip(self.statuses, subproblems, strict=True)):
+            begin, own = own, own + sub.size
+            yield Answers(
+                self.points[begin:own],
+                self.objectives[i : i + 1],
+                [status],
+                self.multipliers.of(i),
+                {0: self.messages[i]} if i in self.messages else {},
+                self.slack[i : i + 1],
+            )
 
 
 class Session(Protocol):
@@ -92,8 +175,10 @@ class Solver(Protocol):
         """Whether the clients of one session must have one ``Form.shape``."""
         ...
 
-    # A solver may also have ``is_exact``: that its answers are the minimisers, or depend on the
-    # turn alone, to working accuracy and whatever ``tolerance`` says. Without it, they are not.
+    @property
+    def is_exact(self) -> bool:
+        """Whether answers depend on the turn alone, to working accuracy, not on ``tolerance``."""
+        ...
 
     def refuses(self, subproblem: Subproblem) -> str:
         """Why this solver cannot take the client; empty if it can."""
@@ -102,8 +187,3 @@ class Solver(Protocol):
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """Start a run on these clients, none of which it refuses."""
         ...
-
-
-def no_duals(i: int) -> tuple[()]:
-    """``Answers.duals`` of clients that have no constraints."""
-    return ()

@@ -34,6 +34,8 @@ ORDER: tuple[Solver, ...] = (
 )
 """Fastest first: ``auto`` gives a client to the first that takes it. The last two take nearly
 everything, and so are what the others fall back on."""
+MEMBERS = ("name", "batches", "is_exact", "refuses", "open")
+"""What a solver of the user's own must have, see :class:`dald_model.solvers.base.Solver`."""
 NAMED = {solver.name: solver for solver in ORDER[:-1]} | {"reference": ORDER[-1]}
 """What ``solve(solver=...)`` takes besides the names of cvxpy's solvers."""
 
@@ -125,7 +127,9 @@ def _read(given: Any) -> Solver | None:
         )
     if isinstance(given, Solver) and not isinstance(given, type):
         return given
+    lacks = [name for name in MEMBERS if not hasattr(given, name)]
     raise OptionError(
         f"solver: given {given!r}, expected 'auto', the name of a solver or an object of "
         "dald_model.solvers such as Reference('OSQP')"
+        + (f"; one of your own needs {', '.join(lacks)} as well" if len(lacks) < 3 else "")
     )

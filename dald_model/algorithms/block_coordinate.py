@@ -244,7 +244,7 @@ def _inner(
         sequence=sequence,
         stopping=FixedBudget(1) if multipliers else FixedTolerance(),
         solver=solver,
-        goal=Goal.OPTIMUM if multipliers else Goal.REST,
+        goal=Goal.OPTIMUM if multipliers else Goal.FIXED_POINT,
     )
 
 

@@ -121,7 +121,7 @@ def _mixing(
     weights: Weights | None,
     who: str,
     sequence: Sequence,
-    goal: Goal = Goal.REST,
+    goal: Goal = Goal.FIXED_POINT,
 ) -> Method:
     if compiled.servers:
         raise OptionError(

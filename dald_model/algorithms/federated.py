@@ -128,7 +128,7 @@ class DistributedProximal:
         return Method(
             rho=_penalties(star, self.alpha, type(self).__name__),
             stopping=FixedTolerance(),
-            goal=Goal.REST,
+            goal=Goal.FIXED_POINT,
         )
 
     def explain(self) -> str:
@@ -210,8 +210,8 @@ class FedAvg:
             sequence=None if drawn is None else Sequence.participating(drawn, self.seed),
             solver=dict.fromkeys(star.clients, steps),
             stopping=FixedTolerance(),
-            goal=Goal.NONE if some else Goal.REST,
-            forgets=some,
+            goal=Goal.NONE if some else Goal.FIXED_POINT,
+            ignore_absent=some,
         )
 
     def explain(self) -> str:

@@ -216,7 +216,7 @@ def _descent(star: Star, who: str, rho: float | np.ndarray) -> Method:
         stopping=FixedBudget(1),
         rho=rho,
         solver=dict.fromkeys(star.clients, Copying()),
-        staged=_Prices(star),
+        after_stage=_Prices(star),
     )
 
 
@@ -229,13 +229,13 @@ def _newton(star: Star, damping: float, who: str) -> Method:
         stopping=FixedBudget(1),
         rho=ResidualBalancing(changes=0),
         solver={**dict.fromkeys(star.clients, Copying()), star.server: server},
-        staged=_Prices(star),
+        after_stage=_Prices(star),
     )
 
 
 def _stochastic(method: Method, k: int, seed: int) -> Method:
     chosen = Sequence.participating(k, seed)
-    return replace(method, sequence=chosen, goal=Goal.NONE, forgets=True)
+    return replace(method, sequence=chosen, goal=Goal.NONE, ignore_absent=True)
 
 
 class _Prices:

@@ -3,67 +3,58 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Hashable
 
 import numpy as np
 import pandas as pd
 
+from dald_model.answer.local_duals import dual_values
 from dald_model.answer.result import Result
 from dald_model.compile.decomposition import Recovered
-from dald_model.coordinate.membership import Roster
-from dald_model.coordinate.outcome import Best, objective
-from dald_model.coordinate.state import State
-from dald_model.coordinate.status import Status, Verdict
-from dald_model.engines.dispatch import Event
+from dald_model.coordinate.outcome import Outcome, objective
+from dald_model.coordinate.status import Status
 
 
-def assemble(
-    roster: Roster,
-    best: Best,
-    last: State,
-    rows: list[dict[str, Any]],
-    verdict: Verdict,
-    tolerances: tuple[float, float],
-    seconds: float,
-    events: Sequence[Event],
-) -> Result:
+def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) -> Result:
     """Turn the answer into the user's terms, and set values and dual values."""
-    compiled = roster.compiled
-    history = pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="round"))
+    membership, termination, state = outcome.membership, outcome.termination, outcome.best.state
+    compiled, rows = membership.compiled, outcome.rows
     recovered = Recovered({}, {}, {}, {})
     multipliers: dict[tuple[Hashable, Hashable], np.ndarray] = {}
     value = math.nan
-    if best.state is not None:
-        mu = best.state.estimate
-        mu[roster.off] = 0.0  # what is not in the problem has no price
-        points = {name: best.state.points[part] for name, part in compiled.columns.items()}
-        origins = zip(compiled, best.state.origin, strict=True)
-        duals = {name: at[0].duals(at[1]) if at else () for name, at in origins}
-        recovered = compiled.recover(points, duals, mu, roster.gone)
+    if state is not None:
+        mu = state.estimate
+        mu[membership.off] = 0.0  # what is not in the problem has no price
+        points = {name: state.points[part] for name, part in compiled.columns.items()}
+        duals = {
+            name: dual_values(sub, *state.held(compiled.places[name]), points[name])
+            for name, sub in compiled.items()
+        }
+        recovered = compiled.recover(points, duals, mu, membership.gone)
         multipliers = {ends: mu[slot].copy() for ends, slot in compiled.slots.items()}
-        value = objective(roster, best.state.objectives)
-    if verdict.status == Status.INFEASIBLE:
+        value = objective(membership, state.objectives)
+    if termination.status == Status.INFEASIBLE:
         value = compiled.sense * math.inf
-    if verdict.status == Status.UNBOUNDED:
+    if termination.status == Status.UNBOUNDED:
         value = -compiled.sense * math.inf
     found = Result(
-        verdict.status,
-        value,
-        len(rows),
-        best.round,
-        history,
-        recovered,
-        multipliers,
-        compiled,
-        seconds,
-        *tolerances,
-        verdict.culprit,
-        verdict.detail,
-        tuple(events),
-        dict(roster.gone),
-        dict(roster.cut),
-        last,
+        status=termination.status,
+        value=value,
+        rounds=len(rows),
+        answer_round=outcome.best.round,
+        history=pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="round")),
+        recovered=recovered,
+        multipliers=multipliers,
+        compiled=compiled,
+        seconds=seconds,
+        eps_pri=tolerances[0],
+        eps_dual=tolerances[1],
+        culprit=termination.culprit,
+        detail=termination.detail,
+        fallbacks=outcome.events,
+        left=dict(membership.gone),
+        dropped=dict(membership.cut),
+        state=outcome.last,
     )
     found.apply()
     return found

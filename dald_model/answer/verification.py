@@ -41,7 +41,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Verification(Printed):
-    """What the comparison found; ``ok`` is the verdict, ``print`` shows the table.
+    """What the comparison found; ``ok`` is the termination, ``print`` shows the table.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Verification(Printed):
     def report(self, *, wide: bool) -> list[Part]:
         """The comparison with the all-in-one solve, failures named."""
         failed = ", ".join(row.check for row in self.failures)
-        verdict = "passed" if self.ok else f"FAILED ({failed})"
+        termination = "passed" if self.ok else f"FAILED ({failed})"
         rows = [
             {
                 "check": row.check,
@@ -91,7 +91,7 @@ class Verification(Printed):
             for row in self.rows
         ]
         return [
-            Heading(f"Verification of {self.result.compiled.model.name!r}: {verdict}"),
+            Heading(f"Verification of {self.result.compiled.model.name!r}: {termination}"),
             Bare(self._solves()),
             pd.DataFrame(rows),
             [f"  note: {self.note}"] if self.note else [],

@@ -65,6 +65,8 @@ class Decomposition(Mapping[Hashable, Subproblem]):
     layout : list
         The clients in the order in which their variables lie in the vector of all of them: level
         by level of the default order.
+    places : dict
+        Client -> its position there.
     columns : dict
         Client -> where its variables lie there.
     network : HierarchicalNetwork
@@ -101,6 +103,7 @@ class Decomposition(Mapping[Hashable, Subproblem]):
         self.order: dict[Hashable, int] = {name: at for at, name in enumerate(self)}
         # Clients that are solved side by side lie side by side, so that they are one slice.
         self.layout = [name for level in self.network.levels for name in level]
+        self.places: dict[Hashable, int] = {name: at for at, name in enumerate(self.layout)}
         stops = np.cumsum([self[name].size for name in self.layout])
         self.columns: dict[Hashable, slice] = {
             name: slice(int(stop) - self[name].size, int(stop))
@@ -153,7 +156,9 @@ class Decomposition(Mapping[Hashable, Subproblem]):
             values[key] = self.agreed(copies, left)
         found = {}
         for name, client in self.model.clients.items():
-            for rule, dual in zip(client.constraints, duals[name], strict=True):
+            # Nothing is known of who was never solved, or of a solver that gives no multipliers
+            known = zip(client.constraints, duals[name], strict=True) if duals[name] else ()
+            for rule, dual in known:
                 # One constraint object may stand in several clients; the AIO problem has it once
                 # and its multiplier there is the sum.
                 before = found.get(rule.id)

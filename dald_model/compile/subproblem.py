@@ -172,6 +172,11 @@ class Subproblem:
         return np.repeat(ends, [edge.size for edge in self._edges])
 
     @property
+    def is_constrained(self) -> bool:
+        """Whether the client has constraints of its own."""
+        return bool(self.client.constraints)
+
+    @property
     def others(self) -> list[Hashable]:
         """The neighbours, in the order of the edges."""
         return [edge.other(self.name) for edge in self._edges]

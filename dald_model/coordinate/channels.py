@@ -1,4 +1,4 @@
-r"""Links: what each end of each edge was told, where not everybody takes part all the time.
+r"""Channels: what each end of each edge was told, where not everybody takes part all the time.
 
 Row 0 of an array of shape (2, Q) belongs to the tails of the edges, row 1 to their heads.
 """
@@ -13,82 +13,87 @@ from dald_model.engines.edge_ends import Ends
 
 
 @dataclass
-class Links:
+class Channels:
     """The edges of a run with clients that leave, drop out or lag behind.
 
     Attributes
     ----------
     inbox : ndarray, shape (2, Q)
         The last value that each end was told of the other end's side.
-    pulls : ndarray, shape (2, Q)
-        The price that each end was solved with: multiplier and penalty at its own point then.
+    multiplier_estimates : ndarray, shape (2, Q)
+        The price that each end balanced when it was solved: multiplier and penalty at its own
+        point then.
     fresh : ndarray of bool, shape (2, Q)
         Whether each end was solved in this inner loop.
     off : ndarray of bool, shape (Q,)
         Edges that are not in the problem now.
     away : ndarray of bool, shape (2, Q)
         Ends of clients that left.
-    deaf : ndarray of bool, shape (2, Q), or None
+    stale_inputs : ndarray of bool, shape (2, Q), or None
         Ends that are told nothing new in this inner loop.
-    unheard : ndarray of bool, shape (Q,), or None
+    lost_messages : ndarray of bool, shape (Q,), or None
         Edges on which a message is lost in this inner loop.
     """
 
     inbox: np.ndarray
-    pulls: np.ndarray
+    multiplier_estimates: np.ndarray
     fresh: np.ndarray
     off: np.ndarray
     away: np.ndarray
-    deaf: np.ndarray | None = None
-    unheard: np.ndarray | None = None
+    stale_inputs: np.ndarray | None = None
+    lost_messages: np.ndarray | None = None
 
     @classmethod
-    def start(cls, sides: np.ndarray) -> Links:
+    def start(cls, sides: np.ndarray) -> Channels:
         """Everybody is there and knows everybody's start."""
         fresh, away = np.zeros((2, *sides.shape), dtype=bool)
         off = np.zeros(sides.shape[1], dtype=bool)
         return cls(sides[::-1].copy(), np.zeros_like(sides), fresh, off, away)
 
-    def snapshot(self) -> Links:
+    def snapshot(self) -> Channels:
         """A copy that later rounds leave alone."""
-        return replace(
-            self,
-            inbox=self.inbox.copy(),
-            pulls=self.pulls.copy(),
-            fresh=self.fresh.copy(),
-            off=self.off.copy(),
-            away=self.away.copy(),
-        )
+        return replace(self, **{name: array.copy() for name, array in self.arrays().items()})
 
-    def open(self, sides: np.ndarray, deaf: np.ndarray | None, unheard: np.ndarray | None) -> None:
-        """Begin an inner loop: whoever is not deaf is told where the others are."""
-        self.deaf, self.unheard = deaf, unheard
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What outlasts an inner loop."""
+        lasting = ("inbox", "multiplier_estimates", "fresh", "off", "away")
+        return {name: getattr(self, name) for name in lasting}
+
+    def open(
+        self,
+        sides: np.ndarray,
+        stale_inputs: np.ndarray | None,
+        lost_messages: np.ndarray | None,
+    ) -> None:
+        """Begin an inner loop: all but the stale inputs are told where the others are."""
+        self.stale_inputs, self.lost_messages = stale_inputs, lost_messages
         self.fresh[:] = False
-        self.inbox = sides[::-1].copy() if deaf is None else np.where(deaf, self.inbox, sides[::-1])
+        now = sides[::-1]
+        self.inbox = now.copy() if stale_inputs is None else np.where(stale_inputs, self.inbox, now)
 
     def told(self, ends: Ends, now: np.ndarray) -> np.ndarray:
         """Tell some ends where the other ends are, ``now``; gives what they know then."""
         known = now
-        if self.deaf is not None:
-            known = np.where(ends.own(self.deaf), ends.own(self.inbox), now)
+        if self.stale_inputs is not None:
+            known = np.where(ends.own(self.stale_inputs), ends.own(self.inbox), now)
         ends.set(self.inbox, known)
         return known
 
-    def put(self, ends: Ends, pull: np.ndarray) -> None:
-        """Some ends were solved."""
-        ends.set(self.pulls, pull)
-        ends.set(self.fresh, np.ones(pull.size, dtype=bool))
+    def put(self, ends: Ends, estimate: np.ndarray) -> None:
+        """Some ends were solved, and balanced these prices."""
+        ends.set(self.multiplier_estimates, estimate)
+        ends.set(self.fresh, np.ones(estimate.size, dtype=bool))
 
     @property
     def lagging(self) -> bool:
         """Whether a client answers to what it was told in an earlier inner loop."""
-        if self.deaf is None:
+        if self.stale_inputs is None:
             return False
-        lags = self.deaf & self.fresh
-        return bool((lags if self.unheard is None else lags & ~self.unheard).any())
+        lags = self.stale_inputs & self.fresh
+        return bool((lags if self.lost_messages is None else lags & ~self.lost_messages).any())
 
     @property
     def agreed(self) -> np.ndarray:
         """Edges whose multiplier both ends can update: both took part and heard each other."""
         found = self.fresh.all(axis=0) & ~self.off
-        return found if self.unheard is None else found & ~self.unheard
+        return found if self.lost_messages is None else found & ~self.lost_messages

@@ -12,7 +12,7 @@ import numpy as np
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.state import State
-from dald_model.coordinate.status import Status, Verdict
+from dald_model.coordinate.status import Status, Termination
 from dald_model.schedule.moment import Residuals
 from dald_model.values import largest, number, preserved
 
@@ -27,7 +27,7 @@ STEADY = 2e-2
 
 
 @dataclass
-class Watch:
+class FailureMonitor:
     """Looks at every round, and closely at every 25th, for signs of failure."""
 
     compiled: Decomposition
@@ -45,16 +45,16 @@ class Watch:
 
     def look(
         self, round_: int, inner: int, state: State, found: Residuals, merit: float
-    ) -> Verdict | None:
-        """A verdict if the run has failed, else None; ``inner`` counts from 1."""
+    ) -> Termination | None:
+        """A termination if the run has failed, else None; ``inner`` counts from 1."""
         self.count(round_, inner, found, merit)
         worst = max(found.primal, found.dual)
-        if round_ // PERIOD > self._looked and (verdict := self._closely(state)):
-            return verdict
+        if round_ // PERIOD > self._looked and (termination := self._closely(state)):
+            return termination
         self._looked = round_ // PERIOD
         if not np.isfinite(worst) or worst > GROWTH * self._early:
             edge = self._worst_edge(state)
-            return Verdict(
+            return Termination(
                 Status.DIVERGED,
                 edge,
                 f"the residuals reached {worst:.1e}, the largest on edge {edge}; try a smaller "
@@ -62,7 +62,7 @@ class Watch:
             )
         if round_ - self._since >= self.patience:
             edge = self._worst_edge(state)
-            return Verdict(
+            return Termination(
                 Status.STALLED,
                 edge,
                 f"no improvement for {self.patience} rounds; the largest residual is on edge "
@@ -84,19 +84,19 @@ class Watch:
         elif found.dual_scaled < 0.99 * self._inner:
             self._inner, self._since = found.dual_scaled, round_
 
-    def explain(self, state: State, failure: Verdict) -> Verdict:
+    def explain(self, state: State, failure: Termination) -> Termination:
         """What a client's failure means in the light of the run so far.
 
         Whether a client is feasible, and bounded along directions that no consensus holds, does
         not change from round to round; a solver that says so of a client it has solved before has
         met the numbers of a run that does not converge.
         """
-        if state.origin[self.compiled.order[failure.culprit]] is None:
+        if not state.solved([self.compiled.places[failure.culprit]]):
             return failure
         closer = self._closely(state)
         if closer is not None or failure.status == Status.SOLVER_ERROR:
             return closer or failure
-        return Verdict(
+        return Termination(
             Status.SOLVER_ERROR,
             failure.culprit,
             f"the solver called client {failure.culprit!r} {failure.status}, which it had solved "
@@ -104,7 +104,7 @@ class Watch:
             "another solver by the option solver",
         )
 
-    def _closely(self, state: State) -> Verdict | None:
+    def _closely(self, state: State) -> Termination | None:
         now = state.primal.copy(), state.points.copy()
         self._looks = [*self._looks[-1:], now]
         if len(self._looks) < 2:
@@ -122,7 +122,7 @@ class Watch:
             excess = consensus_gap(self.compiled, state, pull / np.linalg.norm(pull))
             if excess is not None and excess > 0:
                 edge = self._worst_edge(state)
-                return Verdict(
+                return Termination(
                     Status.INFEASIBLE,
                     edge,
                     f"every client is feasible, but they cannot agree: on edge {edge} the sides "
@@ -130,7 +130,7 @@ class Watch:
                 )
         mover = falling(self.compiled, state, points - points_before)
         if mover is not None:
-            return Verdict(
+            return Termination(
                 Status.UNBOUNDED,
                 mover,
                 f"the objective falls without bound along a direction on which all clients agree; "
@@ -189,8 +189,8 @@ def falling(compiled: Decomposition, state: State, drift: np.ndarray) -> Hashabl
     apart = np.zeros(compiled.size)
     for name, sub in compiled.items():
         apart[sub.entries] += sub.signs * (sub.sides[0] @ drift[compiled.columns[name]])
-    if state.links is not None:
-        apart[state.links.off] = 0.0  # nothing has to stay together there
+    if state.channels is not None:
+        apart[state.channels.off] = 0.0  # nothing has to stay together there
     if length <= 1e-2 * size or np.abs(apart).max() > STEADY * length:
         return None
     reaches = 1e2 * size / length, 1e4 * size / length

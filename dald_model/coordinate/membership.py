@@ -1,4 +1,4 @@
-"""Roster: which clients and edges are there, in what order they are solved, and who hears whom."""
+"""Membership: which clients and edges are there, in which order, and who hears whom."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.state import State
 from dald_model.errors import OptionError
-from dald_model.schedule.changes import Change, Online, check_names
+from dald_model.schedule.changes import Change, Online, Schedule, check_names
 from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import Levels
 from dald_model.schedule.sequence import Bound, Sequence
@@ -20,7 +20,7 @@ from dald_model.schedule.sequence import Bound, Sequence
 Pair = tuple[Hashable, Hashable]
 
 
-class Loop(NamedTuple):
+class RoundPlan(NamedTuple):
     """What one inner loop is.
 
     Attributes
@@ -29,9 +29,9 @@ class Loop(NamedTuple):
         The clients that are solved, those of a stage side by side.
     absent : int
         How many live clients do not take part because of a failure.
-    deaf : ndarray of bool, shape (2, Q), or None
+    stale_inputs : ndarray of bool, shape (2, Q), or None
         Ends that are told nothing new.
-    unheard : ndarray of bool, shape (Q,), or None
+    lost_messages : ndarray of bool, shape (Q,), or None
         Edges on which a message is lost.
     changed : bool
         Whether the sequence, the clients or the edges are others than in the loop before.
@@ -39,8 +39,8 @@ class Loop(NamedTuple):
 
     stages: Levels
     absent: int = 0
-    deaf: np.ndarray | None = None
-    unheard: np.ndarray | None = None
+    stale_inputs: np.ndarray | None = None
+    lost_messages: np.ndarray | None = None
     changed: bool = False
 
     @property
@@ -49,7 +49,7 @@ class Loop(NamedTuple):
         return tuple(name for stage in self.stages for name in stage)
 
 
-class Roster:
+class Membership:
     """Who is there while a run goes on.
 
     Attributes
@@ -92,7 +92,8 @@ class Roster:
 
     def is_final(self, round_: int) -> bool:
         """Whether no change is known that comes after a round."""
-        last = max((getattr(one, "last", 0) for one in self.online), default=0)
+        schedules = (one for one in self.online if isinstance(one, Schedule))
+        last = max((one.last for one in schedules), default=0)
         return round_ >= last and not self._pending
 
     @property
@@ -115,9 +116,7 @@ class Roster:
 
     def complete(self, state: State) -> bool:
         """Whether everybody who is there was solved at least once."""
-        if not self.gone:
-            return state.complete
-        return all(state.origin[self.compiled.order[name]] is not None for name in self.live)
+        return state.solved(self.compiled.places[name] for name in self.live)
 
     def taking_part(self, stages: Levels) -> np.ndarray:
         """The entries of edges with both ends among the stages, (Q,) bool."""
@@ -127,10 +126,10 @@ class Roster:
             found[slot] = one in who and two in who
         return found
 
-    def open(self, moment: Moment) -> Loop:
+    def open(self, moment: Moment) -> RoundPlan:
         """Ask for changes and begin an inner loop."""
         if not self.online:
-            return Loop(self.bound.stages(moment))
+            return RoundPlan(self.bound.stages(moment))
         found = [one.before(moment, self._neighbours) for one in self.online]
         changes = [change for change in found if change is not None]
         before = self.sequence, dict(self.gone), dict(self.cut)
@@ -180,7 +179,7 @@ class Roster:
         for ends, slot in self.compiled.slots.items():
             self.off[slot] = ends in self.cut or ends[0] in self.gone or ends[1] in self.gone
 
-    def _loop(self, moment: Moment, changes: list[Change]) -> Loop:
+    def _loop(self, moment: Moment, changes: list[Change]) -> RoundPlan:
         stages = self.bound.stages(moment)
         absent = {name for change in changes for name in change.absent}
         stale = {name for change in changes for name in change.stale}
@@ -188,19 +187,19 @@ class Roster:
         if absent:
             kept = ([name for name in stage if name not in absent] for stage in stages)
             stages = [stage for stage in kept if stage]
-        deaf = unheard = None
+        stale_inputs = lost_messages = None
         if stale or lost:
-            deaf = np.zeros((2, self.compiled.size), dtype=bool)
-            unheard = np.zeros(self.compiled.size, dtype=bool)
+            stale_inputs = np.zeros((2, self.compiled.size), dtype=bool)
+            lost_messages = np.zeros(self.compiled.size, dtype=bool)
             for name in stale:
                 sub = self.compiled[name]
-                deaf[sub.rows, sub.entries] = True
+                stale_inputs[sub.rows, sub.entries] = True
             for sender, receiver in lost:
                 ends = self._ends((sender, receiver))
                 slot = self.compiled.slots[ends]
-                deaf[int(receiver == ends[1]), slot] = True
-                unheard[slot] = True
-        return Loop(stages, len(absent - set(self.gone)), deaf, unheard)
+                stale_inputs[int(receiver == ends[1]), slot] = True
+                lost_messages[slot] = True
+        return RoundPlan(stages, len(absent - set(self.gone)), stale_inputs, lost_messages)
 
     def _ends(self, pair: Any) -> Pair:
         if isinstance(pair, tuple | list) and len(pair) == 2:

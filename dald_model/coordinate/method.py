@@ -18,15 +18,22 @@ from dald_model.schedule.sequence import Sequence
 class Goal(Enum):
     """What it means that a run is over before the round limit.
 
-    ``OPTIMUM``: both residuals met their tolerances. ``REST``: the iterates stopped moving, at a
-    point that need not be the optimum of the consensus problem. ``NONE``: nothing; every round is
-    run and the answer is that of the last, since an iterate that moves little proves nothing
-    where the steps are random.
+    ``OPTIMUM``: both residuals met their tolerances. ``FIXED_POINT``: the iterates stopped moving,
+    at a point that need not be the optimum of the consensus problem. ``NONE``: nothing; every
+    round is run and the answer is that of the last, since an iterate that moves little proves
+    nothing where the steps are random.
     """
 
     OPTIMUM = "optimum"
-    REST = "rest"
+    FIXED_POINT = "rest"
     NONE = "none"
+
+
+AfterStage = Callable[[State, Iterable[Hashable]], None]
+"""Called with the state and the clients of a stage after they were solved."""
+
+Update = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+"""(mu, rho, primal residual), entry by entry over any edges -> the next multipliers."""
 
 
 def kept(mu: np.ndarray, rho: np.ndarray, gap: np.ndarray) -> np.ndarray:
@@ -48,24 +55,24 @@ class Method:
     rho, solver : Any
         As the options of ``solve``, which then must not be given; None leaves them to the user.
     goal : Goal
-    staged : callable or None
+    after_stage : callable or None
         Called with the state and the clients of a stage after they were solved: an algorithm that
         sets multipliers within an inner loop.
-    forgets : bool
+    ignore_absent : bool
         Whether clients that do not take part in an inner loop do not count in it; else their last
         values do.
     dual_step : float
         How far the multipliers move; 1 is the paper's.
     """
 
-    update: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] = kept
+    update: Update = kept
     sequence: Sequence | None = None
     stopping: Stopping | None = None
     rho: Any = None
     solver: Any = None
     goal: Goal = Goal.OPTIMUM
-    staged: Callable[[State, Iterable[Hashable]], None] | None = None
-    forgets: bool = False
+    after_stage: AfterStage | None = None
+    ignore_absent: bool = False
     dual_step: float = 1.0
 
 

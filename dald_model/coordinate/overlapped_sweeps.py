@@ -1,4 +1,4 @@
-r"""Overlap: several sweeps at once, with the iterates of one after the other.
+r"""Overlapped sweeps: several inner loops at once, with the iterates of one after the other.
 
 A client's turn in a sweep needs its neighbours' latest turns only, so later sweeps may begin
 before earlier ones end (:mod:`dald_model.schedule.wavefront`). What the loop wants to know of each
@@ -9,35 +9,133 @@ multiplier updated, there and then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import NamedTuple
 
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.seams import Seams
+from dald_model.coordinate.later_ends import LaterEndView
+from dald_model.coordinate.method import Goal, Method, Update
+from dald_model.coordinate.residuals import Extremes, combined, extremes
 from dald_model.coordinate.state import State
-from dald_model.engines.batches import Group
-from dald_model.engines.dispatch import Layer
-from dald_model.schedule.moment import Residuals
+from dald_model.coordinate.stopping import Stopping, is_one_sweep
+from dald_model.coordinate.sweeper import Record, SerialSweeper, check_found
+from dald_model.engines.batches import Batch
+from dald_model.engines.dispatch import SolverLayer
 from dald_model.schedule.network import Levels
+from dald_model.schedule.sequence import Sequence
 from dald_model.schedule.wavefront import wavefront
 from dald_model.solvers.arrays.selection_cache import Kept
-from dald_model.solvers.base import FOUND
 
-Update = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-
-EXACT = 1e-10
-"""The accuracy asked of solvers, which are exact, hence need not be told."""
 PAYS = 0.75
 """Share of the steps of one sweep after the other below which overlapping them is worth it."""
+FIRST_BLOCK = 8
+"""Sweeps of the first block; each later one has twice as many, so that what is computed beyond the
+end of a run is in proportion."""
 
 
-class Record(NamedTuple):
-    """What is known of one sweep: its residuals, and the clients' objectives, shape (n,)."""
+def may_overlap(sequence: Sequence, stopping: Stopping, method: Method) -> bool:
+    """Whether nothing between two sweeps depends on all clients at once."""
+    return (
+        sequence.is_constant
+        and is_one_sweep(stopping)
+        and method.after_stage is None
+        and method.goal is not Goal.FIXED_POINT
+    )
 
-    found: Residuals
-    objectives: np.ndarray
+
+def pays(compiled: Decomposition, stages: Levels) -> bool:
+    """Whether sweeps through these stages can overlap, and whether that saves enough steps."""
+    rank = {name: at for at, stage in enumerate(stages) for name in stage}
+    count, solves = 4, sum(map(len, stages))
+    if len(stages) <= 2 or not len(rank) == solves == len(compiled):
+        return False
+    if any(rank[one] == rank[two] for one, two in compiled.slots):
+        return False
+    together = sum(1 for _ in wavefront(compiled.graph, stages, count))
+    return together < PAYS * count * len(stages)
+
+
+class OverlappedSweeper:
+    """Sweeps through constant stages, each client once in a sweep, a block at a time.
+
+    Parameters
+    ----------
+    compiled : Decomposition
+    layer : SolverLayer
+    stages : list of lists
+    update : callable
+        The multipliers of the next outer loop, see :class:`Method`.
+    """
+
+    def __init__(
+        self, compiled: Decomposition, layer: SolverLayer, stages: Levels, update: Update
+    ) -> None:
+        self._compiled, self._layer, self._update = compiled, layer, update
+        self._serial = SerialSweeper(layer)
+        self._rank = {name: at for at, stage in enumerate(stages) for name in stage}
+        self._block = FIRST_BLOCK
+        self._known = len(layer.events)
+        self._parts = Kept(self._made, len(compiled))
+
+    def run(self, state: State, stages: Levels, tolerance: float, most: int) -> list[Record]:
+        """See :class:`Sweeper`; solvers that follow a tolerance have to see each round's."""
+        count = min(most, self._block)
+        if count < 2 or not self._layer.is_exact:
+            return self._serial.run(state, stages, tolerance, most)
+        self._block *= 2
+        measured = _Measured.start(state, count, len(self._compiled))
+        for step in wavefront(self._compiled.graph, stages, count):
+            parts = self._parts_of(step.clients)
+            turns = [state.turn(part.batch) for part in parts]
+            for part, turn in zip(parts, turns, strict=True):
+                for batch, mine, answers in self._layer.answer(part.batch, turn, tolerance):
+                    check_found(batch.names, answers.statuses, answers.messages)
+                    places = part.places
+                    if batch is not part.batch:  # one client after the other, as a solver failed
+                        places = np.array([step.clients.index(name) for name in batch.names])
+                    sweeps = step.sweeps[places]
+                    estimate = np.abs(state.put(batch, mine, answers)) / mine.rho
+                    scale = np.maximum.reduceat(estimate, batch.starts)
+                    measured.solved(sweeps, scale, answers.objectives, batch, state)
+                if part.owners.size:
+                    self._settle(state, part, step.sweeps[part.places[part.owners]], measured)
+        return measured.records()
+
+    def _settle(self, state: State, part: _Part, sweeps: np.ndarray, measured: _Measured) -> None:
+        """Measure the edges whose later ends were just solved, and update their multipliers."""
+        view = part.view
+        tails, heads = view.get(state.sides[0]), view.get(state.sides[1])
+        gap, rho = tails - heads, view.get(state.rho)
+        moved = np.abs(view.later(tails, heads) - view.earlier(state.received))
+        found = extremes(tails, heads, np.abs(gap), moved, 2 * rho * moved, view.largest)
+        measured.settled(sweeps, found)
+        updated = sweeps < measured.count - 1
+        if updated.any():
+            mu = view.get(state.mu)
+            view.set(state.mu, view.where(updated, self._update(mu, rho, gap), mu))
+
+    def _parts_of(self, clients: tuple[Hashable, ...]) -> list[_Part]:
+        if self._known != len(self._layer.events):  # a client went on to another solver
+            self._parts, self._known = (
+                Kept(self._made, len(self._compiled)),
+                len(self._layer.events),
+            )
+        return self._parts(clients)
+
+    def _made(self, clients: tuple[Hashable, ...]) -> list[_Part]:
+        place = {name: at for at, name in enumerate(clients)}
+        return [self._part(batch, place) for batch in self._layer.batches(clients)]
+
+    def _part(self, batch: Batch, place: dict[Hashable, int]) -> _Part:
+        ends = [self._compiled[name].later(self._rank) for name in batch.names]
+        lengths = np.array([end.sum() for end in ends])
+        owners = np.flatnonzero(lengths)
+        is_later = np.concatenate(ends)
+        entries, later = batch.ends.entries[is_later], batch.ends.rows[is_later]
+        places = np.array([place[name] for name in batch.names])
+        return _Part(batch, places, owners, LaterEndView(entries, later, lengths[owners]))
 
 
 class _Part(NamedTuple):
@@ -45,164 +143,57 @@ class _Part(NamedTuple):
 
     Attributes
     ----------
-    group : Group
+    batch : Batch
     places : ndarray of int
         Where in the step its clients stand.
     owners : ndarray of int
-        Which clients of the group have such edges.
-    seams : Seams
+        Which clients of the batch have such edges.
+    view : LaterEndView
         Where these edges lie.
     """
 
-    group: Group
+    batch: Batch
     places: np.ndarray
     owners: np.ndarray
-    seams: Seams
+    view: LaterEndView
 
 
-class Overlap:
-    """Sweeps through constant stages, each client once in a sweep.
+class _Measured:
+    """What was measured of each sweep of a block so far."""
 
-    Parameters
-    ----------
-    compiled : Decomposition
-    layer : Layer
-    stages : list of lists
+    def __init__(self, count: int, clients: int, scale: float) -> None:
+        self.count = count
+        self._extremes = Extremes(*np.zeros((len(Extremes._fields), count)))
+        self._begun = scale
+        self._scale, self._slack, self._slack_scaled = np.zeros((3, count))
+        self._objectives = np.zeros((count, clients))
 
-    Attributes
-    ----------
-    steps : int
-        How many steps were made so far.
-    """
+    @classmethod
+    def start(cls, state: State, count: int, clients: int) -> _Measured:
+        """Nothing yet of so many sweeps."""
+        return cls(count, clients, float(np.max(state.gradient_scale / state.rho, initial=0.0)))
 
-    def __init__(self, compiled: Decomposition, layer: Layer, stages: Levels) -> None:
-        self.stages = stages
-        self.steps = 0
-        self._compiled, self._layer = compiled, layer
-        self._rank = {name: at for at, stage in enumerate(stages) for name in stage}
-        self._ends: dict[Hashable, np.ndarray] = {}
-        self._parts = Kept(self._made, len(compiled))
+    def solved(
+        self,
+        sweeps: np.ndarray,
+        scale: np.ndarray,
+        objectives: np.ndarray,
+        batch: Batch,
+        state: State,
+    ) -> None:
+        """Clients of a batch were solved in these sweeps, with gradients of this scale."""
+        np.maximum.at(self._scale, sweeps, scale)
+        np.maximum.at(self._slack, sweeps, state.slack[0, batch.clients])
+        np.maximum.at(self._slack_scaled, sweeps, state.slack[1, batch.clients])
+        self._objectives[sweeps, batch.clients] = objectives
 
-    @property
-    def pays(self) -> bool:
-        """Whether sweeps can overlap, and whether that saves enough steps."""
-        rank, count = self._rank, 4
-        solves = sum(map(len, self.stages))
-        if len(self.stages) <= 2 or not len(rank) == solves == len(self._compiled):
-            return False
-        if any(rank[one] == rank[two] for one, two in self._compiled.slots):
-            return False
-        together = sum(1 for _ in wavefront(self._compiled.graph, self.stages, count))
-        return together < PAYS * count * len(self.stages)
+    def settled(self, sweeps: np.ndarray, found: Extremes) -> None:
+        """Edges have both their values of these sweeps."""
+        for row, values in zip(self._extremes, found, strict=True):
+            np.maximum.at(row, sweeps, values)
 
-    def run(self, state: State, closes: list[bool], update: Update) -> list[Record]:
-        """Run as many sweeps as ``closes`` has entries; none if a client could not be solved.
-
-        Where ``closes`` says so the multipliers are updated after the sweep, but not after the
-        last: that is left to the caller.
-        """
-        count = len(closes)
-        measured = np.zeros((len(ROWS), count))
-        objectives = np.zeros((count, len(self._compiled)))
-        steep = np.max(state.gradient / state.rho, initial=0.0)
-        updates = np.array([*closes[:-1], False])
-        for step in wavefront(self._compiled.graph, self.stages, count):
-            self.steps += 1
-            parts = self._parts(step.clients)
-            turns = [state.turn(part.group) for part in parts]
-            for part, turn in zip(parts, turns, strict=True):
-                group, sweeps = part.group, step.sweeps[part.places]
-                answers = group.session.minimise(turn, EXACT)
-                if not all(status in FOUND for status in answers.statuses):
-                    return []
-                pull = np.abs(state.put(group, turn, answers)) / turn.rho
-                _raise(measured, "pull", sweeps, np.maximum.reduceat(pull, group.starts))
-                if answers.slack.size:
-                    _raise(measured, "slack", sweeps, answers.slack)
-                    _raise(measured, "slack/rho", sweeps, state.slack[1, group.clients])
-                objectives[sweeps, group.clients] = answers.objectives
-                if part.owners.size:
-                    _settle(state, part, sweeps[part.owners], measured, updates, update)
-        rows = dict(zip(ROWS, measured, strict=True))
-        steeps = np.maximum(steep, np.maximum.accumulate(rows["pull"]))
-        left = np.maximum(rows["2 rho dual"], rows["slack/rho"])
-        relative = np.divide(left, steeps, out=np.zeros(count), where=steeps > 0)
-        columns = (
-            rows["primal"],
-            rows["dual"],
-            rows["primal/size"],
-            np.maximum(rows["dual/size"], relative),
-            rows["slack"],
-        )
-        found = [Residuals(*row) for row in np.transpose(columns).tolist()]
-        return [Record(*pair) for pair in zip(found, objectives, strict=True)]
-
-    def _made(self, clients: tuple[Hashable, ...]) -> list[_Part]:
-        place = {name: at for at, name in enumerate(clients)}
-        return [self._part(group, place) for group in self._layer.groups(clients)]
-
-    def _later(self, name: Hashable) -> np.ndarray:
-        """The entries of edges that a client is the later end of, (q,) bool."""
-        if name not in self._ends:
-            self._ends[name] = self._compiled[name].later(self._rank)
-        return self._ends[name]
-
-    def _part(self, group: Group, place: dict[Hashable, int]) -> _Part:
-        ends = [self._later(name) for name in group.names]
-        lengths = np.array([end.sum() for end in ends])
-        owners = np.flatnonzero(lengths)
-        is_later = np.concatenate(ends)
-        entries, later = group.ends.entries[is_later], group.ends.rows[is_later]
-        return _Part(
-            group,
-            np.array([place[name] for name in group.names]),
-            owners,
-            Seams(entries, later, lengths[owners]),
-        )
-
-
-ROWS = (
-    "primal",
-    "dual",
-    "primal/size",
-    "dual/size",
-    "2 rho dual",
-    "pull",
-    "slack",
-    "slack/rho",
-)
-"""What is measured of each sweep, in the max norm; see :class:`Residuals`."""
-
-
-def _raise(measured: np.ndarray, row: str, sweeps: np.ndarray, values: np.ndarray) -> None:
-    np.maximum.at(measured[ROWS.index(row)], sweeps, values)
-
-
-def _settle(
-    state: State,
-    part: _Part,
-    sweeps: np.ndarray,
-    measured: np.ndarray,
-    updates: np.ndarray,
-    update: Update,
-) -> None:
-    """Measure the edges whose later ends were just solved, and update their multipliers."""
-    seams = part.seams
-    tails, heads, rho = seams.get(state.sides[0]), seams.get(state.sides[1]), seams.get(state.rho)
-    gap = tails - heads
-    moved = seams.later(tails, heads) - seams.earlier(state.seen)
-    np.abs(moved, out=moved)
-    size = np.maximum(np.abs(tails), np.abs(heads))
-    np.maximum(size, 1.0, out=size)
-    apart = np.abs(gap)
-    values = seams.largest(apart), seams.largest(moved)
-    apart /= size
-    values = *values, seams.largest(apart), seams.largest(np.divide(moved, size, out=size))
-    moved *= rho
-    for row, found in zip(measured, (*values, 2 * seams.largest(moved)), strict=False):
-        np.maximum.at(row, sweeps, found)
-    chosen = updates[sweeps]
-    if chosen.any():
-        mu = seams.get(state.mu)
-        updated = update(mu, rho, gap)
-        seams.set(state.mu, updated if chosen.all() else seams.where(chosen, updated, mu))
+    def records(self) -> list[Record]:
+        """Sweep by sweep."""
+        scale = np.maximum(self._begun, np.maximum.accumulate(self._scale))
+        found = combined(self._extremes, scale, self._slack, self._slack_scaled)
+        return [Record(*pair) for pair in zip(found, self._objectives, strict=True)]

@@ -18,18 +18,25 @@ from dald_model.errors import OptionError
 
 @runtime_checkable
 class PenaltyRule(Protocol):
-    r"""What :math:`\rho` is, entry by entry, over all edges; it enters as :math:`\rho^2`."""
+    r"""What :math:`\rho` is, entry by entry, over all edges; it enters as :math:`\rho^2`.
+
+    Attributes
+    ----------
+    period : float
+        The penalties may change after every so many outer loops, infinite where they never do.
+    """
+
+    @property
+    def period(self) -> float:
+        """See the class."""
+        ...
 
     def init(self, compiled: Decomposition) -> np.ndarray:
         """The penalties of the first outer loop, shape (Q,)."""
         ...
 
     def update(self, state: State, outer: int) -> np.ndarray:
-        """The penalties after outer loop ``outer``: ``state.rho`` itself where they stay.
-
-        A rule may also have ``steady(outer)``: how many outer loops from this one on, itself
-        included, end before the penalties may change. Without it, that is one.
-        """
+        """The penalties after outer loop ``outer``: ``state.rho`` itself where they stay."""
         ...
 
 
@@ -84,7 +91,8 @@ class Fixed:
         found = [_positive(self.value[key], edge.size, f"rho[{key!r}]") for key in named]
         return np.exp(np.mean(np.log(found), axis=0))
 
-    def steady(self, outer: int) -> float:
+    @property
+    def period(self) -> float:
         """See :class:`PenaltyRule`."""
         return math.inf
 
@@ -143,19 +151,13 @@ class ResidualBalancing:
             return curvature_penalty(compiled)
         return Fixed(self.start).init(compiled)
 
-    def steady(self, outer: int) -> float:
-        """See :class:`PenaltyRule`."""
-        if outer > self.period * self.changes:
-            return math.inf
-        return self.period - (outer - 1) % self.period
-
     def update(self, state: State, outer: int) -> np.ndarray:
         """See :class:`PenaltyRule`."""
         if outer % self.period or outer > self.period * self.changes:
             return state.rho
         rho, norm = state.rho, np.linalg.norm
         primal, dual = norm(rho * state.primal), norm(rho * state.dual)
-        size, force = norm(rho * state.sides), norm(state.gradient / rho)
+        size, force = norm(rho * state.sides), norm(state.gradient_scale / rho)
         if max(primal, dual) == 0.0 or min(size, force) == 0.0:
             return rho
         with np.errstate(divide="ignore"):  # one of them may be zero: exact solvers make it so
@@ -167,12 +169,32 @@ class ResidualBalancing:
         return rho * np.sqrt(np.clip(np.sqrt(ratio), 0.1, 10.0))
 
 
+@dataclass(frozen=True)
+class EveryLoop:
+    """A rule of the user's own, that may change the penalties after every outer loop."""
+
+    rule: Any
+    period: float = 1.0
+
+    def init(self, compiled: Decomposition) -> np.ndarray:
+        """See :class:`PenaltyRule`."""
+        return self.rule.init(compiled)
+
+    def update(self, state: State, outer: int) -> np.ndarray:
+        """See :class:`PenaltyRule`."""
+        return self.rule.update(state, outer)
+
+
 def as_rule(rho: Any) -> PenaltyRule:
-    """Read the option ``rho``: a rule, or anything that :class:`Fixed` takes; None is default."""
+    """Read the option ``rho``: a rule, or anything that :class:`Fixed` takes; None is default.
+
+    A rule has ``init`` and ``update``; one without ``period`` may change after every outer loop.
+    """
     if rho is None:
         return ResidualBalancing()
-    is_rule = isinstance(rho, PenaltyRule) and not isinstance(rho, type)
-    return rho if is_rule else Fixed(rho)
+    if isinstance(rho, type) or not (hasattr(rho, "init") and hasattr(rho, "update")):
+        return Fixed(rho)
+    return rho if isinstance(rho, PenaltyRule) else EveryLoop(rho)
 
 
 def _positive(value: Any, size: int, what: str) -> np.ndarray:

@@ -1,318 +1,276 @@
-"""Run: one run of an algorithm, and the one loop of the code base."""
+r"""Run: the one loop of the code base, Algorithms 2 and 3 of the paper."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
 
 from dald_model.coordinate import outcome
-from dald_model.coordinate.channels import Links
-from dald_model.coordinate.diagnosis import Watch
+from dald_model.coordinate.best import Best
+from dald_model.coordinate.channels import Channels
+from dald_model.coordinate.diagnosis import FailureMonitor
 from dald_model.coordinate.iterate import Iterate
-from dald_model.coordinate.membership import Loop, Roster
+from dald_model.coordinate.membership import Membership, RoundPlan
 from dald_model.coordinate.method import Goal, Method
-from dald_model.coordinate.outcome import Best
-from dald_model.coordinate.overlapped_sweeps import Overlap, Record
+from dald_model.coordinate.outcome import Outcome
+from dald_model.coordinate.overlapped_sweeps import OverlappedSweeper, may_overlap, pays
 from dald_model.coordinate.penalty import PenaltyRule
-from dald_model.coordinate.residuals import residuals
 from dald_model.coordinate.safeguards import default_stopping, warn_if_unsafe
 from dald_model.coordinate.state import State
-from dald_model.coordinate.status import Status, Verdict
+from dald_model.coordinate.status import ClientFailedError, Status, Termination
 from dald_model.coordinate.stopping import Accuracy, Stopping
-from dald_model.coordinate.sweep import sweep
-from dald_model.engines.dispatch import Layer
+from dald_model.coordinate.sweeper import Record, SerialSweeper, Sweeper
+from dald_model.engines.dispatch import SolverLayer
 from dald_model.schedule.moment import Moment, Residuals
 
-REACH = 8
-"""Sweeps that overlap at first, where sweeps can."""
+
+@dataclass(frozen=True)
+class Settings:
+    """The user's options of a run, checked.
+
+    Attributes
+    ----------
+    stopping : Stopping or None
+        Which ends inner loops; None is the default of the order that is followed.
+    accuracy : Accuracy
+    eps_pri, eps_dual : float
+    max_rounds : int
+    metrics : dict
+        Name of a column of the history -> function of an :class:`Iterate`.
+    """
+
+    stopping: Stopping | None
+    accuracy: Accuracy
+    eps_pri: float
+    eps_dual: float
+    max_rounds: int
+    metrics: Mapping[str, Callable[[Iterate], Any]]
 
 
 class Run:
-    """One run: everything that the loop needs, and the loop."""
+    r"""One run of an algorithm on a compiled model.
+
+    .. code-block:: text
+
+        for k = 1, 2, ...                                          outer loop
+            for v = 1, 2, ...                                      inner loop: a round
+                minimise the clients stage by stage                (13), (14), (21)
+                measure the residuals C and D                      (A1-7), (A1-8)
+                until the stopping condition holds                 (B1) to (B4)
+            stop if |C| <= eps_pri and |D| <= eps_dual
+            mu <- mu + 2 rho o rho o C                             (15), (22)
+            rho <- what the penalty rule says
+    """
 
     def __init__(
         self,
-        *,
-        roster: Roster,
+        membership: Membership,
         method: Method,
-        stopping: Stopping | None,
         state: State,
         rule: PenaltyRule,
-        layer: Layer,
-        accuracy: Accuracy,
-        tolerances: tuple[float, float],
-        max_rounds: int,
-        metrics: Mapping[str, Callable[[Iterate], Any]],
+        layer: SolverLayer,
+        settings: Settings,
         progress: tqdm,
     ) -> None:
-        self.roster, self.method, self.state = roster, method, state
-        self.rule, self.layer, self.accuracy = rule, layer, accuracy
-        self.tolerances, self.max_rounds = tolerances, max_rounds
-        self.metrics, self.progress = metrics, progress
-        self._stopping = stopping
-        self._ends = stopping or default_stopping(roster, method)
-        warn_if_unsafe(roster, self._ends, method)
+        self.membership, self.method, self.state = membership, method, state
+        self.rule, self.layer, self.settings = rule, layer, settings
+        self._progress = progress
+        self._stopping = settings.stopping or default_stopping(membership, method)
+        warn_if_unsafe(membership, self._stopping, method)
+        if membership.online or method.ignore_absent or membership.sequence.leaves_out:
+            state.channels = Channels.start(state.sides)
         self._outer, self._inner, self._round = 1, 0, 0
         self._found = Residuals(*4 * [math.inf])
-        self._points = state.points.copy()
+        self._best = Best()
+        self._monitor = FailureMonitor(membership.compiled)
+        self._sweeper = self._chosen_sweeper()
         self._rows: list[dict[str, Any]] = []
         self._begun = time.perf_counter()
-        if roster.online or method.forgets or roster.sequence.leaves_out:
-            state.links = Links.start(state.sides)
-        self._reset()
-        # Twice as far each time: what was computed beyond the end of a run is in proportion.
-        self._reach = REACH
-        self._overlap: Overlap | None = None
 
-    def _overlapping(self) -> Overlap | None:
-        """The way to overlap sweeps, if nothing between them looks at all clients at once."""
-        method, roster = self.method, self.roster
-        looks = self.state.links or method.staged or method.goal is Goal.REST or self.metrics
-        if looks or not roster.sequence.is_constant:
-            return None
-        overlap = Overlap(roster.compiled, self.layer, roster.bound.stages(self._moment()))
-        return overlap if overlap.pays else None
-
-    def _reset(self) -> None:
-        """Forget the best iterate: what it was the best of is another problem now."""
-        self._best = Best(None, 0)
-        self._best_merit = self._best_worst = math.inf
-
-    @property
-    def _tested(self) -> bool:
-        return min(self.tolerances) > 0 and self.method.goal is not Goal.NONE
-
-    def go(self) -> Verdict:
-        """Run inner loop after inner loop until a verdict."""
-        self._overlap = self._overlapping()
-        self._watch = Watch(self.roster.compiled)
+    def go(self) -> Outcome:
+        """Run round after round until something ends the run."""
         try:
-            while self._round < self.max_rounds:
-                verdict = self._loop()
-                if verdict is not None:
-                    return verdict
+            termination = None
+            while termination is None and self._round < self.settings.max_rounds:
+                termination = self._inner_loop()
+            if termination is None:
+                said = f"{self.settings.max_rounds} rounds were run"
+                termination = Termination(Status.ROUND_LIMIT, None, said)
+        except ClientFailedError as failure:
+            termination = self._monitor.explain(self.state, failure.termination)
         except KeyboardInterrupt:
-            return Verdict(Status.INTERRUPTED, None, f"after {len(self._rows)} complete rounds")
-        return Verdict(Status.ROUND_LIMIT, None, f"{self.max_rounds} rounds were run")
+            said = f"after {len(self._rows)} complete rounds"
+            termination = Termination(Status.INTERRUPTED, None, said)
+        events = tuple(self.layer.events)
+        return Outcome(termination, self._best, self.state, self._rows, self.membership, events)
 
-    def _loop(self) -> Verdict | None:
-        """One inner loop, or several that overlap."""
+    def _inner_loop(self) -> Termination | None:
+        """One inner loop, or a block of them that each end an outer loop."""
         moment = self._moment()
-        loop = self.roster.open(moment)
-        if loop.changed:
-            self._ends = self._stopping or default_stopping(self.roster, self.method)
-            self._reset()
-            self._watch.renew(moment.round)
-        self._link(loop)
-        found = self._found
-        if self.method.goal is Goal.REST:
-            found = found._replace(primal_scaled=0.0)  # clients need not agree
-        tolerance = self.accuracy.of(found)
-        records = self._ahead()
-        if not records:
-            self.layer.round = moment.round
-            failure = sweep(self.state, loop.stages, self.layer, tolerance, self.method.staged)
-            if failure is not None:
-                return self._watch.explain(self.state, failure)
-            records = [Record(residuals(self.state), self.state.objectives)]
-        for at, record in enumerate(records[:-1], start=1):
-            merit = self._account(record, loop)
-            self._watch.count(self._round, self._inner, record.found, merit)
-            self._keep(merit, at)
-            if self._over(self._inner):
+        plan = self.membership.open(moment)
+        if plan.changed:
+            self._begin_anew(moment)
+        self._connect(plan)
+        tolerance = self.settings.accuracy.of(self._agreed_apart(self._found))
+        self.layer.round = moment.round
+        records = self._sweeper.run(self.state, plan.stages, tolerance, self._most())
+        merit = math.inf
+        for at, record in enumerate(records, start=1):
+            merit = self._account(record, plan)
+            if at < len(records):
+                self._monitor.count(self._round, self._inner, self._found, merit)
                 self._outer, self._inner = self._outer + 1, 0
-        merit = self._account(records[-1], loop)
-        self._keep(merit)
-        turn = self._inner
-        if (moment.closing or not self.roster.sequence.is_partial) and self._over(turn):
-            verdict = self._close(tolerance)
-            if verdict is not None:
-                return verdict
-        if not self._tested:
+        self._offer(merit)
+        inner = self._inner
+        if (moment.closing or not self.membership.sequence.is_partial) and self._ends(inner):
+            if self._stops(tolerance):
+                return self._converged()
+            self._update_multipliers()
+        if not self._is_tested:
             return None
-        return self._watch.look(self._round, turn, self.state, self._found, merit)
+        return self._monitor.look(self._round, inner, self.state, self._found, merit)
 
-    def _account(self, record: Record, loop: Loop) -> float:
+    def _stops(self, tolerance: float) -> bool:
+        """The outer test, at the end of an outer loop."""
+        settings, found = self.settings, self._found
+        is_exact = self.layer.is_exact or settings.accuracy.suffices(tolerance)
+        is_done = self.membership.is_final(self._round) and self._is_answer()
+        if not (self._is_tested and is_exact and is_done):
+            return False
+        agrees = self.method.goal is Goal.FIXED_POINT or found.primal_scaled <= settings.eps_pri
+        return agrees and found.dual_scaled <= settings.eps_dual
+
+    def _converged(self) -> Termination:
+        self._best.take(self.state, self._round)
+        if self.method.goal is Goal.OPTIMUM:
+            return outcome.converged(self.membership, self.state)
+        apart = self._found.primal
+        said = f"the clients are {apart:.1e} apart, as multipliers are not updated"
+        return Termination(Status.SETTLED, None, said)
+
+    def _update_multipliers(self) -> None:
+        """End an outer loop: new multipliers and penalties."""
+        state, channels = self.state, self.state.channels
+        updated = self.method.update(state.mu, state.rho, state.told_gap)
+        if channels is not None:
+            updated = np.where(channels.agreed, updated, state.mu)
+        state.mu = updated
+        # Residuals of values that are out of date say nothing of the penalties.
+        if channels is None or not channels.lagging:
+            state.rho = self.rule.update(state, self._outer)
+        self._outer, self._inner = self._outer + 1, 0
+
+    def _account(self, record: Record, plan: RoundPlan) -> float:
         """Count one inner loop and write it down; gives its merit."""
         self._round, self._inner = self._round + 1, self._inner + 1
         self._found = record.found
-        if self.method.goal is Goal.REST:
-            moved = float(np.abs(self.state.points - self._points).max())
-            self._points = self.state.points.copy()
-            self._found = record.found._replace(dual_scaled=max(record.found.dual, moved))
-        self._rows.append(self._row(record, loop))
-        eps_pri, eps_dual = self.tolerances
-        found = self._found
-        return max(found.primal_scaled / (eps_pri or 1.0), found.dual_scaled / (eps_dual or 1.0))
+        self._progress.set_postfix(
+            primal=f"{record.found.primal:.1e}", dual=f"{record.found.dual:.1e}"
+        )
+        self._progress.update()
+        self._rows.append(self._row(record, plan))
+        settings, found = self.settings, self._found
+        primal = found.primal_scaled / (settings.eps_pri or 1.0)
+        return max(primal, found.dual_scaled / (settings.eps_dual or 1.0))
 
-    def _ahead(self) -> list[Record]:
-        """Inner loops that overlap, up to the first that is not as was foreseen; or none."""
-        if self._overlap is None or not self.layer.is_exact:
-            return []
-        foreseen = self._foreseen()
-        if len(foreseen) < 2:
-            return []
-        overlap, before, update = self._overlap, self.state, self.method.update
-        overlap.steps = 0
-        self.state = before.snapshot()
-        try:
-            records = overlap.run(self.state, foreseen, update)
-            last = self._first_surprise(records, foreseen)
-            if last < len(foreseen):
-                self.state = before.snapshot()
-                records = overlap.run(self.state, foreseen[:last], update) if records else []
-                self._reach = REACH
-                if overlap.steps >= last * len(overlap.stages):
-                    # A client needs another solver, or inner loops are short: nothing is gained.
-                    self._overlap = None
-        except KeyboardInterrupt:
-            self.state = before
-            raise
-        if not records:
-            self.state = before
-        self._block = overlap, before, foreseen[: len(records)]
-        return records
+    def _row(self, record: Record, plan: RoundPlan) -> dict[str, Any]:
+        """The history's row of this round."""
+        objective = outcome.objective(self.membership, record.objectives)
+        row = {
+            "outer": self._outer,
+            "inner": self._inner,
+            **record.found._asdict(),
+            "objective": objective,
+            "rho": float(np.exp(np.log(self.state.rho).mean())),
+            "solved": sum(map(len, plan.stages)),
+            "absent": plan.absent,
+            "who": plan.who,
+            "fallbacks": len(self.layer.events),
+            "seconds": time.perf_counter() - self._begun,
+        }
+        if self.settings.metrics:
+            left = self.membership.gone
+            iterate = Iterate(self.membership.compiled, self.state, objective, left)
+            row |= {name: measure(iterate) for name, measure in self.settings.metrics.items()}
+        return row
 
-    def _foreseen(self) -> list[bool]:
-        """Which of the next inner loops end an outer loop, if only their number counts."""
-        outer, inner = self._outer, self._inner
-        if not self._tested:
-            self._reach = max(self._reach, 2 * len(self.roster.compiled))
-        most = min(self._reach, self.max_rounds - self._round)
-        steady = getattr(self.rule, "steady", lambda outer: 1)(outer)
-        self._reach *= 2
-        closes: list[bool] = []
-        while len(closes) < most and steady > 0:
-            inner += 1
-            closes.append(self._ends.ends(outer, inner, math.inf, self.tolerances[1]))
-            if closes[-1]:
-                outer, inner, steady = outer + 1, 0, steady - 1
-        return closes
+    def _offer(self, merit: float) -> None:
+        """Keep the iterate if it is the best, or if none is better than another."""
+        if not self._is_answer():
+            return
+        if self._is_tested:
+            self._best.offer(self.state, self._round, self._found, merit)
+        else:
+            self._best.take(self.state.snapshot(), self._round)
 
-    def _first_surprise(self, records: list[Record], foreseen: list[bool]) -> int:
-        """How many inner loops there are to the first that the run does not go on from."""
-        outer, inner = self._outer, self._inner
-        for at, (record, close) in enumerate(zip(records, foreseen, strict=False), start=1):
-            inner += 1
-            found = record.found
-            ends = self._ends.ends(outer, inner, found.dual_scaled, self.tolerances[1])
-            if ends != close or (ends and self._stops(found, exact=True)):
-                return at
-            if ends:
-                outer, inner = outer + 1, 0
-        return len(records)
+    def _begin_anew(self, moment: Moment) -> None:
+        """The problem, or the order, is another one from this round on."""
+        self._stopping = self.settings.stopping or default_stopping(self.membership, self.method)
+        self._best = Best()  # the one so far was the best of another problem
+        self._monitor.renew(moment.round)
+
+    def _connect(self, plan: RoundPlan) -> None:
+        """Tell the state who is off and who hears nothing in this inner loop."""
+        channels, membership = self.state.channels, self.membership
+        if channels is None:
+            return
+        channels.open(self.state.sides, plan.stale_inputs, plan.lost_messages)
+        channels.off, channels.away = membership.off, membership.away
+        if self.method.ignore_absent:
+            channels.off = channels.off | ~membership.taking_part(plan.stages)
+
+    def _chosen_sweeper(self) -> Sweeper:
+        membership, method = self.membership, self.method
+        serial = SerialSweeper(self.layer, method.after_stage, method.goal is Goal.FIXED_POINT)
+        if self.state.channels or self.settings.metrics:
+            return serial
+        if not may_overlap(membership.sequence, self._stopping, method):
+            return serial
+        stages = membership.bound.stages(self._moment())
+        if not pays(membership.compiled, stages):
+            return serial
+        return OverlappedSweeper(membership.compiled, self.layer, stages, method.update)
+
+    def _most(self) -> int:
+        """Rounds up to the next that may change the penalties, or is the last."""
+        left = self.settings.max_rounds - self._round
+        return int(min(left, self.rule.period - (self._outer - 1) % self.rule.period))
 
     def _moment(self) -> Moment:
-        roster, compiled = self.roster, self.roster.compiled
+        membership, compiled = self.membership, self.membership.compiled
         return Moment(
             self._round + 1,
             self._outer,
             self._inner + 1,
-            roster.live,
+            membership.live,
             compiled.servers,
-            not roster.gone,
-            self._over(self._inner + 1),
+            not membership.gone,
+            self._ends(self._inner + 1),
             self._found,
             lambda: self.state.staleness(compiled),
         )
 
-    def _over(self, inner: int) -> bool:
+    def _ends(self, inner: int) -> bool:
         """Whether an inner loop of this number is the last, by the residuals known now."""
-        return self._ends.ends(self._outer, inner, self._found.dual_scaled, self.tolerances[1])
+        dual, eps_dual = self._found.dual_scaled, self.settings.eps_dual
+        return self._stopping.ends(self._outer, inner, dual, eps_dual)
 
-    def _stops(self, found: Residuals, exact: bool) -> bool:
-        """Whether these residuals, at the end of an outer loop, end the run."""
-        eps_pri, eps_dual = self.tolerances
-        if not (self._tested and exact):
-            return False
-        if self.method.goal is Goal.REST:
-            return found.dual_scaled <= eps_dual
-        return found.primal_scaled <= eps_pri and found.dual_scaled <= eps_dual
-
-    def _link(self, loop: Loop) -> None:
-        """Tell the state who is off and who hears nothing in this inner loop."""
-        links = self.state.links
-        if links is None:
-            return
-        links.open(self.state.sides, loop.deaf, loop.unheard)
-        links.off, links.away = self.roster.off, self.roster.away
-        if self.method.forgets:
-            links.off = links.off | ~self.roster.taking_part(loop.stages)
-
-    def _keep(self, merit: float, at: int = 0) -> None:
-        """Keep the iterate if it is the best, or if none is better than another.
-
-        ``at`` is which one of a block of inner loops it is from, where the state is not at hand:
-        then what it takes to compute it again.
-        """
-        # Relative residuals flatter an iterate that runs away; absolute ones do not.
-        worst = max(self._found.primal, self._found.dual)
-        better = merit <= self._best_merit and worst <= 10 * self._best_worst
-        if self._is_answer(self.state) and (better or not self._tested):
-            overlap, before, foreseen = self._block if at else (None, self.state, [])
-            again = (overlap, before, foreseen[:at]) if overlap else None
-            self._best = Best(None if at else self.state.snapshot(), self._round, again)
-            self._best_merit, self._best_worst = merit, worst
-
-    def _is_answer(self, state: State) -> bool:
-        """Whether everybody who counts was solved."""
-        return self.method.forgets or self.roster.complete(state)
-
-    def _close(self, tolerance: float) -> Verdict | None:
-        """End an outer loop: the outer test, else new multipliers and penalties."""
-        state, found, method = self.state, self._found, self.method
-        is_done = self.roster.is_final(self._round) and self._is_answer(state)
-        exact = self.layer.is_exact or self.accuracy.suffices(tolerance)
-        if is_done and self._stops(found, exact):
-            self._best = Best(state, self._round)
-            if method.goal is Goal.OPTIMUM:
-                return outcome.converged(self.roster, state)
-            said = f"the clients are {found.primal:.1e} apart, as multipliers are not updated"
-            return Verdict(Status.SETTLED, None, said)
-        updated = method.update(state.mu, state.rho, state.told_gap)
-        if state.links is not None:
-            updated = np.where(state.links.agreed, updated, state.mu)
-        state.mu = updated
-        # Residuals of values that are out of date say nothing of the penalties.
-        if state.links is None or not state.links.lagging:
-            state.rho = self.rule.update(state, self._outer)
-        self._outer, self._inner = self._outer + 1, 0
-        return None
-
-    def _row(self, record: Record, loop: Loop) -> dict[str, Any]:
-        """The history's row of this round."""
-        self.progress.set_postfix(
-            primal=f"{self._found.primal:.1e}", dual=f"{self._found.dual:.1e}"
-        )
-        self.progress.update()
-        row = {
-            "outer": self._outer,
-            "inner": self._inner,
-            **outcome.row(self.roster, record, self.state.rho, loop),
-            "fallbacks": len(self.layer.events),
-            "seconds": time.perf_counter() - self._begun,
-        }
-        if self.metrics:
-            compiled, left = self.roster.compiled, self.roster.gone
-            iterate = Iterate(compiled, self.state, row["objective"], left)
-            row |= {name: measure(iterate) for name, measure in self.metrics.items()}
-        return row
-
-    def answer(self) -> Best:
-        """The best iterate, computed again where it was passed over by overlapped sweeps."""
-        if self._best.again is not None:
-            overlap, before, foreseen = self._best.again
-            state = before.snapshot()
-            overlap.run(state, foreseen, self.method.update)
-            self._best = Best(state, self._best.round)
-        return self._best
+    def _agreed_apart(self, found: Residuals) -> Residuals:
+        """The residuals that count: clients need not agree at a fixed point."""
+        is_apart = self.method.goal is Goal.FIXED_POINT
+        return found._replace(primal_scaled=0.0) if is_apart else found
 
     @property
-    def rows(self) -> list[dict[str, Any]]:
-        """The history so far."""
-        return self._rows
+    def _is_tested(self) -> bool:
+        settings = self.settings
+        return min(settings.eps_pri, settings.eps_dual) > 0 and self.method.goal is not Goal.NONE
+
+    def _is_answer(self) -> bool:
+        """Whether everybody who counts was solved."""
+        return self.method.ignore_absent or self.membership.complete(self.state)

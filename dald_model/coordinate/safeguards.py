@@ -29,13 +29,13 @@ from __future__ import annotations
 import math
 import warnings
 
-from dald_model.coordinate.membership import Roster
+from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Method
 from dald_model.coordinate.stopping import FixedBudget, ShrinkingTolerance, Stopping
 from dald_model.errors import SequenceWarning
 
 
-def default_stopping(roster: Roster, method: Method) -> Stopping:
+def default_stopping(membership: Membership, method: Method) -> Stopping:
     """The stopping condition that goes with a sequence when the user names none.
 
     (B2) for every full cycle, with a tolerance that starts at 1 and shrinks by 3 % an update. One
@@ -53,15 +53,15 @@ def default_stopping(roster: Roster, method: Method) -> Stopping:
     A partial cycle gets loops enough for everybody to have had a turn on average, and the full
     one.
     """
-    sequence = roster.sequence
+    sequence = membership.sequence
     if sequence.per_loop is not None:
-        return FixedBudget(1 + math.ceil(len(roster.bound.network) / sequence.per_loop))
-    if method.dual_step > 1 and not roster.bound.network.is_two_block:
+        return FixedBudget(1 + math.ceil(len(membership.bound.network) / sequence.per_loop))
+    if method.dual_step > 1 and not membership.bound.network.is_two_block:
         return ShrinkingTolerance()
     return ShrinkingTolerance(start=1.0, factor=0.97)
 
 
-def warn_if_unsafe(roster: Roster, stopping: Stopping, method: Method) -> None:
+def warn_if_unsafe(membership: Membership, stopping: Stopping, method: Method) -> None:
     r"""Warn of a dual step above 1 with few sweeps, where a sweep is not two-block ADMM.
 
     One sweep converges for steps below :math:`(1 + \sqrt 5)/2` where it is two-block (Glowinski
@@ -74,12 +74,13 @@ def warn_if_unsafe(roster: Roster, stopping: Stopping, method: Method) -> None:
     SequenceWarning
     """
     few = isinstance(stopping, FixedBudget)
-    if few and method.dual_step > 1 and not roster.bound.network.is_two_block:
+    network = membership.bound.network
+    if few and method.dual_step > 1 and not network.is_two_block:
         warnings.warn(
-            f"the dual step {method.dual_step:g} with {stopping} on {roster.sequence} may diverge: "
-            "a step above 1 is covered by theory only where a sweep is two-block ADMM, and this "
-            f"network has {len(roster.bound.network.levels)} levels and a cycle; take dual_step=1, "
-            "the default stopping, or an order of two colours if the graph has one",
+            f"the dual step {method.dual_step:g} with {stopping} on {membership.sequence} may "
+            "diverge: a step above 1 is covered by theory only where a sweep is two-block ADMM, "
+            f"and this network has {len(network.levels)} levels and a cycle; take dual_step=1, the "
+            "default stopping, or an order of two colours if the graph has one",
             SequenceWarning,
             stacklevel=5,
         )

@@ -1,20 +1,23 @@
-r"""State: everything that changes while the loop runs, as flat vectors over all edges.
+r"""State: everything that changes while the loop runs, as arrays.
 
 Row 0 of an array of shape (2, Q) belongs to the tails of the edges, row 1 to their heads; Q is
-the total size of the edges.
+the total size of the edges, n the number of clients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.channels import Links
-from dald_model.engines.dispatch import Group
-from dald_model.solvers.base import Answers, Turn
+from dald_model.coordinate.channels import Channels
+from dald_model.engines.batches import Batch
+from dald_model.errors import OptionError
+from dald_model.solvers.arrays.indexing import ranges
+from dald_model.solvers.base import Answers, Encoding, Multipliers, Turn
 
 
 @dataclass
@@ -25,37 +28,45 @@ class State:
     ----------
     sides : ndarray, shape (2, Q)
         Current values of the sides :math:`G_{ij} x_i + g_{ij}`.
-    seen : ndarray, shape (2, Q)
+    received : ndarray, shape (2, Q)
         What each end was told of the other end's side when it was last solved.
     mu, rho : ndarray, shape (Q,)
         Multipliers and penalties of the consensus constraints.
-    gradient : ndarray, shape (Q,)
+    gradient_scale : ndarray, shape (Q,)
         The largest (sub)gradient that the clients have shown so far, entry by entry: the scale
         against which stationarity is measured.
     points : ndarray
         The clients' variables one after the other, see ``Decomposition.columns``.
     objectives : ndarray, shape (n,)
         The clients' own objectives there (as minimised).
-    origin : list
-        For each client the :class:`Answers` that its point came with and its place in them; None
-        while it was not solved.
     slack : ndarray, shape (2, n)
         How far each client is from minimising, condition (29): in units of its gradient, and in
         units of its smallest :math:`\rho`. Zeros where clients are minimised.
-    links : Links or None
+    inaccurate : ndarray of bool, shape (n,)
+        Whose solver fell short of its own tolerance when the client was last solved.
+    multipliers : ndarray
+        Of the clients' own constraints, in the order of ``Decomposition.layout``.
+    lengths : ndarray of int, shape (n,)
+        How many multipliers each client has, in that order.
+    encodings : ndarray of uint8, shape (n,)
+        What they are given as, in that order; see :class:`dald_model.solvers.base.Encoding`.
+    channels : Channels or None
         What is known of every end where not everybody takes part all the time.
     """
 
     sides: np.ndarray
-    seen: np.ndarray
+    received: np.ndarray
     mu: np.ndarray
     rho: np.ndarray
-    gradient: np.ndarray
+    gradient_scale: np.ndarray
     points: np.ndarray
     objectives: np.ndarray
-    origin: list[tuple[Answers, int] | None]
     slack: np.ndarray
-    links: Links | None = None
+    inaccurate: np.ndarray
+    multipliers: np.ndarray
+    lengths: np.ndarray
+    encodings: np.ndarray
+    channels: Channels | None = None
 
     @classmethod
     def start(
@@ -67,46 +78,75 @@ class State:
         """All multipliers zero, and all variables where they are not given, as in Section VI."""
         given = points or {}
         points = {name: given.get(name, np.zeros(sub.size)) for name, sub in compiled.items()}
-        sides, zeros = compiled.sides(points), np.zeros(compiled.size)
+        sides, zeros, count = compiled.sides(points), np.zeros(compiled.size), len(compiled)
         return cls(
-            sides,
-            sides[::-1].copy(),
-            zeros.copy(),
-            rho.copy(),
-            zeros.copy(),
-            np.concatenate([points[name] for name in compiled.layout]),
-            np.zeros(len(compiled)),
-            [None] * len(compiled),
-            np.zeros((2, len(compiled))),
+            sides=sides,
+            received=sides[::-1].copy(),
+            mu=zeros.copy(),
+            rho=rho.copy(),
+            gradient_scale=zeros.copy(),
+            points=np.concatenate([points[name] for name in compiled.layout]),
+            objectives=np.zeros(count),
+            slack=np.zeros((2, count)),
+            inaccurate=np.zeros(count, dtype=bool),
+            multipliers=np.zeros(0),
+            lengths=np.zeros(count, dtype=int),
+            encodings=np.full(count, Encoding.UNSOLVED, dtype=np.uint8),
         )
 
-    @property
-    def complete(self) -> bool:
-        """Whether every client was solved at least once."""
-        return None not in self.origin
+    def begun_again(self) -> State:
+        """A copy to go on from in another run, in which nobody was solved yet."""
+        found = self.snapshot()
+        found.channels = None
+        found.encodings[:] = Encoding.UNSOLVED
+        found.slack[:] = 0.0
+        found.inaccurate[:] = False
+        return found
 
     def snapshot(self) -> State:
         """A copy that later rounds leave alone."""
-        return replace(
-            self,
-            sides=self.sides.copy(),
-            seen=self.seen.copy(),
-            mu=self.mu.copy(),
-            rho=self.rho.copy(),
-            gradient=self.gradient.copy(),
-            points=self.points.copy(),
-            objectives=self.objectives.copy(),
-            origin=list(self.origin),
-            slack=self.slack.copy(),
-            links=None if self.links is None else self.links.snapshot(),
-        )
+        arrays = {name: array.copy() for name, array in self._arrays().items()}
+        channels = None if self.channels is None else self.channels.snapshot()
+        return replace(self, **arrays, channels=channels)
+
+    def save(self, file: Path | str) -> None:
+        """Write the state to an ``npz`` file: arrays only, no pickle and no client's data."""
+        arrays = self._arrays()
+        if self.channels is not None:
+            arrays |= {f"channels.{k}": v for k, v in self.channels.arrays().items()}
+        np.savez(file, allow_pickle=False, **arrays)
+
+    @classmethod
+    def load(cls, file: Path | str) -> State:
+        """Read what :meth:`save` wrote.
+
+        Raises
+        ------
+        OptionError
+            If the file holds no state.
+        """
+        with np.load(file, allow_pickle=False) as stored:
+            arrays = dict(stored)
+        parts = [key for key in arrays if key.startswith("channels.")]
+        channels = {key.removeprefix("channels."): arrays.pop(key) for key in parts}
+        wanted = {each.name for each in fields(cls)} - {"channels"}
+        if set(arrays) != wanted:
+            raise OptionError(
+                f"state: {file} holds the arrays {', '.join(sorted(arrays))}, expected those of a "
+                f"saved state: {', '.join(sorted(wanted))}"
+            )
+        return cls(**arrays, channels=Channels(**channels) if channels else None)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        names = [each.name for each in fields(self) if each.name != "channels"]
+        return {name: getattr(self, name) for name in names}
 
     @property
     def primal(self) -> np.ndarray:
         r"""The primal residual :math:`\mathcal C`, equations (A1-8) and (A2-7), shape (Q,)."""
         gap = self.sides[0] - self.sides[1]
-        if self.links is not None:
-            gap[self.links.off] = 0.0
+        if self.channels is not None:
+            gap[self.channels.off] = 0.0
         return gap
 
     @property
@@ -118,26 +158,25 @@ class State:
         :math:`x_j^{k,v} - x_j^{k,v-1}` of its later neighbour, as the paper defines it; the
         definition also holds where some clients were left out or solved twice.
         """
-        moved = self.sides[::-1] - self.seen
-        if self.links is not None:
-            off = self.links.off
-            moved[:, off] = self.sides[:, off] - self.seen[:, off]
-            moved[self.links.away] = 0.0
+        moved = self.sides[::-1] - self.received
+        if self.channels is not None:
+            off = self.channels.off
+            moved[:, off] = self.sides[:, off] - self.received[:, off]
+            moved[self.channels.away] = 0.0
         return moved
 
-    @property
-    def violation(self) -> np.ndarray:
-        r"""How far each end is from stationarity, (A2-3), shape (2, Q), not negative.
+    def stationarity(self, dual: np.ndarray) -> np.ndarray:
+        r"""How far each end is from stationarity (A2-3) in units of its :math:`\rho`, (2, Q).
 
-        :math:`2 \rho^2 |\mathcal D|` where all take part. Where not, an end may have been solved
+        :math:`2 \rho |\mathcal D|` where all take part. Where not, an end may have been solved
         with other multipliers than now: the difference of its price then and now. An end of an
         edge that is off is tied to its own last value alone, which has to stop pulling.
         """
-        if self.links is None:
-            return 2 * self.rho**2 * np.abs(self.dual)
-        pulls, off = self.links.pulls, self.links.off
-        found = np.abs(np.where(off, pulls, self.estimate - pulls))
-        found[self.links.away] = 0.0
+        if self.channels is None:
+            return 2 * self.rho * np.abs(dual)
+        then, off = self.channels.multiplier_estimates, self.channels.off
+        found = np.abs(np.where(off, then, self.estimate - then)) / self.rho
+        found[self.channels.away] = 0.0
         return found
 
     @property
@@ -150,10 +189,10 @@ class State:
         the multipliers would answer to a point that it has never seen.
         """
         gap = self.primal
-        if self.links is not None and self.links.deaf is not None:
+        if self.channels is not None and self.channels.stale_inputs is not None:
             for row, sign in ((0, 1.0), (1, -1.0)):
-                lags = self.links.deaf[row]
-                gap[lags] = sign * (self.sides[row, lags] - self.seen[row, lags])
+                lags = self.channels.stale_inputs[row]
+                gap[lags] = sign * (self.sides[row, lags] - self.received[row, lags])
         return gap
 
     @property
@@ -161,48 +200,85 @@ class State:
         r""":math:`\mu + 2 \rho \circ \rho \circ \mathcal C`, the next multipliers (15), (22)."""
         return self.mu + 2 * self.rho**2 * self.primal
 
-    def turn(self, group: Group) -> Turn:
-        """What a group of clients is told now."""
-        ends = group.ends
+    def turn(self, batch: Batch) -> Turn:
+        """What a batch of clients is told now."""
+        ends = batch.ends
         mu, rho, told = self.mu[ends.at], self.rho[ends.at], ends.other(self.sides)
-        if self.links is not None:
-            told = self.links.told(ends, told)
-            is_off = self.links.off[ends.at]
+        if self.channels is not None:
+            told = self.channels.told(ends, told)
+            is_off = self.channels.off[ends.at]
             if is_off.any():
                 told = np.where(is_off, ends.own(self.sides), told)
-                mu, rho = np.where(is_off, 0.0, mu), np.where(is_off, group.loose * rho, rho)
-        return Turn(group.which, mu, rho, told, self.points[group.columns])
+                mu, rho = np.where(is_off, 0.0, mu), np.where(is_off, batch.loose * rho, rho)
+        return Turn(batch.which, mu, rho, told, self.points[batch.columns])
 
-    def put(self, group: Group, turn: Turn, answers: Answers) -> np.ndarray:
-        """Enter the answers of a group of clients; gives the price that each end balanced."""
-        ends, told = group.ends, turn.neighbours
-        own = group.spread(answers.points)
-        ends.set(self.seen, told)
+    def put(self, batch: Batch, turn: Turn, answers: Answers) -> np.ndarray:
+        """Enter the answers of a batch of clients; gives each end's multiplier estimate."""
+        ends, told = batch.ends, turn.neighbours
+        own = batch.spread(answers.points)
+        ends.set(self.received, told)
         ends.set(self.sides, own)
         own -= told
-        pull = own
-        if self.links is None:
-            pull *= group.weights(turn.rho, self.rho)
+        estimate = own
+        if self.channels is None:
+            estimate *= batch.weights(turn.rho, self.rho)
         else:
-            pull *= 2 * group.signs * turn.rho**2
-        pull += turn.mu
-        steep = self.gradient[ends.at]
-        np.maximum(steep, np.abs(pull), out=steep)
+            estimate *= 2 * batch.signs * turn.rho**2
+        estimate += turn.mu
+        scale = self.gradient_scale[ends.at]
+        np.maximum(scale, np.abs(estimate), out=scale)
         if not isinstance(ends.at, slice):
-            self.gradient[ends.at] = steep
-        self.points[group.columns] = answers.points
-        self.objectives[group.clients] = answers.objectives
+            self.gradient_scale[ends.at] = scale
+        self.points[batch.columns] = answers.points
+        self.objectives[batch.clients] = answers.objectives
+        self.inaccurate[batch.clients] = False
+        if answers.statuses.count("optimal") < len(answers.statuses):
+            short = [status == "optimal_inaccurate" for status in answers.statuses]
+            self.inaccurate[batch.clients] = short
         if answers.slack.size:
-            self.slack[0, group.clients] = answers.slack
-            smallest = np.minimum.reduceat(turn.rho, group.starts)
-            self.slack[1, group.clients] = answers.slack / smallest
-        if self.links is not None:
-            self.links.put(ends, pull)
-        for i, client in enumerate(group.places):
-            self.origin[client] = answers, i
-        return pull
+            self.slack[0, batch.clients] = answers.slack
+            smallest = np.minimum.reduceat(turn.rho, batch.starts)
+            self.slack[1, batch.clients] = answers.slack / smallest
+        if self.channels is not None:
+            self.channels.put(ends, estimate)
+        self._hold(batch.places, answers.multipliers)
+        return estimate
+
+    def _hold(self, places: slice | np.ndarray, given: Multipliers) -> None:
+        """Enter the multipliers of some clients; there is room made for them the first time."""
+        self.encodings[places] = given.encodings
+        if not np.array_equal(self.lengths[places], given.lengths):
+            lengths = self.lengths.copy()
+            lengths[places] = given.lengths
+            kept = lengths == self.lengths
+            moved = np.zeros(int(lengths.sum()))
+            moved[_entries(lengths, kept)] = self.multipliers[_entries(self.lengths, kept)]
+            self.multipliers, self.lengths = moved, lengths
+        if given.values.size:
+            if isinstance(places, slice):
+                start = int(self.lengths[: places.start].sum())
+                self.multipliers[start : start + given.values.size] = given.values
+            else:
+                starts = (np.cumsum(self.lengths) - self.lengths)[places]
+                self.multipliers[ranges(starts, given.lengths)] = given.values
+
+    def held(self, place: int) -> tuple[Encoding, np.ndarray]:
+        """What the multipliers of one client are, by its position in the layout."""
+        start = int(self.lengths[:place].sum())
+        values = self.multipliers[start : start + int(self.lengths[place])]
+        return Encoding(self.encodings[place]), values
+
+    def solved(self, places: Iterable[int]) -> bool:
+        """Whether these clients, by their positions in the layout, were all solved once."""
+        return bool((self.encodings[list(places)] != Encoding.UNSOLVED).all())
 
     def staleness(self, compiled: Decomposition) -> dict[Hashable, float]:
         """Client -> how far its neighbours have moved since it was last solved (max norm)."""
         moved = np.abs(self.dual)
         return {name: float(moved[sub.rows, sub.entries].max()) for name, sub in compiled.items()}
+
+
+def _entries(lengths: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Where the entries of some clients lie, one client after the other."""
+    starts = np.cumsum(lengths) - lengths
+    return ranges(starts[chosen], lengths[chosen])

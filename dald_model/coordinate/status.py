@@ -42,9 +42,17 @@ class Status(StrEnum):
         return self in (Status.OPTIMAL, Status.OPTIMAL_INACCURATE, Status.REDUCED)
 
 
-class Verdict(NamedTuple):
+class Termination(NamedTuple):
     """Why a run ends: status, who is to blame, what happened."""
 
     status: Status
     culprit: Any
     detail: str
+
+
+class ClientFailedError(Exception):
+    """A client could not be solved, so the run ends; never shown to the user."""
+
+    def __init__(self, termination: Termination) -> None:
+        super().__init__(termination.detail)
+        self.termination = termination

@@ -94,6 +94,11 @@ class FixedBudget:
         return dual <= eps_dual or inner >= self.v_max
 
 
+def is_one_sweep(stopping: Stopping) -> bool:
+    """Whether every outer loop is one inner loop, whatever the residuals."""
+    return isinstance(stopping, FixedBudget) and stopping.v_max == 1
+
+
 @dataclass(frozen=True)
 class Accuracy:
     r"""How exactly the clients are minimised: as exactly as the outer loop can make use of.

@@ -1,4 +1,4 @@
-"""Layout: all that is constant of the clients, side by side, and groups of them cut from it."""
+"""Batches of clients that one session takes together, with all that is constant of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ enough not to hold it back. A server needs none: its average leaves out who is n
 
 
 @dataclass(eq=False)
-class Group:
+class Batch:
     """Clients of one stage that one session takes together, with all that is constant of them.
 
     Attributes
@@ -46,6 +46,8 @@ class Group:
         Where each client's part of these begins.
     columns : slice or ndarray of int
         Where their variables lie in the vector of all variables.
+    places : slice or ndarray of int
+        Where they stand in the layout.
     repeats : ndarray of int, shape (k,), or None
         How many edges each has, if all have as many variables and their sides are these.
     """
@@ -59,6 +61,7 @@ class Group:
     loose: np.ndarray
     starts: np.ndarray
     columns: slice | np.ndarray
+    places: slice | np.ndarray
     repeats: np.ndarray | None
     subproblems: list[Subproblem] = field(repr=False)
     _source: np.ndarray | None = field(default=None, repr=False)
@@ -70,11 +73,6 @@ class Group:
         sides = [sub.sides for sub in self.subproblems]
         matrix = block_diagonal([matrix for matrix, _ in sides])
         return matrix, np.concatenate([offset for _, offset in sides])
-
-    @cached_property
-    def places(self) -> list[int]:
-        """``clients`` as a list."""
-        return self.clients.tolist()
 
     def weights(self, rho: np.ndarray, source: np.ndarray) -> np.ndarray:
         r""":math:`\pm 2 \rho^2`, kept while the penalties are the same array ``source``."""
@@ -96,7 +94,6 @@ class Layout:
 
     def __init__(self, compiled: Decomposition) -> None:
         self._compiled = compiled
-        self._place = {name: at for at, name in enumerate(compiled.layout)}
         subs = [compiled[name] for name in compiled.layout]
         self._order = np.array([compiled.order[name] for name in compiled.layout])
         heights = np.array([sub.signs.size for sub in subs])
@@ -112,9 +109,9 @@ class Layout:
         # How often up to here an entry does not follow the one before.
         self._jumps = np.concatenate([[0], np.cumsum(np.diff(self._entries) != 1)])
 
-    def group(self, names: list[Hashable], session: Session, which: np.ndarray) -> Group:
+    def batch(self, names: list[Hashable], session: Session, which: np.ndarray) -> Batch:
         """Some clients, in this order; of neighbours in the layout everything is a view."""
-        at = np.array([self._place[name] for name in names])
+        at = np.array([self._compiled.places[name] for name in names])
         is_run = bool((np.diff(at) == 1).all())
         starts, stops = self._starts[at], self._starts[at + 1]
         span = slice(int(starts[0]), int(stops[-1]))
@@ -128,7 +125,7 @@ class Layout:
             columns = ranges(self._columns[at], self._sizes[at])
         repeats, sizes = self._copies[at], self._sizes[at]
         is_simple = bool(repeats.all() and (sizes == sizes[0]).all())
-        return Group(
+        return Batch(
             names,
             self._order[at],
             session,
@@ -138,6 +135,7 @@ class Layout:
             self._loose[chosen],
             np.cumsum(stops - starts) - (stops - starts),
             columns,
+            slice(int(at[0]), int(at[-1]) + 1) if is_run else at,
             repeats if is_simple else None,
             [self._compiled[name] for name in names],
         )

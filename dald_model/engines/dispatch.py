@@ -1,4 +1,4 @@
-"""Layer: who solves whom, and what is done where a solver fails."""
+"""SolverLayer: who solves whom, and what is done where a solver fails."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.engines.batches import Group, Layout
+from dald_model.engines.batches import Batch, Layout
 from dald_model.solvers.arrays.selection_cache import Kept
 from dald_model.solvers.base import FOUND, Answers, Session, Solver, Turn
 from dald_model.solvers.registry import Choice
@@ -36,7 +36,7 @@ class _Bench(NamedTuple):
     places: dict[Hashable, int]
 
 
-class Layer:
+class SolverLayer:
     """The solver layer of one run: each client has its solvers in the order they are tried.
 
     A client whose solver finds no point goes to its next solver and stays there until that one
@@ -65,7 +65,7 @@ class Layer:
             together.setdefault((id(first), shape), []).append(name)
         for names in together.values():
             self._open(names)
-        self._groups = self._forgotten()
+        self._batches = self._forgotten()
         self._is_exact: bool | None = None
 
     @property
@@ -73,60 +73,49 @@ class Layer:
         """Whether no client's solver makes use of the accuracy that it is asked for."""
         if self._is_exact is None:
             first = {id(chain[0]): chain[0] for chain in self._chains.values()}
-            self._is_exact = all(getattr(one, "is_exact", False) for one in first.values())
+            self._is_exact = all(one.is_exact for one in first.values())
         return self._is_exact
 
     def solver(self, name: Hashable) -> Solver:
         """The solver that has the client now."""
         return self._chains[name][0]
 
-    def groups(self, stage: Iterable[Hashable]) -> list[Group]:
+    def batches(self, stage: Iterable[Hashable]) -> list[Batch]:
         """The clients of a stage by session."""
-        return self._groups(tuple(stage))
+        return self._batches(tuple(stage))
 
-    def _forgotten(self) -> Kept[tuple[Hashable, ...], list[Group]]:
+    def _forgotten(self) -> Kept[tuple[Hashable, ...], list[Batch]]:
         return Kept(self._parted, len(self.compiled), COPIED)
 
-    def _parted(self, stage: tuple[Hashable, ...]) -> list[Group]:
+    def _parted(self, stage: tuple[Hashable, ...]) -> list[Batch]:
         parted: dict[int, list[Hashable]] = {}
         for name in stage:
             parted.setdefault(id(self._benches[name].session), []).append(name)
-        return [self._group(names) for names in parted.values()]
+        return [self._batch(names) for names in parted.values()]
 
     def answer(
-        self, group: Group, turn: Turn, tolerance: float
-    ) -> Iterator[tuple[Group, Turn, Answers]]:
-        """Let the group's clients answer, each by the first of its solvers that can.
+        self, batch: Batch, turn: Turn, tolerance: float
+    ) -> Iterator[tuple[Batch, Turn, Answers]]:
+        """Let the batch's clients answer, each by the first of its solvers that can.
 
-        Yields groups with their turns and answers: the whole at once, or where a solver failed
+        Yields batches with their turns and answers: the whole at once, or where a solver failed
         each client by itself; a client that none of its solvers could solve has a status that
         says why.
         """
-        answers = group.session.minimise(turn, tolerance)
+        answers = batch.session.minimise(turn, tolerance)
         if all(status in FOUND for status in answers.statuses):
-            yield group, turn, answers
+            yield batch, turn, answers
             return
-        sizes = np.cumsum(self._sizes(group))[:-1]
-        points, before = np.split(answers.points, sizes), np.split(turn.points, sizes)
-        spans = np.cumsum([0, *(self.compiled[name].entries.size for name in group.names)])
-        for i, name in enumerate(group.names):
-            part = slice(spans[i], spans[i + 1])
-            edges = turn.mu[part], turn.rho[part], turn.neighbours[part]
-            mine = Turn(np.zeros(1, int), *edges, before[i])
-            one = Answers(
-                points[i],
-                answers.objectives[i : i + 1],
-                [answers.statuses[i]],
-                lambda _, i=i: answers.duals(i),
-                {0: answers.messages[i]} if i in answers.messages else {},
-                answers.slack[i : i + 1],
-            )
-            part, found = self._alone(name, one, mine, tolerance)
-            yield part, mine, found
+        subs = [self.compiled[name] for name in batch.names]
+        pairs = zip(batch.names, turn.each(subs), answers.each(subs), strict=True)
+        for name, mine, one in pairs:
+            alone = mine._replace(which=np.zeros(1, dtype=int))  # in a session of its own
+            part, found = self._alone(name, one, alone, tolerance)
+            yield part, alone, found
 
     def _alone(
         self, name: Hashable, one: Answers, turn: Turn, tolerance: float
-    ) -> tuple[Group, Answers]:
+    ) -> tuple[Batch, Answers]:
         """Ask a client's other solvers where its own found nothing."""
         solvers, verdict = self._chains[name], one
         for _ in solvers[1:]:
@@ -136,7 +125,7 @@ class Layer:
                 break
             one = self._next(name, one).minimise(turn, tolerance)
         is_final = solvers[0] is self._final[name]
-        return self._group([name]), one if is_final or one.statuses[0] in FOUND else verdict
+        return self._batch([name]), one if is_final or one.statuses[0] in FOUND else verdict
 
     def _next(self, name: Hashable, failed: Answers) -> Session:
         before = self._chains[name].pop(0)
@@ -146,7 +135,7 @@ class Layer:
             Event(self.round, name, before.name, self._chains[name][0].name, message)
         )
         self._open([name])
-        self._groups = self._forgotten()
+        self._batches = self._forgotten()
         self._is_exact = None
         return self._benches[name].session
 
@@ -155,10 +144,7 @@ class Layer:
         bench = _Bench(session, {name: at for at, name in enumerate(names)})
         self._benches |= dict.fromkeys(names, bench)
 
-    def _sizes(self, group: Group) -> list[int]:
-        return [self.compiled[name].size for name in group.names]
-
-    def _group(self, names: list[Hashable]) -> Group:
+    def _batch(self, names: list[Hashable]) -> Batch:
         bench = self._benches[names[0]]
         which = np.array([bench.places[name] for name in names])
-        return self._layout.group(names, bench.session, which)
+        return self._layout.batch(names, bench.session, which)

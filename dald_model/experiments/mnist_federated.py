@@ -30,7 +30,7 @@ from dald_model.datasets import Array, Folder, load_mnist
 from dald_model.datasets.partition import alternating
 from dald_model.models.logistic import sparse_logistic
 from dald_model.solvers.arrays.augmented_gradient import copies
-from dald_model.solvers.base import Answers, Session, Turn, no_duals
+from dald_model.solvers.base import Answers, Multipliers, Session, Turn
 from dald_model.solvers.inexact.local import ProximalGradientSteps
 
 FEDPROX, CC, DC = METHODS = "FedProx", "Fed-DALD-CC", "Fed-DALD-DC"
@@ -116,14 +116,19 @@ class _Divided:
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
-        points, at = [], 0
-        for sub in (self._subproblems[place] for place in turn.which):
-            part = slice(at, at := at + sub.entries.size)
-            price = sub.signs * turn.mu[part] / (2 * turn.rho[part] ** 2)
-            told = (turn.neighbours[part] - price).reshape(-1, sub.size)
+        points, own = [], [self._subproblems[at] for at in turn.which]
+        for sub, one in zip(own, turn.each(own), strict=True):
+            price = sub.signs * one.mu / (2 * one.rho**2)
+            told = (one.neighbours - price).reshape(-1, sub.size)
             points.append(told.sum(axis=0) / self._divisor)
         count = len(points)
-        return Answers(np.concatenate(points), np.zeros(count), ["optimal"] * count, no_duals, {})
+        return Answers(
+            np.concatenate(points),
+            np.zeros(count),
+            ["optimal"] * count,
+            Multipliers.none(count),
+            {},
+        )
 
 
 class Setting(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
-from dald_model.solvers.base import Answers, Session, Turn, no_duals
+from dald_model.solvers.base import Answers, Multipliers, Session, Turn
 
 
 class Average:
@@ -48,23 +48,19 @@ class _Session:
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
-        points, at, here = [], 0, 0
-        for sub in (self._subproblems[place] for place in turn.which):
-            part = slice(at, at + sub.entries.size)
-            before = turn.points[here : here + sub.size] if turn.points.size else np.zeros(sub.size)
-            points.append(_one(sub, turn.mu[part], turn.rho[part], turn.neighbours[part], before))
-            at, here = part.stop, here + sub.size
-        zeros = np.zeros(len(points))
-        return Answers(np.concatenate(points), zeros, ["optimal"] * len(points), no_duals, {})
+        own = [self._subproblems[at] for at in turn.which]
+        points = [_one(sub, one) for sub, one in zip(own, turn.each(own), strict=True)]
+        count = len(points)
+        held = Multipliers.none(count)
+        return Answers(np.concatenate(points), np.zeros(count), ["optimal"] * count, held, {})
 
 
-def _one(
-    sub: Subproblem, mu: np.ndarray, rho: np.ndarray, neighbours: np.ndarray, before: np.ndarray
-) -> np.ndarray:
+def _one(sub: Subproblem, turn: Turn) -> np.ndarray:
     matrix, offset = sub.sides
-    weight = rho**2
-    target = weight * (neighbours - offset)
-    target -= sub.signs * mu / 2
+    before = turn.points if turn.points.size else np.zeros(sub.size)
+    weight = turn.rho**2
+    target = weight * (turn.neighbours - offset)
+    target -= sub.signs * turn.mu / 2
     right = matrix.T @ target
     if (np.diff(matrix.indptr) == 1).all():
         # Each side is a multiple of one entry: no product of matrices is needed.

@@ -44,6 +44,7 @@ class Conic:
 
     name = "conic"
     batches = False
+    is_exact = False
 
     def refuses(self, subproblem: Subproblem) -> str:
         """See :class:`dald_model.solvers.base.Solver`; every form has a cone program."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -12,8 +11,8 @@ from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.terms import Terms
-from dald_model.solvers.base import Answers, Session, Turn
-from dald_model.solvers.exact.quadratic_step import Step, StepMethod
+from dald_model.solvers.base import Answers, Multipliers, Session, Turn
+from dald_model.solvers.exact.quadratic_step import StepMethod
 
 CHUNK = 128
 """Clients that are factored together: enough to be fast, few enough to need little memory."""
@@ -59,7 +58,6 @@ class _Session:
     """One run over clients of one shape."""
 
     def __init__(self, subproblems: Sequence[Subproblem], method: type[StepMethod]) -> None:
-        self._subproblems = subproblems
         self._forms: list[Form] = []
         for sub in subproblems:
             assert sub.form is not None
@@ -89,21 +87,9 @@ class _Session:
         objectives = bend / 2 + np.vecdot(self._slopes[which], points) + self._constants[which]
         if self._terms is not None:
             objectives += self._terms.values(which, points)
-        duals = _Duals(self._subproblems, which, step)
+        held = Multipliers.table(step.multipliers)
         if not failed.any():
-            return Answers(points.reshape(-1), objectives, ["optimal"] * which.size, duals, {})
+            return Answers(points.reshape(-1), objectives, ["optimal"] * which.size, held, {})
         statuses = np.where(failed, "solver_error", "optimal").tolist()
         said = dict.fromkeys(np.flatnonzero(failed).tolist(), "no minimiser to working accuracy")
-        return Answers(points.reshape(-1), objectives, statuses, duals, said)
-
-
-class _Duals:
-    """The dual values of one turn, worked out when asked for."""
-
-    def __init__(self, subproblems: Sequence[Subproblem], which: np.ndarray, step: Step) -> None:
-        self._subproblems, self._which, self._step = subproblems, which, step
-
-    def __call__(self, i: int) -> tuple[Any, ...]:
-        step, sub = self._step, self._subproblems[self._which[i]]
-        balls = step.balls[i] if step.balls.size else step.balls.reshape(-1)
-        return sub.local_duals(step.equality[i], step.inequality[i], balls)
+        return Answers(points.reshape(-1), objectives, statuses, held, said)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,7 +26,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.indexing import selection, times
 from dald_model.solvers.arrays.terms import Terms
-from dald_model.solvers.base import Answers, Turn
+from dald_model.solvers.base import Answers, Multipliers, Turn
 from dald_model.solvers.exact.accelerated_proximal import Proximal
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.cholesky import Factor
@@ -54,6 +53,7 @@ class Newton:
 
     name = "newton"
     batches = True
+    is_exact = False
 
     def refuses(self, subproblem: Subproblem) -> str:
         """Why this solver cannot take the client; empty if it can."""
@@ -82,7 +82,6 @@ class NewtonSession:
     def __init__(self, subproblems: Sequence[Subproblem]) -> None:
         forms = [sub.form for sub in subproblems if sub.form is not None]
         first, count, size = forms[0], len(forms), forms[0].size
-        self._subproblems = subproblems
         self._augmented = Augmented(subproblems)
         valued = [replace(f, terms=tuple(t for t in f.terms if not t.is_set)) for f in forms]
         self.terms = Terms(valued)
@@ -127,7 +126,7 @@ class NewtonSession:
             piece = slice(start, start + self._at_once)
             chunks.append(Chunk(self, which[piece], linear[piece], tolerance))
             chunks[-1].minimise()
-            del chunks[-1].terms  # may be copies of the data; the duals are asked for later
+            del chunks[-1].terms  # may be copies of the data
         codes = np.concatenate([chunk.codes for chunk in chunks])
         points = self.state.points[which]
         objectives = self._objectives(which, points)
@@ -138,13 +137,9 @@ class NewtonSession:
         points[codes == ERROR] = np.nan
         objectives[codes == ERROR] = np.nan
 
-        def duals(i: int) -> tuple[Any, ...]:
-            chunk, at = chunks[i // self._at_once], i % self._at_once
-            parts = np.split(chunk.multipliers[at], np.cumsum(self.rows)[:-1])
-            return self._subproblems[which[i]].local_duals(*parts)
-
+        held = Multipliers.table(np.concatenate([chunk.multipliers for chunk in chunks]))
         statuses = [STATUSES[code] for code in codes.tolist()]
-        return Answers(points.ravel(), objectives, statuses, duals, messages)
+        return Answers(points.ravel(), objectives, statuses, held, messages)
 
     def _objectives(self, which: np.ndarray, points: np.ndarray) -> np.ndarray:
         """The clients' own at their last points, where the values of the terms are known."""

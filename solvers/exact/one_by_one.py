@@ -11,7 +11,7 @@ from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.indexing import ranges
-from dald_model.solvers.base import Answers, Turn
+from dald_model.solvers.base import Answers, Encoding, Multipliers, Turn
 
 
 class Found(NamedTuple):
@@ -89,13 +89,11 @@ class Alone:
                 found[int(i)] = program.minimise(slope, tolerance)
         answers = [found[i] for i in range(len(found))]
 
-        def duals(i: int) -> tuple[Any, ...]:
-            return self._subproblems[turn.which[i]].cone_duals(np.array(answers[i].multipliers))
-
+        held = [(Encoding.CONES, np.array(one.multipliers, dtype=float)) for one in answers]
         return Answers(
             np.concatenate([answer.point for answer in answers]),
             np.array([answer.objective for answer in answers]),
             [answer.status for answer in answers],
-            duals,
+            Multipliers.joined(held),
             {i: answer.said for i, answer in enumerate(answers) if answer.said},
         )

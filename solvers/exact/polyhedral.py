@@ -72,6 +72,7 @@ class Polyhedral:
 
     name = "polyhedral"
     batches = False
+    is_exact = False
 
     def refuses(self, subproblem: Subproblem) -> str:
         """See :class:`dald_model.solvers.base.Solver`."""

@@ -11,9 +11,9 @@ import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
 from dald_model.errors import OptionError
-from dald_model.solvers.base import FOUND, Answers, Session, Turn
+from dald_model.solvers.base import FOUND, NOTHING, Answers, Encoding, Multipliers, Session, Turn
 from dald_model.solvers.exact.conic import attempts
-from dald_model.values import number
+from dald_model.values import flat, number
 
 Options = dict[str, Any]
 
@@ -68,6 +68,7 @@ class Reference:
     """
 
     batches = False
+    is_exact = False
 
     def __init__(self, solver: str = "CLARABEL", **options: Any) -> None:
         self.solver = solver.upper()
@@ -122,25 +123,27 @@ class _Session:
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
-        points, objectives, statuses, duals, messages = [], [], [], [], {}
-        at = 0
-        for i, sub in enumerate(self._subproblems[place] for place in turn.which):
-            part = slice(at, at + sub.entries.size)
-            at = part.stop
-            sub.set(turn.mu[part], turn.rho[part], turn.neighbours[part])
+        points, objectives, statuses, held, messages = [], [], [], [], {}
+        own = [self._subproblems[at] for at in turn.which]
+        for i, (sub, one) in enumerate(zip(own, turn.each(own), strict=True)):
+            sub.set(one.mu, one.rho, one.neighbours)
             status, message = self._reference.answer(sub, tolerance)
             statuses.append(status)
             if status in FOUND:
                 points.append(sub.point())
                 objectives.append(number(sub.client.cost.value))
-                rules = sub.client.constraints
-                duals.append(tuple(tuple(d.value for d in r.dual_variables) for r in rules))
+                duals = [flat(d.value) for r in sub.client.constraints for d in r.dual_variables]
+                held.append((Encoding.VALUES, np.concatenate([NOTHING, *duals])))
             else:
                 points.append(np.full(sub.size, np.nan))
                 objectives.append(np.nan)
-                duals.append(())
+                held.append((Encoding.VALUES, NOTHING))
             if status != "optimal":
                 messages[i] = f"{self._reference.solver}: {message}"
         return Answers(
-            np.concatenate(points), np.array(objectives), statuses, duals.__getitem__, messages
+            np.concatenate(points),
+            np.array(objectives),
+            statuses,
+            Multipliers.joined(held),
+            messages,
         )

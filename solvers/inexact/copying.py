@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.indexing import block_diagonal
 from dald_model.solvers.arrays.smooth import Smooth, is_bounded, no_gradient
-from dald_model.solvers.base import Answers, Session, Turn, no_duals
+from dald_model.solvers.base import Answers, Multipliers, Session, Turn
 
 
 def not_free(subproblem: Subproblem) -> str:
@@ -48,7 +48,9 @@ class _Session:
         """See :class:`dald_model.solvers.base.Session`."""
         points = block_diagonal([self._sides[at] for at in turn.which]) @ turn.neighbours
         values = self._smooth.objectives(turn.which, points)
-        return Answers(points, values, ["optimal"] * turn.which.size, no_duals, {})
+        return Answers(
+            points, values, ["optimal"] * turn.which.size, Multipliers.none(turn.which.size), {}
+        )
 
 
 class Mixing:
@@ -102,4 +104,4 @@ class _MixingSession:
         statuses = np.where(finite, "optimal", "solver_error").tolist()
         said = "the gradient steps left the range of floating point; take a smaller step"
         messages = dict.fromkeys(np.flatnonzero(~finite).tolist(), said)
-        return Answers(points, values, statuses, no_duals, messages)
+        return Answers(points, values, statuses, Multipliers.none(turn.which.size), messages)

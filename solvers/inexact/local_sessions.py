@@ -10,7 +10,7 @@ import numpy as np
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented_gradient import Pull
 from dald_model.solvers.arrays.smooth import Smooth
-from dald_model.solvers.base import Answers, Turn, no_duals
+from dald_model.solvers.base import Answers, Multipliers, Turn
 from dald_model.solvers.prox.operators import Landed, Prox
 
 CHUNK = 2**26
@@ -66,8 +66,8 @@ class _Session:
                 told = reason.format(left) if np.isfinite(begins[i]) else told
                 statuses[i], messages[i] = said.get(i, ("solver_error", told))
                 points[part] = objectives[i] = slack[i] = np.nan
-        duals = landed.duals if landed else no_duals
-        return Answers(points, objectives, statuses, duals, messages, slack)
+        held = landed.multipliers() if landed else Multipliers.none(which.size)
+        return Answers(points, objectives, statuses, held, messages, slack)
 
 
 @dataclass(frozen=True)

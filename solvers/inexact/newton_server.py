@@ -8,7 +8,7 @@ import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.smooth import Smooth
-from dald_model.solvers.base import Answers, Session, Turn, no_duals
+from dald_model.solvers.base import Answers, Multipliers, Session, Turn
 
 
 class CurvedAverage:
@@ -79,6 +79,8 @@ class _Session:
                 "domain of an objective; give a start in it, or take a smaller damping"
             )
             nowhere = np.full(turn.points.size, np.nan)
-            return Answers(nowhere, np.full(1, np.nan), ["solver_error"], no_duals, {0: said})
+            return Answers(
+                nowhere, np.full(1, np.nan), ["solver_error"], Multipliers.none(1), {0: said}
+            )
         found = turn.points + self._damping * np.linalg.lstsq(total, right)[0]
-        return Answers(found, np.zeros(1), ["optimal"], no_duals, {})
+        return Answers(found, np.zeros(1), ["optimal"], Multipliers.none(1), {})

@@ -52,6 +52,7 @@ class Surrogate:
 
     name = "surrogate"
     batches = False
+    is_exact = False
 
     def __init__(self, make: MakeSurrogate, solver: str = "CLARABEL") -> None:
         self.make = make

@@ -13,8 +13,6 @@ from dald_model.compile.lowering import Lowering
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import Client
 
-Duals = tuple[Any, ...]
-
 
 class Rough(NamedTuple):
     """What an operator is of: a form without a smooth part, None if cvxpy alone knows it.
@@ -37,11 +35,16 @@ def rough_of(sub: Subproblem, lower: Lowering) -> Rough:
     """The form of a client without its smooth part, or of its kinks and constraints alone."""
     form = sub.form
     if form and form.complete:
-        terms = tuple(term for term in form.terms if not term.is_smooth)
-        nothing = Quadratic(None, np.zeros(form.size), 0.0, np.zeros((0, form.size)))
-        return Rough(sub, replace(form, quadratic=nothing, terms=terms), sub)
+        return Rough(sub, without_smooth(form), sub)
     lowered = lower(Client(sub.name, cp.Minimize(kinks_of(sub)), sub.client.constraints))
     return Rough(sub, lowered and lowered.form, lowered)
+
+
+def without_smooth(form: Form) -> Form:
+    """The rows, balls and terms without a gradient alone."""
+    terms = tuple(term for term in form.terms if not term.is_smooth)
+    nothing = Quadratic(None, np.zeros(form.size), 0.0, np.zeros((0, form.size)))
+    return replace(form, quadratic=nothing, terms=terms)
 
 
 def kinks_of(sub: Subproblem) -> cp.Expression:

@@ -6,8 +6,6 @@ A step method is given :math:`H = I / \alpha`. All answer for some of the client
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple, Protocol
 
 import cvxpy as cp
@@ -15,14 +13,14 @@ import numpy as np
 
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
-from dald_model.solvers.base import FOUND
+from dald_model.solvers.base import FOUND, NOTHING, Encoding
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.cone_program import cone_program
 from dald_model.solvers.exact.conic import Program
 from dald_model.solvers.exact.dual_box import Shrink
 from dald_model.solvers.exact.epigraph import Lifted
 from dald_model.solvers.exact.quadratic_step import StepMethod
-from dald_model.solvers.prox.nonsmooth import Duals, Rough, kinks_of
+from dald_model.solvers.prox.nonsmooth import Rough, kinks_of
 from dald_model.values import flat
 
 TOLERANCE, OF_CONES = 1e-10, 1e-7
@@ -45,7 +43,8 @@ class Answer(NamedTuple):
     point: np.ndarray
     status: str
     said: str
-    duals: Callable[[], Duals]
+    encoding: Encoding
+    multipliers: np.ndarray
 
 
 class Solved(Protocol):
@@ -95,9 +94,8 @@ class _Stepped:
                     self._cones[at] = _ByCone(self._rough[at])
                 found += self._cones[at]([0], [points[i]], alpha)
                 continue
-            given = step.equality[i], step.inequality[i], np.zeros(0)
-            duals = partial(self._rough[at].ways.local_duals, *given)
-            found.append(Answer(step.points[i], "optimal", "", duals))
+            held = np.concatenate([step.equality[i], step.inequality[i]])
+            found.append(Answer(step.points[i], "optimal", "", Encoding.ROWS, held))
         return found
 
     def _factor(self, alpha: float) -> None:
@@ -126,12 +124,16 @@ class _ByCone:
             self._alpha = alpha
         one = self._program.minimise(-points[0] / alpha, OF_CONES)
         z = np.array(one.multipliers)
-        return [Answer(one.point, one.status, one.said, partial(self._duals, z))]
+        encoding = Encoding.ROWS if self._form.complete else Encoding.VALUES
+        held = NOTHING if one.status not in FOUND else self._held(z)
+        return [Answer(one.point, one.status, one.said, encoding, held)]
 
-    def _duals(self, z: np.ndarray) -> Duals:
+    def _held(self, z: np.ndarray) -> np.ndarray:
         form = self._form
         if not form.complete:
-            return self._ways.cone_duals(z)
+            # The rows are those of the kinks and constraints alone, not of the client's own form
+            values = [flat(value) for rule in self._ways.cone_duals(z) for value in rule]
+            return np.concatenate([NOTHING, *values])
         equal, below = form.equalities.right.size, form.inequalities.right.size
         values = sum(term.weight.size for term in form.terms if term.kind == "abs")
         at, balls = equal + below + 2 * values, []
@@ -140,8 +142,7 @@ class _ByCone:
                 tops = at + np.arange(term.weight.size) * (term.width + 1)
                 balls.append(z[tops] if term.is_set else z[:0])
                 at += term.weight.size * (term.width + 1)
-        rows = z[:equal], z[equal : equal + below]
-        return self._ways.local_duals(*rows, np.concatenate([np.zeros(0), *balls]))
+        return np.concatenate([z[: equal + below], *balls])
 
 
 class _ByCvxpy:
@@ -164,15 +165,12 @@ class _ByCvxpy:
                 self._problem.solve(solver="CLARABEL")
         except cp.SolverError as error:
             nowhere = np.full(self._sub.size, np.nan)
-            return [Answer(nowhere, "solver_error", str(error), tuple)]
+            return [Answer(nowhere, "solver_error", str(error), Encoding.VALUES, NOTHING)]
         status = self._problem.status
         is_found = status in FOUND
         point = self._sub.point() if is_found else np.full(self._sub.size, np.nan)
         rules = self._sub.client.constraints
-        duals: Duals = ()
-        if is_found:
-            duals = tuple(
-                tuple(flat(d.value).reshape(d.shape, order="F") / alpha for d in r.dual_variables)
-                for r in rules
-            )
-        return [Answer(point, status, "" if is_found else f"cvxpy: {status}", lambda: duals)]
+        duals = [d for r in rules for d in r.dual_variables] if is_found else []
+        held = np.concatenate([NOTHING, *(flat(d.value) / alpha for d in duals)])
+        said = "" if is_found else f"cvxpy: {status}"
+        return [Answer(point, status, said, Encoding.VALUES, held)]

@@ -20,12 +20,13 @@ from dald_model.compile.lowering import Lowering
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.indexing import ranges
 from dald_model.solvers.arrays.selection_cache import Kept
-from dald_model.solvers.base import FOUND
+from dald_model.solvers.base import FOUND, NOTHING, Encoding, Multipliers
 from dald_model.solvers.prox.closed_form_reader import Closed, RowCounts, closed_form
 from dald_model.solvers.prox.closed_forms import Elements, Set, sets_of
 from dald_model.solvers.prox.multipliers import multipliers
-from dald_model.solvers.prox.nonsmooth import Duals, rough_of
+from dald_model.solvers.prox.nonsmooth import rough_of
 from dald_model.solvers.prox.numerical import Answer, Solved, method_of, solved_by
+from dald_model.values import flat
 
 
 class Landed(NamedTuple):
@@ -37,15 +38,14 @@ class Landed(NamedTuple):
         One client after the other; NaN where there is none.
     messages : dict
         i -> (status in cvxpy's words, what was said), where no point was found.
-    duals : callable
-        ``duals(i)`` gives the dual values of the i-th client's constraints as ``Answers.duals``
-        does: multipliers of the minimisation above. Those of a closed form are worked out from its
-        point when asked for; where several would do they are one choice.
+    multipliers : callable
+        Gives those of the minimisation above. A closed form gives the force that constraints and
+        kinks hold; where several multipliers would do, what follows from it is one choice.
     """
 
     points: np.ndarray
     messages: dict[int, tuple[str, str]]
-    duals: Callable[[int], Duals]
+    multipliers: Callable[[], Multipliers]
 
 
 class Prox:
@@ -111,16 +111,22 @@ class Prox:
                 if one.status not in FOUND:
                     messages[i] = one.status, one.said
 
-        def duals(i: int) -> Duals:
+        def held(i: int) -> tuple[Encoding, np.ndarray]:
             if i in answers:
-                return answers[i].duals()
+                return answers[i].encoding, answers[i].multipliers
             part, rough = chosen.parts[i], self._rough[which[i]]
-            if not rough.sub.client.constraints:
-                return ()
+            if not rough.sub.is_constrained:
+                return Encoding.ROWS, NOTHING
             force = (points[part] - found[part]) / alpha
-            return rough.ways.local_duals(*multipliers(rough.known, found[part], force))
+            if rough.sub.form and rough.sub.form.complete:
+                return Encoding.FORCE, force
+            # The rows are those of the kinks and constraints alone, not of the client's own form
+            duals = rough.ways.local_duals(*multipliers(rough.known, found[part], force))
+            return Encoding.VALUES, np.concatenate([flat(d) for rule in duals for d in rule])
 
-        return Landed(found, messages, duals)
+        return Landed(
+            found, messages, lambda: Multipliers.joined([held(i) for i in range(which.size)])
+        )
 
     def _choose(self, which: np.ndarray) -> _Chosen:
         sizes = self._sizes[which]

@@ -74,7 +74,7 @@ def test_fedprox_with_the_update_of_the_multipliers_is_dald(kind: str) -> None:
     model, w = on_star(clients(kind), dimension(kind))
     alpha = 2.0
     rho = np.sqrt(1 / (2 * alpha))
-    still = Method(kept, rho=rho, stopping=dm.FixedBudget(1), goal=Goal.REST)
+    still = Method(kept, rho=rho, stopping=dm.FixedBudget(1), goal=Goal.FIXED_POINT)
     moving = Method(dm.DALD().update, rho=rho, stopping=dm.FixedBudget(1))
     admm = {"rho": rho, "stopping": dm.FixedBudget(1)} | SHARP[kind]
     sharp = SHARP[kind]

@@ -12,7 +12,9 @@ import numpy as np
 
 from dald_model.compiled import Compiled
 from dald_model.coordinate.penalty import ResidualBalancing
-from dald_model.engines.dispatch import Layer
+from dald_model.coordinate.state import State
+from dald_model.coordinate.sweeper import SerialSweeper
+from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.base import Turn
 from tests.benchmarks import common
 from tests.benchmarks.common import GOOD, KINDS, LEAST_SQUARES, TIGHT, Array, Hand, Kind
@@ -56,7 +58,7 @@ def ours(compiled: Compiled) -> tuple[float, str, list[Task]]:
     """Seconds per client and round, the solver's name, and the sampled clients' tasks."""
     state, layer, clients = settled(compiled)
     rng = np.random.default_rng(1)
-    groups, names = layer.groups(clients), clients[:: max(1, len(clients) // SAMPLED)][:SAMPLED]
+    groups, names = layer.batches(clients), clients[:: max(1, len(clients) // SAMPLED)][:SAMPLED]
     ts: dict[Hashable, list[Array]] = {name: [] for name in names}
     rho, base, told = state.rho, state.mu, state.sides[::-1]
     rounds = []
@@ -86,20 +88,17 @@ def ours(compiled: Compiled) -> tuple[float, str, list[Task]]:
     return common.median(found[1:]) / len(clients), "+".join(solvers), tasks
 
 
-def settled(compiled: Compiled) -> tuple[Any, Layer, list[Hashable]]:
+def settled(compiled: Compiled) -> tuple[Any, SolverLayer, list[Hashable]]:
     """State and sessions after a few rounds from zero with the default start of rho."""
-    from dald_model.coordinate.state import State
-    from dald_model.coordinate.sweep import sweep
-
-    layer = Layer(compiled, "auto")
+    layer = SolverLayer(compiled, "auto")
+    sweeper = SerialSweeper(layer)
     clients = list(compiled.model.clients)
     state = State.start(compiled, ResidualBalancing().init(compiled))
     begun = time.perf_counter()
     for at in range(SETTLE):
         if at > 2 and time.perf_counter() - begun > ENOUGH:
             break
-        failure = sweep(state, [list(compiled.servers), clients], layer, TOLERANCE)
-        assert failure is None, failure
+        sweeper.run(state, [list(compiled.servers), clients], TOLERANCE, 1)
         state.mu = state.estimate
     for name in clients:
         matrix = compiled[name].sides[0]

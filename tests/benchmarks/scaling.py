@@ -14,9 +14,10 @@ import numpy as np
 import dald_model as dm
 from dald_model import solve as coordinator
 from dald_model.coordinate import run as runs
+from dald_model.coordinate import sweeper
 from dald_model.coordinate.penalty import Fixed
 from dald_model.coordinate.state import State
-from dald_model.engines.dispatch import Layer
+from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.base import Answers, Session, Turn
 from tests.benchmarks import common
 from tests.benchmarks.common import LEAST_SQUARES, QP, Kind
@@ -61,7 +62,7 @@ class _Timed:
 def watched(clock: Clock) -> Iterator[None]:
     """Clocks around the sessions and the parts of the coordinator."""
 
-    class Watched(Layer):
+    class Watched(SolverLayer):
         def _open(self, names: list[Any]) -> None:
             super()._open(names)
             at = "server" if self.solver(names[0]).name == "average" else "clients"
@@ -70,10 +71,11 @@ def watched(clock: Clock) -> Iterator[None]:
             self._benches |= dict.fromkeys(names, timed)
 
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(coordinator, "Layer", Watched))
-        for name, part in (("sweep", "sweep"), ("residuals", "residuals")):
-            work = clock.around(part, getattr(runs, name))
-            stack.enter_context(mock.patch.object(runs, name, work))
+        stack.enter_context(mock.patch.object(coordinator, "SolverLayer", Watched))
+        work = clock.around("sweep", sweeper.SerialSweeper.run)
+        stack.enter_context(mock.patch.object(sweeper.SerialSweeper, "run", work))
+        work = clock.around("residuals", sweeper.residuals)
+        stack.enter_context(mock.patch.object(sweeper, "residuals", work))
         work = clock.around("history", runs.Run._row)
         stack.enter_context(mock.patch.object(runs.Run, "_row", work))
         work = clock.around("snapshot", State.snapshot)
@@ -97,13 +99,13 @@ def run(kind: Kind, count: int, m: int, rows: int) -> Run:
     rho = Fixed(dm.ResidualBalancing().init(compiled))
     marks: list[tuple[float, dict[str, float]]] = []
     clock = Clock()
-    measure = runs.residuals
+    measure = sweeper.residuals
 
     def marked(state: State) -> Any:
         marks.append((time.perf_counter(), dict(clock.spent)))
         return measure(state)
 
-    with mock.patch.object(runs, "residuals", marked), watched(clock), common.undisturbed():
+    with mock.patch.object(sweeper, "residuals", marked), watched(clock), common.undisturbed():
         result = model.solve(rho=rho, eps_pri=NEVER, eps_dual=NEVER, max_rounds=ROUNDS)
     assert result.rounds == ROUNDS, result.detail
     whole = np.diff([at for at, _ in marks])[4:]

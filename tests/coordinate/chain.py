@@ -137,7 +137,8 @@ class Spy:
     """A solver, which writes down whose turn it was and how exact it was to be."""
 
     def __init__(self, solver: Solver) -> None:
-        self.name, self.batches, self.refuses = "spy", solver.batches, solver.refuses
+        self.name, self.batches, self.is_exact = "spy", solver.batches, solver.is_exact
+        self.refuses = solver.refuses
         self.solver = solver
         self.turns: list[tuple[Any, ...]] = []
         self.tolerances: list[float] = []

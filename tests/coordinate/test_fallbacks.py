@@ -10,6 +10,7 @@ import pytest
 
 import dald_model as dm
 from dald_model.solvers import NAMED, Answers, Factor, Reference, Step, Turn
+from dald_model.solvers.base import Multipliers
 from dald_model.solvers.exact.one_by_one import Alone
 from tests.coordinate.chain import MEAN, Spy, by_hand, capped, chain, follows
 from tests.expect import near
@@ -120,7 +121,7 @@ def test_two_solvers_fail_in_one_round(monkeypatch: pytest.MonkeyPatch, broken: 
             np.full(size, np.nan),
             np.full(count, np.nan),
             ["solver_error"] * count,
-            lambda i: (),
+            Multipliers.none(turn.which.size),
             said,
         )
 
@@ -161,7 +162,9 @@ def test_a_solver_of_ones_own_has_no_next() -> None:
                 if len(self.turns) < 4:
                     return answers
                 nothing = np.full(2, np.nan)
-                return Answers(nothing, nothing[:1], ["solver_error"], lambda i: (), {0: "tired"})
+                return Answers(
+                    nothing, nothing[:1], ["solver_error"], Multipliers.none(1), {0: "tired"}
+                )
 
             return SimpleNamespace(minimise=minimise)
 

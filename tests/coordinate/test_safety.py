@@ -28,7 +28,7 @@ import pytest
 
 import dald_model as dm
 from dald_model.compiled import Compiled
-from dald_model.coordinate.membership import Roster
+from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Method
 from dald_model.coordinate.safeguards import default_stopping
 from dald_model.declare.consensus import Edge
@@ -432,8 +432,8 @@ SOME: dict[str, tuple[dm.Sequence, int]] = {
 """Budgets for six clients: one loop more than gives everybody a turn on average."""
 
 
-def _roster(sequence: dm.Sequence) -> Roster:
-    return Roster(ring(6).compile(), sequence, ())
+def _roster(sequence: dm.Sequence) -> Membership:
+    return Membership(ring(6).compile(), sequence, ())
 
 
 @pytest.mark.parametrize("name", FULL)

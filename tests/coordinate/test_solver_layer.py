@@ -10,6 +10,7 @@ import pytest
 import dald_model as dm
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers import NAMED, Answers, Average, Conic, Reference, Solver, Turn
+from dald_model.solvers.base import Multipliers
 from tests.coordinate.chain import MEAN, TAKEN, TARGETS, Spy, capped, chain
 from tests.expect import near, says
 
@@ -42,7 +43,7 @@ def test_a_solver_of_ones_own_gets_the_clients_and_not_the_server() -> None:
     """The minimiser in closed form, from what a turn holds; the solver is its own session."""
 
     class ByHand:
-        name, batches = "by hand", False
+        name, batches, is_exact = "by hand", False, False
 
         def refuses(self, subproblem: Any) -> str:
             return ""
@@ -59,7 +60,13 @@ def test_a_solver_of_ones_own_gets_the_clients_and_not_the_server() -> None:
             points = [self.one(*given) for given in zip(subs, told, strict=True)]
             targets = [TARGETS["abc".index(sub.name)] for sub in subs]
             costs = np.sum((np.array(points) - targets) ** 2, axis=1)
-            return Answers(np.concatenate(points), costs, ["optimal"] * len(subs), lambda i: (), {})
+            return Answers(
+                np.concatenate(points),
+                costs,
+                ["optimal"] * len(subs),
+                Multipliers.none(len(subs)),
+                {},
+            )
 
         def one(self, sub: Any, told: Any) -> np.ndarray:
             mu, rho, neighbours = told

@@ -25,7 +25,7 @@ def broken(name: str, graph: str, k: int) -> tuple[dm.Result, dm.Result]:
     return whole, built.model.solve(max_rounds=20 - k, start=part, **given)
 
 
-STATE = ("points", "mu", "rho", "sides", "seen")
+STATE = ("points", "mu", "rho", "sides", "received")
 
 
 @pytest.mark.parametrize("k", [1, 2, 7, 19])

@@ -11,6 +11,7 @@ import pytest
 
 import dald_model as dm
 from dald_model.solvers import Answers, Reference, Turn
+from dald_model.solvers.base import Multipliers
 from tests.coordinate.two import agreeing, consistent, squares
 from tests.expect import near
 
@@ -315,7 +316,7 @@ def test_the_best_iterate_is_kept_and_not_the_last() -> None:
 class Around:
     """The reference, asked through ``act``, which is told whose turn it is."""
 
-    name, batches = "around", False
+    name, batches, is_exact = "around", False, False
 
     def __init__(self, act: Callable[[list[Hashable], Callable[[], Answers]], Answers]) -> None:
         self.act = act
@@ -388,7 +389,7 @@ def failing(status: str, *, turn: int = 1, point: float = np.nan, message: str =
         if names != ["b"] or left > 0:
             return ask()
         said = {0: message} if message else {}
-        return Answers(np.array([point]), np.array([1.0]), [status], lambda i: (), said)
+        return Answers(np.array([point]), np.array([1.0]), [status], Multipliers.none(1), said)
 
     return Around(act)
 

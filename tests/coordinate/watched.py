@@ -14,6 +14,7 @@ from dald_model.compiled import Compiled
 from dald_model.coordinate.method import Method
 from dald_model.coordinate.state import State
 from dald_model.solvers import Answers, Choice, Turn
+from tests.duals import joined
 from tests.zoo import Array
 
 CONIC = 2e-6
@@ -32,7 +33,7 @@ class Watch:
     loops: int = 2
     turns: list[tuple[int, Subproblem, Turn, Array]] = field(default_factory=list)
     outer: int = 0
-    name, batches = "watch", False
+    name, batches, is_exact, period = "watch", False, False, 1
 
     def refuses(self, subproblem: Subproblem) -> str:
         return ""
@@ -54,7 +55,7 @@ class Watch:
                 np.concatenate([one.points for one in found]),
                 np.concatenate([one.objectives for one in found]),
                 ["optimal"] * len(found),
-                lambda i: found[i].duals(0),
+                joined(found),
                 {},
             )
 

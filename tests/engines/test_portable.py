@@ -19,6 +19,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.engines.portable import VERSION, pack, unpack
 from dald_model.solvers import NAMED, Choice, Turn
 from dald_model.solvers.base import FOUND
+from tests.duals import duals
 from tests.zoo import GRAPHS, PROBLEMS
 
 NO_CLIENT = "unpack: the bytes are no packed client; expected those of pack"
@@ -135,9 +136,10 @@ def test_the_multipliers_of_a_packed_client_are_turned_into_dual_values_by_its_o
     for name in ("rows", "ball", "second order", "powers"):
         sub = of_cone(name)
         solver, given = Choice("auto").chain(sub)[0], turn(sub)
-        here = solver.open([sub]).minimise(given, 1e-9).duals(0)
-        raw = solver.open([unpack(pack(sub))]).minimise(given, 1e-9).duals(0)  # pyright: ignore[reportArgumentType]
-        back = sub.cone_duals(*raw) if len(raw) == 1 else sub.local_duals(*raw)
+        here = duals(sub, solver.open([sub]).minimise(given, 1e-9))
+        packed: Any = unpack(pack(sub))
+        back = duals(sub, solver.open([packed]).minimise(given, 1e-9))
+        assert here
         for one, two in zip(here, back, strict=True):
             for a, b in zip(one, two, strict=True):
                 np.testing.assert_array_equal(a, b)

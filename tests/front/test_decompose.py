@@ -405,7 +405,7 @@ def test_a_failed_solver_raises_as_cvxpy_does() -> None:
     class Broken:
         """A solver and its own session."""
 
-        name, batches = "broken", False
+        name, batches, is_exact = "broken", False, False
 
         def refuses(self, subproblem: Any) -> str:
             return ""
@@ -417,7 +417,9 @@ def test_a_failed_solver_raises_as_cvxpy_does() -> None:
             nothing = np.full(turn.which.size, np.nan)
             said = dict.fromkeys(range(turn.which.size), "out of luck")
             failed = ["solver_error"] * turn.which.size
-            return dm.solvers.Answers(nothing, nothing, failed, lambda i: (), said)
+            return dm.solvers.Answers(
+                nothing, nothing, failed, dm.solvers.Multipliers.none(len(failed)), said
+            )
 
     x = variables(2)
     problem = cp.Problem(cp.Minimize(sum(pulled(x))), [x[0] == x[1]])

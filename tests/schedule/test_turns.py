@@ -164,6 +164,7 @@ class Log:
 
     def __init__(self, solver: Solver = NAMED["factor"]) -> None:
         self.solver, self.batches, self.refuses = solver, solver.batches, solver.refuses
+        self.is_exact = solver.is_exact
         self.turns: list[tuple[Hashable, ...]] = []
 
     def open(self, subproblems: Sequence[Any]) -> Any:

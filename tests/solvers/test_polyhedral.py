@@ -15,6 +15,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import Answers, Session, Solver, Turn
 from dald_model.solvers.exact import polyhedral
 from dald_model.solvers.exact.polyhedral import Polyhedral
+from tests.duals import duals, raw
 from tests.expect import error
 
 TOLERANCE = 1e-6
@@ -39,12 +40,6 @@ def ask(
         np.broadcast_to(np.asarray(v, float), mu.shape).copy() for v in (rho, neighbours)
     )
     return session.minimise(Turn(np.array(which), mu, rho, neighbours), 1e-6)
-
-
-def dual_vector(answers: Answers, sub: Subproblem, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
-    with monkeypatch.context() as patch:
-        patch.setattr(Subproblem, "cone_duals", lambda self, z: (z,))
-        return answers.duals(0)[0]
 
 
 def certify(
@@ -145,7 +140,7 @@ def test_many_warm_rounds_of_other_slopes_and_penalties(
         assert answers.messages == {}
         true = truth(-mu / (2 * rho**2), 2 * rho**2)
         assert error(answers.points, true) <= TOLERANCE
-        certify(sub, mu, rho, answers, dual_vector(answers, sub, monkeypatch))
+        certify(sub, mu, rho, answers, raw(answers.multipliers))
 
 
 @pytest.mark.parametrize("share", [0.5, 0.1, 0.9])
@@ -201,7 +196,7 @@ def test_quantile_regression_of_any_scale(
         mu = random.normal(size=6) * rho
         answers = ask(session, mu, rho)
         assert answers.statuses == ["optimal"], answers.messages
-        certify(sub, mu, rho, answers, dual_vector(answers, sub, monkeypatch), TOLERANCE)
+        certify(sub, mu, rho, answers, raw(answers.multipliers), TOLERANCE)
         gap = features @ answers.points - target
         value = np.maximum(0.3 * gap, -0.7 * gap).sum()
         assert answers.objectives[0] == pytest.approx(value, rel=TOLERANCE)
@@ -268,8 +263,8 @@ def test_the_multipliers_prove_the_point(name: str, monkeypatch: pytest.MonkeyPa
         x.value = answers.points
         assert max([float(np.max(rule.violation())) for rule in constraints], default=0) <= 1e-9
         assert answers.objectives[0] == pytest.approx(objective.value, rel=1e-8, abs=1e-8)
-        certify(sub, mu, rho, answers, dual_vector(answers, sub, monkeypatch))
-        for rule, values in zip(constraints, answers.duals(0), strict=True):
+        certify(sub, mu, rho, answers, raw(answers.multipliers))
+        for rule, values in zip(constraints, duals(sub, answers), strict=True):
             assert len(values) == len(rule.dual_variables)
 
 
@@ -284,7 +279,7 @@ def test_duplicate_data_are_degenerate_and_solved(monkeypatch: pytest.MonkeyPatc
         mu = random.integers(-3, 4, size=4).astype(float)
         answers = ask(session, mu, 1.0 + turn // 20)
         assert answers.statuses == ["optimal"], answers.messages
-        certify(sub, mu, 1.0 + turn // 20, answers, dual_vector(answers, sub, monkeypatch))
+        certify(sub, mu, 1.0 + turn // 20, answers, raw(answers.multipliers))
 
 
 def test_infeasible_is_left_to_the_fallback_and_the_others_go_on() -> None:

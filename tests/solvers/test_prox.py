@@ -27,6 +27,7 @@ from dald_model.errors import DeclarationError, OptionError
 from dald_model.solvers.prox import prox
 from dald_model.solvers.prox.closed_form_reader import closed_form
 from dald_model.solvers.prox.operators import Prox
+from tests.duals import held
 
 M = 6
 TIGHT = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-13)
@@ -300,8 +301,9 @@ def test_dual_values_prove_that_the_point_minimises(rng: np.random.Generator, na
     """Where they are unique they are cvxpy's own; else they are feasible and as good."""
     cost, rules, _ = (FORMULAS | SOLVED)[name][:3]
     v, alpha = 2 * rng.normal(size=M), 0.5
-    landed = Prox([make_sub(cost, rules)])(np.zeros(1, int), v, alpha)
-    duals = landed.duals(0)
+    sub = make_sub(cost, rules)
+    landed = Prox([sub])(np.zeros(1, int), v, alpha)
+    duals = held(sub, landed.multipliers(), landed.points)
     x = cost.variables()[0]
     assert [len(d) for d in duals] == [len(r.dual_variables) for r in rules]
     parts = zip(rules, duals, strict=True)
@@ -340,12 +342,14 @@ def test_a_client_without_a_point_says_why():
 
 def test_constraints_alone_of_an_objective_that_cvxpy_alone_knows(rng: np.random.Generator):
     cost, rules = cp.sum(cp.power(X, 4)), [X >= 0]
-    operator = Prox([make_sub(cost, rules)])
+    sub = make_sub(cost, rules)
+    operator = Prox([sub])
     v = rng.normal(size=M)
     assert operator.explain == ["projection on a box"]
     landed = operator(np.zeros(1, int), v, 0.5)
     assert landed.points == pytest.approx(np.maximum(v, 0), abs=EXACT)
-    assert landed.duals(0)[0][0] == pytest.approx(np.maximum(-v, 0) / 0.5)
+    duals = held(sub, landed.multipliers(), landed.points)
+    assert duals[0][0] == pytest.approx(np.maximum(-v, 0) / 0.5)
 
 
 def test_absolute_values_of_no_weight_are_not_there(rng: np.random.Generator):
@@ -365,13 +369,15 @@ def test_what_cannot_be_written_as_a_cone_program_goes_to_cvxpy(
     monkeypatch.setattr(Lowering, "__call__", unreadable)
     cost, v = cp.sum(cp.power(X, 4)), rng.normal(size=M)
     rules, never = [X >= 0, cp.sum(X) <= 1], [X >= 1, X <= 0]
-    operator = Prox([make_sub(cost, rules), make_sub(cost, never)])
+    sub = make_sub(cost, rules)
+    operator = Prox([sub, make_sub(cost, never)])
     assert operator.explain == ["cvxpy", "cvxpy"]
     landed = operator(np.arange(2), np.r_[v, v], 0.5)
     minimise(cp.sum_squares(X - v), rules)
     assert landed.points[:M] == pytest.approx(X.value, abs=1e-5)
     minimise(cp.sum_squares(X - v) / (2 * 0.5), rules)
-    assert landed.duals(0)[0][0] == pytest.approx(rules[0].dual_value, abs=1e-4)
+    duals = held(sub, landed.multipliers(), landed.points[:M])
+    assert duals[0][0] == pytest.approx(rules[0].dual_value, abs=1e-4)
     assert landed.messages == {1: ("infeasible", "cvxpy: infeasible")}
     assert np.isnan(landed.points[M:]).all()
 

@@ -18,6 +18,7 @@ import dald_model as dm
 from dald_model.compile.form import Form, Quadratic, Rows, Term
 from dald_model.solvers import NAMED, Choice, Proximal, Turn
 from dald_model.values import flat
+from tests.duals import duals
 
 M = 6
 EVERYONE = np.arange(1)
@@ -373,6 +374,6 @@ def test_the_dual_value_of_a_ball_is_that_of_cvxpy(name: str) -> None:
     sub.problem.solve(solver=cp.CLARABEL, **precise)
     np.testing.assert_allclose(answers.points, sub.point(), atol=1e-4)  # of cvxpy: root of its gap
     theirs = float(flat(sub.client.constraints[0].dual_value)[0])
-    ours = float(flat(answers.duals(0)[0][0])[0])
+    ours = float(flat(duals(sub, answers)[0][0])[0])
     assert (theirs > 1e-3) == is_active
     assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-5)

@@ -1,4 +1,4 @@
-"""Seams: the edges that some clients are the later end of, read and written fast."""
+"""LaterEndView: the edges that some clients are the later end of, read and written fast."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 
-class Seams:
+class LaterEndView:
     """Entries of edges by the clients that own them.
 
     Where all clients have as many, next to each other and as far apart from client to client, as

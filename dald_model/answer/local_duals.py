@@ -1,0 +1,57 @@
+"""Dual values of the clients' own constraints, from the multipliers that solvers give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dald_model.compile.subproblem import Subproblem
+from dald_model.solvers.base import Encoding
+from dald_model.solvers.prox.multipliers import multipliers
+from dald_model.solvers.prox.nonsmooth import without_smooth
+
+
+def dual_values(
+    sub: Subproblem, encoding: Encoding, given: np.ndarray, point: np.ndarray
+) -> tuple[Any, ...]:
+    """For each of a client's constraints the values of its cvxpy ``dual_variables``.
+
+    Parameters
+    ----------
+    sub : Subproblem
+    encoding : Encoding
+    given : ndarray
+        The multipliers.
+    point : ndarray, shape (m,)
+        The client's variables that they go with.
+
+    Returns
+    -------
+    tuple
+        With cvxpy's signs; empty for a client without constraints, one that was not
+        solved, and one whose solver gives no multipliers.
+    """
+    if not sub.is_constrained or encoding == Encoding.UNSOLVED or not given.size:
+        return ()
+    if encoding == Encoding.CONES:
+        return sub.cone_duals(given)
+    if encoding == Encoding.VALUES:
+        return _shaped(sub, given)
+    assert sub.form is not None
+    form = sub.form
+    if encoding == Encoding.FORCE:
+        return sub.local_duals(*multipliers(without_smooth(form), point, given))
+    stops = np.cumsum([form.equalities.right.size, form.inequalities.right.size])
+    return sub.local_duals(*np.split(given, stops))
+
+
+def _shaped(sub: Subproblem, given: np.ndarray) -> tuple[Any, ...]:
+    found, at = [], 0
+    for rule in sub.client.constraints:
+        values = []
+        for dual in rule.dual_variables:
+            values.append(given[at : at + dual.size].reshape(dual.shape, order="F"))
+            at += dual.size
+        found.append(tuple(values))
+    return tuple(found)

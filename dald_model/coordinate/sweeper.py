@@ -1,0 +1,107 @@
+r"""Sweeper: inner loops, equations (13), (14) and (21)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from dald_model.coordinate.method import AfterStage
+from dald_model.coordinate.residuals import residuals
+from dald_model.coordinate.state import State
+from dald_model.coordinate.status import ClientFailedError, Status, Termination
+from dald_model.engines.dispatch import SolverLayer
+from dald_model.schedule.moment import Residuals
+from dald_model.schedule.network import Levels
+from dald_model.solvers.base import FOUND
+
+
+class Record(NamedTuple):
+    """What is known of one inner loop: its residuals, and the clients' objectives, shape (n,)."""
+
+    found: Residuals
+    objectives: np.ndarray
+
+
+class Sweeper(Protocol):
+    """A way to run inner loops."""
+
+    def run(self, state: State, stages: Levels, tolerance: float, most: int) -> list[Record]:
+        """Solve the clients stage by stage, for one inner loop or for ``most`` at most.
+
+        Where it is several, each ends an outer loop, and the multipliers are updated after all but
+        the last: that is left to the caller.
+
+        Raises
+        ------
+        ClientFailedError
+            If a client could not be solved.
+        """
+        ...
+
+
+class SerialSweeper:
+    """One inner loop after the other, its stages one after the other.
+
+    All clients of a stage are told the values of before it.
+
+    Parameters
+    ----------
+    layer : SolverLayer
+    after_stage : callable or None
+        Called with the state and the clients of a stage after they were solved.
+    to_rest : bool
+        Whether the run ends where the iterates rest: then what is held against ``eps_dual`` is how
+        far they moved.
+    """
+
+    def __init__(
+        self, layer: SolverLayer, after_stage: AfterStage | None = None, to_rest: bool = False
+    ) -> None:
+        self._layer, self._after_stage, self._to_rest = layer, after_stage, to_rest
+
+    def run(self, state: State, stages: Levels, tolerance: float, most: int) -> list[Record]:
+        """See :class:`Sweeper`."""
+        before = state.points.copy() if self._to_rest else state.points
+        for stage in stages:
+            batches = self._layer.batches(stage)
+            turns = [state.turn(batch) for batch in batches]
+            for batch, turn in zip(batches, turns, strict=True):
+                for part, mine, answers in self._layer.answer(batch, turn, tolerance):
+                    check_found(part.names, answers.statuses, answers.messages)
+                    state.put(part, mine, answers)
+            if self._after_stage is not None:
+                self._after_stage(state, stage)
+        found = residuals(state)
+        if self._to_rest:
+            moved = float(np.abs(state.points - before).max())
+            found = found._replace(dual_scaled=max(found.dual, moved))
+        return [Record(found, state.objectives)]
+
+
+def check_found(
+    names: Iterable[Hashable], statuses: Iterable[str], messages: Mapping[int, str]
+) -> None:
+    """Refuse answers without a point.
+
+    Raises
+    ------
+    ClientFailedError
+        Naming the first client and why there is none.
+    """
+    for i, (name, status) in enumerate(zip(names, statuses, strict=True)):
+        if status not in FOUND:
+            raise ClientFailedError(_failure(name, Status(status), messages.get(i, "")))
+
+
+def _failure(name: Hashable, status: Status, message: str) -> Termination:
+    what = {
+        Status.INFEASIBLE: f"client {name!r} is infeasible: no point satisfies its own "
+        "constraints and the domain of its objective; relax one of them",
+        Status.UNBOUNDED: f"client {name!r} is unbounded below along a direction that no consensus "
+        "constraint holds; bound its variables or add a regulariser",
+        Status.SOLVER_ERROR: f"the solver failed on client {name!r}; choose another by the option "
+        "solver, or scale the client's data",
+    }[status]
+    return Termination(status, name, f"{what} ({message})")

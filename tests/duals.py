@@ -1,0 +1,35 @@
+"""Dual values of a client's constraints from what a session answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dald_model.answer.local_duals import dual_values
+from dald_model.compile.subproblem import Subproblem
+from dald_model.solvers.base import Answers, Encoding, Multipliers
+
+
+def raw(multipliers: Multipliers, i: int = 0) -> np.ndarray:
+    """The multipliers of the i-th client as the session gave them."""
+    return multipliers.of(i).values
+
+
+def duals(sub: Subproblem, answers: Answers) -> tuple[Any, ...]:
+    """For each constraint of the only client the values of its cvxpy ``dual_variables``."""
+    return held(sub, answers.multipliers, answers.points)
+
+
+def held(
+    sub: Subproblem, multipliers: Multipliers, point: np.ndarray, i: int = 0
+) -> tuple[Any, ...]:
+    """The same of the i-th client, which stands at a point."""
+    one = multipliers.of(i)
+    return dual_values(sub, Encoding(int(one.encodings[0])), one.values, point)
+
+
+def joined(answers: list[Answers]) -> Multipliers:
+    """Those of sessions of one client each."""
+    parts = [one.multipliers for one in answers]
+    return Multipliers(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
