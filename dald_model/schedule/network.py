@@ -17,6 +17,7 @@ import networkx as nx
 import numpy as np
 
 from dald_model.errors import SequenceError
+from dald_model.validate import check_clients
 
 Levels = list[list[Hashable]]
 
@@ -78,11 +79,7 @@ def from_levels(graph: nx.Graph, levels: Iterable[Iterable[Hashable]]) -> Hierar
     rank: dict[Hashable, int] = {}
     for level, names in enumerate(levels):
         for name in names:
-            if name not in graph:
-                raise SequenceError(
-                    f"sequence: {name!r} on level {level + 1} is no client; expected names among "
-                    f"{_listed(graph)}"
-                )
+            check_clients("sequence: ", [name], graph, SequenceError, f" on level {level + 1}")
             if name in rank:
                 raise SequenceError(
                     f"sequence: {name!r} stands on level {rank[name] + 1} and again on level "
@@ -127,10 +124,7 @@ def from_root(graph: nx.Graph, root: Hashable, depth_first: bool = False) -> Hie
     SequenceError
         If the root is no client, or a client cannot be reached from it.
     """
-    if root not in graph:
-        raise SequenceError(
-            f"sequence: the root {root!r} is no client; expected one of {_listed(graph)}"
-        )
+    check_clients("sequence: the root ", [root], graph, SequenceError, expected="one of")
     searched = nx.dfs_tree(graph, root) if depth_first else graph
     distance = nx.single_source_shortest_path_length(searched, root)
     apart = [name for name in graph if name not in distance]

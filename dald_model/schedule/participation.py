@@ -12,6 +12,7 @@ from dald_model.errors import SequenceError
 from dald_model.schedule.fairness import check_fairness
 from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import HierarchicalNetwork, Levels
+from dald_model.validate import check_clients
 
 Chooser = Callable[[Moment, np.random.Generator], Iterable[Hashable]]
 """What a user writes: the clients of the inner loop that is about to begin, in any order."""
@@ -140,8 +141,8 @@ class Given:
 
     def check(self, network: HierarchicalNetwork) -> None:
         """See :class:`Strategy`."""
-        for name in (name for subset in self.subsets for name in subset):
-            known_client(name, network, self.where)
+        names = [name for subset in self.subsets for name in subset]
+        check_clients("sequence: ", names, network, SequenceError, f" in {self.where}")
 
     def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
         """See :class:`Strategy`."""
@@ -271,18 +272,8 @@ class Custom:
                 f"{self.label}: the function returned {found!r}, expected a list of clients"
             )
         names = list(found)
-        for name in names:
-            known_client(name, network, self.label)
+        check_clients("sequence: ", names, network, SequenceError, f" in {self.label}")
         return names
-
-
-def known_client(name: Hashable, network: HierarchicalNetwork, where: str) -> None:
-    """Refuse a name that is no client's."""
-    if name not in network:
-        raise SequenceError(
-            f"sequence: {name!r} in {where} is no client; expected names among "
-            f"{', '.join(map(repr, network))}"
-        )
 
 
 def alive(network: HierarchicalNetwork, moment: Moment) -> Levels:

@@ -15,6 +15,7 @@ from dald_model.schedule import participation as strategies
 from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import HierarchicalNetwork, Levels
 from dald_model.schedule.participation import Chooser, Everybody, Strategy
+from dald_model.validate import check_flag, check_whole
 
 Names = tuple[Hashable, ...]
 
@@ -102,11 +103,8 @@ class Sequence:
         SequenceError
             When solving: if the root is no client.
         """
-        if not isinstance(depth_first, bool):
-            raise SequenceError(
-                f"Sequence.from_root: given depth_first={depth_first!r}, expected True or False; "
-                "a sequence has one root"
-            )
+        said, note = "Sequence.from_root: given depth_first=", "; a sequence has one root"
+        check_flag(said, depth_first, note, SequenceError)
         return cls(f"root {root}", lambda graph: networks.from_root(graph, root, depth_first))
 
     @classmethod
@@ -160,8 +158,8 @@ class Sequence:
         A ``k`` above the number of clients means all of them. The draws depend on the seed and
         the number of the round alone.
         """
-        _check_count(k, "random")
-        return cls._by(strategies.Random(int(k), _checked_seed(seed, "random")))
+        k = _checked_count(k, "random")
+        return cls._by(strategies.Random(k, _checked_seed(seed, "random")))
 
     @classmethod
     def participating(cls, k: int, seed: int = 0) -> Sequence:
@@ -170,8 +168,8 @@ class Sequence:
         As federated learning has it: unlike with :meth:`random` servers are not drawn, and no full
         cycle closes an outer loop.
         """
-        _check_count(k, "participating")
-        return cls._by(strategies.Participation(int(k), _checked_seed(seed, "participating")))
+        k = _checked_count(k, "participating")
+        return cls._by(strategies.Participation(k, _checked_seed(seed, "participating")))
 
     @classmethod
     def jacobi(cls) -> Sequence:
@@ -184,10 +182,8 @@ class Sequence:
 
         At random, but nobody waits for more than two packs.
         """
-        _check_count(k, "essentially_cyclic")
-        return cls._by(
-            strategies.EssentiallyCyclic(int(k), _checked_seed(seed, "essentially_cyclic"))
-        )
+        k = _checked_count(k, "essentially_cyclic")
+        return cls._by(strategies.EssentiallyCyclic(k, _checked_seed(seed, "essentially_cyclic")))
 
     @classmethod
     def greedy(cls, k: int) -> Sequence:
@@ -195,8 +191,7 @@ class Sequence:
 
         A ``k`` above the number of clients means all of them.
         """
-        _check_count(k, "greedy")
-        return cls._by(strategies.Greedy(int(k)))
+        return cls._by(strategies.Greedy(_checked_count(k, "greedy")))
 
     @classmethod
     def custom(cls, choose: Chooser, seed: int = 0, label: str = "custom") -> Sequence:
@@ -236,7 +231,7 @@ class Sequence:
         SequenceError
             When solving: if a name is unknown.
         """
-        _check_count(times, "repeat")
+        times = _checked_count(times, "repeat")
         if isinstance(clients, str) or not isinstance(clients, Iterable):
             raise SequenceError(
                 f"Sequence.repeat: given {clients!r}, expected a list of clients such as ['a']"
@@ -352,12 +347,11 @@ class Sequence:
         return "\n".join(lines)
 
 
+def _checked_count(count: int, name: str) -> int:
+    check_whole(f"Sequence.{name}: given ", count, error=SequenceError)
+    return int(count)
+
+
 def _checked_seed(seed: int, name: str) -> int:
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise SequenceError(f"Sequence.{name}: given seed={seed!r}, expected an int from 0")
+    check_whole(f"Sequence.{name}: given seed=", seed, 0, "an int from 0", SequenceError)
     return int(seed)
-
-
-def _check_count(count: int, name: str) -> None:
-    if not isinstance(count, int | np.integer) or count < 1:
-        raise SequenceError(f"Sequence.{name}: given {count!r}, expected a whole number from 1")

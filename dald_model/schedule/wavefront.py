@@ -50,6 +50,7 @@ import numpy as np
 
 from dald_model.errors import SequenceError
 from dald_model.text import counted
+from dald_model.validate import check_clients
 
 KEPT = 4096
 """How many sets of clients are kept to be handed out again; a long start-up has many."""
@@ -268,11 +269,7 @@ def _precedence(graph: nx.Graph, stages: Iterable[Iterable[Hashable]]) -> _Prece
 def _apart(graph: nx.Graph, stage: list[Hashable]) -> list[list[Hashable]]:
     """The clients of a stage in parts that have no edge between them, in the stage's order."""
     for name, times in Counter(stage).items():
-        if name not in graph:
-            raise SequenceError(
-                f"sequence: {name!r} is no client; expected names among "
-                f"{', '.join(map(repr, graph))}"
-            )
+        check_clients("sequence: ", [name], graph, SequenceError)
         if times > 1:
             raise SequenceError(
                 f"sequence: {name!r} stands twice in one stage; give it a stage for each visit"
