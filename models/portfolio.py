@@ -67,9 +67,13 @@ DESKS = {
     "commodities": Desk([4.0, 5.0], [15.0, 22.0], correlation=0.1, limit=2.0),
 }
 
-model = consensus_portfolio(DESKS)
+
+def model() -> dm.Model:
+    """Three desks, of bonds, shares and commodities."""
+    return consensus_portfolio(DESKS)
+
 
 if __name__ == "__main__":
-    result = model.solve()
+    result = model().solve()
     print(result)
     print(result.verify())
