@@ -1,4 +1,4 @@
-"""Model: the declaration of a problem with many owners, and the entry point to solving it."""
+"""The model: a declaration that compiles, solves and draws itself."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Model(Declaration):
         self._compiled = None
 
     def compile(self, *, rho: Any = 1.0) -> Compiled:
-        r"""Take the model apart into one subproblem a client; see :class:`Compiled`.
+        r"""The compiled model, one subproblem a client; see :class:`Compiled`.
 
         Compiled once: later calls return the same object until the declaration changes.
 

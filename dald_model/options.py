@@ -1,4 +1,4 @@
-"""Options: what can be said of the options of ``solve`` before anything is computed."""
+"""Checks of the options of ``solve`` before anything is computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""A risk score for heart disease that four hospitals find together: logistic loss, constraints.
+r"""Constrained logistic regression over four hospitals: a risk score for heart disease.
 
 .. math::
     \min_{w, c_1, \dots, c_4} \; \sum_{i=1}^4 \sum_{k=1}^{N_i}

@@ -1,4 +1,4 @@
-r"""Capital for three desks: owners whose variables differ, coupled by sums (second-order cones).
+r"""Capital allocation to trading desks, coupled by sums (second-order cones).
 
 .. math::
     \max_{y_1, y_2, y_3, t} \; \sum_{i=1}^3 r_i^\top y_i

@@ -1,4 +1,4 @@
-"""DALD: the paper's Algorithms 2 and 3, and how the others are explained by them."""
+"""The paper's Algorithms 2 and 3, and the text that explains the others by them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class DALD:
 
 
 def explained(name: str, *, mu: str, rho: str, coordination: str, layer: str) -> str:
-    """The choices that make an algorithm of DALD, in one form."""
+    """The text of an algorithm's ``explain``: its choices of DALD's parts."""
     return "\n".join(
         [
             f"{name} is DALD with",

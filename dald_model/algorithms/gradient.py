@@ -191,7 +191,7 @@ class StochasticNewton:
 
 
 def _shares(star: Star, who: str) -> np.ndarray:
-    """How many clients have what stands in each entry of the edges, shape (Q,).
+    """The number of clients that share each entry of the edges, shape (Q,).
 
     An entry that the server tells them multiplied by some factor counts with its square, so that
     the step is the gradient's there, too.

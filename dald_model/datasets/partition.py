@@ -230,7 +230,7 @@ def dirichlet(
 
 
 def heterogeneity(target: ArrayLike, parts: Sequence[Rows]) -> float:
-    r"""How far the clients' label distributions lie from the pooled one, on average.
+    r"""The mean total-variation distance of the clients' label distributions from the pooled one.
 
     .. math::
         \frac{1}{n} \sum_{i=1}^n \frac{1}{2} \sum_c | p_i(c) - p(c) |

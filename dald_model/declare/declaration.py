@@ -1,4 +1,4 @@
-"""Declaration: clients, their consensus, and who talks to whom; checked as it is written down."""
+"""The declaration of a model: clients, consensus equalities and topology, checked at once."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ class Declaration(Printed):
         return all_in_one(self._clients.values(), self.constraints, self.maximises)
 
     def report(self, *, wide: bool) -> list[Part]:
-        """How many clients, which, and who agrees with whom."""
+        """The table of clients, and the consensus equalities."""
         parts: list[Part] = [
             Heading(f"Model {self.name!r}: {counted(len(self._clients), 'client')}")
         ]

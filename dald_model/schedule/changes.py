@@ -1,4 +1,4 @@
-"""Online: what changes while a run goes on, and models of what goes wrong (Section V-A)."""
+"""Changes during a run, and models of dropout, delay and lost messages (Section V-A)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Pair = tuple[Hashable, Hashable]
 
 @dataclass(frozen=True, repr=False)
 class Change:
-    """What is different from the inner loop on that is about to begin.
+    """A change of sequence, clients, edges or messages before an inner loop.
 
     The first five last until they are changed back, the last three are for one inner loop.
 
@@ -72,7 +72,7 @@ PAIRS = ("disconnect", "connect", "lost")
 
 @runtime_checkable
 class Online(Protocol):
-    """A schedule, or a model of what goes wrong."""
+    """A schedule of changes, or a model of failures."""
 
     def before(self, moment: Moment, neighbours: Neighbours) -> Change | None:
         """What changes before this inner loop; ``neighbours`` is the consensus graph."""
@@ -85,7 +85,7 @@ Neighbours = Mapping[Hashable, Sequence[Hashable]]
 
 @dataclass(frozen=True)
 class Dropout:
-    """Each client is absent from each inner loop with probability ``p``, independently.
+    """Independent absence of each client from each inner loop, with probability ``p``.
 
     Servers do not drop out unless they are named. The draws depend on the seed and the number of
     the round alone.
@@ -121,7 +121,7 @@ class Dropout:
 
 @dataclass(frozen=True)
 class Stragglers:
-    """Slow clients: each answers in every k-th inner loop, to what it was told k loops before.
+    """Slow clients: client i responds every k-th round, to the values of k rounds before.
 
     A client with ``every=k`` is told its neighbours' values at the beginning of loop 1, answers in
     loop k, is told again at the beginning of loop k + 1, and so on. ``every=1`` is not slow.
@@ -137,8 +137,8 @@ class Stragglers:
     def __post_init__(self) -> None:
         if not isinstance(self.every, Mapping):
             raise OptionError(
-                f"Stragglers: given {self.every!r}, expected a dict such as {{'a': 3}}: who "
-                "answers in every how manieth inner loop"
+                f"Stragglers: given {self.every!r}, expected a dict client -> k such as "
+                "{'a': 3}: the client responds every k-th round"
             )
         for name, k in self.every.items():
             if not is_whole(k, 1):
@@ -158,7 +158,7 @@ class Stragglers:
 
 @dataclass(frozen=True)
 class LossyLinks:
-    """Each message, one a loop along each edge and direction, is lost with probability ``p``.
+    """Independent loss of each message, one a loop, edge and direction, with probability ``p``.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Callback:
-    """Whatever a function of the user's makes of a :class:`Moment`."""
+    """A user's function from a :class:`Moment` to a change."""
 
     function: Callable[[Moment], Change | None]
 

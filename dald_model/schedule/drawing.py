@@ -77,7 +77,7 @@ def graph_plot(model: str, graph: nx.Graph, servers: Collection[Hashable]) -> Fi
 
 
 def _names(graph: nx.Graph) -> dict[Hashable, str]:
-    """What stands in the boxes: long names are cut in the middle, as numbers stand at the end."""
+    """Labels of the nodes; long names are cut in the middle, as numbers stand at the end."""
     if len(graph) > MOST_NAMES:
         return {}
     names = {name: " ".join(str(name).split()) or "''" for name in graph}
@@ -94,7 +94,7 @@ def _boxes(row: Collection[Hashable], names: Mapping[Hashable, str]) -> dict[Has
 
 
 def _length(words: str) -> float:
-    """How many inches the box of some words takes, with half a letter's room at each side."""
+    """The width in inches of the box of a label, with half a letter's room at each side."""
     from matplotlib.textpath import TextPath
 
     return TextPath((0, 0), f"n{words}".replace("$", "S"), size=LETTER).get_extents().width / 72

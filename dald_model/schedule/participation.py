@@ -1,4 +1,4 @@
-"""Strategies: who takes part in an inner loop that does not solve everybody (Section V-A)."""
+"""Participation strategies: the subset of clients solved in an inner loop (Section V-A)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Chooser = Callable[[Moment, np.random.Generator], Iterable[Hashable]]
 
 
 class Strategy(Protocol):
-    """Who takes part.
+    """The choice of the clients of an inner loop.
 
     ``label`` is what tables call it and ``known`` what is known of its convergence; ``per_loop``
     is how many clients an inner loop solves, about, and None where it solves them all.
@@ -66,7 +66,7 @@ class Everybody:
 
 @dataclass(frozen=True)
 class Jacobi:
-    """Everybody at once, with the others' values of the inner loop before."""
+    """Jacobi coordination: everybody at once, with the others' values of the round before."""
 
     label: str = "Jacobi"
     per_loop: None = None
@@ -247,7 +247,7 @@ class Greedy:
 
 @dataclass(frozen=True)
 class Custom:
-    """Partial cycle: whom a function of the user's names."""
+    """Partial cycle: clients chosen by a user's function."""
 
     choose: Chooser
     label: str

@@ -1,4 +1,4 @@
-"""Sequence: which clients an inner loop solves, and in what order (Section V-A)."""
+"""The client coordination sequence: order and participation (Section V-A)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FULL = Everybody()
 
 
 class Bound(NamedTuple):
-    """A sequence on a consensus graph: its hierarchical network, and the stages of a loop."""
+    """A sequence applied to a graph: its hierarchical network and its stages."""
 
     network: HierarchicalNetwork
     stages: Callable[[Moment], Levels]
@@ -31,7 +31,7 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Sequence:
-    """How the clients are gone through: an order, and a strategy of who takes part.
+    """A client coordination sequence: an order and a participation strategy.
 
     * Full cycle (the default): every client in each inner loop; ``natural``, ``levels``,
       ``from_root``, ``from_matrix`` say in what order.
@@ -93,7 +93,7 @@ class Sequence:
 
     @classmethod
     def from_root(cls, root: Hashable, depth_first: bool = False) -> Sequence:
-        """Branch from ``root``, which is solved last; the farther client is solved first.
+        """The order by distance from ``root``, which is solved last; the farther goes first.
 
         Definition 2. Distances are counted breadth-first, which gives few levels, or along a
         depth-first search, which gives many; see :func:`dald_model.schedule.network.from_root`.
@@ -173,7 +173,7 @@ class Sequence:
 
     @classmethod
     def jacobi(cls) -> Sequence:
-        """Everybody at once, with the others' values of the inner loop before: (60)."""
+        """Jacobi coordination (60): everybody at once, with values of the round before."""
         return cls._by(strategies.Jacobi())
 
     @classmethod
@@ -242,7 +242,7 @@ class Sequence:
 
     @classmethod
     def alternate(cls, *sequences: Sequence) -> Sequence:
-        """Take sequences in turn, one an inner loop; each outer loop begins with the first."""
+        """Sequences in turn, one an inner loop; each outer loop begins with the first."""
         if not sequences or not all(isinstance(one, Sequence) for one in sequences):
             raise SequenceError(
                 f"Sequence.alternate: given {sequences!r}, expected sequences such as "
