@@ -11,6 +11,7 @@ import math
 import runpy
 import sys
 from collections.abc import Iterable, Sequence
+from inspect import isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -173,7 +174,10 @@ def _solve(given: argparse.Namespace) -> int:
 
 
 def _model_of(file: Path) -> Model:
-    """Run the file as ``python FILE`` does, but for its ``__main__`` block."""
+    """What a file defines as ``model``: a Model, or a function that builds one.
+
+    The file is run as by ``python FILE``, but for its ``__main__`` block.
+    """
     if not file.is_file():
         raise UsageError(
             f"there is no file {str(file)!r}; expected a Python file that defines `model`"
@@ -181,19 +185,20 @@ def _model_of(file: Path) -> Model:
     sys.path.insert(0, str(file.resolve().parent))  # a script may import its neighbours
     try:
         found = runpy.run_path(str(file))
+        if "model" not in found:
+            raise UsageError(
+                f"{file} defines no `model`; expected a dald_model.Model of that name at the top "
+                "level of the file, not below `if __name__ == '__main__':`"
+            )
+        model = found["model"]() if isfunction(found["model"]) else found["model"]
     finally:
         sys.path.pop(0)
-    if "model" not in found:
+    if not isinstance(model, Model):
         raise UsageError(
-            f"{file} defines no `model`; expected a dald_model.Model of that name at the top level "
-            "of the file, not below `if __name__ == '__main__':`"
+            f"in {file} `model` is of type {type(model).__name__}, expected dald_model.Model; make "
+            "one of a cvxpy problem by dald_model.decompose(problem)"
         )
-    if not isinstance(found["model"], Model):
-        raise UsageError(
-            f"in {file} `model` is of type {type(found['model']).__name__}, expected "
-            "dald_model.Model; make one of a cvxpy problem by dald_model.decompose(problem)"
-        )
-    return found["model"]
+    return model
 
 
 def _table1(given: argparse.Namespace) -> int:

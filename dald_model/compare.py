@@ -1,4 +1,4 @@
-"""Comparison: several algorithms on one model, in one table and one plot."""
+"""The comparison of algorithms on one model, in a table and a plot."""
 
 from __future__ import annotations
 

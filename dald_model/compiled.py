@@ -1,4 +1,4 @@
-"""Compiled: a model taken apart, as the user holds it."""
+"""The compiled model that the user holds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Compiled(Printed, Decomposition):
         sequence: Sequence | None = None,
         algorithm: Algorithm | None = None,
     ) -> Explanation:
-        """What a solve would do: who takes which client and why, in which order, how parallel.
+        """The plan of a solve: solver of each client, order and parallelism.
 
         Parameters
         ----------

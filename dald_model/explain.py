@@ -1,4 +1,4 @@
-"""Explanation: which solver takes which client, and why."""
+"""The solver assigned to each client, and why faster ones were rejected."""
 
 from __future__ import annotations
 

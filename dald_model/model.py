@@ -1,22 +1,15 @@
-"""Model: the declaration of a problem with many owners, and the entry point to solving it."""
+"""The model: a declaration that compiles, solves and draws itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dald_model.answer.result import Result
 from dald_model.compiled import Compiled
-from dald_model.coordinate.iterate import Iterate
-from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.penalty import as_rule
-from dald_model.coordinate.stopping import Stopping
 from dald_model.declare.declaration import Declaration
 from dald_model.errors import DeclarationError
 from dald_model.schedule import drawing
-from dald_model.schedule.sequence import Sequence
-from dald_model.solve import coordinate
-from dald_model.solvers.base import Solver
+from dald_model.solve import solve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,6 +44,8 @@ class Model(Declaration):
     2.0
     """
 
+    solve = solve  # a method: signature, options and their meaning stand there
+
     def __init__(self, name: str = "model") -> None:
         super().__init__(name)
         self._compiled: Compiled | None = None
@@ -59,7 +54,7 @@ class Model(Declaration):
         self._compiled = None
 
     def compile(self, *, rho: Any = 1.0) -> Compiled:
-        r"""Take the model apart into one subproblem a client; see :class:`Compiled`.
+        r"""The compiled model, one subproblem a client; see :class:`Compiled`.
 
         Compiled once: later calls return the same object until the declaration changes.
 
@@ -77,46 +72,6 @@ class Model(Declaration):
             self._compiled = Compiled(self.copied())
         self._compiled.reset(as_rule(rho).init(self._compiled))
         return self._compiled
-
-    def solve(
-        self,
-        *,
-        algorithm: Algorithm | None = None,
-        sequence: Sequence | None = None,
-        stopping: Stopping | None = None,
-        rho: Any = None,
-        solver: Solver | str | Mapping[Any, Solver | str] | None = None,
-        accuracy: float | None = None,
-        online: Any = None,
-        start: Result | None = None,
-        metrics: Mapping[str, Callable[[Iterate], Any]] | None = None,
-        eps_pri: float = 1e-6,
-        eps_dual: float = 1e-6,
-        max_rounds: int = 1000,
-        verbose: bool = False,
-    ) -> Result:
-        """Solve by distributed augmented-Lagrangian decomposition.
-
-        Every variable's ``value`` and every constraint's ``dual_value`` are set as by
-        ``cp.Problem.solve``. The options are explained at
-        :func:`dald_model.solve.coordinate`; none of them needs to be set.
-        """
-        return coordinate(
-            self.compile(),
-            algorithm=algorithm,
-            sequence=sequence,
-            stopping=stopping,
-            rho=rho,
-            solver=solver,
-            accuracy=accuracy,
-            online=online,
-            start=start,
-            metrics=metrics,
-            eps_pri=eps_pri,
-            eps_dual=eps_dual,
-            max_rounds=max_rounds,
-            verbose=verbose,
-        )
 
     def draw(self) -> Figure:
         """The consensus graph, servers included; :meth:`Compiled.draw` has the order.

@@ -1,8 +1,7 @@
-"""Options: what can be said of the options of ``solve`` before anything is computed."""
+"""Checks of the options of ``solve`` before anything is computed."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,6 +13,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Method
 from dald_model.errors import OptionError
 from dald_model.schedule.moment import Residuals
+from dald_model.validate import check_from_zero, check_whole
 from dald_model.values import flat
 
 COLUMNS = (
@@ -34,10 +34,8 @@ COLUMNS = (
 def check_tolerances(eps_pri: Any, eps_dual: Any, max_rounds: Any) -> None:
     """Refuse what is no tolerance, or no number of rounds."""
     for what, given in (("eps_pri", eps_pri), ("eps_dual", eps_dual)):
-        if not (isinstance(given, float | int | np.number) and 0 <= given < math.inf):
-            raise OptionError(f"{what}: given {given!r}, expected a finite number from 0")
-    if not isinstance(max_rounds, int | np.integer) or max_rounds < 1:
-        raise OptionError(f"max_rounds: given {max_rounds!r}, expected a whole number from 1")
+        check_from_zero(f"{what}: given ", given)
+    check_whole("max_rounds: given ", max_rounds)
 
 
 def check_kind(what: str, given: Any, needs: str, example: str) -> None:

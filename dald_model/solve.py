@@ -1,10 +1,10 @@
-"""Solve: the options of a solve, and the run that they make."""
+"""The method ``Model.solve``: its options, and the run that they make."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from tqdm.auto import tqdm
 
@@ -33,8 +33,14 @@ from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.base import Solver
 
 
-def coordinate(
-    compiled: Decomposition,
+class Compilable(Protocol):
+    """What can be solved: a :class:`dald_model.Model`."""
+
+    def compile(self) -> Decomposition: ...  # noqa: D102 - see the class
+
+
+def solve(
+    model: Compilable,
     *,
     algorithm: Algorithm | None = None,
     sequence: Sequence | None = None,
@@ -50,7 +56,10 @@ def coordinate(
     max_rounds: int = 1000,
     verbose: bool = False,
 ) -> Result:
-    r"""Run an algorithm on a compiled model: Algorithms 2 and 3 of the paper.
+    r"""Solve by distributed augmented-Lagrangian decomposition: Algorithms 2 and 3 of the paper.
+
+    Every variable's ``value`` and every constraint's ``dual_value`` are set as by
+    ``cp.Problem.solve``. None of the options needs to be set.
 
     A round is one inner loop: clients are solved in the order of the hierarchical network, each
     with the newest values of its neighbours. When ``stopping`` ends the inner loop, the outer test
@@ -110,6 +119,7 @@ def coordinate(
     OptionError, SequenceError
         If an option has a value that means nothing, before anything is computed.
     """
+    compiled = model.compile()
     begun = time.perf_counter()
     check_tolerances(eps_pri, eps_dual, max_rounds)
     check_parameters(compiled)

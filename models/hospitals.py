@@ -1,4 +1,4 @@
-r"""A risk score for heart disease that four hospitals find together: logistic loss, constraints.
+r"""Constrained logistic regression over four hospitals: a risk score for heart disease.
 
 .. math::
     \min_{w, c_1, \dots, c_4} \; \sum_{i=1}^4 \sum_{k=1}^{N_i}
@@ -44,11 +44,13 @@ def consensus_classifier(hospitals: Mapping[str, Dataset]) -> dm.Model:
 REFERENCE = 386.01302255
 """The optimal value by scipy 1.17's SLSQP with analytic gradients."""
 
-# Run by `python FILE` or `dald solve FILE`, but not imported: the data are no part of the package.
-if __name__ != "dald_model.models.hospitals":
-    model = consensus_classifier(standardised_together(load_hospitals()))
 
-    if __name__ == "__main__":
-        result = model.solve()
-        print(result)
-        print(result.verify())
+def model() -> dm.Model:
+    """The four hospitals of the heart data, read from the folder ``DALD_DATA``."""
+    return consensus_classifier(standardised_together(load_hospitals()))
+
+
+if __name__ == "__main__":
+    result = model().solve()
+    print(result)
+    print(result.verify())

@@ -43,12 +43,14 @@ def consensus_lasso(parts: Parts, alpha: float) -> dm.Model:
 REFERENCE = 1533.76871696
 """The optimal value at the coefficients of scikit-learn 1.9's ``Lasso(alpha=1, tol=1e-12)``."""
 
-model = consensus_lasso(
-    {f"clinic {at}": part for at, part in enumerate(load("diabetes").standardised().split(4, 0))},
-    alpha=1.0,
-)
+
+def model() -> dm.Model:
+    """Four clinics with the rows of Diabetes, penalty 1."""
+    parts = load("diabetes").standardised().split(4, 0)
+    return consensus_lasso({f"clinic {at}": part for at, part in enumerate(parts)}, alpha=1.0)
+
 
 if __name__ == "__main__":
-    result = model.solve()
+    result = model().solve()
     print(result)
     print(result.verify())

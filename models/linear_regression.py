@@ -72,12 +72,14 @@ def consensus_regression(parts: Parts, *, chain: bool = False) -> dm.Model:
 REFERENCE = 1263985.7856
 """The optimal value, 442 x 2859.6963, by scikit-learn 1.9's ``LinearRegression``."""
 
-model = consensus_regression(
-    {f"node {at + 1}": part for at, part in enumerate(load("diabetes").standardised().split(3, 0))},
-    chain=True,
-)
+
+def model() -> dm.Model:
+    """Three nodes in a chain with the rows of Diabetes."""
+    parts = enumerate(load("diabetes").standardised().split(3, 0), start=1)
+    return consensus_regression({f"node {at}": part for at, part in parts}, chain=True)
+
 
 if __name__ == "__main__":
-    result = model.solve()
+    result = model().solve()
     print(result)
     print(result.verify())

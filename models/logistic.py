@@ -16,7 +16,6 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
-from sklearn.datasets import load_breast_cancer
 
 import dald_model as dm
 from dald_model.datasets import Array
@@ -64,6 +63,8 @@ def breast_cancer() -> tuple[Array, Array]:
     features, target
         30 features, each with mean 0 and variance 1; +1 where the tumour is benign, else -1.
     """
+    from sklearn.datasets import load_breast_cancer  # slow to import
+
     rows: Any = load_breast_cancer()
     scaled = (rows.data - rows.data.mean(axis=0)) / rows.data.std(axis=0)
     return scaled, np.where(rows.target, 1.0, -1.0)
@@ -73,16 +74,16 @@ REFERENCE = 0.163973961915
 """The optimal value by scikit-learn 1.9's liblinear (C = 1 / (569 x 0.01), l1) and, to all digits
 written, by scipy 1.17's L-BFGS-B on the positive and the negative parts of ``w``."""
 
-_features, _target = breast_cancer()
-model = sparse_logistic(
-    {
-        f"clinic {at}": (_features[part], _target[part])
-        for at, part in enumerate(even(len(_target), 4, seed=0))
-    },
-    weight=0.0025,
-)
+
+def model() -> dm.Model:
+    """Four clinics with the rows of Breast Cancer, penalty 0.0025 each."""
+    features, target = breast_cancer()
+    parts = enumerate(even(len(target), 4, seed=0))
+    shards = {f"clinic {at}": (features[part], target[part]) for at, part in parts}
+    return sparse_logistic(shards, weight=0.0025)
+
 
 if __name__ == "__main__":
-    result = model.solve()
+    result = model().solve()
     print(result)
     print(result.verify())

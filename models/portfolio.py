@@ -1,4 +1,4 @@
-r"""Capital for three desks: owners whose variables differ, coupled by sums (second-order cones).
+r"""Capital allocation to trading desks, coupled by sums (second-order cones).
 
 .. math::
     \max_{y_1, y_2, y_3, t} \; \sum_{i=1}^3 r_i^\top y_i
@@ -67,9 +67,13 @@ DESKS = {
     "commodities": Desk([4.0, 5.0], [15.0, 22.0], correlation=0.1, limit=2.0),
 }
 
-model = consensus_portfolio(DESKS)
+
+def model() -> dm.Model:
+    """Three desks, of bonds, shares and commodities."""
+    return consensus_portfolio(DESKS)
+
 
 if __name__ == "__main__":
-    result = model.solve()
+    result = model().solve()
     print(result)
     print(result.verify())

@@ -39,12 +39,14 @@ def consensus_ridge(parts: Parts, alpha: float) -> dm.Model:
 REFERENCE = 1349804.5564
 """The optimal value at the coefficients of scikit-learn 1.9's ``Ridge(alpha=50)``."""
 
-model = consensus_ridge(
-    {f"clinic {at}": part for at, part in enumerate(load("diabetes").standardised().split(4, 0))},
-    alpha=50.0,
-)
+
+def model() -> dm.Model:
+    """Four clinics with the rows of Diabetes, penalty 50."""
+    parts = load("diabetes").standardised().split(4, 0)
+    return consensus_ridge({f"clinic {at}": part for at, part in enumerate(parts)}, alpha=50.0)
+
 
 if __name__ == "__main__":
-    result = model.solve()
+    result = model().solve()
     print(result)
     print(result.verify())

@@ -20,6 +20,7 @@ from dald_model.solvers.exact.dual_box import Shrink
 from dald_model.solvers.exact.newton import Newton
 from dald_model.solvers.exact.polyhedral import Polyhedral
 from dald_model.solvers.exact.reference import Reference
+from dald_model.validate import check_clients
 
 ORDER: tuple[Solver, ...] = (
     Average(),
@@ -69,12 +70,7 @@ class Choice:
         OptionError
             Naming the first key that is no client.
         """
-        for name in self._by_client:
-            if name not in compiled:
-                raise OptionError(
-                    f"solver: {name!r} is no client; expected keys among "
-                    f"{', '.join(map(repr, compiled))}"
-                )
+        check_clients("solver: ", self._by_client, compiled, expected="keys among")
 
     def chain(self, sub: Subproblem) -> list[Solver]:
         """The solvers of a client in the order they are tried.

@@ -1,1 +1,1 @@
-"""Algorithms: small objects that tell the one loop what to do with mu, rho, order and solver."""
+"""Algorithms as choices of multipliers, penalties, order and solver layer."""

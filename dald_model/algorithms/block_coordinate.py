@@ -24,7 +24,7 @@ from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.base import Solver
 from dald_model.solvers.inexact.local import GradientSteps, ProximalGradientSteps
 from dald_model.solvers.inexact.surrogate import MakeSurrogate, Surrogate
-from dald_model.validate import check_positive, check_whole
+from dald_model.validate import argument, check_positive, check_whole
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,9 @@ class ConsensusADMM:
     dual_step: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive(self, "dual_step", self.dual_step, " (1 is the paper's)")
+        check_positive(
+            argument(self, "dual_step"), self.dual_step, "a positive number (1 is the paper's)"
+        )
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
@@ -98,7 +100,7 @@ class JacobiGradientDescent:
     multipliers: bool = False
 
     def __post_init__(self) -> None:
-        check_positive(self, "step", self.step)
+        check_positive(argument(self, "step"), self.step)
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
@@ -128,8 +130,8 @@ class _LocalSteps:
     layer: ClassVar[str]
 
     def __post_init__(self) -> None:
-        check_positive(self, "step", self.step)
-        check_whole(self, "count", self.count)
+        check_positive(argument(self, "step"), self.step)
+        check_whole(argument(self, "count"), self.count)
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""

@@ -1,15 +1,14 @@
-"""DALD: the paper's Algorithms 2 and 3, and how the others are explained by them."""
+"""The paper's Algorithms 2 and 3, and the text that explains the others by them."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Method
-from dald_model.errors import OptionError
+from dald_model.validate import argument, check_positive
 
 
 @dataclass(frozen=True)
@@ -26,11 +25,8 @@ class DALD:
     dual_step: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.dual_step, float | int) and 0 < self.dual_step < math.inf):
-            raise OptionError(
-                f"DALD: given dual_step={self.dual_step!r}, expected a positive number (1 is the "
-                "paper's)"
-            )
+        said = argument(self, "dual_step")
+        check_positive(said, self.dual_step, "a positive number (1 is the paper's)")
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`Algorithm`."""
@@ -56,7 +52,7 @@ class DALD:
 
 
 def explained(name: str, *, mu: str, rho: str, coordination: str, layer: str) -> str:
-    """The choices that make an algorithm of DALD, in one form."""
+    """The text of an algorithm's ``explain``: its choices of DALD's parts."""
     return "\n".join(
         [
             f"{name} is DALD with",

@@ -19,7 +19,7 @@ from dald_model.errors import OptionError
 from dald_model.schedule.participation import Participation
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.inexact.copying import Mixing, not_free
-from dald_model.validate import check_draws, check_positive
+from dald_model.validate import argument, check_draws, check_positive, is_number
 
 Weights = Mapping[tuple[Any, Any], float]
 
@@ -47,7 +47,7 @@ class DGD:
     weights: Weights | None = None
 
     def __post_init__(self) -> None:
-        check_positive(self, "step", self.step)
+        check_positive(argument(self, "step"), self.step)
         _check_weights(self, self.weights)
 
     def open(self, compiled: Decomposition) -> Method:
@@ -87,7 +87,7 @@ class AsynchronousDGD:
     weights: Weights | None = None
 
     def __post_init__(self) -> None:
-        check_positive(self, "step", self.step)
+        check_positive(argument(self, "step"), self.step)
         check_draws(self, self.k, self.seed)
         _check_weights(self, self.weights)
 
@@ -160,8 +160,7 @@ def _check_weights(algorithm: Any, given: Any) -> None:
     if not isinstance(given, Mapping):
         raise OptionError(f"{who}: given weights={given!r}, expected {wanted}, or None")
     for pair, weight in given.items():
-        is_number = isinstance(weight, float | int | np.number) and not isinstance(weight, bool)
-        if not (isinstance(pair, tuple) and len(pair) == 2 and is_number):
+        if not (isinstance(pair, tuple) and len(pair) == 2 and is_number(weight)):
             raise OptionError(f"{who}: given the weight {weight!r} for {pair!r}, expected {wanted}")
 
 

@@ -17,7 +17,7 @@ from dald_model.coordinate.stopping import FixedTolerance
 from dald_model.errors import OptionError
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.inexact.local import GradientSteps, ProximalGradientSteps
-from dald_model.validate import check_positive, check_whole
+from dald_model.validate import argument, check_positive, check_whole
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ProximalPoint:
     alpha: float
 
     def __post_init__(self) -> None:
-        check_positive(self, "alpha", self.alpha)
+        check_positive(argument(self, "alpha"), self.alpha)
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
@@ -71,7 +71,7 @@ class ProximalGradient:
     step: float
 
     def __post_init__(self) -> None:
-        check_positive(self, "step", self.step)
+        check_positive(argument(self, "step"), self.step)
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
@@ -120,7 +120,7 @@ class DistributedProximal:
     def __post_init__(self) -> None:
         given = self.alpha.values() if isinstance(self.alpha, Mapping) else [self.alpha]
         for one in given:
-            check_positive(self, "alpha", one)
+            check_positive(argument(self, "alpha"), one)
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
@@ -153,7 +153,7 @@ class FedProx(DistributedProximal):
     alpha: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive(self, "alpha", self.alpha)
+        check_positive(argument(self, "alpha"), self.alpha)
 
 
 @dataclass(frozen=True)
@@ -184,18 +184,18 @@ class FedAvg:
     weights: Mapping[Any, float] | None = None
 
     def __post_init__(self) -> None:
-        check_positive(self, "step", self.step)
-        check_whole(self, "epochs", self.epochs)
+        check_positive(argument(self, "step"), self.step)
+        check_whole(argument(self, "epochs"), self.epochs)
         if self.k is not None:
-            check_whole(self, "k", self.k)
-        check_whole(self, "seed", self.seed, 0)
+            check_whole(argument(self, "k"), self.k)
+        check_whole(argument(self, "seed"), self.seed, 0)
         if self.weights is not None and not isinstance(self.weights, Mapping):
             raise OptionError(
                 f"FedAvg: given weights={self.weights!r}, expected a dict from each client to its "
                 "weight, such as its number of rows"
             )
         for one in (self.weights or {}).values():
-            check_positive(self, "weights", one)
+            check_positive(argument(self, "weights"), one)
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""

@@ -24,7 +24,7 @@ from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.arrays.smooth import Smooth, no_hessian
 from dald_model.solvers.inexact.copying import Copying, not_free
 from dald_model.solvers.inexact.newton_server import CurvedAverage
-from dald_model.validate import check_draws, check_positive
+from dald_model.validate import argument, check_draws, check_positive
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class GradientDescent:
     step: float
 
     def __post_init__(self) -> None:
-        check_positive(self, "step", self.step)
+        check_positive(argument(self, "step"), self.step)
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
@@ -81,7 +81,7 @@ class NewtonMethod:
     damping: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive(self, "damping", self.damping)
+        check_positive(argument(self, "damping"), self.damping)
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
@@ -122,7 +122,7 @@ class MiniBatchGradientDescent:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_positive(self, "step", self.step)
+        check_positive(argument(self, "step"), self.step)
         check_draws(self, self.k, self.seed)
 
     def open(self, compiled: Decomposition) -> Method:
@@ -169,7 +169,7 @@ class StochasticNewton:
     damping: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive(self, "damping", self.damping)
+        check_positive(argument(self, "damping"), self.damping)
         check_draws(self, self.k, self.seed)
 
     def open(self, compiled: Decomposition) -> Method:
@@ -191,7 +191,7 @@ class StochasticNewton:
 
 
 def _shares(star: Star, who: str) -> np.ndarray:
-    """How many clients have what stands in each entry of the edges, shape (Q,).
+    """The number of clients that share each entry of the edges, shape (Q,).
 
     An entry that the server tells them multiplied by some factor counts with its square, so that
     the step is the gradient's there, too.

@@ -1,4 +1,4 @@
-"""Star: what the algorithms of a server need to know of a model, and what they refuse."""
+"""The star of a server and its clients, as server algorithms need it."""
 
 from __future__ import annotations
 

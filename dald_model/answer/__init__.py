@@ -1,1 +1,1 @@
-"""Answer: the result in the user's terms, and its verification."""
+"""Results in the user's terms, and their verification."""

@@ -1,4 +1,4 @@
-"""Answer: what a run found, in the user's terms."""
+"""The answer of a run in the user's terms."""
 
 from __future__ import annotations
 

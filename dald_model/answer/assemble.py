@@ -1,4 +1,4 @@
-"""Assemble: from how a run ended to the user's result."""
+"""The conversion of a finished run to a result."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ REACH = 1e-4
 
 
 def dual_gap(result: Answer) -> float:
-    r"""How far the multipliers are from proving the point optimal; 0 at a primal-dual optimum.
+    r"""The duality gap of the point and the multipliers; 0 at a primal-dual optimum.
 
     .. math::
         \sum_i \Big[ f_i(x_i) \pm \mu^\top (G_i x_i + g_i)
@@ -124,7 +124,7 @@ def _outside(rule: Constraint, share: tuple[Any, ...]) -> bool:
 
 
 def _shares_add_up(result: Answer) -> bool:
-    """Whether the dual values that the result reports are the sums over its clients."""
+    """Whether the reported dual values are the sums over the clients."""
     totals: dict[int, np.ndarray] = {}
     for name, client in result.compiled.model.clients.items():
         shares = result.recovered.local_duals[name]

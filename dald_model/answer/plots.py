@@ -1,4 +1,4 @@
-"""Charts of runs: residuals, gaps and metrics against rounds."""
+"""Plots of residuals, gaps and metrics against rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Result: the answer of a run as the user holds it, with its pictures and its verification."""
+"""The result that the user holds: an answer with plots and verification."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class Result(Printed, Answer):
         return plots.result_plot(self)
 
     def report(self, *, wide: bool) -> list[Part]:
-        """What a person asks first."""
+        """The summary."""
         head = Heading(f"Result of {self.compiled.model.name!r}")
         return [head, Bare(pd.DataFrame(_pairs(self).items()))]
 
 
 def _pairs(result: Answer) -> dict[str, str]:
-    """What a person asks first of a result; questions without an answer are left out."""
+    """The lines of the printed summary; those without a value are left out."""
     pairs = {"status": f"{result.status} ({result.status.message})"}
     if result.culprit is not None:
         pairs["culprit"] = repr(result.culprit)

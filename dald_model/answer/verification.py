@@ -15,7 +15,7 @@ import pandas as pd
 from dald_model.answer.answer import Answer
 from dald_model.answer.duality_gap import dual_gap
 from dald_model.coordinate.status import Status
-from dald_model.declare.client import short
+from dald_model.declare.client import all_in_one, short
 from dald_model.errors import OptionError
 from dald_model.text import Bare, Heading, Part, Printed, counted
 from dald_model.values import flat, largest, number, preserved
@@ -201,7 +201,6 @@ def aio(result: Answer) -> tuple[cp.Problem, Mapping[int, Any]]:
     if not (result.left or result.dropped):
         return compiled.model.monolithic(), result.recovered.values
     live = {n: c for n, c in compiled.form.clients.items() if n not in result.left}
-    cost = sum(client.cost for client in live.values())
     rules = [rule for client in live.values() for rule in client.constraints]
     for edge in compiled.edges:
         if edge.ends not in result.dropped and not set(edge.ends) & set(result.left):
@@ -209,8 +208,7 @@ def aio(result: Answer) -> tuple[cp.Problem, Mapping[int, Any]]:
             rules += [one == two for one, two in pairs]
     points = compiled.gather(result.recovered)
     values = {key: v for name in live for key, v in compiled[name].spread(points[name]).items()}
-    goal = cp.Minimize(cost) if compiled.sense > 0 else cp.Maximize(-cost)
-    return cp.Problem(goal, rules), values
+    return all_in_one(live.values(), rules, compiled.sense < 0), values
 
 
 def _leaves(problem: cp.Problem) -> list[cp.Variable]:

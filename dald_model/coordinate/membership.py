@@ -12,10 +12,11 @@ import numpy as np
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.state import State
 from dald_model.errors import OptionError
-from dald_model.schedule.changes import Change, Online, Schedule, check_names
+from dald_model.schedule.changes import Change, Online, Schedule
 from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import Levels
 from dald_model.schedule.sequence import Bound, Sequence
+from dald_model.validate import check_clients
 
 Pair = tuple[Hashable, Hashable]
 
@@ -149,7 +150,7 @@ class Membership:
 
     def _last(self, change: Change, round_: int) -> None:
         named = (*change.leave, *change.join, *change.absent, *change.stale)
-        check_names("online", named, self._neighbours)
+        check_clients("online: ", named, self._neighbours)
         for pair in (*change.lost, *change.connect, *change.disconnect):
             self._ends(pair)
         for name in change.join:

@@ -14,6 +14,7 @@ from dald_model.coordinate.curvature import curvature_penalty
 from dald_model.coordinate.state import State
 from dald_model.declare.consensus import Edge
 from dald_model.errors import OptionError
+from dald_model.validate import is_number, is_whole
 
 
 @runtime_checkable
@@ -139,7 +140,8 @@ class ResidualBalancing:
     changes: int = 50
 
     def __post_init__(self) -> None:
-        if not (self.period >= 1 and self.threshold >= 1 and self.changes >= 0):
+        counts = is_whole(self.period, 1) and is_whole(self.changes, 0)
+        if not (counts and is_number(self.threshold) and self.threshold >= 1):
             raise OptionError(
                 f"ResidualBalancing: given period={self.period!r}, threshold={self.threshold!r}, "
                 f"changes={self.changes!r}; expected period >= 1, threshold >= 1, changes >= 0"
@@ -199,6 +201,8 @@ def as_rule(rho: Any) -> PenaltyRule:
 
 def _positive(value: Any, size: int, what: str) -> np.ndarray:
     try:
+        if np.asarray(value).dtype.kind in "bSU":
+            raise TypeError("truth values and text are no numbers")
         given = np.asarray(value, dtype=float)
         filled = np.broadcast_to(given.reshape(-1, order="F") if given.ndim else given, (size,))
     except (TypeError, ValueError) as error:

@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from dald_model.errors import OptionError
 from dald_model.schedule.moment import Residuals
+from dald_model.validate import check_whole, is_number
 
 
 class Stopping(Protocol):
@@ -43,7 +42,8 @@ class ShrinkingTolerance:
     factor: float = 0.9
 
     def __post_init__(self) -> None:
-        if not (self.start > 0 and 0 < self.factor < 1):
+        numbers = is_number(self.start) and is_number(self.factor)
+        if not (numbers and 0 < self.start < math.inf and 0 < self.factor < 1):
             raise OptionError(
                 f"ShrinkingTolerance: given start={self.start!r}, factor={self.factor!r}; expected "
                 "start > 0 and 0 < factor < 1, so that the tolerance shrinks"
@@ -65,7 +65,8 @@ class GrowingBudget:
     growth: float = 1.1
 
     def __post_init__(self) -> None:
-        if not (self.start >= 1 and self.growth > 1):
+        numbers = is_number(self.start) and is_number(self.growth)
+        if not (numbers and 1 <= self.start < math.inf and 1 < self.growth < math.inf):
             raise OptionError(
                 f"GrowingBudget: given start={self.start!r}, growth={self.growth!r}; expected "
                 "start >= 1 and growth > 1, so that the budget grows without bound"
@@ -86,8 +87,7 @@ class FixedBudget:
     v_max: int = 1
 
     def __post_init__(self) -> None:
-        if not isinstance(self.v_max, int | np.integer) or self.v_max < 1:
-            raise OptionError(f"FixedBudget: given v_max={self.v_max!r}, expected an int from 1")
+        check_whole("FixedBudget: given v_max=", self.v_max, expected="an int from 1")
 
     def ends(self, outer: int, inner: int, dual: float, eps_dual: float) -> bool:
         """See :class:`Stopping`."""
@@ -122,7 +122,7 @@ class Accuracy:
 
     def __post_init__(self) -> None:
         given = self.given
-        if given is not None and not (isinstance(given, float | int | np.number) and 0 < given < 1):
+        if given is not None and not (is_number(given) and 0 < given < 1):
             raise OptionError(f"accuracy: given {given!r}, expected a number between 0 and 1")
 
     @property

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dald_model.errors import DatasetError
+from dald_model.validate import is_whole
 from dald_model.datasets.sources import HOSPITALS, REGRESSIONS, Folder, Recipe, mnist, read
 
 Array = NDArray[np.float64]
@@ -87,7 +88,7 @@ class Dataset:
             If `parts` is out of range.
         """
         rows = len(self.target)
-        if not 1 <= parts <= rows:
+        if not is_whole(parts, 1, rows):
             raise DatasetError(
                 f"{self.name} cannot be split into {parts} parts. Expected: from 1 to its {rows} "
                 "rows. Choose a number in that range."

@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dald_model.errors import DeclarationError
+from dald_model.validate import check_whole, is_number, is_whole
 
 Rows = NDArray[np.intp]
 """Indices into the rows of a data set, without repetition."""
@@ -61,7 +62,7 @@ def even(rows: int, clients: int, seed: int) -> list[Rows]:
         If a client would be without rows.
     """
     _check(clients, rows)
-    return np.array_split(np.random.default_rng(seed).permutation(rows), clients)
+    return np.array_split(np.random.default_rng(_checked(seed)).permutation(rows), clients)
 
 
 def alternating(target: ArrayLike, clients: int, seed: int = 42) -> list[Rows]:
@@ -104,7 +105,7 @@ def alternating(target: ArrayLike, clients: int, seed: int = 42) -> list[Rows]:
         )
     _check(clients, int(np.bincount(where).min()), "rows of the rarer class")
     # The paper's generator: default_rng shuffles otherwise.
-    generator = np.random.RandomState(seed)
+    generator = np.random.RandomState(_checked(seed))
     classes = [np.flatnonzero(where == at) for at in range(2)]
     for indices in classes:
         generator.shuffle(indices)
@@ -140,7 +141,7 @@ def label_skew(target: ArrayLike, clients: int, labels_per_client: int, seed: in
     """
     labels, where = _labels(target)
     _check(clients, len(where))
-    shards = clients * labels_per_client
+    shards = clients * labels_per_client if is_whole(labels_per_client, 1) else 0
     if not len(labels) <= shards <= len(where):
         raise DeclarationError(
             f"{clients} clients with {labels_per_client} labels each need {shards} shards. "
@@ -152,7 +153,7 @@ def label_skew(target: ArrayLike, clients: int, labels_per_client: int, seed: in
     pieces = np.ones(len(labels), dtype=int)
     for _ in range(shards - len(labels)):
         pieces[np.argmax(counts / pieces)] += 1
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(_checked(seed))
     cut = [
         piece
         for at, number in enumerate(pieces)
@@ -195,18 +196,18 @@ def dirichlet(
     """
     labels, where = _labels(target)
     _check(clients, len(where))
-    if not 0 < concentration < np.inf:
+    if not (is_number(concentration) and 0 < concentration < np.inf):
         raise DeclarationError(
             f"The concentration is {concentration}. Expected: a positive number. Choose 0.1 for "
             "much skew, 100 for hardly any."
         )
-    if not 1 <= smallest <= len(where) // clients:
+    if not is_whole(smallest, 1, len(where) // clients):
         raise DeclarationError(
             f"{clients} clients cannot have {smallest} rows at least. Expected: from 1 to "
             f"{len(where) // clients}, their even share of {len(where)} rows. Change smallest or "
             "clients."
         )
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(_checked(seed))
     counts = np.bincount(where)
     for _ in range(_TRIES):
         shares = generator.dirichlet(np.full(clients, concentration), size=len(labels))
@@ -229,7 +230,7 @@ def dirichlet(
 
 
 def heterogeneity(target: ArrayLike, parts: Sequence[Rows]) -> float:
-    r"""How far the clients' label distributions lie from the pooled one, on average.
+    r"""The mean total-variation distance of the clients' label distributions from the pooled one.
 
     .. math::
         \frac{1}{n} \sum_{i=1}^n \frac{1}{2} \sum_c | p_i(c) - p(c) |
@@ -269,8 +270,13 @@ def heterogeneity(target: ArrayLike, parts: Sequence[Rows]) -> float:
     return float(np.abs(own - pooled).sum(axis=1).mean() / 2)
 
 
+def _checked(seed: int) -> int:
+    check_whole("The seed is ", seed, 0, error=DeclarationError)
+    return seed
+
+
 def _check(clients: int, most: int, what: str = "rows") -> None:
-    if not 1 <= clients <= most:
+    if not is_whole(clients, 1, most):
         raise DeclarationError(
             f"The rows cannot be dealt to {clients} clients. Expected: from 1 to {most}, the "
             f"number of {what}, so that none is without rows. Choose a number in that range."

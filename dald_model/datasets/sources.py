@@ -1,4 +1,4 @@
-"""Where the data sets come from: files as published, or scikit-learn's fetchers."""
+"""Sources of the data sets: published files, or scikit-learn's fetchers."""
 
 import gzip
 import os
@@ -22,7 +22,7 @@ Folder = str | os.PathLike[str] | None
 
 @dataclass(frozen=True)
 class Recipe:
-    """Where a set comes from, and how many rows must come."""
+    """The source of a data set, and its number of rows."""
 
     title: str
     rows: int
@@ -295,7 +295,7 @@ DIGITS = {
 
 
 def mnist(digits: tuple[int, int], test: bool) -> Recipe:
-    """Where the images of two digits come from, the first with target -1, the second with +1."""
+    """The source of the images of two digits, targets -1 and +1."""
     name = "t10k" if test else "train"
     return Recipe(
         title=f"MNIST {digits[0]} against {digits[1]}" + ", test" * test,

@@ -1,1 +1,1 @@
-"""Declare: clients, consensus equalities, and what they add up to."""
+"""Clients, consensus equalities, and the declaration that holds them."""

@@ -63,6 +63,22 @@ class Client:
         return list(found.values())
 
 
+def all_in_one(
+    clients: Iterable[Client], rules: Iterable[Constraint], maximises: bool
+) -> cp.Problem:
+    r"""The all-in-one (AIO) problem of some clients.
+
+    .. math:: \min_x \sum_i f_i(x_i) \quad \text{s.t. all rules}
+
+    or, negated, the maximum where every client maximises.
+    """
+    if maximises:
+        return cp.Problem(
+            cp.Maximize(sum(client.objective.expr for client in clients)), list(rules)
+        )
+    return cp.Problem(cp.Minimize(sum(client.cost for client in clients)), list(rules))
+
+
 def unique_variables(parts: Iterable[Any]) -> list[cp.Variable]:
     """Variables of expressions, objectives or constraints, each once, in order of appearance."""
     return list({v.id: v for part in parts for v in part.variables()}.values())

@@ -1,4 +1,4 @@
-r"""Edge: a consensus equality read as two affine maps.
+r"""Consensus equalities and edges, as pairs of affine maps.
 
 The consensus graph is the set of cvxpy equalities between clients. All equalities between the
 same two clients form one :class:`Edge`, whose consensus constraint is
@@ -29,7 +29,7 @@ Owners = Mapping[int, Sequence[Hashable]]
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """One consensus equality ``left == right`` before it is known who owns which side.
+    """A consensus equality ``left == right`` whose sides have no known owner yet.
 
     ``constraint`` is the user's own object, which receives the dual value; it is ``None`` where
     the equality was made for a shared variable.
@@ -45,7 +45,7 @@ class Agreement:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Where one equality lies in its edge: entries ``start:stop``, and its orientation.
+    """The entries ``start:stop`` of one equality in its edge, and its orientation.
 
     ``sign`` is -1 where the equality's left side belongs to the edge's head.
     """

@@ -1,4 +1,4 @@
-"""Shared variables become local copies; variables that nobody owns become servers.
+"""Consensus form: local copies of shared variables, and servers.
 
 The step from what the user wrote to a problem in consensus form, where every variable belongs to
 exactly one client (the paper's problems (8) and (16)).
@@ -42,7 +42,7 @@ def consensus_form(
     agreements: Sequence[Agreement],
     topology: nx.Graph | None,
 ) -> ConsensusForm:
-    """Give every variable one owner and gather the consensus edges.
+    """The consensus form of a declaration: one owner a variable, and all edges.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def check_connected(clients: Mapping[Hashable, Client], edges: Sequence[Edge]) -
 
 
 def consensus_graph(clients: Iterable[Hashable], edges: Iterable[Edge]) -> nx.Graph:
-    """The consensus graph as networkx sees it: a node a client, an edge an :class:`Edge`."""
+    """The consensus graph in networkx: a node a client, an edge an :class:`Edge`."""
     graph = nx.Graph()
     graph.add_nodes_from(clients)
     graph.add_edges_from((e.tail, e.head, {"edge": e, "size": e.size}) for e in edges)

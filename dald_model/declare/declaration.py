@@ -1,4 +1,4 @@
-"""Declaration: clients, their consensus, and who talks to whom; checked as it is written down."""
+"""The declaration of a model: clients, consensus equalities and topology, checked at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import networkx as nx
 import pandas as pd
 from cvxpy.constraints.constraint import Constraint
 
-from dald_model.declare.client import Client, check_name, declare_client, symbolic
+from dald_model.declare.client import Client, all_in_one, check_name, declare_client, symbolic
 from dald_model.declare.consensus import Agreement, check_sides, read_equality
 from dald_model.declare.consensus_form import check_reach, owners_of
 from dald_model.errors import DeclarationError
@@ -211,13 +211,10 @@ class Declaration(Printed):
             The sum of the objectives under all constraints, the consensus equalities last. It is
             a maximisation if every client maximises.
         """
-        clients, rules = self._clients.values(), self.constraints
-        if self.maximises:
-            return cp.Problem(cp.Maximize(sum(c.objective.expr for c in clients)), rules)
-        return cp.Problem(cp.Minimize(sum(c.cost for c in clients)), rules)
+        return all_in_one(self._clients.values(), self.constraints, self.maximises)
 
     def report(self, *, wide: bool) -> list[Part]:
-        """How many clients, which, and who agrees with whom."""
+        """The table of clients, and the consensus equalities."""
         parts: list[Part] = [
             Heading(f"Model {self.name!r}: {counted(len(self._clients), 'client')}")
         ]

@@ -116,7 +116,7 @@ def figure5_plot(frame: pd.DataFrame, divisor: str) -> Figure:
 
 
 def figure5_text(frame: pd.DataFrame) -> str:
-    """Where the curves end, and from which round on FedProx stays below both others."""
+    """The table of final accuracies, and the round from which FedProx stays below."""
     last = frame["round"].max()
     lines = [f"Accuracy after {last} rounds: mean in per cent, and standard deviation in 1e-4"]
     for size in sorted(frame["clients"].unique()):

@@ -46,7 +46,7 @@ SLIP = 785
 
 
 class Images(NamedTuple):
-    """The images, without the pixels that are 0 in all: their coefficients stay 0 in all methods.
+    """Images without the pixels that are 0 in all, whose coefficients stay 0.
 
     Attributes
     ----------

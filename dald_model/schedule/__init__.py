@@ -1,1 +1,1 @@
-"""Schedule: who is solved when; knows graphs and names, never data."""
+"""The order of the clients and its changes; no data, only graphs and names."""

@@ -1,4 +1,4 @@
-"""Online: what changes while a run goes on, and models of what goes wrong (Section V-A)."""
+"""Changes during a run, and models of dropout, delay and lost messages (Section V-A)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import numpy as np
 from dald_model.errors import OptionError
 from dald_model.schedule import sequence as sequences
 from dald_model.schedule.moment import Moment
+from dald_model.validate import argument, check_clients, check_share, check_whole, is_whole
 
 Pair = tuple[Hashable, Hashable]
 
 
 @dataclass(frozen=True, repr=False)
 class Change:
-    """What is different from the inner loop on that is about to begin.
+    """A change of sequence, clients, edges or messages before an inner loop.
 
     The first five last until they are changed back, the last three are for one inner loop.
 
@@ -71,7 +72,7 @@ PAIRS = ("disconnect", "connect", "lost")
 
 @runtime_checkable
 class Online(Protocol):
-    """A schedule, or a model of what goes wrong."""
+    """A schedule of changes, or a model of failures."""
 
     def before(self, moment: Moment, neighbours: Neighbours) -> Change | None:
         """What changes before this inner loop; ``neighbours`` is the consensus graph."""
@@ -84,7 +85,7 @@ Neighbours = Mapping[Hashable, Sequence[Hashable]]
 
 @dataclass(frozen=True)
 class Dropout:
-    """Each client is absent from each inner loop with probability ``p``, independently.
+    """Independent absence of each client from each inner loop, with probability ``p``.
 
     Servers do not drop out unless they are named. The draws depend on the seed and the number of
     the round alone.
@@ -111,7 +112,7 @@ class Dropout:
         names = [name for name in neighbours if name not in moment.servers]
         if self.clients is not None:
             names = list(self.clients)
-            check_names("Dropout", names, neighbours)
+            check_clients("Dropout: ", names, neighbours)
         luck = np.random.default_rng((self.seed, moment.round)).random(len(names))
         return Change(
             absent=[name for name, drawn in zip(names, luck, strict=True) if drawn < self.p]
@@ -120,7 +121,7 @@ class Dropout:
 
 @dataclass(frozen=True)
 class Stragglers:
-    """Slow clients: each answers in every k-th inner loop, to what it was told k loops before.
+    """Slow clients: client i responds every k-th round, to the values of k rounds before.
 
     A client with ``every=k`` is told its neighbours' values at the beginning of loop 1, answers in
     loop k, is told again at the beginning of loop k + 1, and so on. ``every=1`` is not slow.
@@ -136,18 +137,18 @@ class Stragglers:
     def __post_init__(self) -> None:
         if not isinstance(self.every, Mapping):
             raise OptionError(
-                f"Stragglers: given {self.every!r}, expected a dict such as {{'a': 3}}: who "
-                "answers in every how manieth inner loop"
+                f"Stragglers: given {self.every!r}, expected a dict client -> k such as "
+                "{'a': 3}: the client responds every k-th round"
             )
         for name, k in self.every.items():
-            if not isinstance(k, int | np.integer) or k < 1:
+            if not is_whole(k, 1):
                 raise OptionError(
                     f"Stragglers: given {k!r} for client {name!r}, expected a whole number from 1"
                 )
 
     def before(self, moment: Moment, neighbours: Neighbours) -> Change | None:
         """See :class:`Online`."""
-        check_names("Stragglers", self.every, neighbours)
+        check_clients("Stragglers: ", self.every, neighbours)
         slow = [(name, moment.round % k) for name, k in self.every.items() if k > 1]
         return Change(
             absent=[name for name, turn in slow if turn != 0],
@@ -157,7 +158,7 @@ class Stragglers:
 
 @dataclass(frozen=True)
 class LossyLinks:
-    """Each message, one a loop along each edge and direction, is lost with probability ``p``.
+    """Independent loss of each message, one a loop, edge and direction, with probability ``p``.
 
     Parameters
     ----------
@@ -192,10 +193,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for round_, change in self.changes.items():
-            if not isinstance(round_, int | np.integer) or round_ < 1:
-                raise OptionError(
-                    f"online: given the round {round_!r}, expected a whole number from 1"
-                )
+            check_whole("online: given the round ", round_)
             _checked(change)
 
     @property
@@ -210,7 +208,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Callback:
-    """Whatever a function of the user's makes of a :class:`Moment`."""
+    """A user's function from a :class:`Moment` to a change."""
 
     function: Callable[[Moment], Change | None]
 
@@ -248,16 +246,6 @@ def _checked(change: Any, allow_none: bool = False) -> Any:
     )
 
 
-def check_names(what: str, names: Iterable[Any], neighbours: Neighbours) -> None:
-    """Refuse names that are no client's."""
-    for name in names:
-        if not isinstance(name, Hashable) or name not in neighbours:
-            raise OptionError(
-                f"{what}: {name!r} is no client; expected names among "
-                f"{', '.join(map(repr, neighbours))}"
-            )
-
-
 def _keep(given: Any, name: str) -> None:
     value = getattr(given, name)
     if isinstance(value, str) or not (value is None or isinstance(value, Iterable)):
@@ -267,13 +255,7 @@ def _keep(given: Any, name: str) -> None:
     object.__setattr__(given, name, None if value is None else tuple(value))
 
 
-def _check_probability(given: Any, p: float) -> None:
-    if not (isinstance(p, float | int | np.number) and 0 <= p < 1):
-        raise OptionError(
-            f"{type(given).__name__}: given p={p!r}, expected a probability from 0, below 1; who "
-            "never answers left: dm.Change(leave=[...])"
-        )
-    if not isinstance(given.seed, int | np.integer) or given.seed < 0:
-        raise OptionError(
-            f"{type(given).__name__}: given seed={given.seed!r}, expected an int from 0"
-        )
+def _check_probability(owner: Any, p: float) -> None:
+    expected = "a probability from 0, below 1; who never answers left: dm.Change(leave=[...])"
+    check_share(argument(owner, "p"), p, expected)
+    check_whole(argument(owner, "seed"), owner.seed, 0, "an int from 0")

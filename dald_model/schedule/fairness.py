@@ -1,4 +1,4 @@
-"""Fairness: whether a strategy considers all clients with equal probability (Remark 1)."""
+"""A test that a strategy considers all clients with equal probability (Remark 1)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_fairness(
     names: Sequence[Hashable],
     choose: Callable[[Moment], Iterable[Hashable]],
 ) -> None:
-    r"""Try a strategy on many inner loops with residuals that favour nobody.
+    r"""Monte-Carlo test of a strategy with residuals that favour nobody.
 
     "Each subproblem should be considered with equal probability, although the actual selection
     may vary depending on the strategy" (Section V-A): in the trials the residuals are drawn

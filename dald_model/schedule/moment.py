@@ -1,4 +1,4 @@
-"""Moment: where a run stands before an inner loop, for strategies, schedules and callbacks."""
+"""The state of a run before an inner loop, as strategies and schedules see it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Staleness = Mapping[Hashable, float]
 
 
 class Residuals(NamedTuple):
-    r"""How far an iterate is from consensus and from optimality, all in the max norm.
+    r"""Primal and dual residual of an iterate, in the max norm.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Residuals(NamedTuple):
 
 @dataclass(frozen=True)
 class Moment:
-    """The inner loop that is about to begin.
+    """The number, the clients and the residuals of the inner loop about to begin.
 
     Attributes
     ----------

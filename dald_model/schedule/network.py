@@ -1,4 +1,4 @@
-r"""The hierarchical network: who computes before whom (Definitions 2 and 3).
+r"""The hierarchical network, the update order of the clients (Definitions 2 and 3).
 
 A hierarchical network is a directed acyclic graph over the consensus graph. An edge
 :math:`i \to j` says that information flows from :math:`i` to :math:`j`: within one inner loop
@@ -17,6 +17,7 @@ import networkx as nx
 import numpy as np
 
 from dald_model.errors import SequenceError
+from dald_model.validate import check_clients
 
 Levels = list[list[Hashable]]
 
@@ -68,7 +69,7 @@ class HierarchicalNetwork(nx.DiGraph):
 
 
 def from_levels(graph: nx.Graph, levels: Iterable[Iterable[Hashable]]) -> HierarchicalNetwork:
-    """Direct every consensus edge from the lower to the higher level.
+    """The network in which every consensus edge goes from the lower to the higher level.
 
     Raises
     ------
@@ -78,11 +79,7 @@ def from_levels(graph: nx.Graph, levels: Iterable[Iterable[Hashable]]) -> Hierar
     rank: dict[Hashable, int] = {}
     for level, names in enumerate(levels):
         for name in names:
-            if name not in graph:
-                raise SequenceError(
-                    f"sequence: {name!r} on level {level + 1} is no client; expected names among "
-                    f"{_listed(graph)}"
-                )
+            check_clients("sequence: ", [name], graph, SequenceError, f" on level {level + 1}")
             if name in rank:
                 raise SequenceError(
                     f"sequence: {name!r} stands on level {rank[name] + 1} and again on level "
@@ -106,7 +103,7 @@ def from_levels(graph: nx.Graph, levels: Iterable[Iterable[Hashable]]) -> Hierar
 
 
 def from_root(graph: nx.Graph, root: Hashable, depth_first: bool = False) -> HierarchicalNetwork:
-    r"""Branch from the root over the graph (Definition 2); the farther client is solved first.
+    r"""The network of distances from a root (Definition 2); the farther client is solved first.
 
     Breadth-first, a client's distance is the number of edges of a shortest path to the root.
     Neighbours at equal distance are coloured (greedily, by saturation) and the distance is split
@@ -127,10 +124,7 @@ def from_root(graph: nx.Graph, root: Hashable, depth_first: bool = False) -> Hie
     SequenceError
         If the root is no client, or a client cannot be reached from it.
     """
-    if root not in graph:
-        raise SequenceError(
-            f"sequence: the root {root!r} is no client; expected one of {_listed(graph)}"
-        )
+    check_clients("sequence: the root ", [root], graph, SequenceError, expected="one of")
     searched = nx.dfs_tree(graph, root) if depth_first else graph
     distance = nx.single_source_shortest_path_length(searched, root)
     apart = [name for name in graph if name not in distance]
@@ -150,7 +144,7 @@ def from_root(graph: nx.Graph, root: Hashable, depth_first: bool = False) -> Hie
 
 
 def from_matrix(graph: nx.Graph, matrix: Any) -> HierarchicalNetwork:
-    """Read the paper's hierarchical matrix; rows in order of declaration, servers last.
+    """The network of a hierarchical matrix, rows in order of declaration, servers last.
 
     Raises
     ------
@@ -207,7 +201,7 @@ def natural(graph: nx.Graph) -> HierarchicalNetwork:
 
 
 def safest(graph: nx.Graph, servers: Sequence[Hashable] = ()) -> HierarchicalNetwork:
-    """The order that is used by default: one colour after the other.
+    """The default order: one colour of the graph after the other.
 
     On a bipartite graph two colours suffice and a sweep is two-block ADMM, which converges for
     every penalty; the servers' colour comes last, which makes the order that of Fed-DALD-CC.

@@ -1,4 +1,4 @@
-"""Strategies: who takes part in an inner loop that does not solve everybody (Section V-A)."""
+"""Participation strategies: the subset of clients solved in an inner loop (Section V-A)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from dald_model.errors import SequenceError
 from dald_model.schedule.fairness import check_fairness
 from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import HierarchicalNetwork, Levels
+from dald_model.validate import check_clients
 
 Chooser = Callable[[Moment, np.random.Generator], Iterable[Hashable]]
 """What a user writes: the clients of the inner loop that is about to begin, in any order."""
 
 
 class Strategy(Protocol):
-    """Who takes part.
+    """The choice of the clients of an inner loop.
 
     ``label`` is what tables call it and ``known`` what is known of its convergence; ``per_loop``
     is how many clients an inner loop solves, about, and None where it solves them all.
@@ -65,7 +66,7 @@ class Everybody:
 
 @dataclass(frozen=True)
 class Jacobi:
-    """Everybody at once, with the others' values of the inner loop before."""
+    """Jacobi coordination: everybody at once, with the others' values of the round before."""
 
     label: str = "Jacobi"
     per_loop: None = None
@@ -140,8 +141,8 @@ class Given:
 
     def check(self, network: HierarchicalNetwork) -> None:
         """See :class:`Strategy`."""
-        for name in (name for subset in self.subsets for name in subset):
-            known_client(name, network, self.where)
+        names = [name for subset in self.subsets for name in subset]
+        check_clients("sequence: ", names, network, SequenceError, f" in {self.where}")
 
     def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
         """See :class:`Strategy`."""
@@ -246,7 +247,7 @@ class Greedy:
 
 @dataclass(frozen=True)
 class Custom:
-    """Partial cycle: whom a function of the user's names."""
+    """Partial cycle: clients chosen by a user's function."""
 
     choose: Chooser
     label: str
@@ -271,18 +272,8 @@ class Custom:
                 f"{self.label}: the function returned {found!r}, expected a list of clients"
             )
         names = list(found)
-        for name in names:
-            known_client(name, network, self.label)
+        check_clients("sequence: ", names, network, SequenceError, f" in {self.label}")
         return names
-
-
-def known_client(name: Hashable, network: HierarchicalNetwork, where: str) -> None:
-    """Refuse a name that is no client's."""
-    if name not in network:
-        raise SequenceError(
-            f"sequence: {name!r} in {where} is no client; expected names among "
-            f"{', '.join(map(repr, network))}"
-        )
 
 
 def alive(network: HierarchicalNetwork, moment: Moment) -> Levels:

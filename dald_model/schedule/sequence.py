@@ -1,4 +1,4 @@
-"""Sequence: which clients an inner loop solves, and in what order (Section V-A)."""
+"""The client coordination sequence: order and participation (Section V-A)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dald_model.schedule import participation as strategies
 from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import HierarchicalNetwork, Levels
 from dald_model.schedule.participation import Chooser, Everybody, Strategy
+from dald_model.validate import check_flag, check_whole
 
 Names = tuple[Hashable, ...]
 
@@ -22,7 +23,7 @@ FULL = Everybody()
 
 
 class Bound(NamedTuple):
-    """A sequence on a consensus graph: its hierarchical network, and the stages of a loop."""
+    """A sequence applied to a graph: its hierarchical network and its stages."""
 
     network: HierarchicalNetwork
     stages: Callable[[Moment], Levels]
@@ -30,7 +31,7 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Sequence:
-    """How the clients are gone through: an order, and a strategy of who takes part.
+    """A client coordination sequence: an order and a participation strategy.
 
     * Full cycle (the default): every client in each inner loop; ``natural``, ``levels``,
       ``from_root``, ``from_matrix`` say in what order.
@@ -92,7 +93,7 @@ class Sequence:
 
     @classmethod
     def from_root(cls, root: Hashable, depth_first: bool = False) -> Sequence:
-        """Branch from ``root``, which is solved last; the farther client is solved first.
+        """The order by distance from ``root``, which is solved last; the farther goes first.
 
         Definition 2. Distances are counted breadth-first, which gives few levels, or along a
         depth-first search, which gives many; see :func:`dald_model.schedule.network.from_root`.
@@ -102,11 +103,8 @@ class Sequence:
         SequenceError
             When solving: if the root is no client.
         """
-        if not isinstance(depth_first, bool):
-            raise SequenceError(
-                f"Sequence.from_root: given depth_first={depth_first!r}, expected True or False; "
-                "a sequence has one root"
-            )
+        said, note = "Sequence.from_root: given depth_first=", "; a sequence has one root"
+        check_flag(said, depth_first, note, SequenceError)
         return cls(f"root {root}", lambda graph: networks.from_root(graph, root, depth_first))
 
     @classmethod
@@ -160,8 +158,8 @@ class Sequence:
         A ``k`` above the number of clients means all of them. The draws depend on the seed and
         the number of the round alone.
         """
-        _check_count(k, "random")
-        return cls._by(strategies.Random(int(k), _checked_seed(seed, "random")))
+        k = _checked_count(k, "random")
+        return cls._by(strategies.Random(k, _checked_seed(seed, "random")))
 
     @classmethod
     def participating(cls, k: int, seed: int = 0) -> Sequence:
@@ -170,12 +168,12 @@ class Sequence:
         As federated learning has it: unlike with :meth:`random` servers are not drawn, and no full
         cycle closes an outer loop.
         """
-        _check_count(k, "participating")
-        return cls._by(strategies.Participation(int(k), _checked_seed(seed, "participating")))
+        k = _checked_count(k, "participating")
+        return cls._by(strategies.Participation(k, _checked_seed(seed, "participating")))
 
     @classmethod
     def jacobi(cls) -> Sequence:
-        """Everybody at once, with the others' values of the inner loop before: (60)."""
+        """Jacobi coordination (60): everybody at once, with values of the round before."""
         return cls._by(strategies.Jacobi())
 
     @classmethod
@@ -184,10 +182,8 @@ class Sequence:
 
         At random, but nobody waits for more than two packs.
         """
-        _check_count(k, "essentially_cyclic")
-        return cls._by(
-            strategies.EssentiallyCyclic(int(k), _checked_seed(seed, "essentially_cyclic"))
-        )
+        k = _checked_count(k, "essentially_cyclic")
+        return cls._by(strategies.EssentiallyCyclic(k, _checked_seed(seed, "essentially_cyclic")))
 
     @classmethod
     def greedy(cls, k: int) -> Sequence:
@@ -195,8 +191,7 @@ class Sequence:
 
         A ``k`` above the number of clients means all of them.
         """
-        _check_count(k, "greedy")
-        return cls._by(strategies.Greedy(int(k)))
+        return cls._by(strategies.Greedy(_checked_count(k, "greedy")))
 
     @classmethod
     def custom(cls, choose: Chooser, seed: int = 0, label: str = "custom") -> Sequence:
@@ -236,7 +231,7 @@ class Sequence:
         SequenceError
             When solving: if a name is unknown.
         """
-        _check_count(times, "repeat")
+        times = _checked_count(times, "repeat")
         if isinstance(clients, str) or not isinstance(clients, Iterable):
             raise SequenceError(
                 f"Sequence.repeat: given {clients!r}, expected a list of clients such as ['a']"
@@ -247,7 +242,7 @@ class Sequence:
 
     @classmethod
     def alternate(cls, *sequences: Sequence) -> Sequence:
-        """Take sequences in turn, one an inner loop; each outer loop begins with the first."""
+        """Sequences in turn, one an inner loop; each outer loop begins with the first."""
         if not sequences or not all(isinstance(one, Sequence) for one in sequences):
             raise SequenceError(
                 f"Sequence.alternate: given {sequences!r}, expected sequences such as "
@@ -352,12 +347,11 @@ class Sequence:
         return "\n".join(lines)
 
 
+def _checked_count(count: int, name: str) -> int:
+    check_whole(f"Sequence.{name}: given ", count, error=SequenceError)
+    return int(count)
+
+
 def _checked_seed(seed: int, name: str) -> int:
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise SequenceError(f"Sequence.{name}: given seed={seed!r}, expected an int from 0")
+    check_whole(f"Sequence.{name}: given seed=", seed, 0, "an int from 0", SequenceError)
     return int(seed)
-
-
-def _check_count(count: int, name: str) -> None:
-    if not isinstance(count, int | np.integer) or count < 1:
-        raise SequenceError(f"Sequence.{name}: given {count!r}, expected a whole number from 1")

@@ -1,4 +1,4 @@
-r"""Wavefront: which solves may run at once where successive sweeps overlap.
+r"""The wavefront schedule of overlapped sweeps: solves that may run at once.
 
 Within a sweep a client waits for its neighbours, and a chain that is solved one client after the
 other leaves all but one idle. But once the first two clients of the chain are done with a sweep,
@@ -50,6 +50,7 @@ import numpy as np
 
 from dald_model.errors import SequenceError
 from dald_model.text import counted
+from dald_model.validate import check_clients
 
 KEPT = 4096
 """How many sets of clients are kept to be handed out again; a long start-up has many."""
@@ -64,7 +65,7 @@ class Task(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Solves that may run at once, each with the values from before the step.
+    """A set of simultaneous solves, each with the values from before the step.
 
     Attributes
     ----------
@@ -88,7 +89,7 @@ class Step(NamedTuple):
 
 
 class Parallelism(NamedTuple):
-    """How much of a sweep can be done at once.
+    """The parallelism of a sweep.
 
     Attributes
     ----------
@@ -133,7 +134,7 @@ class Parallelism(NamedTuple):
 
 
 class _Precedence(NamedTuple):
-    """Who waits for whom; neighbours of one stage are one party, and start together.
+    """The precedence of solves; neighbours of one stage are one party, and start together.
 
     Attributes
     ----------
@@ -183,7 +184,7 @@ def wavefront(graph: nx.Graph, stages: Iterable[Iterable[Hashable]], sweeps: int
 
 
 def parallelism(graph: nx.Graph, stages: Iterable[Iterable[Hashable]]) -> Parallelism:
-    r"""How many clients of a sweep can be solved at once, see :class:`Parallelism`.
+    r"""The parallelism of stages on a graph, see :class:`Parallelism`.
 
     The period is exact: with m parties the throughput is, by Karp's theorem (1978, Discrete
     Mathematics 23),
@@ -268,11 +269,7 @@ def _precedence(graph: nx.Graph, stages: Iterable[Iterable[Hashable]]) -> _Prece
 def _apart(graph: nx.Graph, stage: list[Hashable]) -> list[list[Hashable]]:
     """The clients of a stage in parts that have no edge between them, in the stage's order."""
     for name, times in Counter(stage).items():
-        if name not in graph:
-            raise SequenceError(
-                f"sequence: {name!r} is no client; expected names among "
-                f"{', '.join(map(repr, graph))}"
-            )
+        check_clients("sequence: ", [name], graph, SequenceError)
         if times > 1:
             raise SequenceError(
                 f"sequence: {name!r} stands twice in one stage; give it a stage for each visit"

@@ -17,10 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from dald_model.compile.subproblem import Subproblem
-from dald_model.errors import OptionError
 from dald_model.solvers.arrays.augmented_gradient import copies
 from dald_model.solvers.arrays.smooth import is_bounded, no_gradient, no_hessian, unknown
 from dald_model.solvers.base import Session
@@ -30,7 +27,7 @@ from dald_model.solvers.inexact.local_sessions import (
     Plan,
     ProximalSession,
 )
-from dald_model.solvers.prox.operators import is_step
+from dald_model.validate import check_flag, check_positive, check_whole
 
 
 class _Steps:
@@ -189,22 +186,14 @@ def _steps(count: int) -> str:
 
 
 def _check_step(solver: Any, given: Any, what: str = "step", example: str = "1e-3") -> None:
-    if not is_step(given):
-        raise OptionError(
-            f"{type(solver).__name__}: {what} is {given!r}, expected a positive finite number "
-            f"such as {example}"
-        )
+    expected = f"a positive finite number such as {example}"
+    check_positive(f"{type(solver).__name__}: {what} is ", given, expected)
 
 
 def _check_count(solver: Any, given: Any) -> None:
-    is_whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
-    if not is_whole or given < 1:
-        raise OptionError(
-            f"{type(solver).__name__}: count is {given!r}, expected a whole number from 1; it is "
-            "W, the local steps a turn"
-        )
+    expected = "a whole number from 1; it is W, the local steps a turn"
+    check_whole(f"{type(solver).__name__}: count is ", given, expected=expected)
 
 
 def _check_flag(solver: Any, what: str, given: Any) -> None:
-    if not isinstance(given, bool | np.bool_):
-        raise OptionError(f"{type(solver).__name__}: {what} is {given!r}, expected True or False")
+    check_flag(f"{type(solver).__name__}: {what} is ", given)

@@ -14,9 +14,10 @@ from dald_model.errors import DeclarationError, OptionError
 from dald_model.compile.form import Form
 from dald_model.solvers.registry import Choice
 from dald_model.solvers.base import FOUND, Turn
-from dald_model.solvers.prox.operators import Prox, is_step
+from dald_model.solvers.prox.operators import Prox
 from dald_model.solvers.prox.numerical import TOLERANCE
 from dald_model.compile.subproblem import Subproblem
+from dald_model.validate import check_positive
 from dald_model.values import flat
 
 
@@ -71,17 +72,10 @@ def prox(
             f"prox: the point is {told}, expected finite numbers of shape {variable.shape}, that "
             f"of the variable {variable.name()!r}"
         )
-    _check_step(alpha)
+    expected = "a positive finite number; 1.0 is the plain operator"
+    check_positive("prox: alpha is ", alpha, expected)
     found = _one(client, flat(values), float(alpha))
     return found.reshape(variable.shape, order="F")
-
-
-def _check_step(alpha: Any) -> None:
-    if not is_step(alpha):
-        raise OptionError(
-            f"prox: alpha is {alpha!r}, expected a positive finite number; 1.0 is the plain "
-            "operator"
-        )
 
 
 def _declared(expression: Any, constraints: Iterable[Any]) -> Client:

@@ -166,9 +166,3 @@ class _Chosen(NamedTuple):
     others: list[tuple[Solved, list[int], list[int]]]
     impossible: dict[int, str]
     parts: list[slice]
-
-
-def is_step(alpha: Any) -> bool:
-    """Whether it is a positive finite number."""
-    is_number = isinstance(alpha, float | int | np.number) and not isinstance(alpha, bool)
-    return bool(is_number and 0 < alpha < np.inf)

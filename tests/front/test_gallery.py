@@ -42,7 +42,7 @@ def test_each_file_runs_as_a_script_and_gives_its_reference(
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         found = runpy.run_path(str(GALLERY / f"{name}.py"), run_name="__main__")
-    model, result = found["model"], found["result"]
+    model, result = found["model"](), found["result"]
     assert isinstance(model, dm.Model)
     assert result.status == "optimal"
     assert result.value == pytest.approx(found["REFERENCE"], rel=1e-6)

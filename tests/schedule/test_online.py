@@ -88,8 +88,8 @@ def test_what_is_no_probability(make: Any, name: str, p: Any) -> None:
         ),
         (
             lambda: dm.Stragglers(["a"]),  # pyright: ignore[reportArgumentType] - what is tested
-            "Stragglers: given ['a'], expected a dict such as {'a': 3}: who answers in every how "
-            "manieth inner loop",
+            "Stragglers: given ['a'], expected a dict client -> k such as {'a': 3}: the client "
+            "responds every k-th round",
         ),
         (
             lambda: dm.Stragglers({"a": 0}),

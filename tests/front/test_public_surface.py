@@ -1,0 +1,141 @@
+"""What a user can name: the public names in reading order, their first lines and signatures."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dald_model as dm
+from dald_model.cli import main
+
+NAMES = """
+Model Client Edge decompose
+Compiled Subproblem Portable pack unpack
+HierarchicalNetwork Sequence Moment Change Dropout Stragglers LossyLinks
+DALD ConsensusADMM ProximalPoint GradientDescent NewtonMethod MiniBatchGradientDescent
+StochasticGradientDescent StochasticNewton DistributedProximal FedProx FedAvg DGD AsynchronousDGD
+metropolis BCD JacobiGradientDescent BCGD BSUM ProximalGradient BCPG
+FixedTolerance ShrinkingTolerance GrowingBudget FixedBudget Fixed ResidualBalancing
+solvers partition Iterate compare Comparison
+Result Status Verification
+DaldError DeclarationError DisconnectedError DecompositionError SequenceError OptionError
+ResultError DatasetError SequenceWarning
+"""
+"""In reading order: declare, compile, coordinate, answer."""
+
+SIGNATURES = {
+    dm.Model: """
+        client(self, name, objective, constraints=())
+        consensus(self, *equalities)
+        topology(self, graph)
+        compile(self, *, rho=1.0)
+        monolithic(self)
+        solve(model, *, algorithm=None, sequence=None, stopping=None, rho=None, solver=None, \
+accuracy=None, online=None, start=None, metrics=None, eps_pri=1e-06, eps_dual=1e-06, \
+max_rounds=1000, verbose=False)
+        draw(self)
+        """,
+    dm.Compiled: """
+        explain(self, solver=None, *, sequence=None, algorithm=None)
+        draw(self, sequence=None)
+        """,
+    dm.Result: """
+        apply(self)
+        plot(self)
+        verify(self, *, solver=None, tol_objective=0.0001, tol_feasibility=0.0001, tol_dual=0.0001)
+        """,
+    dm.Sequence: """
+        natural()
+        levels(levels)
+        from_root(root, depth_first=False)
+        from_matrix(matrix)
+        partial(*subsets)
+        random(k, seed=0)
+        participating(k, seed=0)
+        jacobi()
+        essentially_cyclic(k, seed=0)
+        greedy(k)
+        custom(choose, seed=0, label='custom')
+        repeat(clients, times=2)
+        alternate(*sequences)
+        along(self, other)
+        network(self, graph, servers=())
+        explain(self)
+        """,
+}
+"""Names, kinds and defaults of the arguments; the annotations are pyright's."""
+
+
+def signature(thing: Any) -> str:
+    found = inspect.signature(thing)
+    bare = [p.replace(annotation=inspect.Parameter.empty) for p in found.parameters.values()]
+    return str(found.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+
+
+def test_the_public_names_are_these_in_this_order() -> None:
+    assert dm.__all__ == NAMES.split()
+
+
+@pytest.mark.parametrize("name", dm.__all__)
+def test_a_public_name_is_there_and_its_documentation_opens_with_a_sentence(name: str) -> None:
+    thing = getattr(dm, name)
+    first = (thing.__doc__ or "").strip().split("\n")[0]
+    assert first.endswith(".")
+    assert not first.startswith(f"{name}("), "a dataclass without a docstring of its own"
+
+
+@pytest.mark.parametrize("owner", SIGNATURES, ids=lambda owner: owner.__name__)
+def test_a_signature_is_this_text_and_every_method_is_documented(owner: type) -> None:
+    lines = [line.strip() for line in SIGNATURES[owner].strip().split("\n")]
+    names = [line.split("(")[0] for line in lines]
+    assert [name + signature(getattr(owner, name)) for name in names] == lines
+    assert all(getattr(owner, name).__doc__ for name in names)
+
+
+def test_help_on_solve_explains_every_option() -> None:
+    method = dm.Model("any").solve
+    assert method.__name__ == "solve"
+    for option in inspect.signature(method).parameters:
+        assert option in (method.__doc__ or "").split("Returns")[0].split("Parameters")[1]
+
+
+def test_an_option_that_does_not_exist_is_python_s_usual_error() -> None:
+    with pytest.raises(TypeError, match=r"solve\(\) got an unexpected keyword argument 'penalty'"):
+        dm.Model("any").solve(penalty=1)  # pyright: ignore[reportCallIssue] - what is tested
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import dald_model",
+        "import dald_model.cli; dald_model.cli.main([])",
+        "import dald_model.models.ridge, dald_model.models.logistic, dald_model.models.hospitals",
+    ],
+)
+def test_nothing_loads_scikit_learn_or_matplotlib_before_it_is_needed(code: str) -> None:
+    told = "import sys; print(sorted({'sklearn', 'matplotlib', 'openpyxl'} & set(sys.modules)))"
+    found = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{told}"], capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "[]\n"
+
+
+def test_solve_takes_a_file_whose_model_is_a_function(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "lazy.py"
+    file.write_text(
+        "import cvxpy as cp, dald_model as dm\n"
+        "def model():\n"
+        "    w, made = cp.Variable(), dm.Model('lazy')\n"
+        "    made.client('a', cp.square(w - 1)), made.client('b', cp.square(w - 3))\n"
+        "    return made\n"
+    )
+    assert main(["solve", str(file)]) == 0
+    assert "Verification of 'lazy': passed" in capsys.readouterr().out
+    file.write_text("def model():\n    return 3\n")
+    assert main(["solve", str(file)]) == 2
+    assert "`model` is of type int, expected dald_model.Model" in capsys.readouterr().err
