@@ -10,37 +10,23 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.affine import affine_parts, explicit, scaled
+from dald_model.compile.affine import SPARSE, Coefficients, explicit, scaled, side_by_side
 from dald_model.compile.form import ConeProgram, Quadratic, Rows, Term
 from dald_model.compile.recognition import Canonical, Structure
 
-SPARSE = 0.1
-"""Density below which a matrix stays sparse."""
-
 
 class Maps:
-    """The affine maps :math:`y_j = F_j x + f_j` of a client's pieces, m variables in all."""
+    """The affine maps :math:`y_j = F_j x + f_j` of a client's pieces, m variables in all.
 
-    def __init__(self, pieces: Sequence[Any], variables: Sequence[cp.Variable]) -> None:
+    ``parts`` are the pieces as :func:`dald_model.compile.affine.affine_parts` gives them.
+    """
+
+    def __init__(
+        self, parts: Sequence[tuple[Coefficients, np.ndarray]], variables: Sequence[cp.Variable]
+    ) -> None:
         self.size = sum(v.size for v in variables)
-        self.matrices: list[Any] = []
-        self.offsets: list[np.ndarray] = []
-        for piece in pieces:
-            slopes, offset = affine_parts(piece)
-            if len(variables) == 1 and slopes:
-                matrix = slopes[variables[0].id]
-            else:
-                blocks = [
-                    explicit(slopes[v.id], v.size)
-                    if v.id in slopes
-                    else sp.csr_array((offset.size, v.size))
-                    for v in variables
-                ]
-                matrix: Any = sp.csr_array(sp.hstack(blocks, "csr"))
-                if matrix.nnz > SPARSE * offset.size * self.size:
-                    matrix = matrix.toarray()
-            self.matrices.append(matrix)
-            self.offsets.append(offset)
+        self.matrices = [side_by_side(one, variables, offset.size) for one, offset in parts]
+        self.offsets = [offset for _, offset in parts]
         self.stops = np.cumsum([0, *(offset.size for offset in self.offsets)])
         self.offset = np.concatenate([*self.offsets, np.empty(0)])
 

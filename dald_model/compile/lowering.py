@@ -12,6 +12,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model.compile.affine import affine_parts
 from dald_model.compile.form import BALLS, Form, Rows
 from dald_model.compile.instantiation import Maps, Recipe, cone_program
 from dald_model.compile.recognition import Canonical, Structure
@@ -89,10 +90,10 @@ class Lowering:
                 given = cut(client, whole=whole)
                 is_first = given.key not in self._skeletons
                 skeleton = self._skeleton(client, given, whole)
-                maps = Maps(given.pieces, client.variables)
+                parts = [affine_parts(piece) for piece in given.pieces]
             except UNREADABLE:
                 continue
-            found = self._lowered(skeleton, given, maps)
+            found = self._lowered(skeleton, given, Maps(parts, client.variables))
             self._count += 1
             if agrees(found.form, client, MANY if is_first else FEW, seed=self._count):
                 return found
