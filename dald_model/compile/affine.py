@@ -1,4 +1,4 @@
-r"""Affine: the matrix and offset of a cvxpy affine expression, piece by piece.
+r"""Matrix and offset of a cvxpy affine expression.
 
 cvxpy builds the same matrices, but from its tree of linear operators, entry by entry: 8 ms for
 ``A @ x - b`` with 500 x 100 entries, where the answer is A itself. So products with data, sums and
@@ -86,7 +86,7 @@ def side_by_side(
     """The matrices of several variables as one, shape (height, total size of ``variables``)."""
     if len(variables) == 1 and coefficients:
         return coefficients[variables[0].id]
-    blocks = [
+    blocks: list[Any] = [
         explicit(coefficients[v.id], v.size)
         if v.id in coefficients
         else sp.csr_array((height, v.size))
@@ -96,7 +96,8 @@ def side_by_side(
         return np.hstack(blocks)
     # scipy reads neighbouring dense blocks as one array of three axes, so all are made sparse.
     matrix = sp.csr_array(sp.hstack([sp.csr_array(block) for block in blocks], "csr"))
-    return matrix.toarray() if matrix.nnz > SPARSE * height * matrix.shape[1] else matrix
+    width = sum(v.size for v in variables)
+    return matrix.toarray() if matrix.nnz > SPARSE * height * width else matrix
 
 
 def explicit(matrix: Matrix, size: int) -> Matrix:
