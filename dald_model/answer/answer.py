@@ -72,7 +72,7 @@ class Answer:
     multipliers : dict
         Pair of clients -> multiplier :math:`\mu` of their edge, flat.
     seconds : float
-        Time of the run, compilation by cvxpy in the first round included.
+        Time of the run alone; that of compiling is ``compiled.seconds``.
     eps_pri, eps_dual : float
         The tolerances that the residuals were held against.
     culprit : Hashable
