@@ -92,6 +92,7 @@ def table() -> str:
     return (
         "## 2. Compile: the loop by hand over ours\n\n"
         f"Milliseconds per client. Ours: {COUNT:,} clients of one shape, `model.compile()`; by "
-        f"hand: `get_problem_data` of a new DPP problem, median of {SAMPLED}, for the solver where it is fastest. The error is the relative difference of "
-        "the lowered objective from numpy's.\n\n" + common.markdown(heads, lines)
+        f"hand: `get_problem_data` of a new DPP problem, median of {SAMPLED}, for "
+        "the solver where it is fastest. The error is the relative difference of the lowered "
+        "objective from numpy's.\n\n" + common.markdown(heads, lines)
     )
