@@ -14,10 +14,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from cvxpy.constraints.zero import Equality
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dald_model._cvxpy import Equality
 from dald_model.compile.form import Form, Quadratic, Rows, Term
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.subproblem import Subproblem

@@ -14,10 +14,8 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from cvxpy.atoms.affine.add_expr import AddExpression
-from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
-from cvxpy.atoms.affine.unary_operators import NegExpression
 
+from dald_model._cvxpy import DivExpression, NegExpression
 from dald_model.values import flat
 
 Matrix = Any
@@ -60,20 +58,20 @@ def affine_parts(expression: Any) -> tuple[Coefficients, np.ndarray]:
     if kind is NegExpression:
         coefficients, offset = affine_parts(args[0])
         return _scaled(coefficients, -np.ones(1), args[0].size), -offset
-    if kind is AddExpression and all(arg.shape == expression.shape for arg in args):
+    if kind is cp.AddExpression and all(arg.shape == expression.shape for arg in args):
         return reduce(_added, [affine_parts(arg) for arg in args])
     fixed = [arg.is_constant() for arg in args]
-    if kind in (multiply, DivExpression) and sum(fixed) == 1:
+    if kind in (cp.multiply, DivExpression) and sum(fixed) == 1:
         data, inner = args if fixed[0] else args[::-1]
-        if inner.shape == expression.shape and (fixed[1] or kind is multiply):
+        if inner.shape == expression.shape and (fixed[1] or kind is cp.multiply):
             values = flat(data.value)
             if values.size not in (1, expression.size):
                 values = np.broadcast_to(data.value, expression.shape).reshape(-1, order="F")
             factor = np.broadcast_to(values, (expression.size,))
-            factor = factor if kind is multiply else 1 / factor
+            factor = factor if kind is cp.multiply else 1 / factor
             coefficients, offset = affine_parts(inner)
             return _scaled(coefficients, factor, inner.size), factor * offset
-    if kind is MulExpression and fixed[0] and len(args[1].shape) == 1 and args[0].ndim > 0:
+    if kind is cp.MulExpression and fixed[0] and len(args[1].shape) == 1 and args[0].ndim > 0:
         data = args[0].value
         data = sp.csr_array(data) if sp.issparse(data) else np.atleast_2d(np.asarray(data, float))
         return _applied(data, *affine_parts(args[1]))

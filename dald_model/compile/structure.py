@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from cvxpy.atoms.affine.affine_atom import AffAtom
-from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
-from cvxpy.atoms.quad_form import QuadForm
-from cvxpy.constraints.constraint import Constraint
-from cvxpy.constraints.nonpos import Inequality
-from cvxpy.constraints.zero import Equality
 
+from dald_model._cvxpy import (
+    DivExpression,
+    Equality,
+    Inequality,
+    arguments,
+    is_affine_throughout,
+)
 from dald_model.compile.affine import frozen
 from dald_model.declare.client import Client
 
@@ -111,9 +112,9 @@ class StructureVisitor:
         key = type(given), frozen(given.get_data()), *(arg.key for arg in args)
         return Node(key, lambda *stand_ins: given.copy([arg.build(*stand_ins) for arg in args]))
 
-    def constraint(self, rule: Constraint) -> Node:
+    def constraint(self, rule: cp.Constraint) -> Node:
         """The node of a constraint."""
-        data = rule.get_data()[:-1]  # the last is its id
+        data = arguments(rule)
         parts = [self.expression(part) for part in parts_of(rule)]
         key = type(rule), frozen(data), *(part.key for part in parts)
         kind = type(rule)
@@ -149,21 +150,18 @@ class StructureVisitor:
         """Whether the client is split here."""
         if isinstance(expression, cp.Variable):
             return True
-        if self.whole or expression.is_constant() or not expression.is_affine():
-            return False
-        # cvxpy calls zero times a logarithm affine, but keeps its domain.
-        return all(issubclass(atom, AffAtom) for atom in expression.atoms())
+        return not (self.whole or expression.is_constant()) and is_affine_throughout(expression)
 
     def _is_square(self, expression: Any) -> bool:
         """Whether it is a quadratic form with a constant matrix of an affine vector."""
-        if self.whole or not isinstance(expression, QuadForm):
+        if self.whole or not isinstance(expression, cp.QuadForm):
             return False
         x, matrix = expression.args
         return matrix.is_constant() and x.is_affine() and x.ndim == 1
 
     def _weighted(self, expression: Any) -> tuple[np.ndarray, Any] | None:
         """The constant by which a nonlinear part is multiplied, and that part."""
-        if self.whole or type(expression) not in (multiply, MulExpression, DivExpression):
+        if self.whole or type(expression) not in (cp.multiply, cp.MulExpression, DivExpression):
             return None
         one, two = expression.args
         if type(expression) is DivExpression:
@@ -173,12 +171,10 @@ class StructureVisitor:
         return None
 
 
-def parts_of(rule: Constraint) -> list[Any]:
+def parts_of(rule: cp.Constraint) -> list[Any]:
     """What a constraint is split into: both sides of one are a single expression if affine."""
     if isinstance(rule, Inequality | Equality):
-        affine = rule.expr.is_affine()
-        affine = affine and all(issubclass(atom, AffAtom) for atom in rule.expr.atoms())
-        return [rule.expr] if affine else rule.args
+        return [rule.expr] if is_affine_throughout(rule.expr) else rule.args
     return rule.args
 
 
@@ -216,7 +212,7 @@ def _fixed(constant: Any) -> Any:
     return cp.psd_wrap(value) if constant.is_psd() else cp.Constant(value)
 
 
-def _stated(kind: type[Constraint], data: list[Any], parts: list[Any]) -> Any:
+def _stated(kind: type[cp.Constraint], data: list[Any], parts: list[Any]) -> Any:
     """A constraint of the given kind on other expressions."""
     if issubclass(kind, Inequality):
         return parts[0] <= 0 if len(parts) == 1 else parts[0] <= parts[1]

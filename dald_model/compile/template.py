@@ -6,14 +6,13 @@ share it, whatever their data.
 
 from __future__ import annotations
 
-import warnings
-from types import SimpleNamespace
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model._cvxpy import CanonicalProblem
 from dald_model.compile.recognition import Canonical, Structure, recognise
 from dald_model.compile.structure import SplitClient
 
@@ -50,13 +49,7 @@ class Template:
             is_free = False
         if not is_free:
             self._build(client, free=False)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # how cvxpy would solve s does not matter: nobody does
-            found: tuple[Any, Any, Any] = self.problem.get_problem_data(
-                cp.CLARABEL,
-                solver_opts={},
-            )
-        self._data, self._chain, self._inverse = found
+        self._canonical = CanonicalProblem(self.problem)
         # Of the user's, inside of atoms; by value, since the template outlives them
         ours = {p.id for p in self.parameters}
         self._users = {
@@ -79,7 +72,7 @@ class Template:
         if key not in self._known:
             if len(self._known) >= KEPT:
                 self._known.clear()
-            problem = self._canonical(numbers)
+            problem = self._instance(numbers)
             before = next(iter(self._known.values()), None)
             structure = _reused(problem, before) or recognise(problem)
             self._known[key] = problem, structure
@@ -89,27 +82,22 @@ class Template:
         """Whether the template can take these numbers."""
         return bool(self.parameters) or _same(numbers, self._values)
 
-    def _canonical(self, values: list[np.ndarray]) -> Canonical:
-        program = self._data["param_prob"]
+    def _instance(self, values: list[np.ndarray]) -> Canonical:
         given = dict(self._users)
         given |= {p.id: v for p, v in zip(self.parameters, values, strict=bool(self.parameters))}
-        curved = program.P is not None
-        *square, q, d, A, b = program.apply_parameters(given or None, quad_obj=curved)
+        square, q, d, A, b = self._canonical.numbers(given)
         self.height = b.size
-        columns = program.var_id_to_col
-        own = np.concatenate(
-            [columns[v.id] + np.arange(v.size) if v.id in columns else [] for v in self.variables]
-        ).astype(int)
+        own = np.concatenate([self._canonical.columns(v) for v in self.variables])
         rest = np.setdiff1d(np.arange(q.size), own)
         order = np.concatenate([own, rest])
-        P = sp.csc_array(square[0] if curved else (q.size, q.size))[order][:, order]
+        P = sp.csc_array((q.size, q.size) if square is None else square)[order][:, order]
         problem = Canonical(
             sp.csc_array(P),
             q[order],
             float(np.ravel(d)[0]) if np.size(d) else 0.0,
             sp.csr_array(-A)[:, order],
             np.asarray(b, float),
-            *_cones(self._data["dims"]),
+            *_cones(self._canonical.dims),
             own.size,
             np.arange(b.size),
         )
@@ -122,15 +110,7 @@ class Template:
         """
         full = np.zeros(self.height)
         full[rows] = multipliers
-        seen = SimpleNamespace(
-            status="Solved",
-            x=np.zeros(self._data["c"].size),
-            z=full,
-            obj_val=0.0,
-            iterations=0,
-            solve_time=0.0,
-        )
-        found = self._chain.invert(seen, self._inverse).dual_vars
+        found = self._canonical.duals(full)
         for rule in self.stated:
             rule.save_dual_value(found[rule.id])
         return tuple(tuple(d.value for d in rule.dual_variables) for rule in self.stated)

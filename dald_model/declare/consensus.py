@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import cvxpy as cp
-from cvxpy.constraints.constraint import Constraint
-from cvxpy.constraints.zero import Equality
 
+from dald_model._cvxpy import Equality
 from dald_model.declare.client import check_data, check_variable, short
 from dald_model.errors import DeclarationError
 
@@ -37,7 +36,7 @@ class Agreement:
 
     left: cp.Expression
     right: cp.Expression
-    constraint: Constraint | None = None
+    constraint: cp.Constraint | None = None
 
     def __str__(self) -> str:
         return short(self.constraint if self.constraint is not None else self.left == self.right)
@@ -119,7 +118,7 @@ def read_equality(given: Any) -> Agreement:
         variables.
     """
     if not isinstance(given, Equality):
-        kind = short(given) if isinstance(given, Constraint) else repr(given)
+        kind = short(given) if isinstance(given, cp.Constraint) else repr(given)
         several = isinstance(given, Iterable) and not isinstance(given, cp.Expression | str)
         remedy = (
             "unpack several as in model.consensus(*equalities)"

@@ -10,7 +10,6 @@ from typing import Any
 import cvxpy as cp
 import networkx as nx
 import pandas as pd
-from cvxpy.constraints.constraint import Constraint
 
 from dald_model.declare.client import Client, check_name, declare_client, symbolic
 from dald_model.declare.consensus import Agreement, check_sides, read_equality
@@ -71,7 +70,7 @@ class Declaration(Printed):
         return list({v.id: v for v in chain(owned, held)}.values())
 
     @property
-    def constraints(self) -> list[Constraint]:
+    def constraints(self) -> list[cp.Constraint]:
         """All constraints, each once: the clients' own, then the consensus equalities."""
         stated = [rule for client in self._clients.values() for rule in client.constraints]
         stated += [a.constraint for a in self._agreements if a.constraint is not None]
