@@ -15,7 +15,7 @@ from dald_model._cvxpy import Equality, NegExpression, record_solution
 from dald_model.answer.result import Result
 from dald_model.coordinate.status import Status
 from dald_model.declare.client import short, summands
-from dald_model.declare.consensus import Agreement
+from dald_model.declare.consensus import ConsensusEquality
 from dald_model.errors import DecompositionError
 from dald_model.model import Model
 from dald_model.values import number
@@ -75,7 +75,7 @@ def decompose(problem: cp.Problem, name: str = "problem") -> Model:
 
 def _pieces(
     problem: cp.Problem, terms: Sequence[cp.Expression]
-) -> tuple[list[Agreement], list[set[int]]]:
+) -> tuple[list[ConsensusEquality], list[set[int]]]:
     """The consensus equalities, and the sets of variable ids that hang together without them."""
     together = nx.Graph()
     together.add_nodes_from(v.id for v in problem.variables())
@@ -122,21 +122,21 @@ def _affine_terms(expression: cp.Expression) -> list[cp.Expression]:
 
 def _agreement(
     rule: Equality | cp.Zero, one: list[cp.Expression], two: list[cp.Expression]
-) -> Agreement:
+) -> ConsensusEquality:
     zero = cp.Constant(np.zeros(rule.expr.shape))  # gives smaller terms the equality's shape
     if isinstance(rule, Equality) and all(side.variables() for side in rule.args):
         left, right = (s if s.shape == zero.shape else s + zero for s in rule.args)
-        return Agreement(left, right, rule)
+        return ConsensusEquality(left, right, rule)
     constants = [t for t in _affine_terms(rule.expr) if not t.variables()]
     left = sum([*one, *constants], zero)
-    return Agreement(left, -sum(two, zero), rule)
+    return ConsensusEquality(left, -sum(two, zero), rule)
 
 
 def _declare_pieces(
     model: Model,
     problem: cp.Problem,
     terms: Sequence[cp.Expression],
-    agreements: Sequence[Agreement],
+    agreements: Sequence[ConsensusEquality],
     pieces: Sequence[set[int]],
 ) -> None:
     taken = {a.constraint.id for a in agreements if a.constraint is not None}

@@ -20,7 +20,7 @@ import dald_model as dm
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import Client
-from dald_model.declare.consensus import Agreement, Edge
+from dald_model.declare.consensus import ConsensusEquality, Edge
 from dald_model.errors import OptionError
 from dald_model.solvers import GradientSteps, NewtonSteps, ProximalGradientSteps, Solver, Turn
 from dald_model.solvers.arrays.selection_cache import Kept
@@ -65,10 +65,10 @@ def make_sub(
         other = cp.Variable(side.shape)
         if k in heads:
             edge = Edge(f"other {k}", name)
-            edge.add(Agreement(other, side), f"other {k}")
+            edge.add(ConsensusEquality(other, side), f"other {k}")
         else:
             edge = Edge(name, f"other {k}")
-            edge.add(Agreement(side, other), name)
+            edge.add(ConsensusEquality(side, other), name)
         edges.append(edge)
         starts.append(at)
         at += edge.size
