@@ -8,10 +8,10 @@ ifneq ($(wildcard ../shared/data/.),)
 export DALD_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test lint pytest wheel bench notebooks clean
+.PHONY: help demo test test-next lint pytest wheel bench notebooks clean
 
 help:  ## show this help
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY)  ## solve the paper's problems and check the answers
 	$(BIN)/dald demo
@@ -26,6 +26,15 @@ lint: $(READY)  ## style (ruff), types (pyright), and who may import whom (impor
 
 pytest: $(READY)  ## tests and doctests, in two processes of one thread each
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+# pyproject.toml bounds cvxpy by what the tests passed with last: this says whether to move the bound.
+test-next:  ## the tests with the newest cvxpy, releases to come included, in .venv-next
+	$(PYTHON) -m venv --clear .venv-next
+	.venv-next/bin/python -m pip install -qq --upgrade pip
+	.venv-next/bin/pip install -qq --editable . --group dev
+	.venv-next/bin/pip install -qq --upgrade --pre cvxpy
+	.venv-next/bin/python -c 'import cvxpy; print("cvxpy", cvxpy.__version__)'
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-next/bin/pytest -n 2
 
 # The wheel is built from the sdist, installed into a venv of its own and used from elsewhere. The
 # dependencies are those of .venv, by a .pth line: Python reads no .pth files in a folder named by
@@ -51,8 +60,8 @@ bench: $(READY)  ## speed, memory and rounds against cvxpy, as tables (minutes)
 notebooks: $(READY)  ## run the notebooks again and keep what they show
 	$(BIN)/python -m tests.test_notebooks
 
-clean:  ## remove everything make made, .venv included
-	rm -rf .venv build dist *.egg-info .coverage .hypothesis .pytest_cache .ruff_cache
+clean:  ## remove everything make made, the environments included
+	rm -rf .venv .venv-next build dist *.egg-info .coverage .hypothesis .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml | $(BIN)/pip

@@ -10,17 +10,12 @@ from weakref import WeakKeyDictionary
 import cvxpy as cp
 import networkx as nx
 import numpy as np
-from cvxpy.atoms.affine.add_expr import AddExpression
-from cvxpy.atoms.affine.unary_operators import NegExpression
-from cvxpy.constraints.constraint import Constraint
-from cvxpy.constraints.zero import Equality, Zero
-from cvxpy.problems.problem import SolverStats
-from cvxpy.reductions.solution import Solution
 
+from dald_model._cvxpy import Equality, NegExpression, record_solution
 from dald_model.answer.result import Result
 from dald_model.coordinate.status import Status
 from dald_model.declare.client import short, summands
-from dald_model.declare.consensus import Agreement
+from dald_model.declare.consensus import ConsensusEquality
 from dald_model.errors import DecompositionError
 from dald_model.model import Model
 from dald_model.values import number
@@ -80,12 +75,12 @@ def decompose(problem: cp.Problem, name: str = "problem") -> Model:
 
 def _pieces(
     problem: cp.Problem, terms: Sequence[cp.Expression]
-) -> tuple[list[Agreement], list[set[int]]]:
+) -> tuple[list[ConsensusEquality], list[set[int]]]:
     """The consensus equalities, and the sets of variable ids that hang together without them."""
     together = nx.Graph()
     together.add_nodes_from(v.id for v in problem.variables())
-    equalities = [c for c in problem.constraints if isinstance(c, Equality | Zero)]
-    others = [c for c in problem.constraints if not isinstance(c, Equality | Zero)]
+    equalities = [c for c in problem.constraints if isinstance(c, Equality | cp.Zero)]
+    others = [c for c in problem.constraints if not isinstance(c, Equality | cp.Zero)]
     for part in (*terms, *others):
         nx.add_path(together, _ids([part]))
     groups = {c.id: _groups(c) for c in equalities}
@@ -110,7 +105,7 @@ def _pieces(
             return agreements, pieces
 
 
-def _groups(rule: Equality | Zero) -> list[list[cp.Expression]]:
+def _groups(rule: Equality | cp.Zero) -> list[list[cp.Expression]]:
     """The parts of an equality that belong to one client each: its sides, or its terms."""
     if isinstance(rule, Equality) and all(side.variables() for side in rule.args):
         return [[rule.args[0]], [rule.args[1]]]
@@ -118,7 +113,7 @@ def _groups(rule: Equality | Zero) -> list[list[cp.Expression]]:
 
 
 def _affine_terms(expression: cp.Expression) -> list[cp.Expression]:
-    if isinstance(expression, AddExpression):
+    if isinstance(expression, cp.AddExpression):
         return [term for arg in expression.args for term in _affine_terms(arg)]
     if isinstance(expression, NegExpression):
         return [-term for term in _affine_terms(expression.args[0])]
@@ -126,22 +121,22 @@ def _affine_terms(expression: cp.Expression) -> list[cp.Expression]:
 
 
 def _agreement(
-    rule: Equality | Zero, one: list[cp.Expression], two: list[cp.Expression]
-) -> Agreement:
+    rule: Equality | cp.Zero, one: list[cp.Expression], two: list[cp.Expression]
+) -> ConsensusEquality:
     zero = cp.Constant(np.zeros(rule.expr.shape))  # gives smaller terms the equality's shape
     if isinstance(rule, Equality) and all(side.variables() for side in rule.args):
         left, right = (s if s.shape == zero.shape else s + zero for s in rule.args)
-        return Agreement(left, right, rule)
+        return ConsensusEquality(left, right, rule)
     constants = [t for t in _affine_terms(rule.expr) if not t.variables()]
     left = sum([*one, *constants], zero)
-    return Agreement(left, -sum(two, zero), rule)
+    return ConsensusEquality(left, -sum(two, zero), rule)
 
 
 def _declare_pieces(
     model: Model,
     problem: cp.Problem,
     terms: Sequence[cp.Expression],
-    agreements: Sequence[Agreement],
+    agreements: Sequence[ConsensusEquality],
     pieces: Sequence[set[int]],
 ) -> None:
     taken = {a.constraint.id for a in agreements if a.constraint is not None}
@@ -152,7 +147,7 @@ def _declare_pieces(
         held = [c for c in rules if piece.intersection(_ids([c]))]
         if mine or held:
             mine += [part for part in homeless if isinstance(part, cp.Expression)]
-            held += [part for part in homeless if isinstance(part, Constraint)]
+            held += [part for part in homeless if isinstance(part, cp.Constraint)]
             homeless = []
             _declare(model, problem, mine, held)
     for agreement in agreements:
@@ -161,7 +156,7 @@ def _declare_pieces(
 
 def _declare_summands(model: Model, problem: cp.Problem, terms: Sequence[cp.Expression]) -> None:
     constants = [t for t in terms if not t.variables()]
-    clients: list[tuple[list[cp.Expression], list[Constraint]]] = [
+    clients: list[tuple[list[cp.Expression], list[cp.Constraint]]] = [
         ([t], []) for t in terms if t.variables()
     ]
     if clients:
@@ -181,7 +176,7 @@ def _declare(
     model: Model,
     problem: cp.Problem,
     terms: Sequence[cp.Expression],
-    rules: Sequence[Constraint],
+    rules: Sequence[cp.Constraint],
 ) -> None:
     total = sum(terms[1:], terms[0]) if terms else cp.Constant(0)
     model.client(f"client {len(model.clients)}", type(problem.objective)(total), rules)
@@ -239,10 +234,15 @@ def _fill(problem: cp.Problem, result: Result) -> None:
             f"method 'dald' stopped without convergence: {result.status.message}; {result.detail}",
             stacklevel=4,
         )
-    # Dual values are set already; unpack sets the rest of what an ordinary solve sets.
-    problem.unpack(Solution(status, result.value, result.recovered.values, {}, {}))
-    problem._solver_stats = SolverStats(
-        "DALD", solve_time=result.seconds, num_iters=result.rounds, extra_stats={"result": result}
+    # Dual values are set already.
+    record_solution(
+        problem,
+        status,
+        result.value,
+        result.recovered.values,
+        solve_time=result.seconds,
+        num_iters=result.rounds,
+        extra_stats={"result": result},
     )
 
 

@@ -53,16 +53,18 @@ class Model(Declaration):
     def _changed(self) -> None:
         self._compiled = None
 
-    def compile(self, *, rho: Any = 1.0) -> Compiled:
+    def compile(self, *, rho: Any = None) -> Compiled:
         r"""The compiled model, one subproblem a client; see :class:`Compiled`.
 
-        Compiled once: later calls return the same object until the declaration changes.
+        All that depends on neither multipliers nor penalties is computed here. Compiled once:
+        later calls return the same object until the declaration changes. Where a Parameter of
+        yours has no value yet, the numbers of its client wait for the solve.
 
         Parameters
         ----------
         rho : float, dict, array or penalty rule
             What the Parameters for :math:`\rho` are set to; multipliers and neighbour values are
-            set to zero.
+            set to zero. By default all of them stay as they are: at first ones and zeros.
         """
         if self._compiled is None:
             if not self._clients:
@@ -70,7 +72,8 @@ class Model(Declaration):
                     f"model {self.name!r} has no clients; declare them with model.client(...)"
                 )
             self._compiled = Compiled(self.copied())
-        self._compiled.reset(as_rule(rho).init(self._compiled))
+        if rho is not None:
+            self._compiled.reset(as_rule(rho).init(self._compiled))
         return self._compiled
 
     def draw(self) -> Figure:
@@ -85,6 +88,5 @@ class Model(Declaration):
         DeclarationError
             If the model cannot be compiled yet.
         """
-        # What is compiled stays as it is: compiling again would reset its Parameters.
-        compiled = self.compile() if self._compiled is None else self._compiled
+        compiled = self.compile()
         return drawing.graph_plot(self.name, compiled.graph, compiled.servers)

@@ -123,6 +123,7 @@ def solve(
     begun = time.perf_counter()
     check_tolerances(eps_pri, eps_dual, max_rounds)
     check_parameters(compiled)
+    compiled.instantiate()
     check_kind("algorithm", algorithm, "open", "dm.DALD()")
     check_kind("sequence", sequence, "bind", "dm.Sequence.natural()")
     check_kind("stopping", stopping, "ends", "dm.FixedBudget(v_max=1)")

@@ -9,7 +9,6 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pandas as pd
-from cvxpy.constraints.constraint import Constraint
 
 from dald_model.compile.decomposition import Decomposition, Recovered
 from dald_model.coordinate.state import State
@@ -18,14 +17,14 @@ from dald_model.engines.dispatch import Event
 from dald_model.errors import ResultError
 
 
-class Duals(Mapping[Constraint, Any]):
+class Duals(Mapping[cp.Constraint, Any]):
     """Dual values by the very constraint object that was declared, with cvxpy's signs."""
 
-    def __init__(self, constraints: Mapping[int, Constraint], values: Mapping[int, Any]) -> None:
+    def __init__(self, constraints: Mapping[int, cp.Constraint], values: Mapping[int, Any]) -> None:
         self._constraints = constraints
         self.by_id = dict(values)
 
-    def __getitem__(self, constraint: Constraint) -> Any:
+    def __getitem__(self, constraint: cp.Constraint) -> Any:
         try:
             return self.by_id[constraint.id]
         except (KeyError, AttributeError) as error:
@@ -34,7 +33,7 @@ class Duals(Mapping[Constraint, Any]):
                 "client was solved; expected the very object that was declared"
             ) from error
 
-    def __iter__(self) -> Iterator[Constraint]:
+    def __iter__(self) -> Iterator[cp.Constraint]:
         return (c for key, c in self._constraints.items() if key in self.by_id)
 
     def __len__(self) -> int:
@@ -72,7 +71,7 @@ class Answer:
     multipliers : dict
         Pair of clients -> multiplier :math:`\mu` of their edge, flat.
     seconds : float
-        Time of the run, compilation by cvxpy in the first round included.
+        Time of the run alone; that of compiling is ``compiled.seconds``.
     eps_pri, eps_dual : float
         The tolerances that the residuals were held against.
     culprit : Hashable

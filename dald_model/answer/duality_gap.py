@@ -8,21 +8,23 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
-from cvxpy.constraints.cones import Cone
-from cvxpy.constraints.constraint import Constraint
-from cvxpy.constraints.exponential import ExpCone
-from cvxpy.constraints.nonpos import Inequality, NonNeg
-from cvxpy.constraints.power import PowCone3D
-from cvxpy.constraints.psd import PSD
-from cvxpy.constraints.second_order import SOC
-from cvxpy.constraints.zero import Equality, Zero
 
+from dald_model._cvxpy import Equality, Inequality
 from dald_model.answer.answer import Answer
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.exact.average import Average
 from dald_model.values import flat, largest, number, preserved
 
-PRICED = (Inequality, Equality, Zero, NonNeg, PSD, SOC, ExpCone, PowCone3D)
+PRICED = (
+    Inequality,
+    Equality,
+    cp.Zero,
+    cp.NonNeg,
+    cp.PSD,
+    cp.SOC,
+    cp.ExpCone,
+    cp.PowCone3D,
+)
 """Constraints whose dual value enters the Lagrangian; any other stays a constraint."""
 SERVER = Average()
 REACH = 1e-4
@@ -104,17 +106,17 @@ def _priced(rule: Any, share: tuple[Any, ...]) -> Any:
     """The constraint's term of the Lagrangian, with cvxpy's sign conventions."""
     if isinstance(rule, Inequality):
         return cp.scalar_product(np.maximum(share[0], 0.0), rule.expr)
-    if isinstance(rule, Equality | Zero):
+    if isinstance(rule, Equality | cp.Zero):
         return cp.scalar_product(share[0], rule.expr)
     return -cp.scalar_product(rule.args, list(share))
 
 
-def _outside(rule: Constraint, share: tuple[Any, ...]) -> bool:
+def _outside(rule: cp.Constraint, share: tuple[Any, ...]) -> bool:
     """Whether a dual value is outside its cone by more than 1e-4 of its size."""
     size = max(1.0, *map(largest, share))
     if isinstance(rule, Inequality):
         return bool(np.min(share[0]) < -REACH * size)
-    if not isinstance(rule, Cone):
+    if not isinstance(rule, cp.Cone):
         return False
     # cvxpy divides by the size of a cone's argument even where that is zero.
     with preserved(rule.dual_variables), np.errstate(divide="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-r"""Affine: the matrix and offset of a cvxpy affine expression, piece by piece.
+r"""Matrix and offset of a cvxpy affine expression.
 
 cvxpy builds the same matrices, but from its tree of linear operators, entry by entry: 8 ms for
 ``A @ x - b`` with 500 x 100 entries, where the answer is A itself. So products with data, sums and
@@ -14,19 +14,20 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from cvxpy.atoms.affine.add_expr import AddExpression
-from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
-from cvxpy.atoms.affine.unary_operators import NegExpression
 
+from dald_model._cvxpy import DivExpression, NegExpression
 from dald_model.values import flat
 
 Matrix = Any
 """A 2-d ndarray or ``scipy.sparse.csr_array``; ``None`` stands for the identity."""
-Slopes = dict[int, Matrix]
+Coefficients = dict[int, Matrix]
+"""Variable id -> the matrix that it is multiplied by."""
 
 Operator = tuple[list[sp.csr_array], np.ndarray]
 
 _OPERATORS: dict[Hashable, Operator] = {}
+SPARSE = 0.1
+"""Density below which a matrix of several blocks stays sparse."""
 KEPT = 4096
 """How many of cvxpy's operators are kept; they depend on nothing but shapes."""
 
@@ -42,17 +43,12 @@ def affine_map(
     offset : ndarray, shape (expression.size,)
         Current values of Parameters enter both.
     """
-    slopes, offset = affine_parts(expression)
-    blocks = [
-        sp.csr_array(explicit(slopes[v.id], v.size))
-        if v.id in slopes
-        else sp.csr_array((offset.size, v.size))
-        for v in variables
-    ]
-    return blocks[0] if len(blocks) == 1 else sp.csr_array(sp.hstack(blocks, "csr")), offset
+    coefficients, offset = affine_parts(expression)
+    matrix = side_by_side(coefficients, variables, offset.size)
+    return sp.csr_array(explicit(matrix, offset.size)), offset
 
 
-def affine_parts(expression: Any) -> tuple[Slopes, np.ndarray]:
+def affine_parts(expression: Any) -> tuple[Coefficients, np.ndarray]:
     """Variable id -> matrix of the expression in that variable, and the offset."""
     if isinstance(expression, cp.Variable):
         return {expression.id: None}, np.zeros(expression.size)
@@ -60,26 +56,46 @@ def affine_parts(expression: Any) -> tuple[Slopes, np.ndarray]:
         return {}, flat(expression.value)
     kind, args = type(expression), expression.args
     if kind is NegExpression:
-        slopes, offset = affine_parts(args[0])
-        return _scaled(slopes, -np.ones(1), args[0].size), -offset
-    if kind is AddExpression and all(arg.shape == expression.shape for arg in args):
+        coefficients, offset = affine_parts(args[0])
+        return _scaled(coefficients, -np.ones(1), args[0].size), -offset
+    if kind is cp.AddExpression and all(arg.shape == expression.shape for arg in args):
         return reduce(_added, [affine_parts(arg) for arg in args])
     fixed = [arg.is_constant() for arg in args]
-    if kind in (multiply, DivExpression) and sum(fixed) == 1:
+    if kind in (cp.multiply, DivExpression) and sum(fixed) == 1:
         data, inner = args if fixed[0] else args[::-1]
-        if inner.shape == expression.shape and (fixed[1] or kind is multiply):
+        if inner.shape == expression.shape and (fixed[1] or kind is cp.multiply):
             values = flat(data.value)
             if values.size not in (1, expression.size):
                 values = np.broadcast_to(data.value, expression.shape).reshape(-1, order="F")
             factor = np.broadcast_to(values, (expression.size,))
-            factor = factor if kind is multiply else 1 / factor
-            slopes, offset = affine_parts(inner)
-            return _scaled(slopes, factor, inner.size), factor * offset
-    if kind is MulExpression and fixed[0] and len(args[1].shape) == 1 and args[0].ndim > 0:
+            factor = factor if kind is cp.multiply else 1 / factor
+            coefficients, offset = affine_parts(inner)
+            return _scaled(coefficients, factor, inner.size), factor * offset
+    if kind is cp.MulExpression and fixed[0] and len(args[1].shape) == 1 and args[0].ndim > 0:
         data = args[0].value
         data = sp.csr_array(data) if sp.issparse(data) else np.atleast_2d(np.asarray(data, float))
         return _applied(data, *affine_parts(args[1]))
     return _by_cvxpy(expression, fixed)
+
+
+def side_by_side(
+    coefficients: Coefficients, variables: Sequence[cp.Variable], height: int
+) -> Matrix:
+    """The matrices of several variables as one, shape (height, total size of ``variables``)."""
+    if len(variables) == 1 and coefficients:
+        return coefficients[variables[0].id]
+    blocks: list[Any] = [
+        explicit(coefficients[v.id], v.size)
+        if v.id in coefficients
+        else sp.csr_array((height, v.size))
+        for v in variables
+    ]
+    if not any(sp.issparse(block) for block in blocks):
+        return np.hstack(blocks)
+    # scipy reads neighbouring dense blocks as one array of three axes, so all are made sparse.
+    matrix = sp.csr_array(sp.hstack([sp.csr_array(block) for block in blocks], "csr"))
+    width = sum(v.size for v in variables)
+    return matrix.toarray() if matrix.nnz > SPARSE * height * width else matrix
 
 
 def explicit(matrix: Matrix, size: int) -> Matrix:
@@ -108,7 +124,7 @@ def frozen(data: Any) -> Hashable:
     return data if isinstance(data, Hashable) else object()
 
 
-def _by_cvxpy(expression: Any, fixed: Sequence[bool]) -> tuple[Slopes, np.ndarray]:
+def _by_cvxpy(expression: Any, fixed: Sequence[bool]) -> tuple[Coefficients, np.ndarray]:
     """Any affine atom: its linear operator on each argument, as cvxpy builds it."""
     free = [arg for arg, is_fixed in zip(expression.args, fixed, strict=True) if not is_fixed]
     key = None
@@ -138,24 +154,26 @@ def _operator(expression: Any, fixed: Sequence[bool]) -> Operator:
     for v in variables:
         v.save_value(np.ones(v.shape))  # inside the domain of powers, zeros are not
     with np.errstate(all="ignore"):
-        value, slopes = flat(atom.value), atom.grad
-    if not np.isfinite(value).all() or any(slope is None for slope in slopes.values()):
+        value, gradient = flat(atom.value), atom.grad
+    if not np.isfinite(value).all() or any(part is None for part in gradient.values()):
         # cvxpy calls zero times any atom affine, but outside of a domain it is not zero.
         raise ValueError(f"{type(expression).__name__} is not affine at ones")
     # The gradient is the transposed Jacobian, and a number where that is 1 x 1
-    found = [np.atleast_2d(s) if np.isscalar(s) else s for s in (slopes[v] for v in variables)]
+    found = [np.atleast_2d(s) if np.isscalar(s) else s for s in (gradient[v] for v in variables)]
     blocks = [sp.csr_array(block).T.tocsr() for block in found]
     return blocks, value - sum(block.sum(axis=1) for block in blocks)
 
 
-def _applied(data: Matrix, slopes: Slopes, offset: np.ndarray) -> tuple[Slopes, np.ndarray]:
-    found = {key: data if inner is None else data @ inner for key, inner in slopes.items()}
+def _applied(
+    data: Matrix, coefficients: Coefficients, offset: np.ndarray
+) -> tuple[Coefficients, np.ndarray]:
+    found = {key: data if inner is None else data @ inner for key, inner in coefficients.items()}
     return found, data @ offset
 
 
-def _scaled(slopes: Slopes, factor: np.ndarray, size: int) -> Slopes:
+def _scaled(coefficients: Coefficients, factor: np.ndarray, size: int) -> Coefficients:
     column = np.broadcast_to(factor, (size,))
-    return {key: scaled(column, inner) for key, inner in slopes.items()}
+    return {key: scaled(column, inner) for key, inner in coefficients.items()}
 
 
 def scaled(factor: np.ndarray, matrix: Matrix) -> Matrix:
@@ -171,13 +189,13 @@ def scaled(factor: np.ndarray, matrix: Matrix) -> Matrix:
 
 
 def _added(
-    one: tuple[Slopes, np.ndarray], two: tuple[Slopes, np.ndarray]
-) -> tuple[Slopes, np.ndarray]:
-    slopes, offset = dict(one[0]), one[1] + two[1]
+    one: tuple[Coefficients, np.ndarray], two: tuple[Coefficients, np.ndarray]
+) -> tuple[Coefficients, np.ndarray]:
+    coefficients, offset = dict(one[0]), one[1] + two[1]
     for key, matrix in two[0].items():
-        if key in slopes:
-            both = explicit(slopes[key], offset.size) + explicit(matrix, offset.size)
-            slopes[key] = sp.csr_array(both) if sp.issparse(both) else np.asarray(both)
+        if key in coefficients:
+            both = explicit(coefficients[key], offset.size) + explicit(matrix, offset.size)
+            coefficients[key] = sp.csr_array(both) if sp.issparse(both) else np.asarray(both)
         else:
-            slopes[key] = matrix
-    return slopes, offset
+            coefficients[key] = matrix
+    return coefficients, offset

@@ -1,7 +1,8 @@
-"""The decomposition compiler: one subproblem a client, and back to the user's objects."""
+"""Decomposition of a model: one subproblem a client, and back to the user's objects."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -71,9 +72,12 @@ class Decomposition(Mapping[Hashable, Subproblem]):
         Client -> where its variables lie there.
     network : HierarchicalNetwork
         The order that is used by default; ``network.matrix`` is its hierarchical matrix.
+    seconds : float
+        Time that compiling took.
     """
 
     def __init__(self, model: Declaration) -> None:
+        begun = time.perf_counter()
         form = consensus_form(model.clients, model.agreements, model.graph)
         self.model = model
         self.form = form
@@ -112,6 +116,8 @@ class Decomposition(Mapping[Hashable, Subproblem]):
         self._origin = {
             local.id: key for key, homes in form.homes.items() for local in homes.values()
         }
+        self.instantiate()
+        self.seconds = time.perf_counter() - begun
 
     def __getitem__(self, name: Hashable) -> Subproblem:
         return self._subproblems[name]
@@ -121,6 +127,11 @@ class Decomposition(Mapping[Hashable, Subproblem]):
 
     def __len__(self) -> int:
         return len(self._subproblems)
+
+    def instantiate(self) -> None:
+        """Make every client's numbers that are not made yet or whose user's Parameters changed."""
+        for sub in self.values():
+            sub.instantiate()
 
     def reset(self, penalties: np.ndarray) -> None:
         """Set the penalties, shape (size,); multipliers and neighbour values become zero."""

@@ -1,4 +1,4 @@
-r"""Form: one client lowered from cvxpy's canonical form to arrays in its own variables.
+r"""Form of a client: its objective and constraints as arrays in its own variables.
 
 .. math::
     \min_x \; \tfrac12 x^\top P x + q^\top x + d + \sum_t w_t\, \varphi_t(A_t x + b_t)

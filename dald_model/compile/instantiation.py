@@ -1,4 +1,4 @@
-r"""Recipe: how the numbers of a form follow from a client's affine maps."""
+r"""Instantiation: the numbers of a form from a client's affine maps and its template."""
 
 from __future__ import annotations
 
@@ -10,44 +10,30 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.affine import affine_parts, explicit, scaled
+from dald_model.compile.affine import SPARSE, Coefficients, explicit, scaled, side_by_side
 from dald_model.compile.form import ConeProgram, Quadratic, Rows, Term
 from dald_model.compile.recognition import Canonical, Structure
 
-SPARSE = 0.1
-"""Density below which a matrix stays sparse."""
 
+class AffineMaps:
+    """The affine maps :math:`y_j = F_j x + f_j` of a client's pieces, m variables in all.
 
-class Maps:
-    """The affine maps :math:`y_j = F_j x + f_j` of a client's pieces, m variables in all."""
+    ``parts`` are the pieces as :func:`dald_model.compile.affine.affine_parts` gives them.
+    """
 
-    def __init__(self, pieces: Sequence[Any], variables: Sequence[cp.Variable]) -> None:
+    def __init__(
+        self, parts: Sequence[tuple[Coefficients, np.ndarray]], variables: Sequence[cp.Variable]
+    ) -> None:
         self.size = sum(v.size for v in variables)
-        self.matrices: list[Any] = []
-        self.offsets: list[np.ndarray] = []
-        for piece in pieces:
-            slopes, offset = affine_parts(piece)
-            if len(variables) == 1 and slopes:
-                matrix = slopes[variables[0].id]
-            else:
-                blocks = [
-                    explicit(slopes[v.id], v.size)
-                    if v.id in slopes
-                    else sp.csr_array((offset.size, v.size))
-                    for v in variables
-                ]
-                matrix: Any = sp.csr_array(sp.hstack(blocks, "csr"))
-                if matrix.nnz > SPARSE * offset.size * self.size:
-                    matrix = matrix.toarray()
-            self.matrices.append(matrix)
-            self.offsets.append(offset)
+        self.matrices = [side_by_side(one, variables, offset.size) for one, offset in parts]
+        self.offsets = [offset for _, offset in parts]
         self.stops = np.cumsum([0, *(offset.size for offset in self.offsets)])
         self.offset = np.concatenate([*self.offsets, np.empty(0)])
 
-    def times(self, split: Split) -> Any:
+    def times(self, blocks: ColumnBlocks) -> Any:
         """The matrix @ F for all pieces together; the data themselves where it picks them."""
         total: Any = None
-        for at, block, factor in split.parts:
+        for at, block, factor in blocks.parts:
             own = self.matrices[at]
             if own is None:
                 part: Any = block
@@ -58,7 +44,7 @@ class Maps:
             else:
                 part = scaled(factor, own)
             total = part if total is None else _dense(total) + _dense(part)
-        return sp.csr_array((split.height, self.size)) if total is None else total
+        return sp.csr_array((blocks.height, self.size)) if total is None else total
 
     def transposed_times(self, vector: np.ndarray) -> np.ndarray:
         """F.T @ vector for all pieces together, shape (m,)."""
@@ -69,8 +55,8 @@ class Maps:
         return total
 
 
-class Split:
-    """A matrix over all pieces, taken apart by piece, once for all clients of a skeleton.
+class ColumnBlocks:
+    """A matrix over all pieces, taken apart by piece, once for all clients of a template.
 
     ``parts`` lists (piece, block, factor): the block is diag(factor), or factor is None.
     """
@@ -89,83 +75,84 @@ class Split:
                 self.parts.append((at, block, block.data if picks else None))
 
 
-class Recipe:
-    """How the numbers of a form follow from a client's maps: the same for a whole skeleton."""
+class Instantiator:
+    """How the numbers of a form follow from a client's maps: the same for a whole template."""
 
     def __init__(self, problem: Canonical, structure: Structure, stops: np.ndarray) -> None:
         own = problem.own
         P = sp.csr_array(problem.P[:own, :own])
-        self._P, self._constant, self._slope = P, problem.d, problem.q[:own].copy()
-        self._blocks = []
+        self._P, self._constant, self._linear = P, problem.d, problem.q[:own].copy()
+        self._terms = []
         for block in structure.blocks:
-            weight, bound = block.weights(problem.P, problem.q)
-            self._slope += block.linear.T @ weight
+            weight, parameter = block.weights(problem.P, problem.q)
+            self._linear += block.linear.T @ weight
             self._constant += float(weight @ block.shift)
             if block.kind != "linear":
-                self._blocks.append((block, Split(block.matrix, stops), weight, bound))
-        self._linear = [
-            (sp.csr_array(rows[:, :own]), Split(rows[:, :own], stops), extra, problem.b[at])
+                self._terms.append((block, ColumnBlocks(block.matrix, stops), weight, parameter))
+        self._rows = [
+            (sp.csr_array(rows[:, :own]), ColumnBlocks(rows[:, :own], stops), extra, problem.b[at])
             for at in (structure.zero, structure.nonneg)
             for rows in [problem.A[at]]
             for extra in [rows[:, structure.extra].toarray()]
         ]
         diagonal = P.diagonal()
         self._live = np.flatnonzero(diagonal)
-        self._picked: Split | None = None
+        self._picked: ColumnBlocks | None = None
         if P.nnz == self._live.size:
             root = np.sqrt(diagonal[self._live]), (np.arange(self._live.size), self._live)
-            self._picked = Split(sp.csr_array(root, shape=(self._live.size, own)), stops)
+            self._picked = ColumnBlocks(sp.csr_array(root, shape=(self._live.size, own)), stops)
         self._squares = [
-            (at, Split(P[start:stop], stops)) for at, (start, stop) in enumerate(pairwise(stops))
+            (at, ColumnBlocks(P[start:stop], stops))
+            for at, (start, stop) in enumerate(pairwise(stops))
         ]
 
-    def quadratic(self, maps: Maps) -> Quadratic:
+    def quadratic(self, maps: AffineMaps) -> Quadratic:
         r"""With P, q over y: :math:`F^\top P F`, :math:`F^\top (P f + q)`, and the constant."""
         f = maps.offset
         bent = self._P @ f
-        constant = self._constant + float(f @ bent / 2 + self._slope @ f)
-        slope = maps.transposed_times(bent + self._slope)
+        constant = self._constant + float(f @ bent / 2 + self._linear @ f)
+        linear = maps.transposed_times(bent + self._linear)
         if self._picked is not None and 2 * self._live.size < maps.size:
-            return Quadratic(None, slope, constant, _dense(maps.times(self._picked)))
+            return Quadratic(None, linear, constant, _dense(maps.times(self._picked)))
         matrix = np.zeros((maps.size, maps.size))
-        for at, split in self._squares:
-            if split.parts:
-                left, right = maps.matrices[at], maps.times(split)
-                matrix += _dense(right if left is None else left.T @ right)
-        return Quadratic((matrix + matrix.T) / 2, slope, constant)
+        for at, blocks in self._squares:
+            if blocks.parts:
+                own, product = maps.matrices[at], maps.times(blocks)
+                matrix += _dense(product if own is None else own.T @ product)
+        return Quadratic((matrix + matrix.T) / 2, linear, constant)
 
-    def terms(self, maps: Maps) -> tuple[Term, ...]:
+    def terms(self, maps: AffineMaps) -> tuple[Term, ...]:
         """The recognised functions of the client's own variables."""
         found = []
-        for block, split, weight, bound in self._blocks:
-            matrix = maps.times(split)
+        for block, columns, weight, parameter in self._terms:
+            matrix = maps.times(columns)
             if sp.issparse(matrix) and matrix.nnz > SPARSE * matrix.shape[0] * matrix.shape[1]:
                 matrix = matrix.toarray()
             offset = block.matrix @ maps.offset + block.offset
-            found.append(Term(block.kind, weight, matrix, offset, bound, block.width))
+            found.append(Term(block.kind, weight, matrix, offset, parameter, block.width))
         return tuple(found)
 
-    def zero(self, maps: Maps) -> Rows:
+    def zero(self, maps: AffineMaps) -> Rows:
         """The equality rows."""
-        return self._rows(0, maps)
+        return self._instance(0, maps)
 
-    def nonneg(self, maps: Maps) -> Rows:
+    def nonneg(self, maps: AffineMaps) -> Rows:
         """The inequality rows."""
-        return self._rows(1, maps)
+        return self._instance(1, maps)
 
-    def _rows(self, which: int, maps: Maps) -> Rows:
-        rows, split, extra, right = self._linear[which]
-        matrix = _dense(maps.times(split))
+    def _instance(self, which: int, maps: AffineMaps) -> Rows:
+        rows, blocks, extra, rhs = self._rows[which]
+        matrix = _dense(maps.times(blocks))
         if extra.shape[1]:
             matrix = np.hstack([matrix, extra])
-        return Rows(matrix, right - rows @ maps.offset)
+        return Rows(matrix, rhs - rows @ maps.offset)
 
 
 def _dense(matrix: Any) -> np.ndarray:
     return matrix.toarray() if sp.issparse(matrix) else matrix
 
 
-def cone_program(problem: Canonical, maps: Maps) -> ConeProgram:
+def cone_program(problem: Canonical, maps: AffineMaps) -> ConeProgram:
     """The whole cone program over the client's variables and the auxiliary ones."""
     own = problem.own
     rest = problem.q.size - own

@@ -1,4 +1,4 @@
-r"""Lowering: a client as numbers in its own variables, checked against the client itself."""
+r"""Lowering: from a client to its form, checked against the client's own values."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model.compile.affine import affine_parts
 from dald_model.compile.form import BALLS, Form, Rows
-from dald_model.compile.instantiation import Maps, Recipe, cone_program
+from dald_model.compile.instantiation import AffineMaps, Instantiator, cone_program
 from dald_model.compile.recognition import Canonical, Structure
-from dald_model.compile.structure import Cut, cut
-from dald_model.compile.template import Skeleton
+from dald_model.compile.structure import SplitClient, split
+from dald_model.compile.template import Template
 from dald_model.declare.client import Client
 from dald_model.values import flat, largest, number, preserved
 
 MANY, FEW = 24, 2
-"""Points at which the first form of a skeleton, and each of the others, is compared with cvxpy."""
+"""Points at which the first form of a template, and each of the others, is compared with cvxpy."""
 SIZES = (1.0, 1.0, 10.0, 0.1, 3.0, 100.0)
 """How large they are, in turn."""
 AGREE = 1e-8
 """Relative difference from cvxpy's own values that is put down to rounding."""
 KEPT = 64
-"""How many recipes are kept."""
+"""How many instantiators are kept."""
 UNREADABLE = (
     cp.DCPError,
     cp.SolverError,
@@ -37,7 +38,7 @@ UNREADABLE = (
     TypeError,
     ValueError,
 )
-"""What cvxpy raises where a client cannot be cut: curvature that rests on the sign of an affine
+"""What cvxpy raises where a client cannot be split: curvature that rests on the sign of an affine
 part, and atoms that cannot be made again from their arguments (perspective, suppfunc)."""
 
 
@@ -45,10 +46,10 @@ class Lowered:
     """A client's :class:`Form`, with the way back to the dual values of its constraints."""
 
     def __init__(
-        self, form: Form, skeleton: Skeleton, structure: Structure, rows: np.ndarray
+        self, form: Form, template: Template, structure: Structure, rows: np.ndarray
     ) -> None:
         self.form = form
-        self._skeleton, self._structure, self._rows = skeleton, structure, rows
+        self._template, self._structure, self._rows = template, structure, rows
 
     def local_duals(
         self, equality: np.ndarray, inequality: np.ndarray, balls: np.ndarray
@@ -65,19 +66,19 @@ class Lowered:
         limits = [one for b in self._structure.blocks if b.kind in BALLS for one in b.found]
         for one, multiplier in zip(limits, balls, strict=True):
             found[one.row] = one.gain * multiplier
-        return self._skeleton.duals(found, self._rows)
+        return self._template.duals(found, self._rows)
 
     def cone_duals(self, multipliers: np.ndarray) -> tuple[Any, ...]:
         """The same from the dual vector of the form's cone program."""
-        return self._skeleton.duals(multipliers, self._rows)
+        return self._template.duals(multipliers, self._rows)
 
 
 class Lowering:
-    """Lowers clients one after the other; those that are alike share a :class:`Skeleton`."""
+    """Lowers clients one after the other; those that are alike share a :class:`Template`."""
 
     def __init__(self) -> None:
-        self._skeletons: dict[Hashable, list[Skeleton]] = {}
-        self._recipes: dict[int, tuple[Canonical, Recipe]] = {}
+        self._templates: dict[Hashable, list[Template]] = {}
+        self._instantiators: dict[int, tuple[Canonical, Instantiator]] = {}
         self._rows: dict[bytes, np.ndarray] = {}
         self._count = 0
 
@@ -86,34 +87,35 @@ class Lowering:
         for whole in (False, True):
             # Only what cvxpy does with the client is caught: an error of our own must be seen.
             try:
-                given = cut(client, whole=whole)
-                is_first = given.key not in self._skeletons
-                skeleton = self._skeleton(client, given, whole)
-                maps = Maps(given.pieces, client.variables)
+                given = split(client, whole=whole)
+                key = given.key
+                is_first = key not in self._templates
+                template = self._template(key, given)
+                parts = [affine_parts(piece) for piece in given.pieces]
             except UNREADABLE:
                 continue
-            found = self._lowered(skeleton, given, maps)
+            found = self._lowered(template, given, AffineMaps(parts, client.variables))
             self._count += 1
             if agrees(found.form, client, MANY if is_first else FEW, seed=self._count):
                 return found
         return None
 
-    def _skeleton(self, client: Client, given: Cut, whole: bool) -> Skeleton:
-        alike = self._skeletons.get(given.key, [])
-        skeleton = next((one for one in alike if one.accepts(given.numbers)), None)
-        if skeleton is None:
-            skeleton = Skeleton(client, whole=whole)
-            if not whole:
-                self._skeletons[given.key] = [*alike, skeleton]
-        return skeleton
+    def _template(self, key: Hashable, given: SplitClient) -> Template:
+        alike = self._templates.get(key, [])
+        template = next((one for one in alike if one.accepts(given.numbers)), None)
+        if template is None:
+            template = Template(given)
+            if not given.whole:
+                self._templates[key] = [*alike, template]
+        return template
 
-    def _lowered(self, skeleton: Skeleton, given: Cut, maps: Maps) -> Lowered:
-        problem, structure = skeleton.of(given.numbers)
-        recipe = self._recipe(problem, structure, maps)
-        quadratic = recipe.quadratic(maps)
-        terms = recipe.terms(maps)
-        equalities = self._shared(recipe.zero(maps))
-        inequalities = self._shared(recipe.nonneg(maps))
+    def _lowered(self, template: Template, given: SplitClient, maps: AffineMaps) -> Lowered:
+        problem, structure = template.of(given.numbers)
+        instantiator = self._instantiator(problem, structure, maps)
+        quadratic = instantiator.quadratic(maps)
+        terms = instantiator.terms(maps)
+        equalities = self._shared(instantiator.zero(maps))
+        inequalities = self._shared(instantiator.nonneg(maps))
         form = Form(
             maps.size,
             quadratic,
@@ -125,15 +127,20 @@ class Lowering:
             structure.extra.size,
             structure.valued,
         )
-        return Lowered(form, skeleton, structure, problem.rows)
+        return Lowered(form, template, structure, problem.rows)
 
-    def _recipe(self, problem: Canonical, structure: Structure, maps: Maps) -> Recipe:
-        """The recipe of a problem; ids may be given anew, so the problem is kept with it."""
-        known = self._recipes.get(id(problem))
+    def _instantiator(
+        self, problem: Canonical, structure: Structure, maps: AffineMaps
+    ) -> Instantiator:
+        """The instantiator of a problem; ids may be given anew, so the problem is kept with it."""
+        known = self._instantiators.get(id(problem))
         if known is None or known[0] is not problem:
-            if len(self._recipes) >= KEPT:
-                self._recipes.clear()
-            known = self._recipes[id(problem)] = problem, Recipe(problem, structure, maps.stops)
+            if len(self._instantiators) >= KEPT:
+                self._instantiators.clear()
+            known = self._instantiators[id(problem)] = (
+                problem,
+                Instantiator(problem, structure, maps.stops),
+            )
         return known[1]
 
     def _shared(self, rows: Rows) -> Rows:

@@ -1,4 +1,4 @@
-r"""Readers: what each known function looks like as a component of a cone program.
+r"""Patterns: what each known function looks like as a component of a cone program.
 
 A reader is given the cost q and the diagonal of the Hessian, the auxiliary columns of a component
 and its cones, and says which function they stand for, or None.
@@ -15,7 +15,7 @@ Row = tuple[dict[int, float], float]
 """One row of :math:`b - A v`: column -> coefficient, and the constant."""
 
 
-class Found(NamedTuple):
+class Recognised(NamedTuple):
     """One recognised function of y: ``weight * kind(arguments) + weight * linear``."""
 
     kind: str
@@ -35,7 +35,7 @@ Cones = list[tuple[str, list[Row]]]
 
 def _maximum(
     q: np.ndarray, bend: dict[int, float], columns: list[int], cones: Cones, own: int
-) -> Found | None:
+) -> Recognised | None:
     r"""Two rows t >= l_1, t >= l_2: :math:`\max(l_1, l_2) = (l_1 + l_2 + |l_1 - l_2|)/2`."""
     if len(columns) != 1 or any(kind != "nonneg" for kind, _ in cones) or len(cones) > 2:
         return None
@@ -46,20 +46,20 @@ def _maximum(
     pieces = [combined((-1 / row[0][top], _without(row, top))) for row in rows]
     if bend[top] == 0.0 and q[top] > 0:
         if len(pieces) == 1:
-            return Found("linear", [], pieces[0], top, 1.0)
+            return Recognised("linear", [], pieces[0], top, 1.0)
         one, two = pieces
         gap, mean = combined((1.0, one), (-1.0, two)), combined((1.0, one), (1.0, two))
-        return Found("abs", [gap], mean, top, 0.5)
+        return Recognised("abs", [gap], mean, top, 0.5)
     if bend[top] > 0 and q[top] == 0 and len(pieces) == 2:
         live = [piece for piece in pieces if piece[0]]
         if len(live) == 1 and ({}, 0.0) in pieces:
-            return Found("hinge", live, None, top, 1.0)
+            return Recognised("hinge", live, None, top, 1.0)
     return None
 
 
 def _huber(
     q: np.ndarray, bend: dict[int, float], columns: list[int], cones: Cones, own: int
-) -> Found | None:
+) -> Recognised | None:
     r"""Rows n + s = u, |s| <= t, cost n^2 p/2 + c t: p times huber of u with bound c / p."""
     zeros = [rows[0] for kind, rows in cones if kind == "zero"]
     pair = [rows[0] for kind, rows in cones if kind == "nonneg"]
@@ -76,36 +76,36 @@ def _huber(
         return None
     if any(set(row) != {t, s} or constant for row, constant in pair):
         return None
-    slopes = sorted(row[s] / row[t] for row, _ in pair)
-    if any(row[t] <= 0 for row, _ in pair) or slopes[0] != -slopes[1] or slopes[1] <= 0:
+    ratios = sorted(row[s] / row[t] for row, _ in pair)
+    if any(row[t] <= 0 for row, _ in pair) or ratios[0] != -ratios[1] or ratios[1] <= 0:
         return None
     inner = combined((-1 / tie[0][s], _without(_without(tie, n), s)))
-    return Found("huber", [inner], None, t, slopes[1], n, (tie[0][s] / tie[0][n]) ** 2)
+    return Recognised("huber", [inner], None, t, ratios[1], n, (tie[0][s] / tie[0][n]) ** 2)
 
 
 def _exponential(
     q: np.ndarray, bend: dict[int, float], columns: list[int], cones: Cones, own: int
-) -> Found | None:
+) -> Recognised | None:
     r"""One exponential cone :math:`s_2 e^{s_1/s_2} \le s_3`: exp, -log or the entropy of y."""
     if len(columns) != 1 or [kind for kind, _ in cones] != ["exp"] or bend[columns[0]]:
         return None
     t, (one, two, three) = columns[0], cones[0][1]
     tops = three[0].get(t, 0.0)
     if q[t] > 0 and two == ({}, 1.0) and three == ({t: tops}, 0.0) and tops > 0 and t not in one[0]:
-        return Found("exp", [one], None, t, 1 / tops)
+        return Recognised("exp", [one], None, t, 1 / tops)
     if set(one[0]) != {t} or one[1] or one[0][t] <= 0 or q[t] >= 0:
         return None
     scale = 1 / one[0][t]
     if two == ({}, 1.0) and t not in three[0]:
-        return Found("log", [three], None, t, scale)
+        return Recognised("log", [three], None, t, scale)
     if not three[0] and three[1] > 0 and t not in two[0]:
-        return Found("entropy", [two], combined((-np.log(three[1]), two)), t, scale)
+        return Recognised("entropy", [two], combined((-np.log(three[1]), two)), t, scale)
     return None
 
 
 def _logsumexp(
     q: np.ndarray, bend: dict[int, float], columns: list[int], cones: Cones, own: int
-) -> Found | None:
+) -> Recognised | None:
     r""":math:`(u_k - t, 1, w_k) \in K_{exp}`, :math:`\sum w_k \le 1`: the least t is logsumexp."""
     exps = [rows for kind, rows in cones if kind == "exp"]
     rest = [rows[0] for kind, rows in cones if kind == "nonneg"]
@@ -131,13 +131,13 @@ def _logsumexp(
         return None
     if len(arguments) == 2 and ({}, 0.0) in arguments:
         live = arguments[1 - arguments.index(({}, 0.0))]
-        return Found("logistic", [live], None, t, 1.0)
-    return Found("logsumexp", arguments, None, t, 1.0)
+        return Recognised("logistic", [live], None, t, 1.0)
+    return Recognised("logsumexp", arguments, None, t, 1.0)
 
 
 def _norm(
     q: np.ndarray, bend: dict[int, float], columns: list[int], cones: Cones, own: int
-) -> Found | None:
+) -> Recognised | None:
     r"""One second-order cone :math:`\|u\|_2 \le t` with cost on t."""
     if len(columns) != 1 or [kind for kind, _ in cones] != ["soc"] or bend[columns[0]]:
         return None
@@ -146,10 +146,10 @@ def _norm(
         return None
     if any(t in row for row, _ in others):
         return None
-    return Found("norm", others, None, t, 1 / first[0][t])
+    return Recognised("norm", others, None, t, 1 / first[0][t])
 
 
-def ball(columns: list[int], cones: Cones, at: list[int]) -> Found | None:
+def ball(columns: list[int], cones: Cones, at: list[int]) -> Recognised | None:
     r"""Rows :math:`\|u\|_2 \le t` or :math:`\|u\|_2^2 \le t`, and t <= r without cost on t."""
     if len(columns) != 1 or sorted(kind for kind, _ in cones) != ["nonneg", "soc"]:
         return None
@@ -158,26 +158,26 @@ def ball(columns: list[int], cones: Cones, at: list[int]) -> Found | None:
     (bounding, room), (first, *others) = cones[limit][1][0], cones[1 - limit][1]
     if set(bounding) != {t} or bounding[t] >= 0 or room <= 0:
         return None
-    most, slope = room / -bounding[t], -bounding[t]
+    most, factor = room / -bounding[t], -bounding[t]
     if set(first[0]) == {t} and not first[1] and first[0][t] > 0:
         if any(t in row for row, _ in others):
             return None
         reach = first[0][t]
-        radius, unit = most * reach, slope / reach
-        return Found("ball", others, None, t, radius, -1, unit, at[limit], 1 / unit)
+        radius, unit = most * reach, factor / reach
+        return Recognised("ball", others, None, t, radius, -1, unit, at[limit], 1 / unit)
     if first == ({t: 1.0}, 1.0) and others[0] == ({t: -1.0}, 1.0):
         halved = [combined((0.5, row)) for row in others[1:]]
         if not halved or any(t in row for row, _ in halved):
             return None
         radius = float(np.sqrt(most))
-        gain = 0.5 / radius / slope
-        return Found("square ball", halved, None, t, radius, -1, slope, at[limit], gain)
+        gain = 0.5 / radius / factor
+        return Recognised("square ball", halved, None, t, radius, -1, factor, at[limit], gain)
     return None
 
 
-Reader = Callable[[np.ndarray, "dict[int, float]", "list[int]", Cones, int], "Found | None"]
+Reader = Callable[[np.ndarray, "dict[int, float]", "list[int]", Cones, int], "Recognised | None"]
 READERS: tuple[Reader, ...] = (_maximum, _huber, _exponential, _logsumexp, _norm)
-"""What a component without one of these may be besides: a ball, see :func:`_ball`."""
+"""What a component without one of these may be besides: a ball, see :func:`ball`."""
 
 
 def _without(row: Row, column: int) -> Row:

@@ -1,4 +1,4 @@
-r"""Recognise: which scalar functions the auxiliary variables of a cone program stand for.
+r"""Recognition: which scalar functions the auxiliary variables of a cone program stand for.
 
 cvxpy writes a function as the partial minimum of a cone program over auxiliary variables, for
 example :math:`|u| = \min \{t : -t \le u \le t\}`. Auxiliary variables that share a cone belong
@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from dald_model.compile.form import BALLS
-from dald_model.compile.patterns import READERS, Cones, Found, Row, ball
+from dald_model.compile.patterns import READERS, Cones, Recognised, Row, ball
 
 
 class Canonical(NamedTuple):
@@ -52,10 +52,10 @@ class Block(NamedTuple):
     offset: np.ndarray
     linear: sp.csr_array
     shift: np.ndarray
-    found: list[Found]
+    found: list[Recognised]
 
     def weights(self, P: sp.csc_array, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The weights, and the bounds of huber functions, for this objective; each (T,)."""
+        """The weights, and the parameters of the functions, for this objective; each (T,)."""
         tops = np.array([f.epigraph for f in self.found])
         scale = np.array([f.scale for f in self.found])
         if self.kind in BALLS:
@@ -89,7 +89,7 @@ def recognise(problem: Canonical) -> Structure:
     stated = _rows(problem)
     cones = [[stated[r] for r in range(at, at + size)] for _, at, size in problem.cones]
     touched = [sorted({c for row, _ in cone for c in row if c >= problem.own}) for cone in cones]
-    found: list[Found] = []
+    found: list[Recognised] = []
     complete = valued = True
     extra: list[int] = []
     linear: list[int] = []
@@ -179,7 +179,7 @@ def _components(
 
 def _explain(
     problem: Canonical, columns: list[int], cones: Cones, members: list[int]
-) -> Found | None:
+) -> Recognised | None:
     """The function that a component stands for, None if it is none of ours."""
     P, own = problem.P, problem.own
     block = P[:, columns].tocoo()
@@ -195,7 +195,7 @@ def _explain(
     return ball(columns, cones, [problem.cones[k][1] for k in members])
 
 
-def _block(found: list[Found], own: int) -> Block:
+def _block(found: list[Recognised], own: int) -> Block:
     rows = [row for f in found for row in f.arguments]
     linear = [f.linear or ({}, 0.0) for f in found]
     width = max(len(found[0].arguments), 1)

@@ -1,107 +1,167 @@
-r"""Cut: where a client becomes affine."""
+r"""Client split where it becomes affine.
+
+Objective and constraints are taken apart as
+
+.. math:: f(x) = s(y_1, \dots, y_k), \qquad y_j = F_j x + f_j,
+
+so that s, over plain variables y, holds no data but the numbers that multiply nonlinear parts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from cvxpy.atoms.affine.affine_atom import AffAtom
-from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
-from cvxpy.atoms.quad_form import QuadForm
-from cvxpy.constraints.constraint import Constraint
-from cvxpy.constraints.nonpos import Inequality
-from cvxpy.constraints.zero import Equality
 
+from dald_model._cvxpy import (
+    DivExpression,
+    Equality,
+    Inequality,
+    arguments,
+    is_affine_throughout,
+)
 from dald_model.compile.affine import frozen
 from dald_model.declare.client import Client
 
 
-@dataclass(frozen=True)
-class Cut:
-    """A client cut where it becomes affine.
+class Node(NamedTuple):
+    """One part of s: an expression or a constraint.
 
     Attributes
     ----------
     key : Hashable
-        Equal for clients with the same skeleton.
-    pieces : list of cp.Expression
-        The affine expressions y, in order.
-    numbers : list of ndarray
-        Constants that nonlinear parts are multiplied by, in order.
+        Equal for parts that differ in their pieces and numbers only.
+    build : callable
+        Makes the part again in cvxpy, from the variables that stand for the pieces and the
+        factors that stand for the numbers, both as lists over the whole client.
     """
 
     key: Hashable
-    pieces: list[Any] = field(default_factory=list)
-    numbers: list[np.ndarray] = field(default_factory=list)
+    build: Callable[[Sequence[cp.Variable], Sequence[Any]], Any]
 
 
-def cut(client: Client, *, whole: bool = False) -> Cut:
-    """Cut a client at its affine parts, or if ``whole`` at its variables, sharing nothing."""
-    pieces: list[Any] = []
-    numbers: list[np.ndarray] = []
-    walk = Walk(pieces, numbers, whole)
-    key = [walk.key(client.cost)]
-    for rule in client.constraints:
-        data = frozen(rule.get_data()[:-1])  # the last is its id
-        key.append((type(rule), data, *(walk.key(part) for part in parts_of(rule))))
-    for variable in attributed(client):
-        pieces.append(variable)
-        key.append((variable.shape, frozen([*attributes(variable).items()])))
-    return Cut(object() if whole else tuple(key), pieces, numbers)
+class SplitClient(NamedTuple):
+    """A client split where it becomes affine.
+
+    Attributes
+    ----------
+    cost : Node
+    rules : list of Node
+        The client's constraints, in order.
+    attributed : list of Node
+        What the attributes of its variables, such as ``nonneg``, say: further constraints.
+    pieces : list of cp.Expression
+        The affine expressions y.
+    numbers : list of ndarray
+        Constants that nonlinear parts are multiplied by.
+    whole : bool
+        Whether it was split at its variables only; then it shares its template with no other.
+    """
+
+    cost: Node
+    rules: list[Node]
+    attributed: list[Node]
+    pieces: list[Any]
+    numbers: list[np.ndarray]
+    whole: bool
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for clients with the same template."""
+        if self.whole:
+            return object()
+        return tuple(node.key for node in (self.cost, *self.rules, *self.attributed))
 
 
-def parts_of(rule: Constraint) -> list[Any]:
-    """What a constraint is cut into: both sides of an inequality are one expression if affine."""
-    if isinstance(rule, Inequality | Equality):
-        affine = rule.expr.is_affine()
-        affine = affine and all(issubclass(atom, AffAtom) for atom in rule.expr.atoms())
-        return [rule.expr] if affine else rule.args
-    return rule.args
+def split(client: Client, *, whole: bool = False) -> SplitClient:
+    """Split a client at its affine parts, or if ``whole`` at its variables, sharing nothing."""
+    visitor = StructureVisitor(whole)
+    cost = visitor.expression(client.cost)
+    rules = [visitor.constraint(rule) for rule in client.constraints]
+    attributed = [visitor.attributes(v) for v in client.variables if given_attributes(v)]
+    return SplitClient(cost, rules, attributed, visitor.pieces, visitor.numbers, whole)
 
 
-def attributed(client: Client) -> list[cp.Variable]:
-    """The client's variables with attributes."""
-    return [v for v in client.variables if attributes(v)]
+class StructureVisitor:
+    """The one pass over a client's expressions, which collects its pieces and numbers."""
 
+    def __init__(self, whole: bool) -> None:
+        self.whole = whole
+        self.pieces: list[Any] = []
+        self.numbers: list[np.ndarray] = []
 
-def attributes(variable: cp.Variable) -> dict[str, Any]:
-    """The attributes that were given to a variable."""
-    return {
-        name: value
-        for name, value in variable.attributes.items()
-        if value is not None and value is not False
-    }
+    def expression(self, given: Any) -> Node:
+        """The node of an expression and all below it."""
+        if self._is_piece(given):
+            at = self._add_piece(given)
+            return Node(given.shape, lambda pieces, _: pieces[at])
+        if self._is_square(given):
+            sign, factor = root(given)
+            at = self._add_piece(factor)
+            key = "square", sign, factor.shape
+            return Node(key, lambda pieces, _: sign * cp.sum_squares(pieces[at]))
+        if given.is_constant():
+            return Node(("constant", frozen(numeric(given))), lambda *_: _fixed(given))
+        weighted = self._weighted(given)
+        if weighted is not None:
+            return self._product(given, *weighted)
+        args = [self.expression(arg) for arg in given.args]
+        key = type(given), frozen(given.get_data()), *(arg.key for arg in args)
+        return Node(key, lambda *stand_ins: given.copy([arg.build(*stand_ins) for arg in args]))
 
+    def constraint(self, rule: cp.Constraint) -> Node:
+        """The node of a constraint."""
+        data = arguments(rule)
+        parts = [self.expression(part) for part in parts_of(rule)]
+        key = type(rule), frozen(data), *(part.key for part in parts)
+        kind = type(rule)
+        return Node(key, lambda *given: _stated(kind, data, [part.build(*given) for part in parts]))
 
-class Walk:
-    """One pass over a client's expressions, in a fixed order."""
+    def attributes(self, variable: cp.Variable) -> Node:
+        """The node that says what a variable's attributes say."""
+        given, shape, at = given_attributes(variable), variable.shape, self._add_piece(variable)
+        key = shape, frozen([*given.items()])
+        return Node(key, lambda pieces, _: cp.Variable(shape, **given) == pieces[at])
 
-    def __init__(self, pieces: list[Any], numbers: list[np.ndarray], whole: bool) -> None:
-        self.pieces, self.numbers, self.whole = pieces, numbers, whole
+    def _product(self, given: Any, value: np.ndarray, nonlinear: Any) -> Node:
+        """The node of a nonlinear part times a number."""
+        at = len(self.numbers)
+        self.numbers.append(value)
+        inner = self.expression(nonlinear)
+        place = [arg is nonlinear for arg in given.args]
+        signs = bool((value >= 0).all()), bool((value <= 0).all())
 
-    def is_piece(self, expression: Any) -> bool:
-        """Whether it is cut off here."""
+        def build(pieces: Sequence[cp.Variable], factors: Sequence[Any]) -> Any:
+            rest, factor = inner.build(pieces, factors), factors[at]
+            if isinstance(given, DivExpression):
+                return cp.multiply(factor, rest)
+            return given.copy([rest if is_rest else factor for is_rest in place])
+
+        return Node((type(given), tuple(place), value.shape, signs, inner.key), build)
+
+    def _add_piece(self, expression: Any) -> int:
+        self.pieces.append(expression)
+        return len(self.pieces) - 1
+
+    def _is_piece(self, expression: Any) -> bool:
+        """Whether the client is split here."""
         if isinstance(expression, cp.Variable):
             return True
-        if self.whole or expression.is_constant() or not expression.is_affine():
-            return False
-        # cvxpy calls zero times a logarithm affine, but keeps its domain.
-        return all(issubclass(atom, AffAtom) for atom in expression.atoms())
+        return not (self.whole or expression.is_constant()) and is_affine_throughout(expression)
 
-    def is_square(self, expression: Any) -> bool:
+    def _is_square(self, expression: Any) -> bool:
         """Whether it is a quadratic form with a constant matrix of an affine vector."""
-        if self.whole or not isinstance(expression, QuadForm):
+        if self.whole or not isinstance(expression, cp.QuadForm):
             return False
         x, matrix = expression.args
         return matrix.is_constant() and x.is_affine() and x.ndim == 1
 
-    def weighted(self, expression: Any) -> tuple[np.ndarray, Any] | None:
+    def _weighted(self, expression: Any) -> tuple[np.ndarray, Any] | None:
         """The constant by which a nonlinear part is multiplied, and that part."""
-        if self.whole or type(expression) not in (multiply, MulExpression, DivExpression):
+        if self.whole or type(expression) not in (cp.multiply, cp.MulExpression, DivExpression):
             return None
         one, two = expression.args
         if type(expression) is DivExpression:
@@ -110,26 +170,21 @@ class Walk:
             return (numeric(one), two) if one.is_constant() else (numeric(two), one)
         return None
 
-    def key(self, expression: Any) -> Hashable:
-        """What the expression has in common with those it can share a skeleton with."""
-        if self.is_piece(expression):
-            self.pieces.append(expression)
-            return expression.shape
-        if self.is_square(expression):
-            sign, factor = root(expression)
-            self.pieces.append(factor)
-            return "square", sign, factor.shape
-        if expression.is_constant():
-            return "constant", frozen(numeric(expression))
-        weighted = self.weighted(expression)
-        if weighted is not None:
-            value, inner = weighted
-            self.numbers.append(value)
-            signs = bool((value >= 0).all()), bool((value <= 0).all())
-            place = [arg is inner for arg in expression.args]
-            return type(expression), tuple(place), value.shape, signs, self.key(inner)
-        data = frozen(expression.get_data())
-        return type(expression), data, *(self.key(arg) for arg in expression.args)
+
+def parts_of(rule: cp.Constraint) -> list[Any]:
+    """What a constraint is split into: both sides of one are a single expression if affine."""
+    if isinstance(rule, Inequality | Equality):
+        return [rule.expr] if is_affine_throughout(rule.expr) else rule.args
+    return rule.args
+
+
+def given_attributes(variable: cp.Variable) -> dict[str, Any]:
+    """The attributes that were given to a variable."""
+    return {
+        name: value
+        for name, value in variable.attributes.items()
+        if value is not None and value is not False
+    }
 
 
 def root(form: Any) -> tuple[int, Any]:
@@ -147,3 +202,20 @@ def numeric(expression: Any) -> np.ndarray:
     """The value of a constant as a dense array."""
     value = expression.value
     return np.array(value.toarray() if sp.issparse(value) else value, dtype=float)
+
+
+def _fixed(constant: Any) -> Any:
+    """A constant by value; the user's own expression where no Parameter of his is in it."""
+    if not constant.parameters():
+        return constant
+    value = numeric(constant)
+    return cp.psd_wrap(value) if constant.is_psd() else cp.Constant(value)
+
+
+def _stated(kind: type[cp.Constraint], data: list[Any], parts: list[Any]) -> Any:
+    """A constraint of the given kind on other expressions."""
+    if issubclass(kind, Inequality):
+        return parts[0] <= 0 if len(parts) == 1 else parts[0] <= parts[1]
+    if issubclass(kind, Equality):
+        return parts[0] == 0 if len(parts) == 1 else parts[0] == parts[1]
+    return kind(*parts, *data)

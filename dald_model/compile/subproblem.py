@@ -1,4 +1,4 @@
-r"""Subproblem: one client's augmented Lagrangian as a DPP ``cp.Problem`` with its Parameters."""
+r"""Subproblem of a client: its augmented Lagrangian, as a ``cp.Problem`` and as numbers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ class Subproblem:
         self.signs = np.concatenate([np.full(e.size, float(e.sign(self.name))) for e in edges])
         self.rows = (self.signs < 0).astype(int)
         self._lower = lowering or Lowering()
-        self._map: tuple[sp.csr_array, np.ndarray] | None = None
+        # Each beside the values of the user's Parameters that it was made with
+        self._sides: tuple[bytes, tuple[sp.csr_array, np.ndarray]] | None = None
         self._lowered: tuple[bytes, Lowered | None] | None = None
         # What reset() left for the Parameters, which are made with the problem.
         self._penalties = np.ones(self.entries.size)
@@ -116,13 +117,30 @@ class Subproblem:
             lagrangian = lagrangian + mu @ gap + cp.sum_squares(cp.multiply(rho, gap))
         return cp.Problem(cp.Minimize(lagrangian), [*self.client.constraints, *ties])
 
+    @cached_property
+    def _given(self) -> tuple[list[cp.Expression], list[cp.Parameter]]:
+        """The client's sides as the user wrote them, and the user's Parameters in them."""
+        sides = [side for edge in self._edges for side in edge.given(self.name)]
+        return sides, [p for side in sides for p in side.parameters()]
+
+    def instantiate(self) -> None:
+        """Make form and sides, or bring them up to the values of the user's Parameters.
+
+        Nothing is made while one of these Parameters has no finite value.
+        """
+        parameters = [*self.client.parameters, *self._given[1]]
+        if all(p.value is not None and np.isfinite(flat(p.value)).all() for p in parameters):
+            _ = self.sides
+            if self.form and not self.form.complete:
+                _ = self.form.cone  # what every solver of it needs
+
     @property
     def lowered(self) -> Lowered | None:
         """The client as arrays, see :class:`dald_model.compile.form.Form`, or None.
 
-        Computed once, unless the client holds a Parameter of the user's whose value changed.
+        Made once, and anew when a Parameter of the user's in the client has another value.
         """
-        values = b"".join(flat(p.value).tobytes() for p in self.client.parameters)
+        values = _values(self.client.parameters)
         if self._lowered is None or self._lowered[0] != values:
             self._lowered = values, self._lower(self.client)
         return self._lowered[1]
@@ -152,18 +170,17 @@ class Subproblem:
     def sides(self) -> tuple[sp.csr_array, np.ndarray]:
         """Matrix (q, m) and offset (q,) of the client's sides of its edges, stacked.
 
-        ``m`` is the total size of :attr:`variables`. Computed once, unless a side holds a
-        Parameter of the user's.
+        ``m`` is the total size of :attr:`variables`. Made once, and anew when a Parameter of the
+        user's in a side has another value.
         """
-        if self._map is None:
-            given = [side for edge in self._edges for side in edge.given(self.name)]
-            maps = [affine_map(side, self.variables) for side in given]
+        sides, parameters = self._given
+        values = _values(parameters)
+        if self._sides is None or self._sides[0] != values:
+            maps = [affine_map(side, self.variables) for side in sides]
             matrix = maps[0][0] if len(maps) == 1 else sp.vstack([m for m, _ in maps], "csr")
-            found = sp.csr_array(matrix), np.concatenate([offset for _, offset in maps])
-            if any(side.parameters() for side in given):
-                return found
-            self._map = found
-        return self._map
+            offset = np.concatenate([offset for _, offset in maps])
+            self._sides = values, (sp.csr_array(matrix), offset)
+        return self._sides[1]
 
     def later(self, rank: Mapping[Hashable, int]) -> np.ndarray:
         """The entries of edges whose other end has a lower rank, (q,) bool."""
@@ -184,7 +201,7 @@ class Subproblem:
     def instead(self, client: Client) -> Subproblem:
         """The same edges for a client with the same variables."""
         found = copy(self)
-        found.client, found._lowered, found._map = client, None, None
+        found.client, found._lowered = client, None
         for made in ("problem", "_parameters"):
             found.__dict__.pop(made, None)
         return found
@@ -227,6 +244,10 @@ class Subproblem:
         return "\n".join([f"Subproblem of {self.name!r}", *("  " + line for line in lines)])
 
     __repr__ = __str__
+
+
+def _values(parameters: Sequence[cp.Parameter]) -> bytes:
+    return b"".join(flat(p.value).tobytes() for p in parameters)
 
 
 def _stack(sizes: Sequence[int]) -> list[slice]:

@@ -1,30 +1,20 @@
-r"""Skeleton: what is nonlinear in a client, canonicalised by cvxpy once for all clients alike.
+r"""Template of a client: what is nonlinear in it, canonicalised by cvxpy once for all alike.
 
-A client's objective and constraints are cut where they become affine,
-
-.. math:: f(x) = s(y_1, \dots, y_k), \qquad y_j = F_j x + f_j,
-
-so that s, over plain variables y, holds no data but the numbers that multiply nonlinear parts.
-Clients whose s is the same share its canonical form, whatever their data.
+It is the cone program of s, see :mod:`dald_model.compile.structure`. Clients whose s is the same
+share it, whatever their data.
 """
 
 from __future__ import annotations
 
-import warnings
-from types import SimpleNamespace
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from cvxpy.atoms.affine.binary_operators import DivExpression
-from cvxpy.constraints.constraint import Constraint
-from cvxpy.constraints.nonpos import Inequality
-from cvxpy.constraints.zero import Equality
 
+from dald_model._cvxpy import CanonicalProblem
 from dald_model.compile.recognition import Canonical, Structure, recognise
-from dald_model.compile.structure import Walk, attributed, attributes, cut, numeric, parts_of, root
-from dald_model.declare.client import Client
+from dald_model.compile.structure import SplitClient
 
 CONES = {
     "zero": "ZeroConeT",
@@ -37,75 +27,44 @@ CONES = {
 }
 """Our word for a cone -> Clarabel's type."""
 KEPT = 64
-"""How many sets of numbers a skeleton keeps its canonical form for."""
+"""How many sets of numbers a template keeps its canonical form for."""
 
 
-class Skeleton:
-    """The canonical form of s, and the way back to dual values.
+class Template:
+    """The cone program of s, and the way back to dual values.
 
     Raises ``cp.DCPError`` where s is not DCP although the client is: its curvature rests on the
-    sign of an affine part. Such a client is cut as a whole.
+    sign of an affine part. Such a client is split as a whole.
     """
 
-    def __init__(self, client: Client, *, whole: bool = False) -> None:
-        given = cut(client, whole=whole)
-        if not given.pieces:
+    def __init__(self, client: SplitClient) -> None:
+        if not client.pieces:
             raise cp.SolverError("a client without objective and constraints has no cone program")
-        self._values = given.numbers
-        self.variables = [cp.Variable(piece.shape) for piece in given.pieces]
-        self.stated: list[Any] = []
+        self._values = client.numbers
+        self.variables = [cp.Variable(piece.shape) for piece in client.pieces]
         try:
-            self.problem, self.parameters = self._build(client, whole, free=not whole)
+            self._build(client, free=True)
             is_free = self.problem.is_dpp()
         except ValueError:  # an atom that wants to see its numbers, as matrix_frac does
             is_free = False
         if not is_free:
-            self.problem, self.parameters = self._build(client, whole, free=False)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # how cvxpy would solve s does not matter: nobody does
-            found: tuple[Any, Any, Any] = self.problem.get_problem_data(
-                cp.CLARABEL,
-                solver_opts={},
-            )
-        self._data, self._chain, self._inverse = found
-        # Of the user's, inside of atoms; by value, since the skeleton outlives them
+            self._build(client, free=False)
+        self._canonical = CanonicalProblem(self.problem)
+        # Of the user's, inside of atoms; by value, since the template outlives them
         ours = {p.id for p in self.parameters}
         self._users = {
             p.id: np.array(p.value) for p in self.problem.parameters() if p.id not in ours
         }
         self._known: dict[bytes, tuple[Canonical, Structure]] = {}
 
-    def _build(self, client: Client, whole: bool, free: bool) -> tuple[cp.Problem, list[Any]]:
-        """The problem of s; numbers are Parameters if ``free``."""
-        pieces = iter(self.variables)
-        values = iter(self._values)
-        parameters: list[cp.Parameter] = []
-        walk = Walk([], [], whole)
-
-        def copied(expression: Any) -> Any:
-            if walk.is_piece(expression):
-                return next(pieces)
-            if walk.is_square(expression):
-                return root(expression)[0] * cp.sum_squares(next(pieces))
-            if expression.is_constant():
-                return _fixed(expression)
-            weighted = walk.weighted(expression)
-            if weighted is not None:
-                value, inner = next(values), weighted[1]
-                factor = _parameter(value) if free else cp.Constant(value)
-                parameters.extend([factor] if isinstance(factor, cp.Parameter) else [])
-                if isinstance(expression, DivExpression):
-                    return cp.multiply(factor, copied(inner))
-                rest = copied(inner)
-                return expression.copy([rest if a is inner else factor for a in expression.args])
-            return expression.copy([copied(arg) for arg in expression.args])
-
-        cost = copied(client.cost)
-        rules = [_rebuilt(rule, [copied(p) for p in parts_of(rule)]) for rule in client.constraints]
-        self.stated = list(rules)
-        for variable in attributed(client):
-            rules.append(cp.Variable(variable.shape, **attributes(variable)) == next(pieces))
-        return cp.Problem(cp.Minimize(cost), rules), parameters
+    def _build(self, client: SplitClient, *, free: bool) -> None:
+        """Make the problem of s; numbers are Parameters if ``free``."""
+        self.parameters = [_parameter(value) for value in client.numbers] if free else []
+        factors = self.parameters or [cp.Constant(value) for value in client.numbers]
+        cost = client.cost.build(self.variables, factors)
+        self.stated = [rule.build(self.variables, factors) for rule in client.rules]
+        more = [rule.build(self.variables, factors) for rule in client.attributed]
+        self.problem = cp.Problem(cp.Minimize(cost), [*self.stated, *more])
 
     def of(self, numbers: list[np.ndarray]) -> tuple[Canonical, Structure]:
         """The canonical form with these numbers in place of those it was made from."""
@@ -113,37 +72,32 @@ class Skeleton:
         if key not in self._known:
             if len(self._known) >= KEPT:
                 self._known.clear()
-            problem = self._canonical(numbers)
+            problem = self._instance(numbers)
             before = next(iter(self._known.values()), None)
             structure = _reused(problem, before) or recognise(problem)
             self._known[key] = problem, structure
         return self._known[key]
 
     def accepts(self, numbers: list[np.ndarray]) -> bool:
-        """Whether the skeleton can take these numbers."""
+        """Whether the template can take these numbers."""
         return bool(self.parameters) or _same(numbers, self._values)
 
-    def _canonical(self, values: list[np.ndarray]) -> Canonical:
-        program = self._data["param_prob"]
+    def _instance(self, values: list[np.ndarray]) -> Canonical:
         given = dict(self._users)
         given |= {p.id: v for p, v in zip(self.parameters, values, strict=bool(self.parameters))}
-        curved = program.P is not None
-        *square, q, d, A, b = program.apply_parameters(given or None, quad_obj=curved)
+        square, q, d, A, b = self._canonical.numbers(given)
         self.height = b.size
-        columns = program.var_id_to_col
-        own = np.concatenate(
-            [columns[v.id] + np.arange(v.size) if v.id in columns else [] for v in self.variables]
-        ).astype(int)
+        own = np.concatenate([self._canonical.columns(v) for v in self.variables])
         rest = np.setdiff1d(np.arange(q.size), own)
         order = np.concatenate([own, rest])
-        P = sp.csc_array(square[0] if curved else (q.size, q.size))[order][:, order]
+        P = sp.csc_array((q.size, q.size) if square is None else square)[order][:, order]
         problem = Canonical(
             sp.csc_array(P),
             q[order],
             float(np.ravel(d)[0]) if np.size(d) else 0.0,
             sp.csr_array(-A)[:, order],
             np.asarray(b, float),
-            *_cones(self._data["dims"]),
+            *_cones(self._canonical.dims),
             own.size,
             np.arange(b.size),
         )
@@ -156,26 +110,10 @@ class Skeleton:
         """
         full = np.zeros(self.height)
         full[rows] = multipliers
-        seen = SimpleNamespace(
-            status="Solved",
-            x=np.zeros(self._data["c"].size),
-            z=full,
-            obj_val=0.0,
-            iterations=0,
-            solve_time=0.0,
-        )
-        found = self._chain.invert(seen, self._inverse).dual_vars
+        found = self._canonical.duals(full)
         for rule in self.stated:
             rule.save_dual_value(found[rule.id])
         return tuple(tuple(d.value for d in rule.dual_variables) for rule in self.stated)
-
-
-def _fixed(constant: Any) -> Any:
-    """A constant by value; the user's own expression where no Parameter of his is in it."""
-    if not constant.parameters():
-        return constant
-    value = numeric(constant)
-    return cp.psd_wrap(value) if constant.is_psd() else cp.Constant(value)
 
 
 def _parameter(value: np.ndarray) -> cp.Parameter:
@@ -186,14 +124,6 @@ def _parameter(value: np.ndarray) -> cp.Parameter:
 
 def _same(one: list[np.ndarray], two: list[np.ndarray]) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
-
-
-def _rebuilt(rule: Constraint, parts: list[Any]) -> Any:
-    if isinstance(rule, Inequality):
-        return parts[0] <= 0 if len(parts) == 1 else parts[0] <= parts[1]
-    if isinstance(rule, Equality):
-        return parts[0] == 0 if len(parts) == 1 else parts[0] == parts[1]
-    return type(rule)(*parts, *rule.get_data()[:-1])  # the last is the id of the original
 
 
 def _cones(dims: Any) -> tuple[list[tuple[str, int, int]], tuple[tuple[str, Any], ...]]:

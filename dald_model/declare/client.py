@@ -10,12 +10,8 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from cvxpy.atoms.affine.add_expr import AddExpression
-from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
-from cvxpy.atoms.affine.unary_operators import NegExpression
-from cvxpy.constraints.constraint import Constraint
-from cvxpy.constraints.finite_set import FiniteSet
 
+from dald_model._cvxpy import DivExpression, NegExpression
 from dald_model.errors import DeclarationError
 
 
@@ -41,7 +37,7 @@ class Client:
 
     name: Hashable
     objective: cp.Minimize | cp.Maximize
-    constraints: tuple[Constraint, ...] = ()
+    constraints: tuple[cp.Constraint, ...] = ()
     held: tuple[cp.Variable, ...] = ()
     is_server: bool = False
 
@@ -64,7 +60,7 @@ class Client:
 
 
 def all_in_one(
-    clients: Iterable[Client], rules: Iterable[Constraint], maximises: bool
+    clients: Iterable[Client], rules: Iterable[cp.Constraint], maximises: bool
 ) -> cp.Problem:
     r"""The all-in-one (AIO) problem of some clients.
 
@@ -147,8 +143,8 @@ def _as_objective(name: Hashable, objective: Any) -> cp.Minimize | cp.Maximize:
         ) from error
 
 
-def _as_constraint(name: Hashable, given: Any, position: int) -> Constraint:
-    if not isinstance(given, Constraint):
+def _as_constraint(name: Hashable, given: Any, position: int) -> cp.Constraint:
+    if not isinstance(given, cp.Constraint):
         raise DeclarationError(
             f"client {name!r}: constraint {position} is {given!r} of type {type(given).__name__}, "
             "expected a cvxpy constraint such as x >= 0"
@@ -158,7 +154,7 @@ def _as_constraint(name: Hashable, given: Any, position: int) -> Constraint:
             f"client {name!r}: constraint {position}, {short(given)}, does not follow cvxpy's DCP "
             "rules; write it as convex <= concave or affine == affine"
         )
-    if isinstance(given, FiniteSet):
+    if isinstance(given, cp.FiniteSet):
         raise DeclarationError(
             f"client {name!r}: constraint {position}, {short(given)}, makes the variable discrete, "
             "expected a convex constraint; relax it (an interval instead of the set)"
@@ -213,13 +209,13 @@ def check_data(part: Any, where: str) -> None:
 
 def summands(expression: cp.Expression) -> list[cp.Expression]:
     """The terms of a sum, through minus signs and constant scalar factors."""
-    if isinstance(expression, AddExpression) and all(a.is_scalar() for a in expression.args):
+    if isinstance(expression, cp.AddExpression) and all(a.is_scalar() for a in expression.args):
         return [term for arg in expression.args for term in summands(arg)]
     if isinstance(expression, NegExpression):
         return [-term for term in summands(expression.args[0])]
     if isinstance(expression, DivExpression) and expression.args[1].is_constant():
         return [term / expression.args[1] for term in summands(expression.args[0])]
-    if isinstance(expression, MulExpression | multiply) and expression.is_scalar():
+    if isinstance(expression, cp.MulExpression | cp.multiply) and expression.is_scalar():
         one, two = expression.args
         if one.is_constant() and one.is_scalar():
             return [one * term for term in summands(two)]

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import cvxpy as cp
-from cvxpy.constraints.constraint import Constraint
-from cvxpy.constraints.zero import Equality
 
+from dald_model._cvxpy import Equality
 from dald_model.declare.client import check_data, check_variable, short
 from dald_model.errors import DeclarationError
 
@@ -28,7 +27,7 @@ Owners = Mapping[int, Sequence[Hashable]]
 
 
 @dataclass(frozen=True, eq=False)
-class Agreement:
+class ConsensusEquality:
     """A consensus equality ``left == right`` whose sides have no known owner yet.
 
     ``constraint`` is the user's own object, which receives the dual value; it is ``None`` where
@@ -37,7 +36,7 @@ class Agreement:
 
     left: cp.Expression
     right: cp.Expression
-    constraint: Constraint | None = None
+    constraint: cp.Constraint | None = None
 
     def __str__(self) -> str:
         return short(self.constraint if self.constraint is not None else self.left == self.right)
@@ -50,7 +49,7 @@ class Part:
     ``sign`` is -1 where the equality's left side belongs to the edge's head.
     """
 
-    agreement: Agreement
+    agreement: ConsensusEquality
     start: int
     stop: int
     sign: int
@@ -99,7 +98,7 @@ class Edge:
         """How the side of ``name`` enters the consensus constraint: +1 tail, -1 head."""
         return 1 if name == self.tail else -1
 
-    def add(self, agreement: Agreement, left_owner: Hashable) -> None:
+    def add(self, agreement: ConsensusEquality, left_owner: Hashable) -> None:
         """Append an equality whose left side belongs to ``left_owner``."""
         sign = self.sign(left_owner)
         start = self.size
@@ -109,7 +108,7 @@ class Edge:
             column.append(side)
 
 
-def read_equality(given: Any) -> Agreement:
+def read_equality(given: Any) -> ConsensusEquality:
     """Check what was passed to :meth:`Model.consensus` as far as it can be known by itself.
 
     Raises
@@ -119,7 +118,7 @@ def read_equality(given: Any) -> Agreement:
         variables.
     """
     if not isinstance(given, Equality):
-        kind = short(given) if isinstance(given, Constraint) else repr(given)
+        kind = short(given) if isinstance(given, cp.Constraint) else repr(given)
         several = isinstance(given, Iterable) and not isinstance(given, cp.Expression | str)
         remedy = (
             "unpack several as in model.consensus(*equalities)"
@@ -130,7 +129,7 @@ def read_equality(given: Any) -> Agreement:
             f"consensus: given {kind} of type {type(given).__name__}, expected a cvxpy equality "
             f"such as x0 == x1; {remedy}"
         )
-    agreement = Agreement(given.args[0], given.args[1], given)
+    agreement = ConsensusEquality(given.args[0], given.args[1], given)
     where = f"consensus {agreement}"
     for side in (agreement.left, agreement.right):
         if not side.is_affine():
@@ -159,7 +158,9 @@ def read_equality(given: Any) -> Agreement:
     return agreement
 
 
-def side_owner(side: cp.Expression, agreement: Agreement, owners: Owners) -> Hashable | None:
+def side_owner(
+    side: cp.Expression, agreement: ConsensusEquality, owners: Owners
+) -> Hashable | None:
     """The one client that owns the variables of a side, ``None`` while nobody does.
 
     Raises
@@ -187,7 +188,9 @@ def side_owner(side: cp.Expression, agreement: Agreement, owners: Owners) -> Has
     return names.pop() if names else None
 
 
-def check_sides(agreement: Agreement, owners: Owners) -> tuple[Hashable | None, Hashable | None]:
+def check_sides(
+    agreement: ConsensusEquality, owners: Owners
+) -> tuple[Hashable | None, Hashable | None]:
     """The owners of both sides as far as they are known.
 
     Raises
@@ -205,7 +208,7 @@ def check_sides(agreement: Agreement, owners: Owners) -> tuple[Hashable | None, 
     return left, right
 
 
-def join(agreements: Iterable[tuple[Agreement, Hashable, Hashable]]) -> list[Edge]:
+def join(agreements: Iterable[tuple[ConsensusEquality, Hashable, Hashable]]) -> list[Edge]:
     """Gather equalities with the owners of their two sides into one :class:`Edge` a pair."""
     edges: dict[frozenset[Hashable], Edge] = {}
     for agreement, left, right in agreements:

@@ -13,7 +13,7 @@ import cvxpy as cp
 import networkx as nx
 
 from dald_model.declare.client import Client
-from dald_model.declare.consensus import Agreement, Edge, Owners, check_sides, join
+from dald_model.declare.consensus import ConsensusEquality, Edge, Owners, check_sides, join
 from dald_model.errors import DeclarationError, DisconnectedError
 
 
@@ -39,7 +39,7 @@ class ConsensusForm:
 
 def consensus_form(
     clients: Mapping[Hashable, Client],
-    agreements: Sequence[Agreement],
+    agreements: Sequence[ConsensusEquality],
     topology: nx.Graph | None,
 ) -> ConsensusForm:
     """The consensus form of a declaration: one owner a variable, and all edges.
@@ -78,7 +78,7 @@ def consensus_form(
 
     owners = owners_of(local.values())
     triples = [(a, *check_sides(a, owners)) for a in agreements]
-    triples += [(Agreement(a, b), one, two) for a, one, b, two in links]
+    triples += [(ConsensusEquality(a, b), one, two) for a, one, b, two in links]
     edges = join(triples)
     check_connected(local, edges)
     return ConsensusForm(local, edges, homes)
@@ -141,7 +141,7 @@ def _copy(variable: cp.Variable, owner: Hashable | None = None) -> cp.Variable:
 
 
 def _explicit_servers(
-    agreements: Sequence[Agreement], owners: Owners, taken: Iterable[Hashable]
+    agreements: Sequence[ConsensusEquality], owners: Owners, taken: Iterable[Hashable]
 ) -> dict[Hashable, Client]:
     """A server for each group of variables that stand together in sides but that nobody owns."""
     together = nx.Graph()

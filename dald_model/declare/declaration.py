@@ -10,10 +10,9 @@ from typing import Any
 import cvxpy as cp
 import networkx as nx
 import pandas as pd
-from cvxpy.constraints.constraint import Constraint
 
 from dald_model.declare.client import Client, all_in_one, check_name, declare_client, symbolic
-from dald_model.declare.consensus import Agreement, check_sides, read_equality
+from dald_model.declare.consensus import ConsensusEquality, check_sides, read_equality
 from dald_model.declare.consensus_form import check_reach, owners_of
 from dald_model.errors import DeclarationError
 from dald_model.text import Heading, Part, Printed, counted, shortened
@@ -39,11 +38,11 @@ class Declaration(Printed):
     def __init__(self, name: str = "model") -> None:
         self.name = name
         self._clients: dict[Hashable, Client] = {}
-        self._agreements: list[Agreement] = []
+        self._agreements: list[ConsensusEquality] = []
         # Who uses a variable, and which equalities it stands in: a declaration looks only at what
         # it touches, so that declaring many clients stays linear.
         self._owners: dict[int, list[Hashable]] = {}
-        self._standing: dict[int, list[Agreement]] = {}
+        self._standing: dict[int, list[ConsensusEquality]] = {}
         self._topology: nx.Graph | None = None
 
     @property
@@ -52,7 +51,7 @@ class Declaration(Printed):
         return dict(self._clients)
 
     @property
-    def agreements(self) -> tuple[Agreement, ...]:
+    def agreements(self) -> tuple[ConsensusEquality, ...]:
         """The declared consensus equalities, in order of declaration."""
         return tuple(self._agreements)
 
@@ -71,7 +70,7 @@ class Declaration(Printed):
         return list({v.id: v for v in chain(owned, held)}.values())
 
     @property
-    def constraints(self) -> list[Constraint]:
+    def constraints(self) -> list[cp.Constraint]:
         """All constraints, each once: the clients' own, then the consensus equalities."""
         stated = [rule for client in self._clients.values() for rule in client.constraints]
         stated += [a.constraint for a in self._agreements if a.constraint is not None]
@@ -146,7 +145,7 @@ class Declaration(Printed):
             if all(agreement.constraint is not known.constraint for known in near):
                 self.agree(agreement)
 
-    def agree(self, agreement: Agreement) -> None:
+    def agree(self, agreement: ConsensusEquality) -> None:
         """Declare one consensus equality that was read already; users call :meth:`consensus`."""
         check_sides(agreement, self._owners)
         for v in (*agreement.left.variables(), *agreement.right.variables()):

@@ -9,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.declare.client import Client, check_data, check_variable, short, unique_variables
-from dald_model.declare.consensus import Agreement, Edge
+from dald_model.declare.consensus import ConsensusEquality, Edge
 from dald_model.errors import DeclarationError, OptionError
 from dald_model.compile.form import Form
 from dald_model.solvers.registry import Choice
@@ -125,7 +125,7 @@ def _one(client: Client, point: np.ndarray, alpha: float) -> np.ndarray:
     minimisation of the operator.
     """
     edge, variable = Edge("prox", "point"), client.variables[0]
-    edge.add(Agreement(variable, cp.Variable(variable.shape)), "prox")
+    edge.add(ConsensusEquality(variable, cp.Variable(variable.shape)), "prox")
     sub = Subproblem(client, [edge], [0])
     form = sub.form
     status, said = "solver_error", ""

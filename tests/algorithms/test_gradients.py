@@ -88,12 +88,6 @@ def test_gradients_and_newton_of_two_variables_of_which_one_is_a_matrix() -> Non
     same(iterates(model, dm.NewtonMethod(damping=0.5), p, Q), newton)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=dm.OptionError,
-    reason="BUG: lowering does not read |A p + B q - b|^2 as a quadratic (Form.valued is False), "
-    "though it reads |A p + c - b|^2: NewtonMethod refuses, and auto takes the slow 'polyhedral'",
-)
 def test_newton_of_a_fit_to_two_variables() -> None:
     generator = np.random.default_rng(2)
     A, b = generator.normal(size=(9, 5)), generator.normal(size=9)

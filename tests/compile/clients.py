@@ -6,10 +6,12 @@ A function that is taken for another is a wrong answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 
 untyped: Any = cp
 """Where cvxpy's annotations are narrower than cvxpy."""
@@ -237,6 +239,33 @@ def _parameters() -> Share:
     x = cp.Variable(3)
     P, q = cp.Parameter((8, 3), value=A), cp.Parameter(nonneg=True, value=2.0)
     return cp.sum_squares(P @ x - b) + q * cp.sum_squares(x - 1), [cp.sum(x) <= q / 9]
+
+
+# --- fits to several variables, which have a block of data each
+FITS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "blocks of two widths": lambda p, q, M: cp.sum_squares(A @ p + A[:, :2] @ q - b),
+    "blocks of one width": lambda p, q, M: cp.sum_squares(A @ p + A[:, ::-1] @ M[:, 0] - b),
+    "three blocks": lambda p, q, M: cp.sum_squares(A @ p + A[:, :2] @ q - A @ M[:, 1] - b),
+    "a stack": lambda p, q, M: cp.sum_squares(np.hstack([A, A[:, :2]]) @ cp.hstack([p, q]) - b),
+    "matrices": lambda p, q, M: cp.sum_squares(A @ M + cp.outer(b, q) - A[:, :2]),
+    "quad_over_lin": lambda p, q, M: cp.quad_over_lin(A @ p + A[:, :2] @ q - b, 2.5),
+    "squares one by one": lambda p, q, M: W @ cp.square(A @ p + A[:, :2] @ q - b),
+    "form": lambda p, q, M: cp.quad_form(F @ p + F[:, :2] @ q, SPD),
+    "dense and sparse": lambda p, q, M: cp.sum_squares(
+        A @ p + sp.csr_array(np.eye(8)[:, :2]) @ q - b
+    ),
+}
+
+
+def fit(name: str) -> Share:
+    """A fit to three variables, kept near zero."""
+    p, q, M = cp.Variable(3, name="p"), cp.Variable(2, name="q"), cp.Variable((3, 2), name="M")
+    apart = cp.sum_squares(p) + cp.sum_squares(q - 1) + cp.sum_squares(M)
+    return FITS[name](p, q, M) + apart / 4, []
+
+
+for title in FITS:
+    CLIENTS[f"fit of {title}"] = (set(), partial(fit, title))
 
 
 # --- functions that look like the known ones

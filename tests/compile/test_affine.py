@@ -7,7 +7,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from cvxpy.atoms.affine import wraps
+from cvxpy.atoms.affine import wraps  # noqa: TID251 - atoms that cvxpy makes itself
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -21,8 +21,8 @@ from dald_model.declare.client import declare_client
 from dald_model.solvers import Turn
 from dald_model.solvers.base import FOUND
 from dald_model.values import flat, largest
-from tests.compile.both_ways import GAP, by_clarabel, by_cvxpy, first_answer, turn, whole
-from tests.compile.clients import CLIENTS, DUALS, LONG
+from tests.compile.both_ways import GAP, by_clarabel, by_cvxpy, compiled, first_answer, turn, whole
+from tests.compile.clients import CLIENTS, DUALS, FITS, LONG, fit
 from tests.duals import duals as values
 
 
@@ -154,3 +154,9 @@ def test_the_curvature_of_a_form_is_that_of_cvxpys_gradients(name: str) -> None:
     # A central difference over a step of 1e-3 errs by its square times a fourth derivative
     np.testing.assert_allclose(diagonal, probed, rtol=1e-4, atol=1e-5)
     assert spread == pytest.approx(other, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_fit_to_several_variables_goes_to_the_solver_of_quadratics(name: str) -> None:
+    chosen = {n: one.solver for one in compiled(*fit(name)).explain() for n in one.clients}
+    assert chosen["client"] == "factor"

@@ -152,7 +152,7 @@ SHARING: dict[str, Callable[[Any, float], Any]] = {
 
 
 @pytest.mark.parametrize("name", SHARING)
-def test_clients_that_differ_in_weights_share_a_skeleton(name: str) -> None:
+def test_clients_that_differ_in_weights_share_a_template(name: str) -> None:
     shares = []
     for weight in (0.5, 1.7, 3.1):
         x = cp.Variable(4)
@@ -163,7 +163,7 @@ def test_clients_that_differ_in_weights_share_a_skeleton(name: str) -> None:
         x.value = np.array([0.3, 1.0, 2.0, 4.0])
         ours = found.form.objective(x.value)
         assert ours == pytest.approx(number(share[0].value), rel=1e-11)
-    assert [len(alike) for alike in lowering._skeletons.values()] == [1]
+    assert [len(alike) for alike in lowering._templates.values()] == [1]
 
 
 def test_clients_of_one_shape_have_their_own_data_and_weights() -> None:
@@ -176,7 +176,7 @@ def test_clients_of_one_shape_have_their_own_data_and_weights() -> None:
         cost += cp.multiply(weight, cp.sum(cp.logistic(x)))
         shares.append((cost + cp.quad_form(x, data.T @ data), [x <= bound, cp.sum(x) == weight]))
     lowering, pairs = lowered(*shares)
-    assert len(lowering._skeletons) == 1
+    assert len(lowering._templates) == 1
     for one, found in pairs:
         assert found.form.complete
         for _ in range(20):

@@ -13,7 +13,7 @@ import scipy.special
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import Client
-from dald_model.declare.consensus import Agreement, Edge
+from dald_model.declare.consensus import ConsensusEquality, Edge
 from dald_model.solvers import Turn
 from dald_model.values import number
 
@@ -54,10 +54,10 @@ def make_sub(
         other = cp.Variable(side.shape)
         if k in heads:
             edge = Edge(f"other {k}", name)
-            edge.add(Agreement(other, side), f"other {k}")
+            edge.add(ConsensusEquality(other, side), f"other {k}")
         else:
             edge = Edge(name, f"other {k}")
-            edge.add(Agreement(side, other), name)
+            edge.add(ConsensusEquality(side, other), name)
         edges.append(edge)
         starts.append(at)
         at += edge.size

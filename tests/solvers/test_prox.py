@@ -14,15 +14,15 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from cvxpy.constraints.zero import Equality
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dald_model._cvxpy import Equality
 from dald_model.compile.form import Form, Quadratic, Rows, Term
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import Client
-from dald_model.declare.consensus import Agreement, Edge
+from dald_model.declare.consensus import ConsensusEquality, Edge
 from dald_model.errors import DeclarationError, OptionError
 from dald_model.solvers.prox import prox
 from dald_model.solvers.prox.closed_form_reader import closed_form
@@ -48,7 +48,7 @@ def make_sub(cost: Any, rules: Iterable[Any] = (), *, name: str = "client") -> S
     client = Client(name, cp.Minimize(cost), tuple(rules))
     edge = Edge(name, "other")
     side = client.variables[0]
-    edge.add(Agreement(side, cp.Variable(side.shape)), name)
+    edge.add(ConsensusEquality(side, cp.Variable(side.shape)), name)
     return Subproblem(client, [edge], [0])
 
 

@@ -1,0 +1,106 @@
+"""Paths into cvxpy that its documentation does not promise, all in one file.
+
+``tests/compile/test_cvxpy_private.py`` tries each of them and says what breaks here if it changes. The
+bound on cvxpy in pyproject.toml is the newest version that it passed with; `make test-next` tries
+the newest there is.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+# What every affine atom is derived from: tells `0 * log(x)`, which has a domain, from `0 * x`.
+from cvxpy.atoms.affine.affine_atom import AffAtom
+
+# The nodes of `x / 2` and `-x`; those of sums and products are public.
+from cvxpy.atoms.affine.binary_operators import DivExpression
+from cvxpy.atoms.affine.unary_operators import NegExpression
+
+# What `x <= y` and `x == y` make.
+from cvxpy.constraints.nonpos import Inequality
+from cvxpy.constraints.zero import Equality
+
+# What an ordinary solve leaves in `problem.solver_stats`, and what `problem.unpack` takes.
+from cvxpy.problems.problem import SolverStats
+from cvxpy.reductions.solution import Solution
+
+__all__ = [
+    "AffAtom",
+    "CanonicalProblem",
+    "DivExpression",
+    "Equality",
+    "Inequality",
+    "NegExpression",
+    "arguments",
+    "is_affine_throughout",
+    "record_solution",
+]
+
+
+class CanonicalProblem:
+    """A problem as cvxpy hands it to Clarabel, and the way back to dual values.
+
+    Attributes
+    ----------
+    dims : object
+        The sizes of the cones ``zero``, ``nonneg``, ``soc``, ``psd``, ``exp``, ``p3d``, ``pnd``, in
+        the order of the rows.
+    """
+
+    def __init__(self, problem: cp.Problem) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # how cvxpy would solve it does not matter: nobody does
+            found: Any = problem.get_problem_data(cp.CLARABEL, solver_opts={})
+        data, self._chain, self._inverse = found
+        self.dims = data["dims"]
+        self._program, self._size = data["param_prob"], data["c"].size
+
+    def numbers(self, values: Mapping[int, np.ndarray]) -> tuple[Any, Any, Any, Any, Any]:
+        r"""P, q, d, A and b of :math:`\tfrac12 v^\top P v + q^\top v + d` and :math:`A v + b`.
+
+        P is None where nothing is quadratic. ``values`` are those of the Parameters, by id.
+        """
+        curved = self._program.P is not None
+        *square, q, d, A, b = self._program.apply_parameters(values or None, quad_obj=curved)
+        return square[0] if curved else None, q, d, A, b
+
+    def columns(self, variable: cp.Variable) -> np.ndarray:
+        """Where the entries of a variable lie in v; empty if it stands nowhere."""
+        start = self._program.var_id_to_col.get(variable.id)
+        return np.empty(0, int) if start is None else start + np.arange(variable.size)
+
+    def duals(self, multipliers: np.ndarray) -> Mapping[int, Any]:
+        """Dual values by constraint id, as ``save_dual_value`` takes them."""
+        answer = SimpleNamespace(
+            status="Solved",
+            x=np.zeros(self._size),
+            z=multipliers,
+            obj_val=0.0,
+            iterations=0,
+            solve_time=0.0,
+        )
+        return self._chain.invert(answer, self._inverse).dual_vars
+
+
+def arguments(rule: cp.Constraint) -> list[Any]:
+    """What a constraint was made from besides its expressions: all of its data but its id."""
+    return rule.get_data()[:-1]
+
+
+def is_affine_throughout(expression: Any) -> bool:
+    """Whether all its atoms are affine: cvxpy calls zero times a logarithm affine as well."""
+    return expression.is_affine() and all(issubclass(a, AffAtom) for a in expression.atoms())
+
+
+def record_solution(
+    problem: cp.Problem, status: str, value: float, variables: Mapping[int, Any], **stats: Any
+) -> None:
+    """Set what an ordinary solve sets: status, value, variables' values and solver_stats."""
+    problem.unpack(Solution(status, value, variables, {}, {}))
+    problem._solver_stats = SolverStats("DALD", **stats)
