@@ -30,7 +30,7 @@ BYTES = 8
 """Of one number that is sent."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Printed):
     """What :func:`compare` found; prints as a table.
 

@@ -127,5 +127,5 @@ def _read(given: Any) -> Solver | None:
     raise OptionError(
         f"solver: given {given!r}, expected 'auto', the name of a solver or an object of "
         "dald_model.solvers such as Reference('OSQP')"
-        + (f"; one of your own needs {', '.join(lacks)} as well" if len(lacks) < 3 else "")
+        + (f"; one of your own needs {', '.join(lacks)} as well" if 0 < len(lacks) < 3 else "")
     )

@@ -32,18 +32,19 @@ def dual_values(
         With cvxpy's signs; empty for a client without constraints, one that was not
         solved, and one whose solver gives no multipliers.
     """
-    if not sub.is_constrained or encoding == Encoding.UNSOLVED or not given.size:
+    if not sub.is_constrained or encoding == Encoding.UNSOLVED:
         return ()
     if encoding == Encoding.CONES:
         return sub.cone_duals(given)
     if encoding == Encoding.VALUES:
         return _shaped(sub, given)
-    assert sub.form is not None
     form = sub.form
+    if form is None:  # cvxpy alone knows the client, and its solver gives no multipliers
+        return ()
     if encoding == Encoding.FORCE:
         return sub.local_duals(*multipliers(without_smooth(form), point, given))
     stops = np.cumsum([form.equalities.right.size, form.inequalities.right.size])
-    return sub.local_duals(*np.split(given, stops))
+    return sub.local_duals(*np.split(given, stops)) if given.size >= stops[-1] else ()
 
 
 def _shaped(sub: Subproblem, given: np.ndarray) -> tuple[Any, ...]:

@@ -39,7 +39,7 @@ class Row:
         return self.allowed is None or bool(self.measured <= self.allowed)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Verification(Printed):
     """What the comparison found; ``ok`` is the termination, ``print`` shows the table.
 

@@ -21,7 +21,7 @@ and with :math:`\mu^+ - \mu = w(a^+ - b^+)` this says that
 
 the estimate of two-block ADMM, edge by edge. Bredies, Chenchene and Naldi (2024), "Graph and
 distributed extensions of the Douglas-Rachford method", have it as a splitting method.
-``tests/test_safety.py`` checks it. A dual step above 1 is covered for two blocks only.
+``tests/coordinate/test_safety.py`` checks it. A dual step above 1 is covered for two blocks only.
 """
 
 from __future__ import annotations

@@ -256,7 +256,7 @@ class Declaration(Printed):
 
     def copied(self) -> Declaration:
         """The declaration as it is now; what is declared later is not in it."""
-        found = Declaration(self.name)
+        found = type(self)(self.name)
         found._clients, found._agreements = dict(self._clients), list(self._agreements)
         found._owners, found._topology = dict(self._owners), self._topology
         return found

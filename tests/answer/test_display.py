@@ -287,7 +287,7 @@ def test_a_verification_names_what_failed_and_by_how_much() -> None:
 Verification of 'two numbers': FAILED (objective gap, reported value, consensus violation, \
 constraint violation, multipliers)
   distributed  14.3125  round_limit  #.## s, 2 rounds
-  all-in-one   15.5  optimal  #.## s
+  all-in-one   15.5     optimal      #.## s
   check                 measured  allowed          where
   objective gap         7.7e-02   1e-04    FAILED
   reported value        7.7e-02   1e-04    FAILED

@@ -31,7 +31,7 @@ SIGNATURES = {
         client(self, name, objective, constraints=())
         consensus(self, *equalities)
         topology(self, graph)
-        compile(self, *, rho=1.0)
+        compile(self, *, rho=None)
         monolithic(self)
         solve(model, *, algorithm=None, sequence=None, stopping=None, rho=None, solver=None, \
 accuracy=None, online=None, start=None, metrics=None, eps_pri=1e-06, eps_dual=1e-06, \
