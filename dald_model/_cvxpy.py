@@ -1,8 +1,8 @@
 """Paths into cvxpy that its documentation does not promise, all in one file.
 
-``tests/compile/test_cvxpy_private.py`` tries each of them and says what breaks here if it changes. The
-bound on cvxpy in pyproject.toml is the newest version that it passed with; `make test-next` tries
-the newest there is.
+``tests/compile/test_cvxpy_private.py`` tries each of them and says what breaks here if it changes.
+The bound on cvxpy in pyproject.toml is the newest version that it passed with; `make test-next`
+tries the newest there is.
 """
 
 from __future__ import annotations

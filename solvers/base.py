@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -82,9 +83,7 @@ class Multipliers(NamedTuple):
     @classmethod
     def table(cls, rows: np.ndarray, encoding: Encoding = Encoding.ROWS) -> Multipliers:
         """Of clients that have as many each, (k, w)."""
-        count, width = rows.shape
-        lengths = np.full(count, width)
-        return cls(rows.reshape(-1), lengths, np.full(count, encoding, dtype=np.uint8))
+        return cls(rows.reshape(-1), *_alike(*rows.shape, encoding))
 
     @classmethod
     def none(cls, count: int) -> Multipliers:
@@ -105,6 +104,12 @@ class Multipliers(NamedTuple):
         one = slice(i, i + 1)
         values = self.values[stop - int(self.lengths[i]) : stop]
         return Multipliers(values, self.lengths[one], self.encodings[one])
+
+
+@lru_cache(maxsize=256)
+def _alike(count: int, width: int, encoding: Encoding) -> tuple[np.ndarray, np.ndarray]:
+    """Lengths and encodings of so many clients; the same arrays each round, never written to."""
+    return np.full(count, width), np.full(count, encoding, dtype=np.uint8)
 
 
 class Answers(NamedTuple):

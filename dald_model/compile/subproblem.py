@@ -206,7 +206,7 @@ class Subproblem:
             found.__dict__.pop(made, None)
         return found
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The number of scalar variables of the client, ``m``."""
         return sum(v.size for v in self.variables)

@@ -117,6 +117,8 @@ class Membership:
 
     def complete(self, state: State) -> bool:
         """Whether everybody who is there was solved at least once."""
+        if not self.gone:
+            return state.complete
         return state.solved(self.compiled.places[name] for name in self.live)
 
     def taking_part(self, stages: Levels) -> np.ndarray:

@@ -31,8 +31,8 @@ from dald_model.solvers.arrays.selection_cache import Kept
 PAYS = 0.75
 """Share of the steps of one sweep after the other below which overlapping them is worth it."""
 FIRST_BLOCK = 8
-"""Sweeps of the first block; each later one has twice as many, so that what is computed beyond the
-end of a run is in proportion."""
+"""Sweeps of the first block of a run that is tested; each later one has twice as many, so that what
+is computed beyond the end of a run is in proportion."""
 
 
 def may_overlap(sequence: Sequence, stopping: Stopping, method: Method) -> bool:
@@ -67,15 +67,22 @@ class OverlappedSweeper:
     stages : list of lists
     update : callable
         The multipliers of the next outer loop, see :class:`Method`.
+    block : int
+        Sweeps of the first block.
     """
 
     def __init__(
-        self, compiled: Decomposition, layer: SolverLayer, stages: Levels, update: Update
+        self,
+        compiled: Decomposition,
+        layer: SolverLayer,
+        stages: Levels,
+        update: Update,
+        block: int = FIRST_BLOCK,
     ) -> None:
         self._compiled, self._layer, self._update = compiled, layer, update
         self._serial = SerialSweeper(layer)
         self._rank = {name: at for at, stage in enumerate(stages) for name in stage}
-        self._block = FIRST_BLOCK
+        self._block = block
         self._known = len(layer.events)
         self._parts = Kept(self._made, len(compiled))
 

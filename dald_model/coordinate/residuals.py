@@ -65,8 +65,8 @@ def combined(
     left = np.maximum(found.stationarity, slack_scaled)
     relative = np.divide(left, gradient_scale, out=np.zeros(left.size), where=gradient_scale > 0)
     dual = np.maximum(found.dual_scaled, relative)
-    columns = np.transpose([found.primal, found.dual, found.primal_scaled, dual, slack])
-    return [Residuals(*row) for row in columns.tolist()]
+    columns = found.primal, found.dual, found.primal_scaled, dual, slack
+    return [Residuals(*row) for row in zip(*(one.tolist() for one in columns), strict=True)]
 
 
 def residuals(state: State) -> Residuals:

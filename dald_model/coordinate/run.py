@@ -19,7 +19,12 @@ from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.membership import Membership, RoundPlan
 from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.outcome import Outcome
-from dald_model.coordinate.overlapped_sweeps import OverlappedSweeper, may_overlap, pays
+from dald_model.coordinate.overlapped_sweeps import (
+    FIRST_BLOCK,
+    OverlappedSweeper,
+    may_overlap,
+    pays,
+)
 from dald_model.coordinate.penalty import PenaltyRule
 from dald_model.coordinate.safeguards import default_stopping, warn_if_unsafe
 from dald_model.coordinate.state import State
@@ -170,10 +175,10 @@ class Run:
         """Count one inner loop and write it down; gives its merit."""
         self._round, self._inner = self._round + 1, self._inner + 1
         self._found = record.found
-        self._progress.set_postfix(
-            primal=f"{record.found.primal:.1e}", dual=f"{record.found.dual:.1e}"
-        )
-        self._progress.update()
+        if not self._progress.disable:
+            found = record.found
+            self._progress.set_postfix(primal=f"{found.primal:.1e}", dual=f"{found.dual:.1e}")
+            self._progress.update()
         self._rows.append(self._row(record, plan))
         settings, found = self.settings, self._found
         primal = found.primal_scaled / (settings.eps_pri or 1.0)
@@ -235,7 +240,9 @@ class Run:
         stages = membership.bound.stages(self._moment())
         if not pays(membership.compiled, stages):
             return serial
-        return OverlappedSweeper(membership.compiled, self.layer, stages, method.update)
+        # Where no round is tested, nothing is computed beyond the end of the run.
+        block = FIRST_BLOCK if self._is_tested else self.settings.max_rounds
+        return OverlappedSweeper(membership.compiled, self.layer, stages, method.update, block)
 
     def _most(self) -> int:
         """Rounds up to the next that may change the penalties, or is the last."""

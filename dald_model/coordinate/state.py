@@ -268,9 +268,14 @@ class State:
         values = self.multipliers[start : start + int(self.lengths[place])]
         return Encoding(self.encodings[place]), values
 
+    @property
+    def complete(self) -> bool:
+        """Whether every client was solved at least once."""
+        return bool(self.encodings.all())  # only Encoding.UNSOLVED is zero
+
     def solved(self, places: Iterable[int]) -> bool:
         """Whether these clients, by their positions in the layout, were all solved once."""
-        return bool((self.encodings[list(places)] != Encoding.UNSOLVED).all())
+        return bool(self.encodings[list(places)].all())
 
     def staleness(self, compiled: Decomposition) -> dict[Hashable, float]:
         """Client -> how far its neighbours have moved since it was last solved (max norm)."""

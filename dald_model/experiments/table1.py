@@ -262,7 +262,8 @@ _EXPLANATION = (
     "What is robust, and what this command checks, is that DALD converges to AIO.",
 )
 # What of this the command does not compute: white wine alone and R2 as 1 - MSE / var(y) are checked
-# in tests/experiments/test_table1.py; splits and BFGS are from an independent reproduction in numpy and scipy.
+# in tests/experiments/test_table1.py; splits and BFGS are from an independent reproduction in numpy
+# and scipy.
 
 
 def _runs(frame: pd.DataFrame, methods: tuple[str, str]) -> str:
