@@ -8,6 +8,7 @@ import pandas as pd
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Algorithm
+from dald_model.coordinate.stopping import Stopping
 from dald_model.explain import Explanation, explain
 from dald_model.schedule import drawing
 from dald_model.schedule.sequence import Sequence
@@ -26,12 +27,13 @@ class Compiled(Printed, Decomposition):
         *,
         sequence: Sequence | None = None,
         algorithm: Algorithm | None = None,
+        stopping: Stopping | None = None,
     ) -> Explanation:
         """The plan of a solve: solver of each client, order and parallelism.
 
         Parameters
         ----------
-        solver, sequence, algorithm :
+        solver, sequence, algorithm, stopping :
             As the options of :meth:`Model.solve`.
 
         Raises
@@ -42,7 +44,7 @@ class Compiled(Printed, Decomposition):
         SequenceError
             If the sequence does not fit the consensus graph.
         """
-        return explain(self, solver, sequence, algorithm)
+        return explain(self, solver, sequence, algorithm, stopping)
 
     def draw(self, sequence: Sequence | None = None) -> Figure:
         """The hierarchical network level by level, the root on top (Definition 2).

@@ -17,6 +17,8 @@ from dald_model.algorithms.dald import DALD
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.method import Algorithm
+from dald_model.coordinate.overlapped_sweeps import may_overlap, pays
+from dald_model.coordinate.stopping import Stopping
 from dald_model.options import with_algorithm
 from dald_model.schedule.moment import Moment, Residuals
 from dald_model.schedule.network import Levels
@@ -68,12 +70,15 @@ class Explanation(Printed, tuple[Reason, ...]):
         The consensus graph.
     algorithm : Algorithm or None
         If one was named.
+    overlaps : bool
+        Whether sweeps overlap, if solvers and penalties allow it.
     """
 
     sequence: Sequence
     stages: Levels
     graph: nx.Graph
     algorithm: Algorithm | None
+    overlaps: bool
 
     @cached_property
     def parallelism(self) -> Parallelism:
@@ -118,7 +123,9 @@ class Explanation(Printed, tuple[Reason, ...]):
     def _coordination(self) -> list[str]:
         """How parallel the order is, what is known of it, and which algorithm follows it."""
         said = [
-            str(self.parallelism),
+            f"{self.parallelism}; {self.parallelism.overlapped}"
+            if self.overlaps
+            else str(self.parallelism),
             self.sequence.explain(),
             self.algorithm.explain() if self.algorithm else "",
         ]
@@ -141,6 +148,7 @@ def explain(
     solver: Any,
     sequence: Sequence | None = None,
     algorithm: Algorithm | None = None,
+    stopping: Stopping | None = None,
 ) -> Explanation:
     """Say what ``solve`` would do with these options, see :class:`Explanation`."""
     chosen = algorithm or DALD()
@@ -160,6 +168,9 @@ def explain(
     still = dict.fromkeys(names, 0.0)
     moment = Moment(1, 1, 1, names, compiled.servers, True, True, unknown, lambda: still)
     found.stages = bound.stages(moment)
+    ends = stopping or method.stopping
+    may = ends is not None and may_overlap(sequence, ends, method)
+    found.overlaps = may and pays(compiled, found.stages)
     return found
 
 

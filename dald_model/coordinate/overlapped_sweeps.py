@@ -81,7 +81,8 @@ class OverlappedSweeper:
     ) -> None:
         self._compiled, self._layer, self._update = compiled, layer, update
         self._serial = SerialSweeper(layer)
-        self._rank = {name: at for at, stage in enumerate(stages) for name in stage}
+        rank = {name: at for at, stage in enumerate(stages) for name in stage}
+        self._is_later = {name: compiled[name].later(rank) for name in rank}
         self._block = block
         self._known = len(layer.events)
         self._parts = Kept(self._made, len(compiled))
@@ -136,7 +137,7 @@ class OverlappedSweeper:
         return [self._part(batch, place) for batch in self._layer.batches(clients)]
 
     def _part(self, batch: Batch, place: dict[Hashable, int]) -> _Part:
-        ends = [self._compiled[name].later(self._rank) for name in batch.names]
+        ends = [self._is_later[name] for name in batch.names]
         lengths = np.array([end.sum() for end in ends])
         owners = np.flatnonzero(lengths)
         is_later = np.concatenate(ends)

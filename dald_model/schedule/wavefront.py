@@ -122,15 +122,16 @@ class Parallelism(NamedTuple):
         return float(self.solves / self.period)
 
     def __str__(self) -> str:
-        alone = (
-            f"{counted(self.levels, 'level')} one after the other, "
-            f"{counted(self.level_width, 'client')} at once"
-        )
-        steps = "1 step" if self.period == 1 else f"{round(float(self.period), 2):g} steps"
-        gain = f"{steps} a sweep, {counted(self.width, 'client')} at once"
+        levels, width = counted(self.levels, "level"), counted(self.level_width, "client")
+        return f"order: {levels} one after the other, {width} at once"
+
+    @property
+    def overlapped(self) -> str:
+        """What overlapping sweeps give, in words."""
         if self.period == self.levels:
-            gain = "no gain"
-        return f"order: {alone}; overlapped sweeps: {gain}"
+            return "overlapped sweeps: no gain"
+        steps = "1 step" if self.period == 1 else f"{round(float(self.period), 2):g} steps"
+        return f"overlapped sweeps: {steps} a sweep, {counted(self.width, 'client')} at once"
 
 
 class _Precedence(NamedTuple):

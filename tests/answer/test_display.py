@@ -343,7 +343,7 @@ not quadratic
   b by polyhedral, not by factor, shrink, proximal: it has 2 rows of inequalities
   b by polyhedral, not by active_set: it has non-smooth terms (abs)
 Coordination
-  order: 2 levels one after the other, 4 clients at once; overlapped sweeps: no gain
+  order: 2 levels one after the other, 4 clients at once
   by colour: every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); one
     sweep a multiplier update converges for every graph, order and fixed rho, with the dual step 1
     (see dald_model.coordinate.safeguards; two-block ADMM where two colours are followed)"""

@@ -54,7 +54,7 @@ Solver layer
 that are no quadratic and no known function
   cone by conic, not by polyhedral: its cone program has SecondOrderConeT cones
 Coordination
-  order: 2 levels one after the other, 7 clients at once; overlapped sweeps: no gain
+  order: 2 levels one after the other, 7 clients at once
   by colour: every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); one
     sweep a multiplier update converges for every graph, order and fixed rho, with the dual step 1
     (see dald_model.coordinate.safeguards; two-block ADMM where two colours are followed)"""  # noqa: E501 - as printed
@@ -185,3 +185,25 @@ def test_every_solver_that_a_refusal_offers_can_be_chosen(compiled: dm.Compiled)
         assert offered
         for one in offered:
             assert client in [n for r in compiled.explain({client: one}) for n in r.clients]
+
+
+def test_overlap_is_spoken_of_only_where_sweeps_may_overlap() -> None:
+    """A chain of five, solved one after the other: 2 steps a sweep by edge reversal, period 2."""
+    x = [cp.Variable(name=f"x{i}") for i in range(5)]
+    model = dm.Model()
+    for i, v in enumerate(x):
+        model.client(i, cp.square(v - i))
+    model.consensus(*[one == two for one, two in zip(x, x[1:], strict=False)])
+    compiled, natural = model.compile(), dm.Sequence.natural()
+    overlapped = (
+        "5 levels one after the other, 1 client at once; overlapped sweeps: 2 steps a sweep"
+    )
+    assert overlapped in str(compiled.explain(sequence=natural, stopping=dm.FixedBudget(1)))
+    assert overlapped in str(compiled.explain(sequence=natural, algorithm=dm.ConsensusADMM()))
+    for options in (
+        {},
+        {"sequence": natural},
+        {"sequence": natural, "stopping": dm.FixedBudget(2)},
+        {"stopping": dm.FixedBudget(1)},
+    ):
+        assert "overlapped" not in str(compiled.explain(**options))

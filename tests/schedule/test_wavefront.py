@@ -310,7 +310,8 @@ def texts() -> Iterator[tuple[nx.Graph, Stages, str]]:
 
 @pytest.mark.parametrize(("graph", "stages", "text"), list(texts()))
 def test_an_order_in_words(graph: nx.Graph, stages: Stages, text: str) -> None:
-    assert str(parallelism(graph, stages)) == text
+    found = parallelism(graph, stages)
+    assert f"{found}; {found.overlapped}" == text
 
 
 @pytest.mark.parametrize(
