@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
@@ -193,7 +194,7 @@ def test_overlap_is_spoken_of_only_where_sweeps_may_overlap() -> None:
     model = dm.Model()
     for i, v in enumerate(x):
         model.client(i, cp.square(v - i))
-    model.consensus(*[one == two for one, two in zip(x, x[1:], strict=False)])
+    model.consensus(*[one == two for one, two in itertools.pairwise(x)])
     compiled, natural = model.compile(), dm.Sequence.natural()
     overlapped = (
         "5 levels one after the other, 1 client at once; overlapped sweeps: 2 steps a sweep"
