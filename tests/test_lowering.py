@@ -442,7 +442,7 @@ def native(cones: Any) -> tuple[Any, list[Any]]:
 def by_clarabel(sub: Subproblem, given: Turn) -> tuple[np.ndarray, float, Any]:
     """The form's cone program with the augmented terms, given to Clarabel by hand."""
     cone, (G, g) = sub.form.cone, sub.sides
-    n, m = cone.slope.size, sub.size
+    n, m = cone.linear.size, sub.size
     weight = given.rho**2
     K = sp.block_array(
         [[2 * G.T @ sp.diags_array(weight) @ G, None], [None, sp.csr_array((n - m, n - m))]]
@@ -456,7 +456,7 @@ def by_clarabel(sub: Subproblem, given: Turn) -> tuple[np.ndarray, float, Any]:
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = GAP
     P = sp.csc_array(sp.triu(cone.matrix + K, format="csc"))
-    found = kinds.DefaultSolver(P, cone.slope + c, cone.rows, cone.right, cones, settings).solve()
+    found = kinds.DefaultSolver(P, cone.linear + c, cone.rows, cone.right, cones, settings).solve()
     assert str(found.status) in ("Solved", "AlmostSolved")
     return np.array(found.x)[:m], found.obj_val + cone.constant + constant, np.array(found.z)
 
@@ -515,7 +515,7 @@ def test_a_known_client_is_recognised(name: str) -> None:
     sub = whole(make)
     assert sub.form is not None
     assert sub.form.complete
-    assert {term.kind for term in sub.form.terms} == kinds
+    assert {term.kind.name for term in sub.form.terms} == kinds
 
 
 @pytest.mark.parametrize("name", CLIENTS)
@@ -596,7 +596,7 @@ def same_minimiser(one: Any, found: Any, seed: int = 0) -> None:
     # Strongly convex with modulus 2: as far as the roots of the two gaps
     apart = 2 * np.sqrt(1e-7 * max(1.0, abs(number(problem.value))))
     theirs = np.concatenate([flat(v.value) for v in one.variables])
-    v, full = cp.Variable(cone.slope.size), np.zeros(cone.slope.size)
+    v, full = cp.Variable(cone.linear.size), np.zeros(cone.linear.size)
     full[:m] = c
     kinds, cones = native(cone.cones)
     settings = kinds.DefaultSettings()
@@ -605,7 +605,7 @@ def same_minimiser(one: Any, found: Any, seed: int = 0) -> None:
     extra = sp.diags_array(np.where(np.arange(v.size) < m, 2.0, 0.0))
     P = sp.csc_array(sp.triu(cone.matrix + extra, format="csc"))
     answer = kinds.DefaultSolver(
-        P, cone.slope + full, cone.rows, cone.right, cones, settings
+        P, cone.linear + full, cone.rows, cone.right, cones, settings
     ).solve()
     assert str(answer.status) == "Solved"
     np.testing.assert_allclose(np.array(answer.x)[:m], theirs, rtol=0, atol=apart)

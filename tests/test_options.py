@@ -17,7 +17,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.stopping import Accuracy
 from dald_model.schedule.moment import Residuals
 from dald_model.solvers import NAMED, Answers, Average, Conic, Factor, Reference, Solver, Step, Turn
-from dald_model.solvers.exact.one_by_one import Alone
+from dald_model.solvers.exact.one_by_one import SequentialSession
 
 NEAR = 1e-5
 """How far a point may be from the known one: ten times the default tolerances of ``solve``."""
@@ -926,7 +926,7 @@ def test_two_solvers_fail_in_one_round(monkeypatch: pytest.MonkeyPatch, broken: 
             said,
         )
 
-    monkeypatch.setattr(Alone, "minimise", nothing)
+    monkeypatch.setattr(SequentialSession, "minimise", nothing)
     broken(place=2, round_=2)
     model, x = chain()
     result = model.solve()
@@ -1069,7 +1069,7 @@ def test_after_the_last_solver_the_others_have_their_turn_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The factor fails b in round 3 only; conic has one good round, and the reference none."""
-    solve, minimise = Factor.solve, Alone.minimise
+    solve, minimise = Factor.solve, SequentialSession.minimise
     rounds, answers = [0], [0]
 
     def once(self: Any, which: np.ndarray, slopes: np.ndarray, tolerance: float = 0.0) -> Any:
@@ -1084,7 +1084,7 @@ def test_after_the_last_solver_the_others_have_their_turn_again(
         return found if answers[0] == 1 else found._replace(statuses=["solver_error"])
 
     monkeypatch.setattr(Factor, "solve", once)
-    monkeypatch.setattr(Alone, "minimise", tired)
+    monkeypatch.setattr(SequentialSession, "minimise", tired)
     monkeypatch.setattr(Reference, "answer", lambda self, sub, eps: ("solver_error", "no luck"))
     model, x = chain()
     result = model.solve()

@@ -98,11 +98,11 @@ class Recipe:
         self._P, self._constant, self._slope = P, problem.d, problem.q[:own].copy()
         self._blocks = []
         for block in structure.blocks:
-            weight, bound = block.weights(problem.P, problem.q)
+            weight, parameter = block.weights(problem.P, problem.q)
             self._slope += block.linear.T @ weight
             self._constant += float(weight @ block.shift)
-            if block.kind != "linear":
-                self._blocks.append((block, Split(block.matrix, stops), weight, bound))
+            if block.offset.size:  # else linear: it has no arguments
+                self._blocks.append((block, Split(block.matrix, stops), weight, parameter))
         self._linear = [
             (sp.csr_array(rows[:, :own]), Split(rows[:, :own], stops), extra, problem.b[at])
             for at in (structure.zero, structure.nonneg)
@@ -137,12 +137,12 @@ class Recipe:
     def terms(self, maps: Maps) -> tuple[Term, ...]:
         """The recognised functions of the client's own variables."""
         found = []
-        for block, split, weight, bound in self._blocks:
+        for block, split, weight, parameter in self._blocks:
             matrix = maps.times(split)
             if sp.issparse(matrix) and matrix.nnz > SPARSE * matrix.shape[0] * matrix.shape[1]:
                 matrix = matrix.toarray()
             offset = block.matrix @ maps.offset + block.offset
-            found.append(Term(block.kind, weight, matrix, offset, bound, block.width))
+            found.append(Term(block.kind, weight, matrix, offset, parameter, block.width))
         return tuple(found)
 
     def zero(self, maps: Maps) -> Rows:

@@ -22,7 +22,7 @@ from dald_model.engines.dispatch import Layer
 from dald_model.schedule.moment import Residuals
 from dald_model.schedule.network import Levels
 from dald_model.schedule.wavefront import wavefront
-from dald_model.solvers.arrays.selection_cache import Kept
+from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.solvers.base import FOUND
 
 Update = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
@@ -81,7 +81,7 @@ class Overlap:
         self._compiled, self._layer = compiled, layer
         self._rank = {name: at for at, stage in enumerate(stages) for name in stage}
         self._ends: dict[Hashable, np.ndarray] = {}
-        self._parts = Kept(self._made, len(compiled))
+        self._parts = SelectionCache(self._made, len(compiled))
 
     @property
     def pays(self) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.engines.batches import Group, Layout
-from dald_model.solvers.arrays.selection_cache import Kept
+from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.solvers.base import FOUND, Answers, Session, Solver, Turn
 from dald_model.solvers.registry import Choice
 
@@ -84,8 +84,8 @@ class Layer:
         """The clients of a stage by session."""
         return self._groups(tuple(stage))
 
-    def _forgotten(self) -> Kept[tuple[Hashable, ...], list[Group]]:
-        return Kept(self._parted, len(self.compiled), COPIED)
+    def _forgotten(self) -> SelectionCache[tuple[Hashable, ...], list[Group]]:
+        return SelectionCache(self._parted, len(self.compiled), COPIED)
 
     def _parted(self, stage: tuple[Hashable, ...]) -> list[Group]:
         parted: dict[int, list[Hashable]] = {}

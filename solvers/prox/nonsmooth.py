@@ -16,7 +16,7 @@ from dald_model.declare.client import Client
 Duals = tuple[Any, ...]
 
 
-class Rough(NamedTuple):
+class NonsmoothPart(NamedTuple):
     """What an operator is of: a form without a smooth part, None if cvxpy alone knows it.
 
     ``ways`` has the ways back from multipliers to dual values, ``local_duals`` and ``cone_duals``.
@@ -33,15 +33,15 @@ class Rough(NamedTuple):
         return self.form
 
 
-def rough_of(sub: Subproblem, lower: Lowering) -> Rough:
+def nonsmooth_part(sub: Subproblem, lower: Lowering) -> NonsmoothPart:
     """The form of a client without its smooth part, or of its kinks and constraints alone."""
     form = sub.form
     if form and form.complete:
         terms = tuple(term for term in form.terms if not term.is_smooth)
         nothing = Quadratic(None, np.zeros(form.size), 0.0, np.zeros((0, form.size)))
-        return Rough(sub, replace(form, quadratic=nothing, terms=terms), sub)
+        return NonsmoothPart(sub, replace(form, quadratic=nothing, terms=terms), sub)
     lowered = lower(Client(sub.name, cp.Minimize(kinks_of(sub)), sub.client.constraints))
-    return Rough(sub, lowered and lowered.form, lowered)
+    return NonsmoothPart(sub, lowered and lowered.form, lowered)
 
 
 def kinks_of(sub: Subproblem) -> cp.Expression:
