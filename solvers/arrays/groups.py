@@ -68,8 +68,9 @@ class Group(NamedTuple):
         """Of forms with the same kinds of terms."""
         size = max(form.size for form in forms)
         matrices = [matrix for form in forms if (matrix := square_of(form)) is not None]
-        quadratic = together(matrices, (size, size)) if matrices else None
-        return cls(Terms([terms_of(form) for form in forms], size), quadratic)
+        quadratic = together(matrices, (size, size), stays=True) if matrices else None
+        terms = Terms([terms_of(form) for form in forms], size, stays=True)
+        return cls(terms, quadratic)
 
     def take(self, members: np.ndarray) -> Group:
         """Those of some clients."""
@@ -88,7 +89,7 @@ class Group(NamedTuple):
 
     def gradients(self, x: np.ndarray) -> np.ndarray:
         """The gradients of the smooth summands, shape (k, m)."""
-        if not self.terms.height:
+        if not self.terms.has_slopes:
             return np.zeros(x.shape) if self.quadratic is None else self.quadratic.times(x)
         found = self.terms.gradients(None, x)
         if self.quadratic is not None:

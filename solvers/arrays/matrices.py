@@ -2,8 +2,7 @@
 
 All have k clients and products as if every client's were of one height R and width m: what a client
 has less is zeros. Those with few nonzeros stand in one block-diagonal matrix. Dense ones are
-stacked while they are small, and taken where they are, one by one, where a product outweighs a
-call.
+stacked, or taken where they are, one by one, where a copy would outweigh a call.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def gram(rows: np.ndarray) -> np.ndarray:
 
 
 class Dense:
-    """Small matrices as one array (k, R, m)."""
+    """Matrices as one array (k, R, m)."""
 
     def __init__(self, full: np.ndarray) -> None:
         self.full = full
@@ -182,18 +181,22 @@ Matrices = Dense | Listed | Sparse
 def is_sparse(matrices: Sequence[Any]) -> bool:
     """Whether products with the sparse form of these are faster."""
     counts = [a.nnz if sp.issparse(a) else np.count_nonzero(a) for a in matrices]
-    return sum(counts) < SPARSE * sum(int(np.prod(a.shape)) for a in matrices)
+    return bool(sum(counts) < SPARSE * sum(int(np.prod(a.shape)) for a in matrices))
 
 
-def together(matrices: Sequence[Any], shape: tuple[int, int]) -> Matrices:
-    """Dense or sparse matrices of at most one shape, in the way that is faster for them."""
+def together(matrices: Sequence[Any], shape: tuple[int, int], *, stays: bool = False) -> Matrices:
+    """Dense or sparse matrices of at most one shape, in the way that is faster for them.
+
+    Where ``stays`` large dense ones are left where they are: for selections of clients that are
+    never the same twice, which would be copied.
+    """
     if is_sparse(matrices):
         sparse = [sp.csr_array(one) for one in matrices]
         for one in sparse:
             one.resize(shape)
         return Sparse(block_diagonal(sparse), shape)
     dense = [np.asarray(a.toarray() if sp.issparse(a) else a, dtype=float) for a in matrices]
-    if 8 * shape[0] * shape[1] >= LARGE:
+    if stays and 8 * shape[0] * shape[1] >= LARGE:
         return Listed(dense, shape)
     if all(one.shape == shape for one in dense):
         return Dense(np.stack(dense))

@@ -7,7 +7,7 @@ import numpy as np
 ARGUMENT = 20
 """What a function of an argument costs, in entries of its row."""
 
-SPARE_SHARE, SPARE = 0.25, 2**15
+SPARE_SHARE, SPARE = 0.25, 2**18
 """Zeros that arrays may hold: as a share of what they are for, and the entries that cost as much as
 the calls for other arrays would."""
 

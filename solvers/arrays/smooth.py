@@ -56,6 +56,7 @@ class Smooth:
             linear[start : start + form.size] = form.quadratic.linear
             self._constants[at] = form.quadratic.constant
         self._linear = linear if linear.any() else None
+        self._is_dear = bool(self._is_foreign.any())
         positions, forms = np.array([at for at, _ in known], dtype=int), [f for _, f in known]
         self._groups: list[tuple[np.ndarray, Group]] = []
         for part in grouped(forms):
@@ -130,8 +131,7 @@ class Smooth:
         to gather matrices that may not be asked for again.
         """
         is_few = which.size <= FEW * self.sizes.size or which.size == self.sizes.size
-        is_dear = self._is_foreign.any()
-        if is_dear or is_few or is_run(which) or not self._kept.is_new(which):
+        if self._is_dear or is_few or is_run(which) or not self._kept.is_new(which):
             return self._kept(which), points, None
         columns = ranges(self.starts[which], self.sizes[which])
         padded = np.zeros(int(self.sizes.sum()))

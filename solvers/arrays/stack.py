@@ -44,7 +44,7 @@ class Stack(NamedTuple):
     width: int
 
     @classmethod
-    def of(cls, terms: Sequence[Term], size: int) -> Stack:
+    def of(cls, terms: Sequence[Term], size: int, *, stays: bool = False) -> Stack:
         """The terms of several clients, of which the largest has ``size`` variables."""
         kind = terms[0].kind
         count, width = max(t.weight.size for t in terms), max(t.width for t in terms)
@@ -58,7 +58,7 @@ class Stack(NamedTuple):
             offset[i, :own, term.width :] = kind.inert
             offset[i, :own, : term.width] = term.offset.reshape(own, term.width)
             matrices.append(_spread(term, width) if term.width < width else term.matrix)
-        matrix = together(matrices, (count * width, size))
+        matrix = together(matrices, (count * width, size), stays=stays)
         flat = offset.reshape(len(terms), -1) if offset.any() else None
         return cls(kind, weight, matrix, flat, parameter, width)
 

@@ -32,11 +32,16 @@ class Terms:
         The terms of every client.
     size : int
         Variables, m; of clients that have fewer the last are not looked at.
+    stays : bool
+        Whether large matrices are left where they are, see
+        :func:`dald_model.solvers.arrays.matrices.together`.
     """
 
-    def __init__(self, clients: Sequence[Sequence[Term]], size: int) -> None:
+    def __init__(
+        self, clients: Sequence[Sequence[Term]], size: int, *, stays: bool = False
+    ) -> None:
         places = zip(*clients, strict=True)
-        self._set(len(clients), size, [Stack.of(terms, size) for terms in places])
+        self._set(len(clients), size, [Stack.of(terms, size, stays=stays) for terms in places])
 
     def _set(self, count: int, size: int, stacks: list[Stack]) -> None:
         self.count, self.size = count, size
@@ -50,9 +55,9 @@ class Terms:
         return bool(self._kinked)
 
     @property
-    def height(self) -> int:
-        """Arguments of the smooth terms of a client."""
-        return sum(stack.weight.shape[1] * stack.width for stack in self._smooth)
+    def has_slopes(self) -> bool:
+        """Whether there are smooth terms."""
+        return bool(self._smooth)
 
     @property
     def bytes(self) -> int:

@@ -29,6 +29,10 @@ class Logistic(Kind):
         less = decay * share
         return np.maximum(u, 0) + np.log1p(decay), np.where(u < 0, less, share), less * share
 
+    def value(self, u: np.ndarray, parameter: np.ndarray) -> np.ndarray:
+        """See :class:`Kind`; without the quotients."""
+        return np.maximum(u, 0) + np.log1p(np.exp(-np.abs(u)))
+
     def gradient(self, u: np.ndarray, parameter: np.ndarray) -> np.ndarray:
         """See :class:`Kind`; without the logarithm."""
         decay = np.exp(-np.abs(u))
