@@ -160,8 +160,9 @@ def explain(
     kinds: dict[Any, list[Subproblem]] = {}
     for sub in compiled.values():
         names = tuple(one.name for one in choice.chain(sub))
-        kinds.setdefault((names, sub.form.shape if sub.form else None), []).append(sub)
-    found = Explanation(_reason(names, alike) for (names, _), alike in kinds.items())
+        shape = sub.form.shape if sub.form else None
+        kinds.setdefault((names, shape, _what(sub)), []).append(sub)
+    found = Explanation(_reason(names, alike) for (names, *_), alike in kinds.items())
     found.sequence, found.graph, found.algorithm = sequence, compiled.graph, algorithm
     unknown = Residuals(*4 * [math.inf])
     names = tuple(compiled)
@@ -203,7 +204,7 @@ def _solved(sub: Subproblem, solver: str, stated: tuple[int, int]) -> tuple[int,
     if solver.startswith("reference") or form is None:
         return stated
     if solver in ("conic", "polyhedral"):
-        return form.cone.slope.size, form.cone.right.size
+        return form.cone.linear.size, form.cone.right.size
     return form.size + form.extra, form.equalities.right.size + form.inequalities.right.size
 
 
@@ -217,7 +218,7 @@ def _what(sub: Subproblem) -> str:
         kinds = dict.fromkeys(kind.removesuffix("ConeT") for kind, _ in form.cone.cones)
         return f"cone program ({', '.join(kinds)})"
     parts = ["quadratic"] if form.quadratic.full.any() else []
-    parts += [counted(term.weight.size, f"{term.kind} term") for term in form.terms]
+    parts += [counted(term.weight.size, f"{term.kind.name} term") for term in form.terms]
     parts = parts or ["linear"]
     rows = {"equality": form.equalities.right.size, "inequality": form.inequalities.right.size}
     parts += [counted(count, f"{kind} row") for kind, count in rows.items() if count]

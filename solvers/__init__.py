@@ -16,9 +16,12 @@ from dald_model.solvers.prox.operators import Prox
 from dald_model.solvers.exact.polyhedral import Polyhedral
 from dald_model.solvers.exact.accelerated_proximal import Proximal
 from dald_model.solvers.exact.reference import Reference
-from dald_model.solvers.exact.dual_box import Shrink
+from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.arrays.smooth import Smooth
 from dald_model.solvers.exact.quadratic_step import Step, StepMethod
+
+Shrink = DualBoxQP
+"""What the method of the solver "shrink" was called."""
 
 __all__ = [
     "NAMED",
@@ -41,6 +44,7 @@ __all__ = [
     "Reference",
     "Session",
     "Shrink",
+    "DualBoxQP",
     "Smooth",
     "Solver",
     "Step",

@@ -16,7 +16,7 @@ from dald_model.solvers.exact.average import Average
 from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.conic import Conic
 from dald_model.solvers.exact.direct import Direct
-from dald_model.solvers.exact.dual_box import Shrink
+from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.exact.newton import Newton
 from dald_model.solvers.exact.polyhedral import Polyhedral
 from dald_model.solvers.exact.reference import Reference
@@ -26,7 +26,7 @@ ORDER: tuple[Solver, ...] = (
     Average(),
     Direct("factor", Factor),
     Direct("active_set", ActiveSet),
-    Direct("shrink", Shrink),
+    Direct("shrink", DualBoxQP),
     Direct("proximal", Proximal),
     Polyhedral(),
     Newton(),

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import scipy.sparse as sp
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.errors import OptionError
+from dald_model.solvers.arrays.augmented import copies
 
 
 @dataclass(frozen=True)
@@ -85,27 +82,9 @@ def require(
 
 def is_copy(sub: Subproblem) -> bool:
     """Whether the sides of a client's edges are its variables, each entry once and nothing else."""
-    matrix, offset = sub.sides
-    rows: Any = sp.csr_array(matrix)
-    return (
-        rows.shape[0] == rows.shape[1] == rows.nnz
-        and bool((rows.data == 1.0).all())
-        and np.unique(rows.indices).size == rows.nnz
-        and not offset.any()
-    )
+    return copies(sub, is_ordered=False) == 1
 
 
 def is_identity(sub: Subproblem) -> bool:
     """Whether every edge of a client is about all its variables, entry by entry."""
-    matrix, offset = sub.sides
-    rows: Any = sp.csr_array(matrix)
-    copies, rest = divmod(rows.shape[0], rows.shape[1])
-    counts = np.bincount(rows.indices, minlength=rows.shape[1])
-    return (
-        rest == 0
-        and rows.nnz == rows.shape[0]
-        and bool((rows.data == 1.0).all())
-        and bool((counts == copies).all())
-        and copies == len(sub.others)
-        and not offset.any()
-    )
+    return copies(sub, is_ordered=False) == len(sub.others)

@@ -17,10 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-import scipy.special
 
-BALLS = ("ball", "square ball")
-"""Kinds of terms that are constraints."""
+from dald_model.compile.kinds.kind import Kind
 
 
 class Quadratic(NamedTuple):
@@ -31,7 +29,7 @@ class Quadratic(NamedTuple):
     """
 
     matrix: np.ndarray | None
-    slope: np.ndarray
+    linear: np.ndarray
     constant: float
     root: np.ndarray | None = None
 
@@ -56,82 +54,48 @@ class Term(NamedTuple):
 
     Attributes
     ----------
-    kind : str
-        Which :math:`\varphi`: ``"logistic"`` is :math:`\log(1 + e^u)`; ``"logsumexp"`` takes
-        ``width`` arguments, :math:`\log \sum_k e^{u_k}`; ``"huber"`` is
-        :math:`u^2/2` for :math:`|u| \le \delta` and :math:`\delta |u| - \delta^2/2` beyond;
-        ``"exp"`` is :math:`e^u`; ``"log"`` is :math:`-\log u`; ``"entropy"`` is
-        :math:`u \log u`; ``"hinge"`` is :math:`\max(u, 0)^2 / 2`; ``"abs"`` is :math:`|u|`;
-        ``"norm"`` takes ``width`` arguments, :math:`\|u\|_2`; ``"ball"`` is the constraint
-        :math:`\|u\|_2 \le r` of ``width`` arguments, ``"square ball"`` the same written as
-        :math:`\|u\|_2^2 \le r^2`. All but the last four are smooth.
+    kind : Kind
+        Which :math:`\varphi`, one of :mod:`dald_model.compile.kinds`.
     weight : ndarray, shape (T,)
         :math:`w > 0`; of a ball what the user multiplied both sides by.
     matrix : ndarray, shape (T * width, m)
         The arguments of one function stand in successive rows.
     offset : ndarray, shape (T * width,)
-    bound : ndarray, shape (T,)
-        :math:`\delta` of ``"huber"``, r of ``"ball"``; zeros else.
+    parameter : ndarray, shape (T,)
+        What else the kind knows of each function, such as the radius of a ball; zeros else.
     width : int
         Arguments of one function.
     """
 
-    kind: str
+    kind: Kind
     weight: np.ndarray
     matrix: np.ndarray
     offset: np.ndarray
-    bound: np.ndarray
+    parameter: np.ndarray
     width: int = 1
 
     @property
     def is_smooth(self) -> bool:
         """Whether the gradient is continuous."""
-        return self.kind not in ("abs", "norm", *BALLS)
+        return self.kind.is_smooth
 
     @property
     def is_set(self) -> bool:
         """Whether it is a constraint, not a summand."""
-        return self.kind in BALLS
+        return self.kind.is_set
 
     def excess(self, point: np.ndarray) -> float:
-        """How far a point of shape (m,) is outside of the balls, in the user's units."""
-        u = (np.asarray(self.matrix @ point) + self.offset).reshape(-1, self.width)
-        power = 1 if self.kind == "ball" else 2
-        powers = self.weight * (np.linalg.norm(u, axis=1) ** power - self.bound**power)
+        """How far a point of shape (m,) is outside of a constraint, in the user's units."""
+        powers = self.weight * self.kind.excess(self._arguments(point), self.parameter)
         return float(powers.max(initial=0.0))
 
     def value(self, point: np.ndarray) -> float:
         """The sum at a point of shape (m,); infinite outside the domain."""
-        u = np.asarray(self.matrix @ point) + self.offset
-        with np.errstate(over="ignore"):
-            return float(self.weight @ FUNCTIONS[self.kind](u.reshape(-1, self.width), self.bound))
+        with np.errstate(all="ignore"):
+            return float(self.weight @ self.kind.value(self._arguments(point), self.parameter))
 
-
-def _huber(u: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    size = np.abs(u[:, 0])
-    return np.where(size <= bound, size**2 / 2, bound * size - bound**2 / 2)
-
-
-def _log(u: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    found = np.full(len(u), np.inf)
-    np.log(u[:, 0], out=found, where=u[:, 0] > 0)
-    return np.where(u[:, 0] > 0, -found, np.inf)
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "logistic": lambda u, bound: np.logaddexp(0.0, u[:, 0]),
-    "logsumexp": lambda u, bound: scipy.special.logsumexp(u, axis=1),
-    "huber": _huber,
-    "exp": lambda u, bound: np.exp(u[:, 0]),
-    "log": _log,
-    "entropy": lambda u, bound: -scipy.special.entr(u[:, 0]),
-    "hinge": lambda u, bound: np.maximum(u[:, 0], 0.0) ** 2 / 2,
-    "abs": lambda u, bound: np.abs(u[:, 0]),
-    "norm": lambda u, bound: np.linalg.norm(u, axis=1),
-    "ball": lambda u, bound: np.zeros(len(u)),
-    "square ball": lambda u, bound: np.zeros(len(u)),
-}
-"""Kind -> values of the functions for arguments of shape (T, width) and bounds of shape (T,)."""
+    def _arguments(self, point: np.ndarray) -> np.ndarray:
+        return self.kind.grouped(np.asarray(self.matrix @ point) + self.offset, self.width)
 
 
 class ConeProgram(NamedTuple):
@@ -144,7 +108,7 @@ class ConeProgram(NamedTuple):
     """
 
     matrix: sp.csc_array
-    slope: np.ndarray
+    linear: np.ndarray
     constant: float
     rows: sp.csc_array
     right: np.ndarray
@@ -187,14 +151,20 @@ class Form:
 
     @cached_property
     def shape(self) -> tuple[Any, ...]:
-        """Forms of equal shape can be stacked: the same sizes, rows and kinds of terms."""
-        root = self.quadratic.root
+        """Forms of equal shape can be stacked: the same sizes, rows and kinds of terms.
+
+        Smooth terms may be of any number of functions and arguments.
+        """
         return (
             self.size,
             self.equalities.right.size,
             self.inequalities.right.size,
-            None if root is None else root.shape,
-            tuple((t.kind, t.width, t.weight.size, sp.issparse(t.matrix)) for t in self.terms),
+            tuple(
+                (t.kind.name,)
+                if t.is_smooth
+                else (t.kind.name, t.width, t.weight.size, sp.issparse(t.matrix))
+                for t in self.terms
+            ),
             self.extra,
             self.complete,
         )
@@ -209,7 +179,7 @@ class Form:
         quadratic, terms = self.quadratic, sum(term.value(point) for term in self.terms)
         bent = quadratic.full @ point if quadratic.root is None else None
         square = point @ bent if bent is not None else np.sum((quadratic.root @ point) ** 2)
-        return float(square / 2 + quadratic.slope @ point + quadratic.constant + terms)
+        return float(square / 2 + quadratic.linear @ point + quadratic.constant + terms)
 
     def violation(self, point: np.ndarray) -> float:
         """The largest violation at a point of shape (m,); for a complete form without extras."""

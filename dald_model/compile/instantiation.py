@@ -87,7 +87,7 @@ class Instantiator:
             weight, parameter = block.weights(problem.P, problem.q)
             self._linear += block.linear.T @ weight
             self._constant += float(weight @ block.shift)
-            if block.kind != "linear":
+            if block.offset.size:  # else linear: it has no arguments
                 self._terms.append((block, ColumnBlocks(block.matrix, stops), weight, parameter))
         self._rows = [
             (sp.csr_array(rows[:, :own]), ColumnBlocks(rows[:, :own], stops), extra, problem.b[at])

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.affine import affine_parts
-from dald_model.compile.form import BALLS, Form, Rows
+from dald_model.compile.form import Form, Rows
 from dald_model.compile.instantiation import AffineMaps, Instantiator, cone_program
 from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.structure import SplitClient, split
@@ -63,7 +63,7 @@ class Lowered:
         found = np.zeros(self._rows.size)
         found[self._structure.zero] = equality
         found[self._structure.nonneg] = inequality
-        limits = [one for b in self._structure.blocks if b.kind in BALLS for one in b.found]
+        limits = [one for b in self._structure.blocks if b.kind.is_set for one in b.found]
         for one, multiplier in zip(limits, balls, strict=True):
             found[one.row] = one.gain * multiplier
         return self._template.duals(found, self._rows)

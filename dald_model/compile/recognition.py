@@ -3,7 +3,7 @@ r"""Recognition: which scalar functions the auxiliary variables of a cone progra
 cvxpy writes a function as the partial minimum of a cone program over auxiliary variables, for
 example :math:`|u| = \min \{t : -t \le u \le t\}`. Auxiliary variables that share a cone belong
 together. Each such component is compared, coefficient by coefficient, with what the functions of
-:class:`dald_model.compile.form.Term` look like; a component that is none of them is left as it is.
+:mod:`dald_model.compile.kinds` look like; a component that is none of them is left as it is.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from dald_model.compile.form import BALLS
-from dald_model.compile.patterns import READERS, Cones, Recognised, Row, ball
+from dald_model.compile import kinds
+from dald_model.compile.kinds.kind import Kind
+from dald_model.compile.patterns import Component, Cones, Recognised, Row
 
 
 class Canonical(NamedTuple):
@@ -46,7 +47,7 @@ class Block(NamedTuple):
     ``linear`` and ``shift`` give the affine functions of y that are added with the same weights.
     """
 
-    kind: str
+    kind: Kind
     width: int
     matrix: sp.csr_array
     offset: np.ndarray
@@ -55,17 +56,8 @@ class Block(NamedTuple):
     found: list[Recognised]
 
     def weights(self, P: sp.csc_array, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The weights, and the parameters of the functions, for this objective; each (T,)."""
-        tops = np.array([f.epigraph for f in self.found])
-        scale = np.array([f.scale for f in self.found])
-        if self.kind in BALLS:
-            return np.array([f.factor for f in self.found]), scale
-        diagonal = P.diagonal()
-        if self.kind == "huber":
-            weight = diagonal[[f.curved for f in self.found]] * [f.factor for f in self.found]
-            return weight, q[tops] * scale / weight
-        weight = (diagonal[tops] if self.kind == "hinge" else np.abs(q[tops])) * scale
-        return weight, np.zeros(tops.size)
+        """The weights and the parameters for this objective, each (T,)."""
+        return self.kind.sizes(self.found, P.diagonal(), q)
 
 
 class Structure(NamedTuple):
@@ -114,10 +106,9 @@ def recognise(problem: Canonical) -> Structure:
     zero = [at for kind, at, _ in plain if kind == "zero"]
     nonneg = [at for kind, at, _ in plain if kind == "nonneg"]
     complete &= len(zero) + len(nonneg) == len(plain)
-    kinds = dict.fromkeys((f.kind, len(f.arguments)) for f in found)
+    keys = dict.fromkeys((f.kind, len(f.arguments)) for f in found)
     blocks = [
-        _block([f for f in found if (f.kind, len(f.arguments)) == key], problem.own)
-        for key in kinds
+        _block([f for f in found if (f.kind, len(f.arguments)) == key], problem.own) for key in keys
     ]
     rows = np.array(zero, int), np.array(nonneg, int)
     return Structure(blocks, *rows, np.array(extra, int), complete, valued)
@@ -186,13 +177,10 @@ def _explain(
     if any(problem.own > r or columns[c] != r for r, c in zip(*block.coords, strict=True)):
         return None  # only a diagonal quadratic of its own is known
     bend = {c: float(P[c, c]) for c in columns}
-    for reader in READERS:
-        one = reader(problem.q, bend, columns, cones, own)
-        if one is not None:
-            return one
-    if any(problem.q[c] or bend[c] for c in columns):
-        return None
-    return ball(columns, cones, [problem.cones[k][1] for k in members])
+    rows = [problem.cones[k][1] for k in members]
+    component = Component(problem.q, bend, columns, cones, own, rows)
+    readings = (kind.read(component) for kind in kinds.KINDS)
+    return next((one for one in readings if one is not None), None)
 
 
 def _block(found: list[Recognised], own: int) -> Block:

@@ -2,15 +2,12 @@ r"""A penalty from the curvature of the clients' objectives, so that nobody has 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import cvxpy as cp
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import summands
-from dald_model.solvers.arrays.oracles import POSITIVE
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.values import flat, preserved
 
@@ -78,15 +75,15 @@ def hessian(sub: Subproblem) -> tuple[np.ndarray, float]:
     full = form.quadratic.full
     smooth = tuple(term for term in form.terms if term.is_smooth)
     if smooth:
-        terms = Terms([replace(form, terms=smooth)])
+        terms = Terms([smooth], sub.size)
         # A logarithm is infinitely bent at zero, where others start: that says nothing of it.
         start = (
-            terms.inner(sub.size)
-            if any(t.kind in POSITIVE for t in smooth)
+            terms.inner()
+            if any(t.kind.is_positive for t in smooth)
             else _interior(sub.variables)[None]
         )
-        if np.isfinite(terms.values(np.zeros(1, int), start)[0]):
-            full = full + terms.hessians(np.zeros(1, int), start)[0]
+        if np.isfinite(terms.values(None, start)[0]):
+            full = full + terms.hessians(None, start)[0]
     diagonal = np.diag(full)
     return diagonal, _spread(full, diagonal) if sub.size <= EXACT else 1.0
 

@@ -26,7 +26,7 @@ from dald_model.engines.dispatch import SolverLayer
 from dald_model.schedule.network import Levels
 from dald_model.schedule.sequence import Sequence
 from dald_model.schedule.wavefront import wavefront
-from dald_model.solvers.arrays.selection_cache import Kept
+from dald_model.solvers.arrays.selection_cache import SelectionCache
 
 PAYS = 0.75
 """Share of the steps of one sweep after the other below which overlapping them is worth it."""
@@ -85,7 +85,7 @@ class OverlappedSweeper:
         self._is_later = {name: compiled[name].later(rank) for name in rank}
         self._block = block
         self._known = len(layer.events)
-        self._parts = Kept(self._made, len(compiled))
+        self._parts = SelectionCache(self._made, len(compiled))
 
     def run(self, state: State, stages: Levels, tolerance: float, most: int) -> list[Record]:
         """See :class:`Sweeper`; solvers that follow a tolerance have to see each round's."""
@@ -127,7 +127,7 @@ class OverlappedSweeper:
     def _parts_of(self, clients: tuple[Hashable, ...]) -> list[_Part]:
         if self._known != len(self._layer.events):  # a client went on to another solver
             self._parts, self._known = (
-                Kept(self._made, len(self._compiled)),
+                SelectionCache(self._made, len(self._compiled)),
                 len(self._layer.events),
             )
         return self._parts(clients)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.engines.edge_ends import Ends
-from dald_model.solvers.arrays.augmented_gradient import copies
+from dald_model.solvers.arrays.augmented import copies
 from dald_model.solvers.arrays.indexing import block_diagonal, ranges
 from dald_model.solvers.base import Session
 

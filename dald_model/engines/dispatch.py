@@ -9,7 +9,7 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.engines.batches import Batch, Layout
-from dald_model.solvers.arrays.selection_cache import Kept
+from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.solvers.base import FOUND, Answers, Session, Solver, Turn
 from dald_model.solvers.registry import Choice
 
@@ -84,8 +84,8 @@ class SolverLayer:
         """The clients of a stage by session."""
         return self._batches(tuple(stage))
 
-    def _forgotten(self) -> Kept[tuple[Hashable, ...], list[Batch]]:
-        return Kept(self._parted, len(self.compiled), COPIED)
+    def _forgotten(self) -> SelectionCache[tuple[Hashable, ...], list[Batch]]:
+        return SelectionCache(self._parted, len(self.compiled), COPIED)
 
     def _parted(self, stage: tuple[Hashable, ...]) -> list[Batch]:
         parted: dict[int, list[Hashable]] = {}

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model.compile import kinds
 from dald_model.compile.form import ConeProgram, Form, Quadratic, Rows, Term
 from dald_model.compile.subproblem import NOTHING, Subproblem
 from dald_model.errors import OptionError
@@ -89,25 +90,27 @@ def pack(subproblem: Subproblem) -> bytes:
         "valued": form.valued,
         "constants": [form.quadratic.constant, form.cone.constant],
         "cones": form.cone.cones,
-        "terms": [[term.kind, term.width] for term in form.terms],
+        "terms": [[term.kind.name, term.width] for term in form.terms],
     }
     matrix, offset = subproblem.sides
     _put(arrays, "sides", matrix)
     arrays["offset"] = offset
     _put(arrays, "quadratic", form.quadratic.matrix)
     _put(arrays, "root", form.quadratic.root)
-    arrays["slope"] = form.quadratic.slope
+    arrays["slope"] = form.quadratic.linear
     for kind, rows in (("equalities", form.equalities), ("inequalities", form.inequalities)):
         _put(arrays, kind, rows.matrix)
         arrays[f"{kind}.right"] = rows.right
     for at, term in enumerate(form.terms):
         _put(arrays, f"term{at}", term.matrix)
         arrays |= {
-            f"term{at}.{what}": getattr(term, what) for what in ("weight", "offset", "bound")
+            f"term{at}.weight": term.weight,
+            f"term{at}.offset": term.offset,
+            f"term{at}.bound": term.parameter,  # as format 1 calls it
         }
     _put(arrays, "cone.matrix", form.cone.matrix)
     _put(arrays, "cone.rows", form.cone.rows)
-    arrays |= {"cone.slope": form.cone.slope, "cone.right": form.cone.right}
+    arrays |= {"cone.slope": form.cone.linear, "cone.right": form.cone.right}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     stream = io.BytesIO()
     np.savez(stream, allow_pickle=False, **arrays)
@@ -157,7 +160,7 @@ def _assembled(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Portabl
         Rows(_get(arrays, "inequalities"), arrays["inequalities.right"]),
         tuple(
             Term(
-                kind,
+                kinds.named(kind),
                 arrays[f"term{at}.weight"],
                 _get(arrays, f"term{at}"),
                 arrays[f"term{at}.offset"],

@@ -29,7 +29,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.datasets import Array, Folder, load_mnist
 from dald_model.datasets.partition import alternating
 from dald_model.models.logistic import sparse_logistic
-from dald_model.solvers.arrays.augmented_gradient import copies
+from dald_model.solvers.arrays.augmented import copies
 from dald_model.solvers.base import Answers, Multipliers, Session, Turn
 from dald_model.solvers.inexact.local import ProximalGradientSteps
 

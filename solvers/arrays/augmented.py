@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
-from dald_model.solvers.arrays.indexing import block_diagonal, ranges
+from dald_model.solvers.arrays.indexing import block_diagonal, ranges, selection
+from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.solvers.base import Turn
 
-KEPT = 1024
-"""How many selections of clients are kept ready; random sequences name new ones for ever."""
+SHARED = 2**20
+"""Bytes of numbers over edges that are worked on together: more would not be faster."""
 
 
 class Augmented:
-    r"""What equations (12) and (20) add to the objectives of B clients of m variables each.
+    r"""What equations (12) and (20) add to the objectives of clients of any sizes.
 
     With the sides :math:`G x + g` of a client's edges, all stacked, and signs :math:`\pm`,
 
@@ -25,97 +26,240 @@ class Augmented:
         = \tfrac12 x^\top K x + c^\top x + \text{const}, \quad
         K = 2 G^\top \operatorname{diag}(\rho^2) G, \quad
         c = G^\top\big(\pm\mu + 2 \rho^2 \circ (g - z)\big).
+
+    Where every side is all of the client's variables, G stacks identities and products with it are
+    sums over edges; clients next to each other with as many variables and edges are one array.
     """
 
     def __init__(self, subproblems: Sequence[Subproblem]) -> None:
-        sides = [sub.sides for sub in subproblems]
-        self.size = subproblems[0].size
-        self._matrices: list[Any] = [matrix for matrix, _ in sides]
-        self._offset = np.concatenate([offset for _, offset in sides])
-        self._signs = np.concatenate([sub.signs for sub in subproblems])
-        self._stops = np.cumsum([offset.size for _, offset in sides])
-        self._penalties = np.zeros(self._offset.size)
-        self._stacks: dict[bytes, _Stack] = {}
+        self._sides = [sub.sides for sub in subproblems]
+        self._signs = [sub.signs for sub in subproblems]
+        self._sizes = np.array([sub.size for sub in subproblems])
+        self._heights = np.array([sub.signs.size for sub in subproblems])
+        self._edges = np.array([copies(sub) for sub in subproblems])
+        self._stops = np.cumsum(self._heights)
+        self._penalties = np.zeros(int(self._heights.sum()))
+        self._kept = SelectionCache(self._choose, len(subproblems))
 
-    def slopes(self, turn: Turn) -> np.ndarray:
-        """The vectors c of the clients ``turn.which``, shape (k, m)."""
-        stack = self._stack(turn.which)
-        pull = stack.signs * turn.mu + 2 * turn.rho**2 * (stack.offset - turn.neighbours)
-        if stack.is_pick:
-            found = np.zeros(turn.which.size * self.size)
-            found[stack.sides.indices] = stack.sides.data * pull
-            return found.reshape(-1, self.size)
-        return (stack.transposed @ pull).reshape(-1, self.size)
+    def linear(self, turn: Turn) -> np.ndarray:
+        """The vectors c of the clients ``turn.which``, one after the other."""
+        chosen = self._kept(turn.which)
+        found = np.zeros(chosen.size)
+        for part in chosen.parts:
+            part.add(turn, None, found)
+        return found
+
+    def add_gradients(self, turn: Turn, points: np.ndarray, gradients: np.ndarray) -> None:
+        """Add K x + c of the clients ``turn.which`` to their gradients, in place."""
+        for part in self._kept(turn.which).parts:
+            part.add(turn, points, gradients)
+
+    def energies(self, turn: Turn, points: np.ndarray) -> np.ndarray:
+        r""":math:`x^\top K x`, shape (k,)."""
+        chosen = self._kept(turn.which)
+        found = np.zeros(turn.which.size)
+        for part in chosen.parts:
+            part.put_energies(turn, points, found)
+        return found
+
+    def diagonals(self, turn: Turn) -> np.ndarray | None:
+        """The diagonals of the K, one after the other; None if one has other entries."""
+        chosen = self._kept(turn.which)
+        if not chosen.is_diagonal:
+            return None
+        found = np.zeros(chosen.size)
+        for part in chosen.parts:
+            part.add_diagonals(turn.rho, found)
+        return found
+
+    def hessians(self, which: np.ndarray, rho: np.ndarray) -> np.ndarray:
+        """The K of clients of one size for penalties one after the other, shape (k, m, m)."""
+        size = int(self._sizes[which[0]])
+        found = np.zeros((which.size, size, size))
+        chosen = self._kept(which)
+        if chosen.is_diagonal:
+            diagonals, each = np.zeros(chosen.size), np.arange(size)
+            for part in chosen.parts:
+                part.add_diagonals(rho, diagonals)
+            found[:, each, each] = diagonals.reshape(-1, size)
+            return found
+        heights = self._heights[which]
+        stops = np.cumsum(heights)
+        for out, at, start, stop in zip(found, which, stops - heights, stops, strict=True):
+            matrix = self._sides[at][0]
+            out += (matrix.T @ matrix.multiply(2 * rho[start:stop, None] ** 2)).toarray()
+        return found
+
+    def part_hessians(self, turn: Turn, part: np.ndarray) -> np.ndarray:
+        """The K of the clients ``turn.which[part]``, which are of one size, (k, m, m)."""
+        heights = self._heights[turn.which]
+        entries = ranges((np.cumsum(heights) - heights)[part], heights[part])
+        return self.hessians(turn.which[part], turn.rho[entries])
 
     def changed(self, turn: Turn) -> np.ndarray:
         """Which of ``turn.which`` have other penalties than when last asked, (k,) bool."""
-        stack = self._stack(turn.which)
-        differs = self._penalties[stack.ends] != turn.rho
+        chosen = self._kept(turn.which)
+        differs = self._penalties[chosen.ends] != turn.rho
         if not differs.any():
             return np.zeros(turn.which.size, dtype=bool)
-        self._penalties[stack.ends] = turn.rho
-        return np.logical_or.reduceat(differs, stack.starts)
+        self._penalties[chosen.ends] = turn.rho
+        return np.logical_or.reduceat(differs, chosen.starts)
 
-    def curvatures(self, which: np.ndarray) -> np.ndarray:
-        """The matrices K of some clients for the penalties last seen, shape (k, m, m)."""
-        found = np.zeros((which.size, self.size, self.size))
-        stack = self._stack(which)
-        weight = 2 * self._penalties[stack.ends] ** 2
-        sides = stack.transposed
-        if sides.nnz == sides.shape[1] == np.count_nonzero(np.diff(stack.sides.indptr)):
-            # Every side is a multiple of one variable, so K is diagonal.
-            diagonal = np.bincount(
-                stack.sides.indices,
-                weight * stack.sides.data**2,
-                minlength=which.size * self.size,
-            )
-            each = np.arange(self.size)
-            found[:, each, each] = diagonal.reshape(-1, self.size)
-            return found
-        for i, at in enumerate(which):
-            matrix = self._matrices[at]
-            mine = weight[stack.starts[i] : stack.starts[i] + matrix.shape[0]]
-            found[i] = (matrix.T @ matrix.multiply(mine[:, None])).toarray()
-        return found
+    def last_hessians(self, which: np.ndarray) -> np.ndarray:
+        """The K of clients of one size for the penalties last seen, shape (k, m, m)."""
+        return self.hessians(which, self._penalties[self._ends(which)])
 
-    def energies(self, turn: Turn, points: np.ndarray) -> np.ndarray:
-        r""":math:`x^\top K x` at points of shape (k, m), shape (k,)."""
-        stack = self._stack(turn.which)
-        flat, sides = points.reshape(-1), stack.sides
-        own = sides.data * flat[sides.indices] if stack.is_pick else sides @ flat
-        squares = (turn.rho * own) ** 2
-        return 2 * np.add.reduceat(squares, stack.starts)
+    def _ends(self, which: np.ndarray) -> np.ndarray:
+        return ranges(self._stops[which] - self._heights[which], self._heights[which])
 
-    def _stack(self, which: np.ndarray) -> _Stack:
-        key = which.tobytes()
-        if key not in self._stacks:
-            if len(self._stacks) >= KEPT:
-                self._stacks.clear()
-            matrices = [self._matrices[at] for at in which]
-            lengths = np.array([matrix.shape[0] for matrix in matrices])
-            ends = ranges(self._stops[which] - lengths, lengths)
-            sides = block_diagonal(matrices)
-            self._stacks[key] = _Stack(
-                ends,
+    def _choose(self, which: np.ndarray) -> _Chosen:
+        sizes, heights, edges = self._sizes[which], self._heights[which], self._edges[which]
+        columns, entries = np.cumsum(sizes) - sizes, np.cumsum(heights) - heights
+        signs = [self._signs[at] for at in which.tolist()]
+        parts: list[_Run | _Rest] = []
+        begin = 0
+        borders = (np.diff(sizes) != 0) | (np.diff(edges) != 0)
+        for end in [*(np.flatnonzero(borders) + 1).tolist(), which.size]:
+            size = int(sizes[begin])
+            if edges[begin]:
+                # One sign an edge: the client is its tail or its head
+                sign = np.stack([own[::size] for own in signs[begin:end]])[:, :, None]
+                parts.append(_Run(begin, int(columns[begin]), int(entries[begin]), size, sign))
+            begin = end
+        is_diagonal = True
+        others = np.flatnonzero(edges == 0)
+        if others.size:
+            sides = [self._sides[at] for at in which[others].tolist()]
+            matrix: Any = block_diagonal([one for one, _ in sides])
+            is_diagonal = bool((np.diff(matrix.indptr) <= 1).all())
+            lengths = heights[others]
+            rest = _Rest(
+                others,
+                ranges(columns[others], sizes[others]),
+                ranges(entries[others], lengths),
                 np.cumsum(lengths) - lengths,
-                self._signs[ends],
-                self._offset[ends],
-                sides,
-                sides.T.tocsr(),
-                # Every side is one variable (or a multiple), and none is in two sides
-                sides.nnz == ends.size == np.unique(sides.indices).size
-                and bool((np.diff(sides.indptr) == 1).all()),
+                matrix,
+                matrix.T.tocsr(),
+                np.concatenate([offset for _, offset in sides]),
+                np.concatenate([signs[i] for i in others.tolist()]),
             )
-        return self._stacks[key]
+            parts.append(rest)
+        size = int(sizes.sum())
+        return _Chosen(parts, size, is_diagonal, selection(self._ends(which)), entries)
 
 
-class _Stack(NamedTuple):
-    """What is constant for one selection of clients."""
+class _Chosen(NamedTuple):
+    """What is constant for one selection of clients.
 
-    ends: np.ndarray
+    ``ends`` are their entries among those of all clients, ``starts`` where each one's begin here.
+    """
+
+    parts: list[_Run | _Rest]
+    size: int
+    is_diagonal: bool
+    ends: np.ndarray | slice
     starts: np.ndarray
+
+
+class _Run(NamedTuple):
+    """Clients of one size whose sides are their variables, from a column and an entry on.
+
+    ``signs`` has one number an edge, shape (k, edges, 1).
+    """
+
+    first: int
+    column: int
+    entry: int
+    size: int
     signs: np.ndarray
-    offset: np.ndarray
+
+    def add(self, turn: Turn, points: np.ndarray | None, gradients: np.ndarray) -> None:
+        """Add K x + c; without points c alone."""
+        count, edges, _ = self.signs.shape
+        wide = edges * self.size
+        mu, rho, told = (self._by_edge(vector) for vector in turn[1:4])
+        own = None if points is None else points[self._columns].reshape(count, 1, self.size)
+        total = gradients[self._columns].reshape(count, self.size)
+        at_once = max(1, SHARED // (8 * wide))
+        for at in range(0, count, at_once):
+            part = slice(at, at + at_once)
+            pull = -told[part] if own is None else own[part] - told[part]
+            weight = rho[part] * rho[part]
+            weight *= 2
+            pull *= weight
+            pull += np.multiply(self.signs[part], mu[part], out=weight)
+            total[part] += pull.sum(axis=1) if edges > 1 else pull[:, 0]
+
+    def add_diagonals(self, rho: np.ndarray, found: np.ndarray) -> None:
+        """Add the diagonals of K."""
+        penalties = self._by_edge(rho)
+        found[self._columns] += 2 * np.einsum("kem,kem->km", penalties, penalties).ravel()
+
+    def put_energies(self, turn: Turn, points: np.ndarray, found: np.ndarray) -> None:
+        """Enter x'K x."""
+        count, edges, _ = self.signs.shape
+        pulled = self._by_edge(turn.rho) * points[self._columns].reshape(count, 1, self.size)
+        flat = pulled.reshape(count, edges * self.size)
+        found[self.first : self.first + count] = 2 * np.vecdot(flat, flat)
+
+    @property
+    def _columns(self) -> slice:
+        return slice(self.column, self.column + len(self.signs) * self.size)
+
+    def _by_edge(self, vector: np.ndarray) -> np.ndarray:
+        count, edges, _ = self.signs.shape
+        span = slice(self.entry, self.entry + count * edges * self.size)
+        return vector[span].reshape(count, edges, self.size)
+
+
+class _Rest(NamedTuple):
+    """Clients with other sides, one block-diagonal matrix of them."""
+
+    clients: np.ndarray
+    columns: np.ndarray
+    entries: np.ndarray
+    starts: np.ndarray
     sides: Any
     transposed: Any
-    is_pick: bool
+    offset: np.ndarray
+    signs: np.ndarray
+
+    def add(self, turn: Turn, points: np.ndarray | None, gradients: np.ndarray) -> None:
+        """See :class:`_Run`."""
+        at = selection(self.entries)
+        pull = self.offset - turn.neighbours[at]
+        if points is not None:
+            pull += self.sides @ points[self.columns]
+        pull *= 2 * turn.rho[at] ** 2
+        pull += self.signs * turn.mu[at]
+        gradients[self.columns] += self.transposed @ pull
+
+    def add_diagonals(self, rho: np.ndarray, found: np.ndarray) -> None:
+        """See :class:`_Run`."""
+        heights = np.diff(self.sides.indptr)
+        weight = np.repeat(2 * rho[self.entries] ** 2, heights) * self.sides.data**2
+        found[self.columns] += np.bincount(self.sides.indices, weight, minlength=self.columns.size)
+
+    def put_energies(self, turn: Turn, points: np.ndarray, found: np.ndarray) -> None:
+        """See :class:`_Run`."""
+        squares = (turn.rho[self.entries] * (self.sides @ points[self.columns])) ** 2
+        found[self.clients] = 2 * np.add.reduceat(squares, self.starts)
+
+
+def copies(sub: Subproblem, *, is_ordered: bool = True) -> int:
+    """How many edges a client has if each of its sides is all of its variables; else 0.
+
+    Entry by entry, in their order or, unless ``is_ordered``, in any.
+    """
+    matrix: Any
+    matrix, offset = sub.sides
+    count, left = divmod(matrix.shape[0], sub.size)
+    if left or matrix.nnz != matrix.shape[0] or offset.any() or (matrix.data != 1).any():
+        return 0
+    if not (np.diff(matrix.indptr) == 1).all():
+        return 0
+    picked = matrix.indices.reshape(count, sub.size)
+    picked = picked if is_ordered else np.sort(picked, axis=1)
+    signs = sub.signs.reshape(count, sub.size)
+    is_each = (picked == np.arange(sub.size)).all() and (signs == signs[:, :1]).all()
+    return count if is_each else 0

@@ -1,147 +1,136 @@
-"""Which summands of the clients' objectives are worked on together, and the arrays of these."""
+"""Groups of clients whose summands are in the same arrays, and selections of them."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from dald_model.compile.form import Form, Term
-from dald_model.solvers.arrays.indexing import is_run, ranges, selection
-from dald_model.solvers.arrays.matrices import Block, dense
-from dald_model.solvers.arrays.pieces import Foreign, Functions, Piece, Place, Quadratics, Summands
-
-SPARSE = 0.25
-"""Share of nonzeros below which products with sparse matrices are faster.
-
-Measured: both are as fast at 0.28 for (100, 100) in cache, at 0.4 for 20 matrices of (8, 785), and
-beyond 0.7 for 500 of these, which come from memory.
-"""
-
-SMALL = 4096
-"""Entries of dense matrices of one shape that are too few for products of their own."""
+from dald_model.compile.kinds.square import SQUARE
+from dald_model.solvers.arrays.indexing import Index, is_run, selection
+from dald_model.solvers.arrays.matrices import Matrices, together
+from dald_model.solvers.arrays.terms import Terms, shared
 
 
-class Group:
-    """One summand of all the clients that have it, and where each of them stands in it."""
+class Place(NamedTuple):
+    """Where the clients of a group stand among those selected, and their variables.
 
-    def __init__(
-        self,
-        key: tuple[Any, ...],
-        members: list[tuple[int, Any]],
-        starts: np.ndarray,
-        sizes: np.ndarray,
-    ) -> None:
-        at = np.array([one for one, _ in members])
-        self._parts: list[Any] = [part for _, part in members]
-        self.positions = np.full(sizes.size, -1)
-        self.positions[at] = np.arange(at.size)
-        self._starts, self._sizes, self._kind = starts[at], sizes[at], key[0]
-        self._matrix: Any = None
-        if self._kind == "cvxpy":
-            return
-        self._is_block = key[3] is None
-        matrices = [part if self._kind == "quadratic" else part.matrix for part in self._parts]
-        if self._is_block and self._kind == "abs":
-            # The weights go into the rows, where they cost nothing
-            scales = [part.weight[:, None] for part in self._parts]
-            pairs = zip(matrices, scales, strict=True)
-            matrices = [sp.csr_array(sp.csr_array(one).multiply(scale)) for one, scale in pairs]
-            self._parts = [part._replace(offset=part.weight * part.offset) for part in self._parts]
-        if self._is_block:
-            sparse = [sp.csr_array(one) for one in matrices]
-            self._matrix = Block.of(sparse, self._starts, int(sizes.sum()))
-        else:
-            self._matrix = dense(matrices)
-        if self._kind != "quadratic":
-            join = np.concatenate if self._is_block else np.stack
-            self._arrays = [
-                join([getattr(part, name) for part in self._parts])
-                for name in ("weight", "offset", "bound")
-            ]
-            self._width = self._parts[0].width
-            self._counts = np.array([part.weight.size for part in self._parts])
-            self._has_offset = bool(self._arrays[1].any())
-
-    def take(
-        self, members: np.ndarray, clients: np.ndarray, starts: np.ndarray, total: int
-    ) -> Piece:
-        """Of the ``members``, which are the ``clients`` of a selection with these columns."""
-        everything = Place(selection(clients), slice(None), 0)
-        if self._kind == "cvxpy":
-            chosen = [self._parts[i] for i in members.tolist()]
-            begins = starts[clients].tolist()
-            ends = [at + sub.size for at, sub in zip(begins, chosen, strict=True)]
-            parts = [slice(*pair) for pair in zip(begins, ends, strict=True)]
-            return Foreign(everything, chosen, parts)
-        sizes = self._sizes[members]
-        if self._is_block:
-            place = everything
-            matrix = self._matrix.take(members, self._starts[members], starts[clients], total)
-        else:
-            place = Place.among(clients, starts, int(sizes[0]))
-            matrix = self._matrix.take(members)
-        if self._kind == "quadratic":
-            columns = ranges(starts[clients], sizes) if self._is_block else None
-            return Quadratics(place, matrix, columns, np.cumsum(sizes) - sizes)
-        return Summands(place, matrix, self._functions(members))
-
-    def _functions(self, members: np.ndarray) -> Functions:
-        weight, offset, bound = self._arrays
-        starts = None
-        if self._is_block:
-            counts = self._counts[members]
-            tops = (np.cumsum(self._counts) - self._counts)[members]
-            starts = np.cumsum(counts) - counts
-            at: Any = slice(int(tops[0]), int(tops[0]) + int(counts.sum()))
-            at = at if is_run(members) else ranges(tops, counts)
-            wide = slice(at.start * self._width, at.stop * self._width) if is_run(members) else None
-            wide = ranges(tops * self._width, counts * self._width) if wide is None else wide
-        else:
-            at = wide = selection(members)
-        chosen = offset[wide] if self._has_offset else None
-        weight = None if self._is_block and self._kind == "abs" else weight[at]
-        return Functions(self._kind, self._width, weight, chosen, bound[at], starts)
-
-
-def parts_of(form: Form) -> list[tuple[tuple[Any, ...], Any]]:
-    """The summands of a form with what those have in common that can be worked on together.
-
-    The root R of a quadratic is a huber function without a bound.
+    ``columns`` are a slice or of shape (k, m); of clients with fewer variables than m the others
+    are behind all variables, where zero is read and nothing written.
     """
-    quadratic, terms = form.quadratic, [t for t in form.terms if not t.is_set and t.weight.size]
-    found: list[tuple[tuple[Any, ...], Any]] = []
-    if quadratic.root is not None and quadratic.root.size:
-        height = len(quadratic.root)
-        zeros, ones = np.zeros(height), np.ones(height)
-        terms.append(Term("huber", ones, quadratic.root, zeros, np.full(height, np.inf)))
-    if quadratic.matrix is not None and quadratic.matrix.any():
-        found.append((_key(quadratic.matrix, "quadratic", 1, 0), quadratic.matrix))
-    # Two terms of one kind would be one client's at two places of a group
-    turns: dict[str, int] = {}
-    for term in terms:
-        turns[term.kind] = turns.get(term.kind, -1) + 1
-        found.append((_key(term.matrix, term.kind, term.width, turns[term.kind]), term))
+
+    clients: Index
+    columns: Index
+    size: int
+    is_even: bool
+
+    @classmethod
+    def among(cls, clients: np.ndarray, starts: np.ndarray, sizes: np.ndarray, total: int) -> Place:
+        """Of some of the selected clients, which have these sizes of ``total``."""
+        own = sizes[clients]
+        size, is_even = int(own.max()), bool((own == own[0]).all())
+        if is_even and is_run(clients):
+            first = int(starts[clients[0]])
+            return cls(selection(clients), slice(first, first + clients.size * size), size, True)
+        columns = starts[clients][:, None] + np.arange(size)
+        if not is_even:
+            columns[np.arange(size) >= own[:, None]] = total
+        return cls(selection(clients), columns, size, is_even)
+
+    def of(self, points: np.ndarray, size: int) -> np.ndarray:
+        """Their points with zeros for the variables they have less than ``size``, (k, size)."""
+        points = points if self.is_even else np.append(points, 0.0)
+        found = points[self.columns].reshape(-1, self.size)
+        return np.pad(found, ((0, 0), (0, size - self.size))) if self.size < size else found
+
+    def add(self, total: np.ndarray, gradients: np.ndarray) -> None:
+        """Add what the group has to the vector over all variables."""
+        gradients = gradients[:, : self.size]
+        if isinstance(self.columns, slice):
+            total[self.columns] += gradients.ravel()
+        elif self.is_even:
+            total[self.columns] += gradients
+        else:
+            is_own = self.columns < total.size
+            total[self.columns[is_own]] += gradients[is_own]
+
+
+class Group(NamedTuple):
+    r"""The summands :math:`\tfrac12 x^\top P x + \sum_t w_t \varphi(A_t x + b_t)` of k clients."""
+
+    terms: Terms
+    quadratic: Matrices | None
+
+    @classmethod
+    def of(cls, forms: Sequence[Form]) -> Group:
+        """Of forms with the same kinds of terms."""
+        size = max(form.size for form in forms)
+        matrices = [matrix for form in forms if (matrix := square_of(form)) is not None]
+        quadratic = together(matrices, (size, size), stays=True) if matrices else None
+        terms = Terms([terms_of(form) for form in forms], size, stays=True)
+        return cls(terms, quadratic)
+
+    def take(self, members: np.ndarray) -> Group:
+        """Those of some clients."""
+        if members.size == self.terms.count and is_run(members):
+            return self
+        matrix = self.quadratic
+        taken = None if matrix is None else matrix.take(selection(members))
+        return Group(self.terms.part(members), taken)
+
+    def values(self, x: np.ndarray) -> np.ndarray:
+        """The sums, with the terms that have no gradient, shape (k,)."""
+        found = self.terms.values(None, x)
+        if self.quadratic is not None:
+            found += np.vecdot(self.quadratic.times(x), x) / 2
+        return found
+
+    def gradients(self, x: np.ndarray) -> np.ndarray:
+        """The gradients of the smooth summands, shape (k, m)."""
+        if not self.terms.has_slopes:
+            return np.zeros(x.shape) if self.quadratic is None else self.quadratic.times(x)
+        found = self.terms.gradients(None, x)
+        if self.quadratic is not None:
+            found += self.quadratic.times(x)
+        return found
+
+    def hessians(self, x: np.ndarray) -> np.ndarray:
+        """The (generalised) Hessians of the smooth summands, shape (k, m, m)."""
+        found = self.terms.hessians(None, x)
+        if self.quadratic is not None:
+            found += self.quadratic.full
+        return found
+
+
+def terms_of(form: Form) -> list[Term]:
+    """The summands of a form but for its P, by kind; the root of a quadratic is among them."""
+    found = [term for term in form.terms if not term.is_set and term.weight.size]
+    root = form.quadratic.root
+    if root is not None and root.size:
+        zeros = np.zeros(len(root))
+        found.append(Term(SQUARE, np.ones(len(root)), root, zeros, zeros))
+    return sorted(found, key=lambda term: term.kind.name)
+
+
+def square_of(form: Form) -> np.ndarray | None:
+    """P of a form where there is one and no root."""
+    matrix = form.quadratic.matrix
+    return matrix if matrix is not None and matrix.any() else None
+
+
+def grouped(forms: Sequence[Form]) -> list[np.ndarray]:
+    """Parts of clients that are to be a :class:`Group` each, as positions in order."""
+    alike: dict[tuple[object, ...], list[int]] = {}
+    for at, form in enumerate(forms):
+        kinds = tuple(term.kind for term in terms_of(form))
+        alike.setdefault((*kinds, square_of(form) is None), []).append(at)
+    found = []
+    for members in alike.values():
+        own = [forms[at] for at in members]
+        squares = [matrix for form in own if (matrix := square_of(form)) is not None]
+        sizes = np.array([form.size for form in own])
+        parts = shared([terms_of(form) for form in own], sizes, squares)
+        found += [np.array(members)[part] for part in parts]
     return found
-
-
-def _key(matrix: Any, kind: str, width: int, turn: int) -> tuple[Any, ...]:
-    filled = matrix.nnz if sp.issparse(matrix) else np.count_nonzero(matrix)
-    shape = matrix.shape if filled >= SPARSE * np.prod(matrix.shape) else None
-    return kind, width, turn, shape
-
-
-def merged(
-    parts: dict[tuple[Any, ...], list[tuple[int, Any]]],
-) -> dict[tuple[Any, ...], list[tuple[int, Any]]]:
-    """Many shapes of few entries each go into one matrix, as if they were sparse."""
-    found: dict[tuple[Any, ...], list[tuple[int, Any]]] = {}
-    shapes: dict[tuple[Any, ...], int] = {}
-    for key in parts:
-        shapes[key[:3]] = shapes.get(key[:3], 0) + 1
-    for key, members in parts.items():
-        is_one_of_many = len(key) == 4 and key[3] and shapes[key[:3]] > 1
-        is_small = is_one_of_many and len(members) * np.prod(key[3]) < SMALL
-        found.setdefault((*key[:3], None) if is_small else key, []).extend(members)
-    return {key: sorted(members, key=lambda one: one[0]) for key, members in found.items()}

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+Index = slice | np.ndarray
+"""Positions of clients."""
+
 
 def selection(which: np.ndarray) -> np.ndarray | slice:
     """``which`` as a slice if it is one: a view of large arrays in place of a copy."""

@@ -1,8 +1,8 @@
 """The matrices of many clients, for products with all of their points in a few calls.
 
-Those with few nonzeros stand in one block-diagonal matrix, whatever their shapes. Dense ones of one
-shape are stacked while they are small, and taken where they are, one by one, where a product
-outweighs a call.
+All have k clients and products as if every client's were of one height R and width m: what a client
+has less is zeros. Those with few nonzeros stand in one block-diagonal matrix. Dense ones are
+stacked, or taken where they are, one by one, where a copy would outweigh a call.
 """
 
 from __future__ import annotations
@@ -13,121 +13,194 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.solvers.arrays.indexing import is_run, ranges, selection
+from dald_model.solvers.arrays.indexing import Index, block_diagonal
+
+SPARSE = 0.25
+"""Share of nonzeros below which products with sparse matrices are faster.
+
+Measured: both are as fast at 0.28 for (100, 100) in cache, at 0.4 for 20 matrices of (8, 785), and
+beyond 0.7 for 500 of these, which come from memory.
+"""
+
+SPARSE_GRAM = 0.1
+"""The same for products of a matrix with its own transpose."""
 
 LARGE = 2**15
 """Bytes of a dense matrix from which a Python call costs less than a copy of it would."""
 
 
-class Block:
-    """Matrices of clients of any shapes on the diagonal of one, in CSR.
-
-    ``heights`` are the rows of each client.
-    """
-
-    def __init__(self, matrix: Any, heights: np.ndarray) -> None:
-        self._matrix, self._transposed = matrix, matrix.T
-        self.heights = heights
-        indices, count = matrix.indices, matrix.shape[0]
-        is_pick = matrix.nnz == count and bool((np.diff(matrix.indptr) == 1).all())
-        self._first = None
-        if is_pick and count and (indices == np.arange(indices[0], indices[0] + count)).all():
-            self._first = int(indices[0])
-
-    @classmethod
-    def of(cls, matrices: list[sp.csr_array], starts: np.ndarray, total: int) -> Block:
-        """Of clients whose variables start at these columns, of ``total``."""
-        counts = np.concatenate([np.diff(one.indptr) for one in matrices])
-        indices = [one.indices + at for one, at in zip(matrices, starts, strict=True)]
-        arrays = (
-            np.concatenate([one.data for one in matrices]).astype(float),
-            np.concatenate(indices).astype(np.int32),
-            np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
-        )
-        heights = np.array([one.indptr.size - 1 for one in matrices])
-        return cls(sp.csr_array(arrays, shape=(counts.size, total)), heights)
-
-    def take(self, members: np.ndarray, before: np.ndarray, after: np.ndarray, total: int) -> Block:
-        """Of some clients, whose variables start ``after`` where they started ``before``."""
-        heights, matrix = self.heights[members], self._matrix
-        tops = np.cumsum(self.heights) - self.heights
-        shifts = before - after
-        shift = int(shifts[0])
-        if is_run(members) and (shifts == shift).all():
-            if shift == 0 and members.size == self.heights.size and total == matrix.shape[1]:
-                return self
-            top = int(tops[members[0]])
-            pointers = matrix.indptr[top : top + int(heights.sum()) + 1]
-            span = slice(pointers[0], pointers[-1])
-            indices = matrix.indices[span] - np.int32(shift) if shift else matrix.indices[span]
-            arrays = matrix.data[span], indices, pointers - pointers[0]
-            return Block(sp.csr_array(arrays, shape=(pointers.size - 1, total)), heights)
-        rows = ranges(tops[members], heights)
-        counts = matrix.indptr[rows + 1] - matrix.indptr[rows]
-        entries = ranges(matrix.indptr[rows].astype(int), counts)
-        moved = np.repeat(np.repeat(shifts, heights).astype(np.int32), counts)
-        pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-        arrays = matrix.data[entries], matrix.indices[entries] - moved, pointers
-        return Block(sp.csr_array(arrays, shape=(rows.size, total)), heights)
-
-    def times(self, points: np.ndarray) -> np.ndarray:
-        """Products with flat points, flat."""
-        if self._first is not None:
-            return self._matrix.data * points[self._first : self._first + self._matrix.nnz]
-        return self._matrix @ points
-
-    def back(self, rows: np.ndarray) -> np.ndarray:
-        """Products of the transposes with flat rows, flat."""
-        return self._transposed @ rows
+def gram(rows: np.ndarray) -> np.ndarray:
+    r""":math:`W^\top W` of each of k matrices; a matrix times its own transpose costs half."""
+    return np.matmul(rows.transpose(0, 2, 1), rows)
 
 
-class Stacked:
-    """Dense matrices of one shape, (k, R, m)."""
+class Dense:
+    """Matrices as one array (k, R, m)."""
 
-    def __init__(self, stack: np.ndarray) -> None:
-        self._stack = stack
+    def __init__(self, full: np.ndarray) -> None:
+        self.full = full
 
-    def take(self, members: np.ndarray) -> Stacked:
-        """Of some clients; a view where they are a range."""
-        return Stacked(self._stack[selection(members)])
+    @property
+    def bytes(self) -> int:
+        """Of one client's, if dense."""
+        return self.full.itemsize * self.full.shape[1] * self.full.shape[2]
 
-    def times(self, points: np.ndarray) -> np.ndarray:
+    def take(self, index: Index) -> Dense:
+        """Those of some clients; a view for a slice."""
+        return Dense(self.full[index])
+
+    def times(self, x: np.ndarray) -> np.ndarray:
         """Products with (k, m)."""
-        return np.matmul(self._stack, points[:, :, None])[:, :, 0]
+        return np.matmul(self.full, x[:, :, None])[:, :, 0]
 
     def back(self, rows: np.ndarray) -> np.ndarray:
         """Products of the transposes with (k, R)."""
-        return np.matmul(rows[:, None, :], self._stack)[:, 0, :]
+        return np.matmul(rows[:, None, :], self.full)[:, 0, :]
+
+    def gram(self, diagonal: np.ndarray) -> np.ndarray:
+        r""":math:`A^\top \operatorname{diag} A`, (k, m, m), for a diagonal that is not negative."""
+        return gram(self.full * np.sqrt(diagonal)[:, :, None])
 
 
 class Listed:
-    """Dense matrices of one shape where they are: the data of the clients is not copied."""
+    """Large matrices where they are: the data of the clients is not copied."""
 
-    def __init__(self, matrices: list[np.ndarray]) -> None:
-        self._matrices = matrices
+    def __init__(self, matrices: list[np.ndarray], shape: tuple[int, int]) -> None:
+        self._matrices, self._shape = matrices, shape
 
-    def take(self, members: np.ndarray) -> Listed:
-        """Of some clients."""
-        return Listed([self._matrices[i] for i in members.tolist()])
+    @property
+    def bytes(self) -> int:
+        """See :class:`Dense`."""
+        return 8 * self._shape[0] * self._shape[1]
 
-    def times(self, points: np.ndarray) -> np.ndarray:
-        """Products with (k, m)."""
-        found = np.empty((len(points), self._matrices[0].shape[0]))
-        for matrix, point, out in zip(self._matrices, points, found, strict=True):
-            np.dot(matrix, point, out=out)
+    @property
+    def full(self) -> np.ndarray:
+        """All of them with their zeros, (k, R, m)."""
+        found = np.zeros((len(self._matrices), *self._shape))
+        for own, out in zip(self._matrices, found, strict=True):
+            out[: own.shape[0], : own.shape[1]] = own
+        return found
+
+    def take(self, index: Index) -> Listed:
+        """See :class:`Dense`."""
+        if isinstance(index, slice):
+            return Listed(self._matrices[index], self._shape)
+        return Listed([self._matrices[i] for i in index.tolist()], self._shape)
+
+    def times(self, x: np.ndarray) -> np.ndarray:
+        """See :class:`Dense`."""
+        found = np.zeros((len(x), self._shape[0]))
+        for own, point, out in zip(self._matrices, x, found, strict=True):
+            np.dot(own, point[: own.shape[1]], out=out[: own.shape[0]])
         return found
 
     def back(self, rows: np.ndarray) -> np.ndarray:
-        """Products of the transposes with (k, R)."""
-        found = np.empty((len(rows), self._matrices[0].shape[1]))
-        for matrix, row, out in zip(self._matrices, rows, found, strict=True):
-            np.dot(row, matrix, out=out)
+        """See :class:`Dense`."""
+        found = np.zeros((len(rows), self._shape[1]))
+        for own, row, out in zip(self._matrices, rows, found, strict=True):
+            np.dot(row[: own.shape[0]], own, out=out[: own.shape[1]])
+        return found
+
+    def gram(self, diagonal: np.ndarray) -> np.ndarray:
+        """See :class:`Dense`."""
+        found = np.zeros((len(diagonal), self._shape[1], self._shape[1]))
+        for own, weight, out in zip(self._matrices, np.sqrt(diagonal), found, strict=True):
+            scaled = own * weight[: own.shape[0], None]
+            out[: own.shape[1], : own.shape[1]] = scaled.T @ scaled
         return found
 
 
-def dense(matrices: Sequence[Any]) -> Stacked | Listed:
-    """Dense matrices of one shape, in the way that is faster for their size."""
-    full = [one.toarray() if sp.issparse(one) else one for one in matrices]
-    if full[0].nbytes >= LARGE:
-        return Listed([np.asarray(one, dtype=float) for one in full])
-    return Stacked(np.stack(full))
+class Sparse:
+    """Matrices of few nonzeros on the diagonal of one in CSR, (k R, k m)."""
+
+    def __init__(self, block: Any, shape: tuple[int, int]) -> None:
+        self._block, self._transposed, self._shape = block, block.T, shape
+        # Where every row picks the variable at its own place, a product is elementwise
+        each = np.arange(block.shape[0] + 1)
+        self._is_pick = bool(
+            block.shape[0] == block.shape[1] == block.nnz
+            and (block.indices == each[:-1]).all()
+            and (block.indptr == each).all()
+        )
+
+    bytes = 0
+    """See :class:`Dense`."""
+
+    @property
+    def full(self) -> np.ndarray:
+        """All of them with their zeros, (k, R, m)."""
+        height, width = self._shape
+        found = np.zeros((self._block.shape[0], width))
+        rows = np.repeat(np.arange(self._block.shape[0]), np.diff(self._block.indptr))
+        found[rows, self._block.indices % width] = self._block.data
+        return found.reshape(-1, height, width)
+
+    def take(self, index: Index) -> Sparse:
+        """See :class:`Dense`; itself for all of them."""
+        height, width = self._shape
+        count = self._block.shape[1] // width
+        if isinstance(index, slice) and range(count)[index] == range(count):
+            return self
+        members = np.arange(count)[index]
+        rows = (members[:, None] * height + np.arange(height)).ravel()
+        picked = self._block[rows]
+        moved = np.repeat((members - np.arange(members.size)) * width, height)
+        indices = picked.indices - np.repeat(moved, np.diff(picked.indptr)).astype(np.int32)
+        arrays = picked.data, indices, picked.indptr
+        return Sparse(sp.csr_array(arrays, (rows.size, members.size * width)), self._shape)
+
+    def times(self, x: np.ndarray) -> np.ndarray:
+        """See :class:`Dense`."""
+        if self._is_pick:
+            return self._block.data.reshape(x.shape) * x
+        return (self._block @ x.reshape(-1)).reshape(len(x), -1)
+
+    def back(self, rows: np.ndarray) -> np.ndarray:
+        """See :class:`Dense`."""
+        return (self._transposed @ rows.reshape(-1)).reshape(len(rows), -1)
+
+    def gram(self, diagonal: np.ndarray) -> np.ndarray:
+        """See :class:`Dense`."""
+        height, width = self._shape
+        is_small = 8 * height * width < LARGE
+        if is_small or self._block.nnz > SPARSE_GRAM * self._block.shape[0] * width:
+            return Dense(self.full).gram(diagonal)
+        found = np.empty((len(diagonal), width, width))
+        for i, weight in enumerate(diagonal):
+            start, stop = self._block.indptr[i * height], self._block.indptr[(i + 1) * height]
+            pointers = self._block.indptr[i * height : (i + 1) * height + 1] - start
+            entries = self._block.data[start:stop], self._block.indices[start:stop] - i * width
+            own = sp.csr_array((*entries, pointers), (height, width))
+            found[i] = (own.T @ own.multiply(weight[:, None])).toarray()
+        return found
+
+
+Matrices = Dense | Listed | Sparse
+
+
+def is_sparse(matrices: Sequence[Any]) -> bool:
+    """Whether products with the sparse form of these are faster."""
+    counts = [a.nnz if sp.issparse(a) else np.count_nonzero(a) for a in matrices]
+    return bool(sum(counts) < SPARSE * sum(int(np.prod(a.shape)) for a in matrices))
+
+
+def together(matrices: Sequence[Any], shape: tuple[int, int], *, stays: bool = False) -> Matrices:
+    """Dense or sparse matrices of at most one shape, in the way that is faster for them.
+
+    Where ``stays`` large dense ones are left where they are: for selections of clients that are
+    never the same twice, which would be copied.
+    """
+    if is_sparse(matrices):
+        sparse = [sp.csr_array(one) for one in matrices]
+        for one in sparse:
+            one.resize(shape)
+        return Sparse(block_diagonal(sparse), shape)
+    dense = [np.asarray(a.toarray() if sp.issparse(a) else a, dtype=float) for a in matrices]
+    if stays and 8 * shape[0] * shape[1] >= LARGE:
+        return Listed(dense, shape)
+    if all(one.shape == shape for one in dense):
+        return Dense(np.stack(dense))
+    full = np.zeros((len(dense), *shape))
+    for own, out in zip(dense, full, strict=True):
+        out[: own.shape[0], : own.shape[1]] = own
+    return Dense(full)

@@ -18,7 +18,7 @@ Which = TypeVar("Which", np.ndarray, tuple[Hashable, ...])
 Made = TypeVar("Made")
 
 
-class Kept(Generic[Which, Made]):
+class SelectionCache(Generic[Which, Made]):
     """What is made of a selection of clients, kept where the selection is seen again.
 
     Parameters

@@ -11,18 +11,16 @@ on together. A client that is known to cvxpy only has its ``grad``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
-from dald_model.solvers.arrays.groups import Group, merged, parts_of
+from dald_model.solvers.arrays.foreign import foreign_gradients, foreign_values
+from dald_model.solvers.arrays.groups import Group, Place, grouped
 from dald_model.solvers.arrays.indexing import is_run, ranges
-from dald_model.solvers.arrays.pieces import Piece
-from dald_model.solvers.arrays.selection_cache import Kept
-from dald_model.solvers.arrays.terms import Terms
+from dald_model.solvers.arrays.selection_cache import SelectionCache
 
 FEW = 0.25
 """Share of the clients below which to gather their matrices is cheaper than to evaluate all."""
@@ -44,37 +42,42 @@ class Smooth:
         self.sizes = np.array([sub.size for sub in subproblems])
         self.starts = np.cumsum(self.sizes) - self.sizes
         self._subproblems = subproblems
-        self._forms = [sub.form if sub.form and sub.form.valued else None for sub in subproblems]
         self._constants = np.zeros(len(subproblems))
-        slopes = np.zeros(int(self.sizes.sum()))
-        parts: dict[tuple[Any, ...], list[tuple[int, Any]]] = {}
-        for at, form in enumerate(self._forms):
-            if form is None:
-                parts.setdefault(("cvxpy",), []).append((at, subproblems[at]))
+        linear = np.zeros(int(self.sizes.sum()))
+        known: list[tuple[int, Form]] = []
+        self._is_foreign = np.ones(len(subproblems), dtype=bool)
+        for at, sub in enumerate(subproblems):
+            form = sub.form
+            if form is None or not form.valued:
                 continue
+            known.append((at, form))
+            self._is_foreign[at] = False
             start = self.starts[at]
-            slopes[start : start + form.size] = form.quadratic.slope
+            linear[start : start + form.size] = form.quadratic.linear
             self._constants[at] = form.quadratic.constant
-            for key, part in parts_of(form):
-                parts.setdefault(key, []).append((at, part))
-        self._slopes = slopes if slopes.any() else None
-        self._is_dear = ("cvxpy",) in parts
-        self._groups = [
-            Group(key, members, self.starts, self.sizes) for key, members in merged(parts).items()
-        ]
-        self._kept = Kept(self._choose, len(subproblems))
+        self._linear = linear if linear.any() else None
+        self._is_dear = bool(self._is_foreign.any())
+        positions, forms = np.array([at for at, _ in known], dtype=int), [f for _, f in known]
+        self._groups: list[tuple[np.ndarray, Group]] = []
+        for part in grouped(forms):
+            members = np.full(len(subproblems), -1)
+            members[positions[part]] = np.arange(part.size)
+            self._groups.append((members, Group.of([forms[i] for i in part.tolist()])))
+        self._kept = SelectionCache(self._choose, len(subproblems))
         self._all = self._choose(np.arange(len(subproblems)))
-        self._terms: dict[Any, tuple[np.ndarray, Terms]] = {}
 
     def objectives(self, which: np.ndarray, points: np.ndarray) -> np.ndarray:
         """The whole objectives, with the terms that have no gradient, shape (k,)."""
         chosen, points, columns = self._chosen(which, points)
         found = chosen.constants.copy()
         with np.errstate(all="ignore"):
-            if chosen.slopes is not None:
-                found += np.add.reduceat(chosen.slopes * points, chosen.starts)
-            for piece in chosen.pieces:
-                found[piece.place.clients] += piece.values(piece.place.of(points))
+            if chosen.linear is not None:
+                found += np.add.reduceat(chosen.linear * points, chosen.starts)
+            for place, group in chosen.groups:
+                found[place.clients] += group.values(place.of(points, group.terms.size))
+            if chosen.foreign:
+                clients, subs, parts = chosen.foreign
+                found[clients] = foreign_values(subs, [points[part] for part in parts])
         return found if columns is None else found[which]
 
     def gradients(self, which: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -82,18 +85,21 @@ class Smooth:
         chosen, points, columns = self._chosen(which, points)
         found: np.ndarray | None = None
         with np.errstate(all="ignore"):
-            for piece in chosen.pieces:
-                if not piece.is_smooth:
-                    continue
-                slopes = piece.slopes(piece.place.of(points))
-                if found is None and slopes.size == points.size:
-                    found = slopes.reshape(-1)
+            for place, group in chosen.groups:
+                gradients = group.gradients(place.of(points, group.terms.size))
+                if len(chosen.groups) == 1 and gradients.size == points.size:
+                    found = gradients.reshape(-1)
                     continue
                 found = np.zeros(points.size) if found is None else found
-                piece.place.add(found, slopes)
-        found = np.zeros(points.size) if found is None else found
-        if chosen.slopes is not None:
-            found += chosen.slopes
+                place.add(found, gradients)
+            found = np.zeros(points.size) if found is None else found
+            if chosen.foreign:
+                _, subs, parts = chosen.foreign
+                told = foreign_gradients(subs, [points[part] for part in parts])
+                for part, gradient in zip(parts, told, strict=True):
+                    found[part] = gradient
+        if chosen.linear is not None:
+            found += chosen.linear
         return found if columns is None else found[columns]
 
     def hessians(self, which: np.ndarray, points: np.ndarray) -> list[np.ndarray]:
@@ -104,23 +110,16 @@ class Smooth:
         ValueError
             For a client that cvxpy alone knows, see :func:`no_hessian`.
         """
-        found: list[np.ndarray] = []
-        parts = np.split(points, np.cumsum(self.sizes[which])[:-1])
-        alike: dict[Any, list[int]] = {}
-        for i, at in enumerate(which.tolist()):
-            form = self._forms[at]
-            if form is None:
-                sub = self._subproblems[at]
-                raise ValueError(f"client {sub.name!r} has no Hessian: {no_hessian(sub)}")
-            found.append(form.quadratic.full.copy())
-            if any(term.is_smooth for term in form.terms):
-                alike.setdefault(form.shape, []).append(i)
-        for shape, members in alike.items():
-            positions, terms = self._smooth_terms(shape)
-            at = np.searchsorted(positions, which[members])
-            bent = terms.hessians(at, np.stack([parts[i] for i in members]))
-            for i, matrix in zip(members, bent, strict=True):
-                found[i] += matrix
+        for at in which[self._is_foreign[which]].tolist():
+            sub = self._subproblems[at]
+            raise ValueError(f"client {sub.name!r} has no Hessian: {no_hessian(sub)}")
+        chosen, sizes = self._kept(which), self.sizes[which].tolist()
+        found = [np.zeros((0, 0))] * which.size
+        everyone = np.arange(which.size)
+        for place, group in chosen.groups:
+            bent = group.hessians(place.of(points, group.terms.size))
+            for i, matrix in zip(everyone[place.clients].tolist(), bent, strict=True):
+                found[i] = matrix[: sizes[i], : sizes[i]]
         return found
 
     def _chosen(
@@ -142,35 +141,33 @@ class Smooth:
     def _choose(self, which: np.ndarray) -> _Chosen:
         sizes = self.sizes[which]
         starts, total = np.cumsum(sizes) - sizes, int(sizes.sum())
-        slopes = self._slopes
-        if slopes is not None:
+        linear = self._linear
+        if linear is not None:
             first = int(self.starts[which[0]])
             columns = slice(first, first + total)
-            slopes = slopes[columns if is_run(which) else ranges(self.starts[which], sizes)]
-        pieces = []
-        for group in self._groups:
-            members = group.positions[which]
+            linear = linear[columns if is_run(which) else ranges(self.starts[which], sizes)]
+        groups = []
+        for positions, group in self._groups:
+            members = positions[which]
             clients = np.flatnonzero(members >= 0)
             if clients.size:
-                pieces.append(group.take(members[clients], clients, starts, total))
-        return _Chosen(self._constants[which], slopes, starts, pieces)
-
-    def _smooth_terms(self, shape: Any) -> tuple[np.ndarray, Terms]:
-        """The smooth terms of all clients of one shape, stacked when first asked for."""
-        if shape not in self._terms:
-            forms = [(at, f) for at, f in enumerate(self._forms) if f and f.shape == shape]
-            bare = [replace(f, terms=tuple(t for t in f.terms if t.is_smooth)) for _, f in forms]
-            self._terms[shape] = np.array([at for at, _ in forms]), Terms(bare)
-        return self._terms[shape]
+                place = Place.among(clients, starts, sizes, total)
+                groups.append((place, group.take(members[clients])))
+        others = np.flatnonzero(self._is_foreign[which]).tolist()
+        subs = [self._subproblems[at] for at in which[others].tolist()]
+        parts = [slice(int(starts[i]), int(starts[i] + sizes[i])) for i in others]
+        foreign = (others, subs, parts) if others else None
+        return _Chosen(self._constants[which], linear, starts, groups, foreign)
 
 
 class _Chosen(NamedTuple):
     """What is constant for one selection of clients."""
 
     constants: np.ndarray
-    slopes: np.ndarray | None
+    linear: np.ndarray | None
     starts: np.ndarray
-    pieces: list[Piece]
+    groups: list[tuple[Place, Group]]
+    foreign: tuple[list[int], list[Subproblem], list[slice]] | None
 
 
 def unknown(sub: Subproblem) -> str:
@@ -208,4 +205,4 @@ def is_bounded(sub: Subproblem) -> bool:
 
 def kinks(form: Form) -> list[str]:
     """The kinds of the summands without a gradient."""
-    return [term.kind for term in form.terms if not (term.is_smooth or term.is_set)]
+    return [term.kind.name for term in form.terms if not (term.is_smooth or term.is_set)]

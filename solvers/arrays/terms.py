@@ -6,32 +6,48 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dald_model.compile.form import Form
+from dald_model.compile.form import Term
 from dald_model.solvers.arrays.indexing import selection
-from dald_model.solvers.arrays.oracles import POSITIVE, SMOOTH
-from dald_model.solvers.arrays.stack import CACHE, Dense, Evaluation, Stack
+from dald_model.solvers.arrays.matrices import is_sparse
+from dald_model.solvers.arrays.padding import alike
+from dald_model.solvers.arrays.stack import Evaluation, Stack
+
+CACHE = 2**20
+"""Bytes of matrices that stay in a core's own cache between two passes over them."""
 
 PROJECTIONS = 200
 """After how many the search for an inner point of a domain gives up."""
 
 
 class Terms:
-    """The terms of B forms of one ``Form.shape``.
+    """The terms of k clients that have the same kinds in the same order.
 
-    The methods take positions of clients without repetition, shape (k,), and a point for each,
-    shape (k, m). Outside of a domain values are infinite and the rest means nothing.
+    The methods take positions of clients without repetition, shape (k,), or None for all of them,
+    and a point for each, shape (k, m). Outside of a domain values are infinite and the rest means
+    nothing.
+
+    Parameters
+    ----------
+    clients : sequence
+        The terms of every client.
+    size : int
+        Variables, m; of clients that have fewer the last are not looked at.
+    stays : bool
+        Whether large matrices are left where they are, see
+        :func:`dald_model.solvers.arrays.matrices.together`.
     """
 
-    def __init__(self, forms: Sequence[Form]) -> None:
-        places = zip(*(form.terms for form in forms), strict=True)
-        self._set(len(forms), [Stack.of(terms) for terms in places])
+    def __init__(
+        self, clients: Sequence[Sequence[Term]], size: int, *, stays: bool = False
+    ) -> None:
+        places = zip(*clients, strict=True)
+        self._set(len(clients), size, [Stack.of(terms, size, stays=stays) for terms in places])
 
-    def _set(self, size: int, stacks: list[Stack]) -> None:
-        self.size = size
+    def _set(self, count: int, size: int, stacks: list[Stack]) -> None:
+        self.count, self.size = count, size
         self._stacks = stacks
-        self._smooth = [stack for stack in stacks if stack.kind in SMOOTH]
-        self._kinked = [stack for stack in stacks if stack.kind not in SMOOTH]
-        self._edged = [stack for stack in stacks if stack.kind in POSITIVE]
+        self._smooth = [stack for stack in stacks if stack.kind.is_smooth]
+        self._kinked = [stack for stack in stacks if not stack.kind.is_smooth]
 
     @property
     def has_kinks(self) -> bool:
@@ -39,38 +55,44 @@ class Terms:
         return bool(self._kinked)
 
     @property
+    def has_slopes(self) -> bool:
+        """Whether there are smooth terms."""
+        return bool(self._smooth)
+
+    @property
     def bytes(self) -> int:
-        """Of one client's matrices, as far as they are dense."""
-        dense = [s.matrix.stack for s in self._stacks if isinstance(s.matrix, Dense)]
-        return sum(stack[0].nbytes for stack in dense if stack.size)
+        """Of one client's matrices."""
+        return sum(stack.matrix.bytes for stack in self._stacks)
 
     def part(self, which: np.ndarray) -> Terms:
         """Those of some clients; their matrices are copied unless ``which`` is a range."""
         chosen, index = object.__new__(Terms), selection(which)
-        chosen._set(which.size, [stack.take(index) for stack in self._stacks])
+        chosen._set(which.size, self.size, [stack.take(index) for stack in self._stacks])
         return chosen
 
-    def values(self, which: np.ndarray, x: np.ndarray) -> np.ndarray:
+    def values(self, which: np.ndarray | None, x: np.ndarray) -> np.ndarray:
         """The sums of all terms, shape (k,)."""
         return self._sum(self._stacks, which, x)
 
-    def kinks(self, which: np.ndarray, x: np.ndarray) -> np.ndarray:
+    def kinks(self, which: np.ndarray | None, x: np.ndarray) -> np.ndarray:
         """The sums of the terms without a gradient, shape (k,)."""
         return self._sum(self._kinked, which, x)
 
-    def slopes(self, which: np.ndarray, x: np.ndarray) -> np.ndarray:
+    def gradients(self, which: np.ndarray | None, x: np.ndarray) -> np.ndarray:
         """The gradients of the smooth terms, shape (k, m)."""
-        return self.evaluate(which, x).slopes
+        with np.errstate(all="ignore"):
+            found = [stack.gradients(x) for stack in self._taken(self._smooth, which)]
+        return sum(found[1:], found[0]) if found else np.zeros(x.shape)
 
-    def evaluate(self, which: np.ndarray, x: np.ndarray) -> Evaluation:
+    def evaluate(self, which: np.ndarray | None, x: np.ndarray) -> Evaluation:
         """The smooth terms in one pass."""
-        if which.size < self.size:
-            if 2 * which.size <= self.size:
-                return self.part(which).evaluate(np.arange(which.size), x)
+        if which is not None and which.size < self.count:
+            if 2 * which.size <= self.count:
+                return self.part(which).evaluate(None, x)
             # To evaluate a few for nothing is cheaper than to copy the matrices of the others.
-            padded = np.zeros((self.size, x.shape[1]))
+            padded = np.zeros((self.count, x.shape[1]))
             padded[which] = x
-            found = self.evaluate(np.arange(self.size), padded)
+            found = self.evaluate(None, padded)
             return Evaluation(*(part[which] for part in found))
         with np.errstate(all="ignore"):
             found = [stack.evaluate(x) for stack in self._smooth]
@@ -78,12 +100,13 @@ class Terms:
                 return found[0]
             return Evaluation(
                 np.sum([one.values for one in found], axis=0),
-                np.sum([one.slopes for one in found], axis=0),
-                np.concatenate([one.bends for one in found], axis=1),
+                np.sum([one.gradients for one in found], axis=0),
+                np.concatenate([one.curvatures for one in found], axis=1),
             )
 
-    def hessians(self, which: np.ndarray, x: np.ndarray) -> np.ndarray:
+    def hessians(self, which: np.ndarray | None, x: np.ndarray) -> np.ndarray:
         """The (generalised) Hessians of the smooth terms, shape (k, m, m)."""
+        which = np.arange(self.count) if which is None else which
         found = np.zeros((*x.shape, x.shape[1]))
         at_once = max(1, CACHE // max(1, self.bytes))
         with np.errstate(all="ignore"):
@@ -102,37 +125,67 @@ class Terms:
         Infinite outside of the domain. It costs no products with matrices any more.
         """
         chosen = [stack.take(selection(which)) for stack in self._stacks]
-        lines = [(s, s.arguments(x), s.matrix.times(direction)) for s in chosen]
+        lines = [
+            (s, s.arguments(x), s.kind.grouped(s.matrix.times(direction), s.width)) for s in chosen
+        ]
 
         def rise(t: np.ndarray) -> np.ndarray:
             total = np.zeros(t.size)
             with np.errstate(all="ignore"):
                 for stack, u, change in lines:
-                    total += stack.rises(u + t[:, None] * change, change)
+                    at = u + t.reshape(-1, *[1] * (u.ndim - 1)) * change
+                    total += stack.rises(at, change)
             return np.where(np.isnan(total), np.inf, total)
 
         return rise
 
-    def inner(self, size: int) -> np.ndarray:
-        r"""A point of the domain for every client, (B, m), NaN where none was found.
+    def inner(self) -> np.ndarray:
+        r"""A point of the domain for every client, (k, m), NaN where none was found.
 
         Zeros where they will do; else by projecting in turn onto the range of
         :math:`x \mapsto A x + b` and onto :math:`u \ge 1`.
         """
-        found = np.zeros((self.size, size))
-        for at in range(self.size) if self._edged else ():
-            edged = [stack.take(slice(at, at + 1)) for stack in self._edged]
-            rows = np.concatenate([stack.matrix.stack[0] for stack in edged])
-            offset = np.concatenate([stack.offset[0] for stack in edged])
+        found = np.zeros((self.count, self.size))
+        edged = [stack for stack in self._smooth if stack.kind.is_positive]
+        for at in range(self.count) if edged else ():
+            own = [stack.take(slice(at, at + 1)) for stack in edged]
+            rows = np.concatenate([stack.matrix.full[0] for stack in own])
+            zero = np.zeros((1, self.size))
+            offset = np.concatenate([stack.arguments(zero)[0] for stack in own])
             found[at] = _inner(rows, offset)
         return found
 
-    def _sum(self, stacks: list[Stack], which: np.ndarray, x: np.ndarray) -> np.ndarray:
-        total, index = np.zeros(which.size), selection(which)
+    def _sum(self, stacks: list[Stack], which: np.ndarray | None, x: np.ndarray) -> np.ndarray:
+        total = np.zeros(len(x))
         with np.errstate(all="ignore"):
-            for stack in stacks:
-                total += stack.take(index).values(x)
+            for stack in self._taken(stacks, which):
+                total += stack.values(x)
         return total
+
+    def _taken(self, stacks: list[Stack], which: np.ndarray | None) -> list[Stack]:
+        if which is None or not stacks:
+            return stacks
+        index = selection(which)
+        return [stack.take(index) for stack in stacks]
+
+
+def shared(
+    clients: Sequence[Sequence[Term]], sizes: np.ndarray, squares: Sequence[np.ndarray] = ()
+) -> list[np.ndarray]:
+    """Parts of clients with the same kinds for which one :class:`Terms` each is fastest.
+
+    ``squares`` are the matrices P of all of them that go with the terms.
+    """
+    counts = np.array([[term.weight.size for term in own] for own in clients], dtype=int)
+    widths = np.array([[term.width for term in own] for own in clients], dtype=int)
+    places = list(zip(*clients, strict=True))
+    matrices = [[term.matrix for term in place] for place in places]
+    if squares:
+        matrices.append(list(squares))
+        counts = np.column_stack([counts.reshape(sizes.size, -1), sizes])
+        widths = np.column_stack([widths.reshape(sizes.size, -1), np.ones(sizes.size, dtype=int)])
+    is_dense = np.array([not is_sparse(place) for place in matrices], dtype=bool)
+    return alike(sizes, counts, widths, is_dense)
 
 
 def _inner(rows: np.ndarray, offset: np.ndarray) -> np.ndarray:

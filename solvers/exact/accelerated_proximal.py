@@ -52,10 +52,10 @@ class Proximal:
         for term in rough:
             matrix = sp.csr_array(term.matrix)
             if (np.diff(matrix.indptr) != 1).any():
-                return f"an argument of its {term.kind} terms is more than one variable"
+                return f"an argument of its {term.kind.name} terms is more than one variable"
             sizes = np.abs(matrix.data).reshape(-1, term.width)
             if not np.allclose(sizes, sizes[:, :1], rtol=1e-12, atol=0.0):
-                return f"its {term.kind} terms weigh the variables of a group differently"
+                return f"its {term.kind.name} terms weigh the variables of a group differently"
             taken += np.bincount(matrix.indices, minlength=form.size)
         reasons = [
             rows_of("equalities", form.equalities.right.size),
@@ -151,7 +151,7 @@ class _Group:
 
     def __init__(self, terms: Sequence[Term]) -> None:
         first = terms[0]
-        self.is_ball = first.is_set
+        self._kind, self.is_ball = first.kind, first.is_set
         self.count, self.width = first.weight.size, first.width
         shape = (len(terms), self.count, self.width)
         matrices: list[Any] = [sp.csr_array(term.matrix) for term in terms]
@@ -159,9 +159,10 @@ class _Group:
         factors = np.stack([m.data for m in matrices])
         self._centres = (-np.stack([term.offset for term in terms]) / factors).reshape(shape)
         self._factors = np.abs(factors).reshape(shape)[:, :, 0]
-        bounds = np.stack([term.bound if self.is_ball else term.weight for term in terms])
-        # Of the variables themselves: the radius, or the weight of the norm
-        self._bounds = bounds / self._factors if self.is_ball else bounds * self._factors
+        weight = np.stack([term.weight for term in terms])
+        parameter = np.stack([term.parameter for term in terms])
+        # Of the variables themselves
+        self._weight, self._parameter = self._kind.scaled(weight, parameter, self._factors)
 
     def levelled(self, which: np.ndarray, units: np.ndarray) -> np.ndarray:
         """The same units with those of a group's variables replaced by the smallest."""
@@ -181,16 +182,11 @@ class _Group:
         unit = np.take_along_axis(units, columns, axis=1).reshape(shape)[:, :, 0]
         centre = self._centres[which] / unit[:, :, None]
         offset = np.take_along_axis(points, columns, axis=1).reshape(shape) - centre
-        norm = np.linalg.norm(offset, axis=2)
-        safe = np.where(norm > 0, norm, 1.0)
-        if self.is_ball:
-            factor = np.minimum(1.0, self._bounds[which] / unit / safe)
-        else:
-            weight = self._bounds[which] * unit * length[:, None]
-            factor = np.maximum(0.0, 1.0 - weight / safe)
+        given = self._kind.grouped(offset.reshape(which.size, -1), self.width)
+        weight, parameter = self._kind.scaled(self._weight[which], self._parameter[which], unit)
+        found = self._kind.prox(given, weight * length[:, None], parameter).reshape(shape)
         moved = points.copy()
-        inner = (factor[:, :, None] * offset + centre).reshape(which.size, -1)
-        np.put_along_axis(moved, columns, inner, axis=1)
+        np.put_along_axis(moved, columns, (found + centre).reshape(which.size, -1), axis=1)
         return moved
 
     def norms(self, which: np.ndarray, forces: np.ndarray) -> np.ndarray:

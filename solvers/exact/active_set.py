@@ -23,7 +23,7 @@ from dald_model.compile.form import Form
 from dald_model.solvers.arrays.indexing import outer, selection, times
 from dald_model.solvers.exact.cholesky import triangles
 from dald_model.solvers.exact.elimination import eliminate, unit_rows, variable_scales
-from dald_model.solvers.exact.quadratic_step import Step, rough_terms
+from dald_model.solvers.exact.quadratic_step import Step, nonsmooth_terms
 
 FLAT = 2e-11
 """Smallest Cholesky pivot of the scaled H: DAQP regularises where it finds 1e-11 or less."""
@@ -64,7 +64,7 @@ class ActiveSet:
         """Why the rows and non-smooth terms are not for this method; empty if they are."""
         if form.equalities.right.size + form.inequalities.right.size == 0:
             return "it has no rows"
-        return rough_terms(form)
+        return nonsmooth_terms(form)
 
     def __init__(self, forms: Sequence[Form]) -> None:
         count, size = len(forms), forms[0].size

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
+from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.base import Answers, Multipliers, Session, Turn
 
 
@@ -44,31 +45,29 @@ class _Session:
     """One run over some servers."""
 
     def __init__(self, subproblems: Sequence[Subproblem]) -> None:
-        self._subproblems = subproblems
+        self._sizes = np.array([sub.size for sub in subproblems])
+        self._augmented = Augmented(subproblems)
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
-        own = [self._subproblems[at] for at in turn.which]
-        points = [_one(sub, one) for sub, one in zip(own, turn.each(own), strict=True)]
-        count = len(points)
-        held = Multipliers.none(count)
-        return Answers(np.concatenate(points), np.zeros(count), ["optimal"] * count, held, {})
+        sizes = self._sizes[turn.which]
+        before = turn.points if turn.points.size else np.zeros(int(sizes.sum()))
+        linear, diagonal = self._augmented.linear(turn), self._augmented.diagonals(turn)
+        if diagonal is not None:
+            points = np.divide(-linear, diagonal, out=before.copy(), where=diagonal > 0)
+        else:
+            stops = np.cumsum(sizes)
+            points = before.copy()
+            for i, part in enumerate(map(slice, stops - sizes, stops)):
+                matrix = self._augmented.part_hessians(turn, np.array([i]))[0]
+                points[part] = _nearest(matrix, linear[part], before[part])
+        zeros, held = np.zeros(turn.which.size), Multipliers.none(turn.which.size)
+        return Answers(points, zeros, ["optimal"] * turn.which.size, held, {})
 
 
-def _one(sub: Subproblem, turn: Turn) -> np.ndarray:
-    matrix, offset = sub.sides
-    before = turn.points if turn.points.size else np.zeros(sub.size)
-    weight = turn.rho**2
-    target = weight * (turn.neighbours - offset)
-    target -= sub.signs * turn.mu / 2
-    right = matrix.T @ target
-    if (np.diff(matrix.indptr) == 1).all():
-        # Each side is a multiple of one entry: no product of matrices is needed.
-        diagonal = np.bincount(matrix.indices, weight * matrix.data**2, minlength=sub.size)
-        return np.divide(right, diagonal, out=before.copy(), where=diagonal > 0)
-    normal = matrix.T @ matrix.multiply(weight[:, None]).tocsr()
-    diagonal = normal.diagonal()
-    if np.count_nonzero(normal.data) == np.count_nonzero(diagonal):
-        return np.divide(right, diagonal, out=before.copy(), where=diagonal > 0)
-    # Of all minimisers the nearest to where it was: some entries may have no penalty.
-    return before + np.linalg.lstsq(normal.toarray(), right - normal @ before)[0]
+def _nearest(matrix: np.ndarray, linear: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Of all minimisers the nearest to where it was: some entries may have no penalty."""
+    diagonal = np.diagonal(matrix)
+    if np.count_nonzero(matrix) == np.count_nonzero(diagonal):
+        return np.divide(-linear, diagonal, out=before.copy(), where=diagonal > 0)
+    return before - np.linalg.lstsq(matrix, linear + matrix @ before)[0]

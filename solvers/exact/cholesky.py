@@ -18,7 +18,7 @@ import numpy as np
 from dald_model.compile.form import Form
 from dald_model.solvers.arrays.indexing import double, outer, selection, times
 from dald_model.solvers.exact.elimination import eliminate, unit_rows, variable_scales
-from dald_model.solvers.exact.quadratic_step import Step, rough_terms, rows_of
+from dald_model.solvers.exact.quadratic_step import Step, nonsmooth_terms, rows_of
 
 FLAT = 1e-12
 """A Cholesky pivot below this share of its diagonal entry may be rounding error.
@@ -35,7 +35,7 @@ class Factor:
     @classmethod
     def refuses(cls, form: Form) -> str:
         """Why the rows and non-smooth terms are not for this method; empty if they are."""
-        return rows_of("inequalities", form.inequalities.right.size) or rough_terms(form)
+        return rows_of("inequalities", form.inequalities.right.size) or nonsmooth_terms(form)
 
     def __init__(self, forms: Sequence[Form]) -> None:
         count, size = len(forms), forms[0].size

@@ -17,7 +17,7 @@ from clarabel import DefaultSettings, DefaultSolver  # pyright: ignore[reportAtt
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import FOUND, Session
-from dald_model.solvers.exact.one_by_one import Alone, Found
+from dald_model.solvers.exact.one_by_one import ClientAnswer, SequentialSession
 
 STATUSES = {
     "Solved": "optimal",
@@ -52,7 +52,7 @@ class Conic:
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`; the clients may differ in every way."""
-        return Alone(subproblems, Program)
+        return SequentialSession(subproblems, Program)
 
 
 class Program:
@@ -84,9 +84,9 @@ class Program:
         # costs digits where they were 1e4 times others, and a new solver is a fraction of a solve.
         self._solver = None
 
-    def minimise(self, slope: np.ndarray, tolerance: float) -> Found:
+    def minimise(self, slope: np.ndarray, tolerance: float) -> ClientAnswer:
         """Minimise for another c, shape (m,)."""
-        full = self._cone.slope.copy()
+        full = self._cone.linear.copy()
         full[: self._size] += slope
         settled = tolerance == self._tolerance
         if not settled:
@@ -117,11 +117,11 @@ class Program:
             self._solver = None  # it has the settings of another attempt
         said = "" if status == "optimal" else f"CLARABEL: {native.status}"
         if status not in FOUND:
-            return Found(status, np.full(self._size, np.nan), np.nan, native.z, said)
+            return ClientAnswer(status, np.full(self._size, np.nan), np.nan, native.z, said)
         point = np.array(native.x)
-        objective = (self._cone.matrix @ point / 2 + self._cone.slope) @ point
+        objective = (self._cone.matrix @ point / 2 + self._cone.linear) @ point
         objective = float(objective) + self._cone.constant
-        return Found(status, point[: self._size], objective, native.z, said)
+        return ClientAnswer(status, point[: self._size], objective, native.z, said)
 
     def _solve(self, slope: np.ndarray, options: dict[str, Any], settled: bool) -> Any:
         if self._solver is None:

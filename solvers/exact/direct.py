@@ -3,7 +3,6 @@ r"""Direct: clients whose objective is quadratic but for what a step method take
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -44,7 +43,7 @@ class Direct:
         form = subproblem.form
         if form is None or not form.complete:
             return "its cone program has parts that are no quadratic and no known function"
-        smooth = [term.kind for term in form.terms if term.is_smooth]
+        smooth = [term.kind.name for term in form.terms if term.is_smooth]
         if smooth:
             return f"its objective has {' and '.join(smooth)} terms, which are not quadratic"
         return self.method.refuses(form)
@@ -64,10 +63,10 @@ class _Session:
             self._forms.append(sub.form)
         self._method = method(self._forms)
         self._augmented = Augmented(subproblems)
-        self._slopes = np.stack([form.quadratic.slope for form in self._forms])
+        self._linear = np.stack([form.quadratic.linear for form in self._forms])
         self._constants = np.array([form.quadratic.constant for form in self._forms])
-        valued = [replace(f, terms=tuple(t for t in f.terms if not t.is_set)) for f in self._forms]
-        self._terms = Terms(valued) if valued[0].terms else None
+        valued = [[t for t in form.terms if not t.is_set] for form in self._forms]
+        self._terms = Terms(valued, self._forms[0].size) if valued[0] else None
         self._broken = np.zeros(len(subproblems), dtype=bool)
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
@@ -75,16 +74,17 @@ class _Session:
         which = turn.which
         moved = which[self._augmented.changed(turn)]
         for part in np.array_split(moved, range(CHUNK, moved.size, CHUNK)) if moved.size else ():
-            hessians = self._augmented.curvatures(part)
+            hessians = self._augmented.last_hessians(part)
             for hessian, at in zip(hessians, part, strict=True):
                 hessian += self._forms[at].quadratic.full
             self._broken[part] = self._method.factor(part, hessians)
-        slopes = self._slopes[which] + self._augmented.slopes(turn)
-        step = self._method.solve(which, slopes, tolerance)
+        linear = self._linear[which]
+        linear += self._augmented.linear(turn).reshape(linear.shape)
+        step = self._method.solve(which, linear, tolerance)
         failed = step.failed | self._broken[which]
         points = step.points
-        bend = step.energy - self._augmented.energies(turn, points)
-        objectives = bend / 2 + np.vecdot(self._slopes[which], points) + self._constants[which]
+        bend = step.energy - self._augmented.energies(turn, points.reshape(-1))
+        objectives = bend / 2 + np.vecdot(self._linear[which], points) + self._constants[which]
         if self._terms is not None:
             objectives += self._terms.values(which, points)
         held = Multipliers.table(step.multipliers)

@@ -23,10 +23,10 @@ from dald_model.solvers.arrays.indexing import double, outer, selection, times
 from dald_model.solvers.exact.active_set import FLAT, MISSED, made_up, run
 from dald_model.solvers.exact.cholesky import inverse_roots, triangles
 from dald_model.solvers.exact.elimination import variable_scales
-from dald_model.solvers.exact.quadratic_step import Step, rough_terms, rows_of
+from dald_model.solvers.exact.quadratic_step import Step, nonsmooth_terms, rows_of
 
 
-class Shrink:
+class DualBoxQP:
     """Quadratics with absolute values and without rows, see the module."""
 
     is_exact: ClassVar[bool] = True
@@ -34,11 +34,11 @@ class Shrink:
     @classmethod
     def refuses(cls, form: Form) -> str:
         """Why the rows and non-smooth terms are not for this method; empty if they are."""
-        values = sum(term.weight.size for term in form.terms if term.kind == "abs")
+        values = sum(term.weight.size for term in form.terms if term.kind.is_polyhedral)
         reasons = [
             rows_of("equalities", form.equalities.right.size),
             rows_of("inequalities", form.inequalities.right.size),
-            rough_terms(form, allowed="abs"),
+            nonsmooth_terms(form, but_polyhedral=True),
             "" if values else "it has no absolute values",
             f"it has {values} absolute values of {form.size} variables, more than one of each"
             if values > form.size
@@ -47,7 +47,7 @@ class Shrink:
         return next((reason for reason in reasons if reason), "")
 
     def __init__(self, forms: Sequence[Form]) -> None:
-        terms = [[term for term in form.terms if term.kind == "abs"] for form in forms]
+        terms = [[term for term in form.terms if term.kind.is_polyhedral] for form in forms]
         self._matrix = np.stack([np.concatenate([_dense(t.matrix) for t in own]) for own in terms])
         self._offset = np.stack([np.concatenate([t.offset for t in own]) for own in terms])
         self._weight = np.stack([np.concatenate([t.weight for t in own]) for own in terms])

@@ -22,7 +22,7 @@ from dald_model.solvers.exact.polyhedral import LARGEST, Program
 from dald_model.solvers.exact.quadratic_step import Step
 
 
-class Lifted:
+class EpigraphQP:
     """Rows with extra variables, and absolute values beside rows or more of them than variables."""
 
     is_exact: ClassVar[bool] = True
@@ -30,10 +30,11 @@ class Lifted:
     @classmethod
     def refuses(cls, form: Form) -> str:
         """Why the rows and non-smooth terms are not for this method; empty if they are."""
-        others = sorted({t.kind for t in form.terms if not t.is_smooth and t.kind != "abs"})
+        kinks = [term for term in form.terms if not term.is_smooth]
+        others = sorted({term.kind.name for term in kinks if not term.kind.is_polyhedral})
         if others:
             return f"it has {' and '.join(others)} terms, which are not of linear rows"
-        values = sum(term.weight.size for term in form.terms if term.kind == "abs")
+        values = sum(term.weight.size for term in kinks)
         if form.equalities.right.size + form.inequalities.right.size + values == 0:
             return "it has neither rows nor absolute values"
         columns = form.size + form.extra + values

@@ -15,8 +15,7 @@ shrink is guarded: a Hessian at every point and a line search along d.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,25 +24,32 @@ from dald_model.compile.form import Form, Term
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.indexing import selection, times
-from dald_model.solvers.arrays.terms import Terms
+from dald_model.solvers.arrays.terms import Terms, shared
 from dald_model.solvers.base import Answers, Multipliers, Turn
 from dald_model.solvers.exact.accelerated_proximal import Proximal
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.cholesky import Factor
-from dald_model.solvers.exact.dual_box import Shrink
-from dald_model.solvers.exact.epigraph import Lifted
-from dald_model.solvers.exact.newton_state import NewtonState
-from dald_model.solvers.exact.newton_turn import ERROR, FLOOR, OPTIMAL, UNKNOWN, Chunk, add_diagonal
+from dald_model.solvers.exact.dual_box import DualBoxQP
+from dald_model.solvers.exact.epigraph import EpigraphQP
+from dald_model.solvers.exact.newton_state import NewtonState, TermGroup
+from dald_model.solvers.exact.newton_turn import (
+    ERROR,
+    FLOOR,
+    OPTIMAL,
+    UNKNOWN,
+    NewtonBatch,
+    add_diagonal,
+)
 from dald_model.solvers.exact.quadratic_step import StepMethod
 
-METHODS: tuple[type[StepMethod], ...] = (Factor, ActiveSet, Shrink, Proximal, Lifted)
+METHODS: tuple[type[StepMethod], ...] = (Factor, ActiveSet, DualBoxQP, Proximal, EpigraphQP)
 """Who takes the steps: the first that takes the rows and the terms without a gradient."""
 
 PRICE, PRICE_PER_VARIABLE = 10.0, 0.1
 """What a Hessian and its factor cost, in gradients: a line through measured costs."""
 
 SHARED = 2**22
-"""Bytes of one chunk's matrices: they stay in cache, and numpy's overhead is shared by many."""
+"""Bytes of one batch's matrices: they stay in cache, and numpy's overhead is shared by many."""
 
 STATUSES = ("solver_error", "optimal_inaccurate", "optimal")
 
@@ -62,8 +68,8 @@ class Newton:
             return "its cone program has parts that are no quadratic and no known function"
         if not any(term.is_smooth for term in form.terms):
             return "it has no smooth term that is not quadratic"
-        if any(term.kind == "entropy" and _mixes(term) for term in form.terms):
-            return "an argument of its entropy terms is more than one variable"  # steps get stuck
+        if mixed := [t.kind.name for t in form.terms if t.kind.is_of_entries and _mixes(t)]:
+            return f"an argument of its {mixed[0]} terms is more than one variable"
         reasons = [method.refuses(form) for method in METHODS]
         return "" if "" in reasons else "; ".join(dict.fromkeys(reasons))
 
@@ -83,31 +89,24 @@ class NewtonSession:
         forms = [sub.form for sub in subproblems if sub.form is not None]
         first, count, size = forms[0], len(forms), forms[0].size
         self._augmented = Augmented(subproblems)
-        valued = [replace(f, terms=tuple(t for t in f.terms if not t.is_set)) for f in forms]
-        self.terms = Terms(valued)
         self.method = _method(forms)
         balls = sum(term.weight.size for term in first.terms if term.is_set)
         self.rows = first.equalities.right.size, first.inequalities.right.size, balls
         self.price = PRICE + size * PRICE_PER_VARIABLE
-        is_free = not (any(self.rows) or self.terms.has_kinks)
+        has_kinks = any(not (term.is_smooth or term.is_set) for term in first.terms)
+        is_free = not (any(self.rows) or has_kinks)
         self.hessians = None if is_free else np.zeros((count, size, size))
         self.floor = 0.0 if is_free else FLOOR
 
         matrices = [form.quadratic.full for form in forms]
         self.quadratic = np.stack(matrices) if any(a.any() for a in matrices) else None
-        self._slopes = np.stack([form.quadratic.slope for form in forms])
+        self._linear = np.stack([form.quadratic.linear for form in forms])
         self._constants = np.array([form.quadratic.constant for form in forms])
         self.penalty = np.zeros((count, size))  # the diagonals of K, or all K: see `_penalise`
-        self._at_once = max(1, SHARED // max(1, self.terms.bytes, 8 * size**2))
-
-        points = self.terms.inner(size)
-        values, pulls, bends = self.terms.evaluate(np.arange(count), points)
         self.state = NewtonState(
-            points,
-            values + self.terms.kinks(np.arange(count), points),
-            pulls,
-            bends=bends,
-            last_bends=bends.copy(),
+            np.zeros((count, size)),
+            np.zeros(count),
+            np.zeros((count, size)),
             rates=np.full(count, UNKNOWN),
             radii=np.zeros(count),
             spent=np.zeros(count),
@@ -115,36 +114,63 @@ class NewtonSession:
             is_stale=np.ones(count, dtype=bool),
             is_feasible=np.full(count, not any(self.rows)),
         )
+        valued = [[term for term in form.terms if not term.is_set] for form in forms]
+        self._group = np.zeros(count, dtype=int)
+        self._member = np.zeros(count, dtype=int)
+        self._groups: list[TermGroup] = []
+        for clients in shared(valued, np.full(count, size)):
+            self._group[clients], self._member[clients] = len(self._groups), range(clients.size)
+            self._groups.append(self._started(clients, [valued[at] for at in clients]))
+
+    def _started(self, clients: np.ndarray, valued: Sequence[Sequence[Term]]) -> TermGroup:
+        """Put clients at a point of their domain."""
+        size = self.penalty.shape[1]
+        terms = Terms(valued, size)
+        points = terms.inner()
+        values, gradients, curvatures = terms.evaluate(None, points)
+        self.state.points[clients] = points
+        self.state.values[clients] = values + terms.kinks(None, points)
+        self.state.smooth_gradients[clients] = gradients
+        at_once = max(1, SHARED // max(1, terms.bytes, 8 * size**2))
+        return TermGroup(clients, terms, curvatures, curvatures.copy(), at_once)
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
         which = turn.which
-        linear = self._augmented.slopes(turn) + self._slopes[selection(which)]
+        linear = self._linear[which]
+        linear += self._augmented.linear(turn).reshape(linear.shape)
         self._penalise(which[self._augmented.changed(turn)])
-        chunks: list[Chunk] = []
-        for start in range(0, which.size, self._at_once):
-            piece = slice(start, start + self._at_once)
-            chunks.append(Chunk(self, which[piece], linear[piece], tolerance))
-            chunks[-1].minimise()
-            del chunks[-1].terms  # may be copies of the data
-        codes = np.concatenate([chunk.codes for chunk in chunks])
+        codes = np.zeros(which.size, dtype=int)
+        multipliers = np.zeros((which.size, sum(self.rows)))
+        messages = {}
+        for places, group in self._parts(which):
+            at = selection(places)
+            batch = NewtonBatch(self, group, self._member[which[at]], linear[at], tolerance)
+            batch.minimise()
+            codes[at], multipliers[at] = batch.codes, batch.multipliers
+            for i in np.flatnonzero(batch.codes < OPTIMAL).tolist():
+                messages[int(places[i])] = _message(batch.x[i], batch.sizes[i])
         points = self.state.points[which]
         objectives = self._objectives(which, points)
-        messages = {}
-        for i in np.flatnonzero(codes < OPTIMAL):
-            chunk, at = chunks[i // self._at_once], i % self._at_once
-            messages[int(i)] = _message(chunk.x[at], chunk.sizes[at])
         points[codes == ERROR] = np.nan
         objectives[codes == ERROR] = np.nan
 
-        held = Multipliers.table(np.concatenate([chunk.multipliers for chunk in chunks]))
+        held = Multipliers.table(multipliers)
         statuses = [STATUSES[code] for code in codes.tolist()]
         return Answers(points.ravel(), objectives, statuses, held, messages)
+
+    def _parts(self, which: np.ndarray) -> Iterator[tuple[np.ndarray, TermGroup]]:
+        """The positions in ``which`` of clients that are worked on together, and their group."""
+        for number, group in enumerate(self._groups):
+            is_only = len(self._groups) == 1
+            own = np.arange(which.size) if is_only else np.flatnonzero(self._group[which] == number)
+            for start in range(0, own.size, group.at_once):
+                yield own[start : start + group.at_once], group
 
     def _objectives(self, which: np.ndarray, points: np.ndarray) -> np.ndarray:
         """The clients' own at their last points, where the values of the terms are known."""
         at = selection(which)
-        linear = self._slopes[at]
+        linear = self._linear[at]
         if self.quadratic is not None:
             linear = linear + times(self.quadratic[at], points) / 2
         return self._constants[at] + np.vecdot(linear, points) + self.state.values[at]
@@ -153,7 +179,7 @@ class NewtonSession:
         """Take the K of some clients anew; only diagonals are kept where there is nothing else."""
         if which.size == 0:
             return
-        found = self._augmented.curvatures(which)
+        found = self._augmented.last_hessians(which)
         diagonal = np.diagonal(found, axis1=1, axis2=2)
         if self.penalty.ndim == 2 and np.count_nonzero(found) > np.count_nonzero(diagonal):
             full = np.zeros((*self.penalty.shape, self.penalty.shape[1]))
@@ -165,7 +191,7 @@ class NewtonSession:
 
 def _message(point: np.ndarray, size: float) -> str:
     if not np.isfinite(point).all():
-        return "Newton: no point found inside of the domain of the terms log and entropy"
+        return "Newton: no point found inside of the domain of its terms"
     if not np.isfinite(size):
         return "Newton: the quadratic model has no minimiser"
     return f"Newton: the steps stay at {size:.1e}, relative to max(1, size)"

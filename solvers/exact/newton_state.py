@@ -12,17 +12,34 @@ from dald_model.solvers.exact.quadratic_step import StepMethod
 
 
 @dataclass
-class NewtonState:
-    """What B clients begin their next turn with: all that is known at their last points.
+class TermGroup:
+    r"""Clients of a session whose terms are in the same arrays, and :math:`w \varphi''` there.
 
-    ``bends`` are those of the points where H was taken.
+    Attributes
+    ----------
+    clients : ndarray of int, shape (k,)
+        Their positions in the session.
+    terms : Terms
+    curvatures, last_curvatures : ndarray, shape (k, arguments)
+        At the points where H was taken, and at the last points.
+    at_once : int
+        How many of them are worked on together: their matrices stay in cache.
     """
+
+    clients: np.ndarray
+    terms: Terms
+    curvatures: np.ndarray
+    last_curvatures: np.ndarray
+    at_once: int
+
+
+@dataclass
+class NewtonState:
+    """What B clients begin their next turn with: all that is known at their last points."""
 
     points: np.ndarray
     values: np.ndarray
-    pulls: np.ndarray
-    bends: np.ndarray
-    last_bends: np.ndarray
+    smooth_gradients: np.ndarray
     rates: np.ndarray
     radii: np.ndarray
     spent: np.ndarray
@@ -36,7 +53,6 @@ class NewtonData(Protocol):
 
     Attributes
     ----------
-    terms : Terms
     method : StepMethod
         Who takes the steps.
     rows : tuple of int
@@ -53,7 +69,6 @@ class NewtonData(Protocol):
     state : NewtonState
     """
 
-    terms: Terms
     method: StepMethod
     rows: tuple[int, int, int]
     price: float

@@ -1,4 +1,4 @@
-r"""Chunk: one turn of Newton's method for some clients, whose matrices stay in cache.
+r"""Batch: one turn of Newton's method for some clients, whose matrices stay in cache.
 
 See :mod:`dald_model.solvers.exact.newton` for the method.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dald_model.solvers.arrays.indexing import selection, times
-from dald_model.solvers.exact.newton_state import NewtonData
+from dald_model.solvers.exact.newton_state import NewtonData, TermGroup
 
 LIMIT = 100
 """Trial points for one client in one turn."""
@@ -77,29 +77,36 @@ class _Model(NamedTuple):
     multipliers: np.ndarray
 
 
-class Chunk:
+class NewtonBatch:
     """The turn of some clients of a session, few enough for their matrices to stay in cache.
 
-    Arrays have a row for every client of the chunk and hold what is known at the last point kept;
-    ``bowls`` are the gradients of the quadratic part, ``pulls`` those of the terms.
+    Arrays have a row for every client of the batch and hold what is known at the last point kept:
+    ``quadratic_gradients`` those of the quadratic part, ``smooth_gradients`` those of the terms.
     """
 
     def __init__(
-        self, session: NewtonData, which: np.ndarray, linear: np.ndarray, tolerance: float
+        self,
+        session: NewtonData,
+        group: TermGroup,
+        members: np.ndarray,
+        linear: np.ndarray,
+        tolerance: float,
     ) -> None:
+        which = group.clients[members]
         at = selection(which)
         self.session, self.which, self.linear = session, which, linear
+        self.group, self.members = group, members
         self.goal = SAFETY * tolerance
-        self.terms = session.terms.part(which)
+        self.terms = group.terms.part(members)
         self.penalty = session.penalty[at]
         self.quadratic = None if session.quadratic is None else session.quadratic[at]
         state = session.state
-        self.x, self.values, self.pulls = (
+        self.x, self.values, self.smooth_gradients = (
             state.points[at].copy(),
             state.values[at].copy(),
-            state.pulls[at].copy(),
+            state.smooth_gradients[at].copy(),
         )
-        self.bends = state.last_bends[at].copy()
+        self.curvatures = group.last_curvatures[selection(members)].copy()
         self.rates, self.radii = state.rates[at].copy(), state.radii[at].copy()
         self.spent = state.spent[at].copy()
         self.guarded, self.stale = state.is_cold[at].copy(), state.is_stale[at].copy()
@@ -109,14 +116,14 @@ class Chunk:
         self.falls = np.zeros(which.size, dtype=int)
         self.stalls = np.zeros(which.size, dtype=int)
         rows = session.rows
-        self.bowls, self.steps = np.zeros_like(self.x), np.zeros_like(self.x)
+        self.quadratic_gradients, self.steps = np.zeros_like(self.x), np.zeros_like(self.x)
         self.sizes = np.full(which.size, np.inf)
         self.multipliers = np.zeros((which.size, sum(rows)))
 
     def minimise(self) -> None:
         """Leave the minimisers in the session's state and what else is asked for here."""
         live = np.flatnonzero(np.isfinite(self.x).all(axis=1))
-        self.bowls[live] = self._bowl(live, self.x[live])
+        self.quadratic_gradients[live] = self._quadratic_gradient(live, self.x[live])
         self._renew(live[self.stale[live]])
         self._aim(live)
         is_known = (self.rates <= GOOD) & (self.sizes <= self.radii)
@@ -136,34 +143,37 @@ class Chunk:
         at = selection(live)
         lengths, guarded = self.lengths[at].copy(), self.guarded[at].copy()
         x = self.x[at] + lengths[:, None] * self.steps[at]
-        values, pulls, bends = self.terms.evaluate(live, x)
-        bowls = self._bowl(live, x)
-        is_inside = np.isfinite(values) & np.isfinite(pulls).all(axis=1)
+        values, smooth_gradients, curvatures = self.terms.evaluate(live, x)
+        quadratic_gradients = self._quadratic_gradient(live, x)
+        is_inside = np.isfinite(values) & np.isfinite(smooth_gradients).all(axis=1)
         if not is_inside.all():
-            pulls[~is_inside] = 0.0
+            smooth_gradients[~is_inside] = 0.0
         if self.terms.has_kinks:
             values = values + self.terms.kinks(live, x)
         with np.errstate(over="ignore", invalid="ignore"):  # a trial may be anywhere
-            model = self._model(live, x, bowls + pulls)
+            model = self._model(live, x, quadratic_gradients + smooth_gradients)
         sizes = self.sizes[at].copy()
         theta = model.sizes / np.maximum(sizes, np.finfo(float).tiny)
         good = is_inside & (theta <= BAD)
         if guarded.any():
-            self._search(live, good, x, values, bowls, is_inside, model.sizes)
+            self._search(live, good, x, values, quadratic_gradients, is_inside, model.sizes)
 
         is_rounding = is_inside & (model.sizes <= self.session.floor)
         good |= is_rounding
         taken, kept = (at, slice(None)) if good.all() else (live[good], good)
         self.x[taken], self.values[taken] = x[kept], values[kept]
-        self.pulls[taken], self.bowls[taken] = pulls[kept], bowls[kept]
-        self.bends[taken] = bends[kept]
+        self.smooth_gradients[taken], self.quadratic_gradients[taken] = (
+            smooth_gradients[kept],
+            quadratic_gradients[kept],
+        )
+        self.curvatures[taken] = curvatures[kept]
         self._take(taken, _Model(*(part[kept] for part in model)))
 
         is_full = lengths == 1
         rates = np.where(is_full, np.fmax(theta, FADING * self.rates[at]), UNKNOWN)
         believed = rates <= GOOD
         is_there = good & believed & (model.sizes <= (1 - rates) * self.goal)
-        is_blind = is_there & self._has_lost(live, bends, is_there)
+        is_blind = is_there & self._has_lost(live, curvatures, is_there)
         is_there = (is_there & ~is_blind) | is_rounding
         self.codes[live[is_there]] = OPTIMAL
         self.radii[at] = np.where(believed, np.fmax(self.radii[at], sizes), self.radii[at])
@@ -191,12 +201,12 @@ class Chunk:
             self._renew(live[renewed])
             self._aim(live[renewed])
 
-    def _has_lost(self, live: np.ndarray, bends: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    def _has_lost(self, live: np.ndarray, curvatures: np.ndarray, asked: np.ndarray) -> np.ndarray:
         """Whether too much curvature was lost since H was taken; False where not asked."""
         found = np.zeros(live.size, dtype=bool)
         if asked.any():
-            now, chosen = (bends, live) if asked.all() else (bends[asked], live[asked])
-            then = self.session.state.bends[selection(self.which[chosen])]
+            now, chosen = (curvatures, live) if asked.all() else (curvatures[asked], live[asked])
+            then = self.group.curvatures[selection(self.members[chosen])]
             lost = np.vecdot(then, (now < LOST * then).astype(float))
             found[asked] = lost > MOST_LOST * then.sum(axis=1)
         return found
@@ -207,19 +217,24 @@ class Chunk:
         good: np.ndarray,
         x: np.ndarray,
         values: np.ndarray,
-        bowls: np.ndarray,
+        quadratic_gradients: np.ndarray,
         is_inside: np.ndarray,
         sizes: np.ndarray,
     ) -> None:
         """Judge the full steps of guarded clients by Armijo's rule: set ``good``, else lengths."""
         i = np.flatnonzero(self.guarded[live])
         at = live[i]
-        before, start, step, length = self.x[at], self.bowls[at], self.steps[at], self.lengths[at]
+        before, start, step, length = (
+            self.x[at],
+            self.quadratic_gradients[at],
+            self.steps[at],
+            self.lengths[at],
+        )
         linear = self.linear[at]
         merit = np.vecdot(before, start + linear) / 2 + self.values[at]
-        now = np.vecdot(x[i], bowls[i] + linear) / 2 + values[i]
+        now = np.vecdot(x[i], quadratic_gradients[i] + linear) / 2 + values[i]
         parts = np.vecdot(np.abs(before), np.abs(start) + np.abs(linear)) + np.abs(self.values[at])
-        descent = np.vecdot(start + self.pulls[at], step)
+        descent = np.vecdot(start + self.smooth_gradients[at], step)
         if self.terms.has_kinks:
             descent += self.terms.kinks(at, before + step) - self.terms.kinks(at, before)
         noise = ROUNDING * parts
@@ -235,7 +250,7 @@ class Chunk:
         self.codes[at[feasible & (self.stalls[at] >= STALLS)]] = INACCURATE
         self.codes[at[feasible & stuck & (sizes[i] <= self.goal)]] = OPTIMAL
 
-        long, bend = at[~kept], np.vecdot(bowls[i] - start, step) / length
+        long, bend = at[~kept], np.vecdot(quadratic_gradients[i] - start, step) / length
         slope = np.vecdot(start, step)
         self.lengths[long] = self._slide(long, slope[~kept], bend[~kept], length[~kept])
 
@@ -260,7 +275,7 @@ class Chunk:
                 break
         return np.where(low == 0, high, np.where(feasible, low, INWARD * low))
 
-    def _bowl(self, live: np.ndarray, x: np.ndarray) -> np.ndarray:
+    def _quadratic_gradient(self, live: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Gradients of the quadratic part, augmented terms included."""
         at = selection(live)
         penalty = self.penalty[at]
@@ -289,7 +304,10 @@ class Chunk:
     def _aim(self, live: np.ndarray) -> None:
         """Take steps from the points kept."""
         at = selection(live)
-        self._take(at, self._model(live, self.x[at], self.bowls[at] + self.pulls[at]))
+        self._take(
+            at,
+            self._model(live, self.x[at], self.quadratic_gradients[at] + self.smooth_gradients[at]),
+        )
         self.lengths[at] = 1.0
 
     def _take(self, at: np.ndarray | slice, model: _Model) -> None:
@@ -321,19 +339,23 @@ class Chunk:
             self.session.hessians[which] = hessians
         self.rates[live], self.radii[live] = UNKNOWN, 0.0
         self.spent[live], self.stale[live] = 0.0, False
-        self.session.state.bends[which] = self.bends[live]
+        self.group.curvatures[self.members[live]] = self.curvatures[live]
 
     def _write(self) -> None:
         state, which, found = self.session.state, self.which, self.codes > ERROR
+        members = self.members
         if found.all():
-            which, found = selection(which), slice(None)
+            which, members, found = selection(which), selection(members), slice(None)
         else:
             lost = which[~found]
             state.is_cold[lost] = state.is_stale[lost] = True
-            which = which[found]
+            which, members = which[found], members[found]
         state.points[which], state.values[which] = self.x[found], self.values[found]
-        state.pulls[which], state.rates[which] = self.pulls[found], self.rates[found]
-        state.last_bends[which] = self.bends[found]
+        state.smooth_gradients[which], state.rates[which] = (
+            self.smooth_gradients[found],
+            self.rates[found],
+        )
+        self.group.last_curvatures[members] = self.curvatures[found]
         state.radii[which] = self.radii[found]
         state.spent[which], state.is_feasible[which] = self.spent[found], True
         state.is_cold[which] = state.is_stale[which] = False

@@ -25,7 +25,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import Session
 from dald_model.solvers.exact.active_set import EQUALITY, FAR, MISSED, NONE, OPTIMAL, SETTINGS
 from dald_model.solvers.exact.elimination import eliminate, unit_rows
-from dald_model.solvers.exact.one_by_one import Alone, Found
+from dald_model.solvers.exact.one_by_one import ClientAnswer, SequentialSession
 
 LARGEST = 700
 """Columns of the cone program beyond which too many rounds are needed to pay for a new K.
@@ -80,7 +80,7 @@ class Polyhedral:
         if form is None:
             return "it could not be written as a cone program"
         if form.complete:  # does not need the cone program, which takes a while to make
-            others = sorted({term.kind for term in form.terms} - {"abs"})
+            others = sorted({t.kind.name for t in form.terms if not t.kind.is_polyhedral})
             if others:
                 return f"it has {' and '.join(others)} terms, which are not of linear rows"
             columns = form.size + sum(term.weight.size for term in form.terms)
@@ -88,14 +88,14 @@ class Polyhedral:
             others = sorted({kind for kind, _ in form.cone.cones} - set(LINEAR))
             if others:
                 return f"its cone program has {' and '.join(others)} cones"
-            columns = form.cone.slope.size
+            columns = form.cone.linear.size
         if columns > LARGEST:
             return f"its {columns} columns are more than {LARGEST}, too many for dense arrays"
         return ""
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`; the clients may differ in every way."""
-        return Alone(subproblems, Program)
+        return SequentialSession(subproblems, Program)
 
 
 class Program:
@@ -106,7 +106,7 @@ class Program:
     """
 
     def __init__(self, cone: ConeProgram, size: int) -> None:
-        self._cone, self._size, self._width = cone, size, cone.slope.size
+        self._cone, self._size, self._width = cone, size, cone.linear.size
         rows, right = cone.rows.toarray(), cone.right
         zero = np.concatenate(
             [np.full(height, kind == "ZeroConeT") for kind, height in cone.cones]
@@ -123,7 +123,7 @@ class Program:
         self._order = np.concatenate([bounded, np.setdiff1d(np.arange(self._width), bounded)])
         # The others have no cost: where rows leave them room they stay where they once were, which
         # says nothing about the size of a solution
-        self._counted = (self._order < size) | (cone.slope[self._order] != 0)
+        self._counted = (self._order < size) | (cone.linear[self._order] != 0)
         self._simple = bounded.size
         columns = np.searchsorted(bounded, columns)
         self._sides = [
@@ -162,7 +162,7 @@ class Program:
         full[: self._size, : self._size] += curvature
         hessian = full[np.ix_(self._order, self._order)]
         self._units = units = self._fit(np.diagonal(hessian))
-        pulls = np.abs(self._cone.slope[self._order] * units)[np.diagonal(hessian) <= 0]
+        pulls = np.abs(self._cone.linear[self._order] * units)[np.diagonal(hessian) <= 0]
         self._gentlest = float(pulls[pulls > 0].min(initial=np.inf))
         hessian *= units
         hessian *= units[:, None]
@@ -198,14 +198,14 @@ class Program:
         # the rows reach: less is more steps, more is more rounding
         lengths = np.sqrt(((sizes * units) ** 2).sum(axis=1))
         reach = float((np.abs(self._cone.right[self._kept]) / lengths).max(initial=0.0)) or 1.0
-        pull = np.abs(self._cone.slope[self._order]) * units / (STRIDE * reach)
+        pull = np.abs(self._cone.linear[self._order]) * units / (STRIDE * reach)
         stiff = np.where(pull > 0, np.maximum(pull, SOFTEST), UNMOVED)
         units[loose] *= np.sqrt(EPSILON / stiff[loose])
         return units
 
-    def minimise(self, slope: np.ndarray, tolerance: float = 0.0) -> Found:
+    def minimise(self, slope: np.ndarray, tolerance: float = 0.0) -> ClientAnswer:
         """Minimise for another c, shape (m,), as accurately as DAQP always does."""
-        full = self._cone.slope.copy()
+        full = self._cone.linear.copy()
         full[: self._size] += slope
         slopes = full[self._order] * self._units
         steepest = float(np.abs(slopes).max(initial=0.0))
@@ -232,13 +232,13 @@ class Program:
         values = np.empty(self._width)
         values[self._order] = self._units * point
         cone = self._cone
-        objective = float((cone.matrix @ values / 2 + cone.slope) @ values) + cone.constant
-        return Found("optimal", values[: self._size], objective, self._duals(forces), "")
+        objective = float((cone.matrix @ values / 2 + cone.linear) @ values) + cone.constant
+        return ClientAnswer("optimal", values[: self._size], objective, self._duals(forces), "")
 
-    def _failed(self, reason: str) -> Found:
+    def _failed(self, reason: str) -> ClientAnswer:
         nothing = np.full(self._cone.right.size, np.nan)
         point = np.full(self._size, np.nan)
-        return Found("solver_error", point, np.nan, nothing, f"DAQP: {reason}")
+        return ClientAnswer("solver_error", point, np.nan, nothing, f"DAQP: {reason}")
 
     def _run(self, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, float]:
         """DAQP's point, forces and exit flag, and how far it misses the conditions."""

@@ -35,7 +35,7 @@ class Step(NamedTuple):
     energy : ndarray, shape (k,)
         :math:`x^\top H x`, which a step method knows without another pass over H.
     balls : ndarray, shape (k, number of balls)
-        Multipliers of :math:`\|u\|_2 \le r` for terms of the kind "ball", nonnegative.
+        Multipliers of :math:`\|u\|_2 \le r` for terms that are balls, nonnegative.
     """
 
     points: np.ndarray
@@ -92,9 +92,10 @@ def rows_of(kind: str, count: int) -> str:
     return f"it has {count} row{'s' * (count != 1)} of {kind}" if count else ""
 
 
-def rough_terms(form: Form, *, allowed: str = "") -> str:
-    """A reason to refuse a form: it has non-smooth terms, other than of the allowed kind."""
+def nonsmooth_terms(form: Form, *, but_polyhedral: bool = False) -> str:
+    """A reason to refuse a form: it has non-smooth terms, perhaps other than absolute values."""
     if form.extra:
         return f"its rows need {form.extra} variables more than the client has"
-    kinds = sorted({term.kind for term in form.terms if not term.is_smooth} - {allowed})
+    found = [term.kind for term in form.terms if not term.is_smooth]
+    kinds = sorted({kind.name for kind in found if not (but_polyhedral and kind.is_polyhedral)})
     return f"it has non-smooth terms ({', '.join(kinds)})" if kinds else ""

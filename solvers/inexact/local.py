@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dald_model.compile.subproblem import Subproblem
-from dald_model.solvers.arrays.augmented_gradient import copies
+from dald_model.solvers.arrays.augmented import copies
 from dald_model.solvers.arrays.smooth import is_bounded, no_gradient, no_hessian, unknown
 from dald_model.solvers.base import Session
 from dald_model.solvers.inexact.local_sessions import (

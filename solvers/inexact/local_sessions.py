@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
-from dald_model.solvers.arrays.augmented_gradient import Pull
+from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.smooth import Smooth
 from dald_model.solvers.base import Answers, Multipliers, Turn
 from dald_model.solvers.prox.operators import Landed, Prox
@@ -22,14 +22,14 @@ class _Session:
 
     def __init__(self, subproblems: Sequence[Subproblem]) -> None:
         self._smooth = Smooth(subproblems)
-        self._pull = Pull(subproblems)
+        self._augmented = Augmented(subproblems)
         self._sizes = self._smooth.sizes
 
     def _slopes(self, turn: Turn, points: np.ndarray, penalised: bool = True) -> np.ndarray:
         """The gradient of the smooth part, with the augmented terms or without."""
         slopes = self._smooth.gradients(turn.which, points)
         if penalised:
-            self._pull.add(turn, points, slopes)
+            self._augmented.add_gradients(turn, points, slopes)
         return slopes
 
     def _largest(self, which: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -133,7 +133,7 @@ class NewtonSession(_Session):
                 columns = starts[part][:, None] + np.arange(size)
                 which = turn.which[part]
                 hessians = np.stack(self._smooth.hessians(which, points[columns].ravel()))
-                self._pull.bend(turn, part, hessians)
+                hessians += self._augmented.part_hessians(turn, part)
                 found[columns] = _solved(hessians, slopes[columns])
         return found
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
+from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.smooth import Smooth
 from dald_model.solvers.base import Answers, Multipliers, Session, Turn
 
@@ -53,6 +54,7 @@ class _Session:
         self._damping = solver.damping
         self._clients = list(solver.clients)
         self._smooth = Smooth(self._clients)
+        self._augmented = Augmented([self._server])
         entry = {int(at): i for i, at in enumerate(self._server.entries)}
         # Where in the server's vectors over its edges each client's entries stand.
         self._places = [np.array([entry[int(at)] for at in c.entries]) for c in self._clients]
@@ -66,7 +68,10 @@ class _Session:
         told = [side.T @ turn.neighbours[at] for side, at in zip(own, places, strict=True)]
         with np.errstate(all="ignore"):
             hessians = self._smooth.hessians(np.array(present), np.concatenate(told))
-        right = -(matrix.T @ (self._server.signs * np.where(turn.rho > 0, turn.mu, 0.0)))
+        told_mu = turn._replace(
+            mu=np.where(turn.rho > 0, turn.mu, 0.0), rho=np.zeros(turn.rho.size)
+        )
+        right = -self._augmented.linear(told_mu)
         total = np.zeros((self._server.size, self._server.size))
         for side, at, point, hessian in zip(own, places, told, hessians, strict=True):
             # The client's variables in the server's order

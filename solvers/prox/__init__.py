@@ -130,7 +130,7 @@ def _one(client: Client, point: np.ndarray, alpha: float) -> np.ndarray:
     form = sub.form
     status, said = "solver_error", ""
     if form and form.complete and not _is_curved(form):
-        landed = Prox([sub])(np.zeros(1, int), point - alpha * form.quadratic.slope, alpha)
+        landed = Prox([sub])(np.zeros(1, int), point - alpha * form.quadratic.linear, alpha)
         if not landed.messages:
             return landed.points
         status, said = landed.messages[0]

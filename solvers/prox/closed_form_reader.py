@@ -11,8 +11,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import Form
 from dald_model.solvers.prox.projections import (
-    block_threshold,
-    on_balls,
+    around,
     on_full_simplices,
     on_planes,
     on_simplices,
@@ -138,21 +137,22 @@ class _Reader:
                 return False
             self._taken[columns] = True
             centre = -term.offset / factors
-            if term.kind == "abs":
-                self._weight[columns] = term.weight * np.abs(factors)
-                self._centre[columns] = centre
-                self._texts.append("soft threshold")
-                continue
+            self._texts.append(term.kind.operator)
             sizes = np.abs(factors).reshape(-1, term.width)
+            if term.kind.is_polyhedral:
+                weight, _ = term.kind.scaled(term.weight, term.parameter, sizes[:, 0])
+                self._weight[columns] = weight
+                self._centre[columns] = centre
+                continue
             if not np.allclose(sizes, sizes[:, :1], rtol=SAME, atol=0.0):
                 return False
             shape = -1, term.width
-            operator = on_balls if term.is_set else block_threshold
-            level = term.bound / sizes[:, 0] if term.is_set else term.weight * sizes[:, 0]
-            key = operator.__name__, term.width
-            arrays = level, centre.reshape(shape)
-            self._sets.append(Part(key, operator, columns.reshape(shape), arrays))
-            self._texts.append("projection on balls" if term.is_set else "block soft threshold")
+            weight, parameter = term.kind.scaled(term.weight, term.parameter, sizes[:, 0])
+            arrays = weight, parameter, centre.reshape(shape)
+            operator = partial(around, term.kind)
+            self._sets.append(
+                Part((term.kind, term.width), operator, columns.reshape(shape), arrays)
+            )
         return True
 
     def reads_rows(self) -> bool:

@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dald_model.compile.kinds.absolute import ABSOLUTE
 from dald_model.solvers.prox.closed_form_reader import Closed, Part
+
+NOTHING = np.zeros(0)
 
 
 class Elements(NamedTuple):
@@ -44,9 +47,7 @@ class Elements(NamedTuple):
         if self.weight is not None:
             if self.centre is not None:
                 found = found - self.centre
-            width = alpha * self.weight
-            inside = np.clip(found, -width, width)
-            found = np.subtract(found, inside, out=inside)
+            found = ABSOLUTE.prox(found, alpha * self.weight, NOTHING)
             if self.centre is not None:
                 found += self.centre
         if self.lower is not None or self.upper is not None:

@@ -61,7 +61,7 @@ def _terms(form: Form, point: np.ndarray, left: np.ndarray) -> tuple[np.ndarray,
         lengths = np.linalg.norm(u, axis=1)
         unit = u / np.where(lengths > 0, lengths, 1.0)[:, None]
         if term.is_set:
-            is_held = lengths >= term.bound * (1 - ACTIVE)
+            is_held = lengths >= term.parameter * (1 - ACTIVE)
             pushes = matrix.multiply((unit * is_held[:, None]).reshape(-1, 1))
             owner = np.repeat(np.arange(len(u)), term.width)
             along = np.bincount(owner, np.asarray(pushes @ left), minlength=len(u))

@@ -14,7 +14,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import Client
 
 
-class Rough(NamedTuple):
+class NonsmoothPart(NamedTuple):
     """What an operator is of: a form without a smooth part, None if cvxpy alone knows it.
 
     ``ways`` has the ways back from multipliers to dual values, ``local_duals`` and ``cone_duals``.
@@ -31,13 +31,13 @@ class Rough(NamedTuple):
         return self.form
 
 
-def rough_of(sub: Subproblem, lower: Lowering) -> Rough:
+def nonsmooth_part(sub: Subproblem, lower: Lowering) -> NonsmoothPart:
     """The form of a client without its smooth part, or of its kinks and constraints alone."""
     form = sub.form
     if form and form.complete:
-        return Rough(sub, without_smooth(form), sub)
+        return NonsmoothPart(sub, without_smooth(form), sub)
     lowered = lower(Client(sub.name, cp.Minimize(kinks_of(sub)), sub.client.constraints))
-    return Rough(sub, lowered and lowered.form, lowered)
+    return NonsmoothPart(sub, lowered and lowered.form, lowered)
 
 
 def without_smooth(form: Form) -> Form:

@@ -15,12 +15,12 @@ from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import FOUND, NOTHING, Encoding
 from dald_model.solvers.exact.active_set import ActiveSet
-from dald_model.solvers.exact.cone_program import cone_program
+from dald_model.solvers.exact.cone_program import ball_rows, cone_program
 from dald_model.solvers.exact.conic import Program
-from dald_model.solvers.exact.dual_box import Shrink
-from dald_model.solvers.exact.epigraph import Lifted
+from dald_model.solvers.exact.dual_box import DualBoxQP
+from dald_model.solvers.exact.epigraph import EpigraphQP
 from dald_model.solvers.exact.quadratic_step import StepMethod
-from dald_model.solvers.prox.nonsmooth import Rough, kinks_of
+from dald_model.solvers.prox.nonsmooth import NonsmoothPart, kinks_of
 from dald_model.values import flat
 
 TOLERANCE, OF_CONES = 1e-10, 1e-7
@@ -31,8 +31,8 @@ CHUNK = 64
 
 METHODS: tuple[tuple[type[StepMethod], str], ...] = (
     (ActiveSet, "DAQP"),
-    (Shrink, "DAQP on the dual"),
-    (Lifted, "DAQP with auxiliary variables"),
+    (DualBoxQP, "DAQP on the dual"),
+    (EpigraphQP, "DAQP with auxiliary variables"),
 )
 """Step methods for what has no closed form: the first that takes it."""
 
@@ -63,7 +63,7 @@ def method_of(form: Form | None) -> tuple[type[StepMethod] | None, str]:
     return next(takers, (None, "cone program"))
 
 
-def solved_by(method: type[StepMethod] | None, rough: list[Rough]) -> Solved:
+def solved_by(method: type[StepMethod] | None, rough: list[NonsmoothPart]) -> Solved:
     """Who solves clients of one shape by a method, or a client for which there is none."""
     if method is not None:
         return _Stepped(method, rough)
@@ -73,7 +73,7 @@ def solved_by(method: type[StepMethod] | None, rough: list[Rough]) -> Solved:
 class _Stepped:
     """Clients of one shape whose rows and terms a step method takes."""
 
-    def __init__(self, method: type[StepMethod], rough: list[Rough]) -> None:
+    def __init__(self, method: type[StepMethod], rough: list[NonsmoothPart]) -> None:
         self._rough = rough
         self._method = method([one.known for one in rough])
         self._alpha = np.nan
@@ -111,7 +111,7 @@ class _Stepped:
 class _ByCone:
     """One client by the cone program of its rows and terms."""
 
-    def __init__(self, rough: Rough) -> None:
+    def __init__(self, rough: NonsmoothPart) -> None:
         form = self._form = rough.known
         self._ways = rough.ways
         self._program = Program(cone_program(form) if form.complete else form.cone, form.size)
@@ -135,14 +135,7 @@ class _ByCone:
             values = [flat(value) for rule in self._ways.cone_duals(z) for value in rule]
             return np.concatenate([NOTHING, *values])
         equal, below = form.equalities.right.size, form.inequalities.right.size
-        values = sum(term.weight.size for term in form.terms if term.kind == "abs")
-        at, balls = equal + below + 2 * values, []
-        for term in form.terms:
-            if term.kind != "abs":
-                tops = at + np.arange(term.weight.size) * (term.width + 1)
-                balls.append(z[tops] if term.is_set else z[:0])
-                at += term.weight.size * (term.width + 1)
-        return np.concatenate([z[: equal + below], *balls])
+        return np.concatenate([z[: equal + below], z[ball_rows(form)]])
 
 
 class _ByCvxpy:

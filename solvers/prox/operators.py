@@ -19,12 +19,12 @@ import numpy as np
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.indexing import ranges
-from dald_model.solvers.arrays.selection_cache import Kept
+from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.solvers.base import FOUND, NOTHING, Encoding, Multipliers
 from dald_model.solvers.prox.closed_form_reader import Closed, RowCounts, closed_form
 from dald_model.solvers.prox.closed_forms import Elements, Set, sets_of
 from dald_model.solvers.prox.multipliers import multipliers
-from dald_model.solvers.prox.nonsmooth import rough_of
+from dald_model.solvers.prox.nonsmooth import nonsmooth_part
 from dald_model.solvers.prox.numerical import Answer, Solved, method_of, solved_by
 from dald_model.values import flat
 
@@ -65,7 +65,7 @@ class Prox:
         self._sizes = np.array([sub.size for sub in subproblems])
         self._starts = np.cumsum(self._sizes) - self._sizes
         lower = Lowering()
-        self._rough = [rough_of(sub, lower) for sub in subproblems]
+        self._rough = [nonsmooth_part(sub, lower) for sub in subproblems]
         self._others: dict[int, tuple[Solved, int]] = {}
         self.explain: list[str] = []
         self._closed: dict[int, Closed] = {}
@@ -86,7 +86,7 @@ class Prox:
             self._others |= {at: (made, i) for i, at in enumerate(members)}
         self._elements = Elements.of(self._closed, self._starts, int(self._sizes.sum()))
         self._sets = sets_of(self._closed)
-        self._kept = Kept(self._choose, len(subproblems))
+        self._kept = SelectionCache(self._choose, len(subproblems))
 
     def __call__(self, which: np.ndarray, points: np.ndarray, alpha: float) -> Landed:
         """The operators of the clients ``which`` at their points, one after the other."""

@@ -8,25 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from dald_model.compile.kinds.kind import Kind
 
-def block_threshold(
-    values: np.ndarray, alpha: float, weight: np.ndarray, centre: np.ndarray
+
+def around(
+    kind: Kind,
+    values: np.ndarray,
+    alpha: float,
+    weight: np.ndarray,
+    parameter: np.ndarray,
+    centre: np.ndarray,
 ) -> np.ndarray:
-    r""":math:`w \|x - a\|_2`."""
-    offset = values - centre
-    norm = np.linalg.norm(offset, axis=1)
-    factor = np.maximum(0.0, 1.0 - alpha * weight / np.where(norm > 0, norm, 1.0))
-    return centre + factor[:, None] * offset
-
-
-def on_balls(
-    values: np.ndarray, alpha: float, radius: np.ndarray, centre: np.ndarray
-) -> np.ndarray:
-    r""":math:`\{\|x - a\|_2 \le r\}`."""
-    offset = values - centre
-    norm = np.linalg.norm(offset, axis=1)
-    factor = np.minimum(1.0, radius / np.where(norm > 0, norm, 1.0))
-    return centre + factor[:, None] * offset
+    r""":math:`w \varphi(x - a)` of a joint kind."""
+    return centre + kind.prox(values - centre, alpha * weight, parameter)
 
 
 def on_simplices(

@@ -69,7 +69,7 @@ def native(cones: Any) -> tuple[Any, list[Any]]:
 def by_clarabel(sub: Subproblem, given: Turn) -> tuple[np.ndarray, float, Any]:
     """The form's cone program with the augmented terms, given to Clarabel by hand."""
     cone, (G, g) = sub.form.cone, sub.sides
-    n, m = cone.slope.size, sub.size
+    n, m = cone.linear.size, sub.size
     weight = given.rho**2
     K = sp.block_array(
         [[2 * G.T @ sp.diags_array(weight) @ G, None], [None, sp.csr_array((n - m, n - m))]]
@@ -83,7 +83,7 @@ def by_clarabel(sub: Subproblem, given: Turn) -> tuple[np.ndarray, float, Any]:
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = GAP
     P = sp.csc_array(sp.triu(cone.matrix + K, format="csc"))
-    found = kinds.DefaultSolver(P, cone.slope + c, cone.rows, cone.right, cones, settings).solve()
+    found = kinds.DefaultSolver(P, cone.linear + c, cone.rows, cone.right, cones, settings).solve()
     assert str(found.status) in ("Solved", "AlmostSolved")
     return np.array(found.x)[:m], found.obj_val + cone.constant + constant, np.array(found.z)
 

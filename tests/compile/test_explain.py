@@ -201,10 +201,11 @@ def test_overlap_is_spoken_of_only_where_sweeps_may_overlap() -> None:
     )
     assert overlapped in str(compiled.explain(sequence=natural, stopping=dm.FixedBudget(1)))
     assert overlapped in str(compiled.explain(sequence=natural, algorithm=dm.ConsensusADMM()))
-    for options in (
+    given: tuple[dict[str, Any], ...] = (
         {},
         {"sequence": natural},
         {"sequence": natural, "stopping": dm.FixedBudget(2)},
         {"stopping": dm.FixedBudget(1)},
-    ):
+    )
+    for options in given:
         assert "overlapped" not in str(compiled.explain(**options))

@@ -38,7 +38,7 @@ def same_minimiser(one: Any, found: Any, seed: int = 0) -> None:
     # Strongly convex with modulus 2: as far as the roots of the two gaps
     apart = 2 * np.sqrt(1e-7 * max(1.0, abs(number(problem.value))))
     theirs = np.concatenate([flat(v.value) for v in one.variables])
-    v, full = cp.Variable(cone.slope.size), np.zeros(cone.slope.size)
+    v, full = cp.Variable(cone.linear.size), np.zeros(cone.linear.size)
     full[:m] = c
     kinds, cones = native(cone.cones)
     settings = kinds.DefaultSettings()
@@ -47,7 +47,7 @@ def same_minimiser(one: Any, found: Any, seed: int = 0) -> None:
     extra = sp.diags_array(np.where(np.arange(v.size) < m, 2.0, 0.0))
     P = sp.csc_array(sp.triu(cone.matrix + extra, format="csc"))
     answer = kinds.DefaultSolver(
-        P, cone.slope + full, cone.rows, cone.right, cones, settings
+        P, cone.linear + full, cone.rows, cone.right, cones, settings
     ).solve()
     assert str(answer.status) == "Solved"
     np.testing.assert_allclose(np.array(answer.x)[:m], theirs, rtol=0, atol=apart)

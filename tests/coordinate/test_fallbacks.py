@@ -11,7 +11,7 @@ import pytest
 import dald_model as dm
 from dald_model.solvers import NAMED, Answers, Factor, Reference, Step, Turn
 from dald_model.solvers.base import Multipliers
-from dald_model.solvers.exact.one_by_one import Alone
+from dald_model.solvers.exact.one_by_one import SequentialSession
 from tests.coordinate.chain import MEAN, Spy, by_hand, capped, chain, follows
 from tests.expect import near
 
@@ -125,7 +125,7 @@ def test_two_solvers_fail_in_one_round(monkeypatch: pytest.MonkeyPatch, broken: 
             said,
         )
 
-    monkeypatch.setattr(Alone, "minimise", nothing)
+    monkeypatch.setattr(SequentialSession, "minimise", nothing)
     broken(place=2, round_=2)
     model, x = chain()
     result = model.solve()
@@ -200,7 +200,7 @@ def test_after_the_last_solver_the_others_have_their_turn_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The factor fails b in round 3 only; conic has one good round, and the reference none."""
-    solve, minimise = Factor.solve, Alone.minimise
+    solve, minimise = Factor.solve, SequentialSession.minimise
     rounds, answers = [0], [0]
 
     def once(self: Any, which: np.ndarray, slopes: np.ndarray, tolerance: float = 0.0) -> Any:
@@ -215,7 +215,7 @@ def test_after_the_last_solver_the_others_have_their_turn_again(
         return found if answers[0] == 1 else found._replace(statuses=["solver_error"])
 
     monkeypatch.setattr(Factor, "solve", once)
-    monkeypatch.setattr(Alone, "minimise", tired)
+    monkeypatch.setattr(SequentialSession, "minimise", tired)
     monkeypatch.setattr(Reference, "answer", lambda self, sub, eps: ("solver_error", "no luck"))
     model, x = chain()
     result = model.solve()

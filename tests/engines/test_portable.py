@@ -75,7 +75,7 @@ def same_client(sub: Subproblem, found: Any) -> None:
     assert found.form.shape == form.shape
     same(form.quadratic.matrix, found.form.quadratic.matrix)
     same(form.quadratic.root, found.form.quadratic.root)
-    same(form.quadratic.slope, found.form.quadratic.slope)
+    same(form.quadratic.linear, found.form.quadratic.linear)
     assert found.form.quadratic.constant == form.quadratic.constant
     for one, two in (
         (form.equalities, found.form.equalities),
@@ -86,10 +86,10 @@ def same_client(sub: Subproblem, found: Any) -> None:
     assert len(found.form.terms) == len(form.terms)
     for one, two in zip(form.terms, found.form.terms, strict=True):
         assert (one.kind, one.width) == (two.kind, two.width)
-        for what in ("weight", "matrix", "offset", "bound"):
+        for what in ("weight", "matrix", "offset", "parameter"):
             same(getattr(one, what), getattr(two, what))
     cone, other = form.cone, found.form.cone
-    for what in ("matrix", "slope", "rows", "right"):
+    for what in ("matrix", "linear", "rows", "right"):
         same(getattr(cone, what), getattr(other, what))
     assert other.constant == cone.constant
     assert [kind for kind, _ in other.cones] == [kind for kind, _ in cone.cones]

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from dald_model.compile.form import ConeProgram, Form, Quadratic, Rows, Term
+from dald_model.compile.kinds import named
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.cholesky import Factor
-from dald_model.solvers.exact.dual_box import Shrink
+from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.exact.quadratic_step import Step, StepMethod
 
 
@@ -41,7 +42,7 @@ def form(
 def values(matrix: Any, weight: Any, offset: Any = None) -> Term:
     matrix, weight = np.array(matrix, dtype=float), np.array(weight, dtype=float)
     offset = np.zeros(weight.size) if offset is None else np.array(offset, dtype=float)
-    return Term("abs", weight, matrix, offset, np.zeros(weight.size))
+    return Term(named("abs"), weight, matrix, offset, np.zeros(weight.size))
 
 
 def hessians(rng: np.random.Generator, count: int, size: int, decades: float = 0) -> np.ndarray:
@@ -135,11 +136,11 @@ def kinds(rng: np.random.Generator, size: int, count: int) -> dict[str, tuple[An
             ),
         ),
         "lasso": (
-            Shrink,
+            DualBoxQP,
             many(lambda: form(size, terms=[values(np.eye(size), rng.uniform(1, 9, size))])),
         ),
         "dense values": (
-            Shrink,
+            DualBoxQP,
             many(
                 lambda: form(
                     size,

@@ -244,7 +244,7 @@ def test_the_multipliers_prove_the_point(name: str) -> None:
     answers = [ask(session, mu, 1.0) for mu in turns]
     for mu, answer in zip(turns, answers, strict=True):  # read after the later turns
         z, x = raw(answer.multipliers), answer.points
-        own, others = (cone.rows.T @ z + cone.slope)[:size], (cone.rows.T @ z + cone.slope)[size:]
+        own, others = (cone.rows.T @ z + cone.linear)[:size], (cone.rows.T @ z + cone.linear)[size:]
         assert np.abs(own + 2 * x + mu).max() <= TOLERANCE  # P is zero here, and K is 2 I
         assert np.abs(others).max(initial=0) <= TOLERANCE
         primal = answer.objectives[0] + mu @ x + x @ x

@@ -18,7 +18,7 @@ import dald_model as dm
 from dald_model.compile.subproblem import Subproblem
 from dald_model.errors import OptionError
 from dald_model.solvers import GradientSteps, NewtonSteps, ProximalGradientSteps, Solver
-from dald_model.solvers.arrays.selection_cache import Kept
+from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.solvers.arrays.smooth import Smooth, no_gradient
 from dald_model.values import number
 from tests.duals import duals
@@ -96,8 +96,8 @@ def test_gradients_and_hessians_are_finite_differences_of_cvxpys_values(rng: np.
 def test_many_shapes_of_few_entries_share_a_matrix(rng: np.random.Generator):
     known = [logistic(rng, rows, size) for rows in range(2, 6) for size in range(2, 6)]
     smooth = Smooth([one.sub for one in known])
-    # One matrix for the functions, one for the squares: not one for each of the shapes
-    assert len(smooth._groups) == 2
+    # Not a group for each of the shapes
+    assert len(smooth._groups) == 1
     points = [rng.normal(size=one.size) for one in known]
     found = smooth.gradients(np.arange(len(known)), np.concatenate(points))
     wanted = [one.gradient(x) for one, x in zip(known, points, strict=True)]
@@ -386,7 +386,7 @@ def test_selections_are_kept_from_the_second_time_on_within_bounds():
         made.append(which.size)
         return which.size
 
-    kept = Kept(make, 10)
+    kept = SelectionCache(make, 10)
     for _ in range(4):
         assert kept(np.arange(5)) == 5
     assert made == [5, 5]

@@ -22,8 +22,8 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from dald_model.compile.form import Form, Quadratic, Rows, Term
+from dald_model.compile.kinds import KINDS, named
 from dald_model.compile.subproblem import Subproblem
-from dald_model.solvers.arrays.oracles import SMOOTH
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.base import Answers, Turn
 from dald_model.solvers.exact.newton import Newton, NewtonSession
@@ -38,6 +38,7 @@ ATOMS: dict[str, Any] = {
     "hinge": lambda u, bound: cp.square(cp.pos(u)) / 2,
     "abs": lambda u, bound: cp.abs(u),
 }
+SMOOTH = [kind.name for kind in KINDS if kind.is_smooth and kind.name != "linear"]
 BOUND = 0.7
 
 
@@ -84,7 +85,7 @@ def make_term(kind: str, matrix: Any, offset: Any = None, weight: Any = None) ->
     width = 3 if kind in ("logsumexp", "norm") else 1
     count = matrix.shape[0] // width
     return Term(
-        kind,
+        named(kind),
         np.ones(count) if weight is None else weight,
         matrix,
         np.zeros(matrix.shape[0]) if offset is None else offset,
@@ -111,7 +112,7 @@ def random_form(kind: str, rng: np.random.Generator, rest: str = "") -> Form:
         terms.append(make_term("abs", np.eye(4), rng.standard_normal(4), np.full(4, 0.5)))
     if rest == "rows":  # they hold at the same inner point as the domain
         solution = np.linalg.lstsq(terms[0].matrix, 1 - terms[0].offset, rcond=None)[0]
-        inner = Terms([make_form(terms)]).inner(4)[0] if kind in ("log", "entropy") else solution
+        inner = Terms([terms], 4).inner()[0] if kind in ("log", "entropy") else solution
         rows = {
             "equalities": (np.ones((1, 4)), np.array([inner.sum()])),
             "inequalities": (np.eye(4), inner + 0.05),
@@ -134,16 +135,16 @@ def everyone(mu: np.ndarray, rho: float = 0.7) -> Turn:
 def expression(term: Term, x: Any) -> Any:
     u = term.matrix @ x + term.offset
     if term.width == 1:
-        return term.weight @ ATOMS[term.kind](u, BOUND)
+        return term.weight @ ATOMS[term.kind.name](u, BOUND)
     groups = [u[at : at + term.width] for at in range(0, len(term.offset), term.width)]
-    atom = cp.log_sum_exp if term.kind == "logsumexp" else cp.norm2
+    atom = cp.log_sum_exp if term.kind.name == "logsumexp" else cp.norm2
     return sum(w * atom(group) for w, group in zip(term.weight, groups, strict=True))
 
 
 def gradient(form: Form, x: np.ndarray) -> np.ndarray:
     """Of the quadratic and the smooth terms, by cvxpy's atoms."""
     variable = cp.Variable(form.size, value=x)
-    found = form.quadratic.full @ x + form.quadratic.slope
+    found = form.quadratic.full @ x + form.quadratic.linear
     for term in form.terms:
         if term.is_smooth:
             found = found + expression(term, variable).grad[variable].toarray()[:, 0]
@@ -158,7 +159,7 @@ def assert_proved(form: Form, answers: Answers, mu: np.ndarray, rho: float, tol:
     residual = gradient(form, x) + mu + 2 * rho**2 * x
     residual += form.equalities.matrix.T @ equality + form.inequalities.matrix.T @ inequality
     for term in form.terms:
-        if term.kind == "abs":  # the nearest of the subgradients
+        if term.kind.name == "abs":  # the nearest of the subgradients
             at_kink = np.abs(x + term.offset) <= 1e-12
             signs = np.where(at_kink, np.clip(-residual / term.weight, -1, 1), 0)
             residual += term.weight * np.where(at_kink, signs, np.sign(x + term.offset))
@@ -167,7 +168,7 @@ def assert_proved(form: Form, answers: Answers, mu: np.ndarray, rho: float, tol:
     assert np.abs(form.equalities.matrix @ x - form.equalities.right).max(initial=0) <= 1e-9
     assert slack.min(initial=0) >= -1e-9
     # A step of the size of the tolerance is worth that much of the gradient.
-    hessian = Terms([form]).hessians(np.array([0]), x[None])[0] + form.quadratic.full
+    hessian = Terms([form.terms], form.size).hessians(None, x[None])[0] + form.quadratic.full
     steepness = modulus + np.linalg.norm(hessian, 2)
     allowed = tol * max(1.0, np.abs(x).max()) * np.sqrt(x.size)
     assert np.linalg.norm(residual) <= steepness * allowed
@@ -188,7 +189,7 @@ def test_terms_agree_with_cvxpys_atoms(kind: str) -> None:
             offset = 0.1 + rng.random(12) - matrix[i] @ x[i]
         weight = 0.5 + rng.random(4 if kind in ("logsumexp", "norm") else 12)
         terms.append(make_term(kind, matrix[i], offset, weight))
-    stacked = Terms([make_form([term]) for term in terms])
+    stacked = Terms([[term] for term in terms], 4)
     both = np.arange(2)
     for i, term in enumerate(terms):
         variable = cp.Variable(4, value=x[i])
@@ -197,11 +198,13 @@ def test_terms_agree_with_cvxpys_atoms(kind: str) -> None:
         assert stacked.values(both, x)[i] == pytest.approx(right.value, rel=1e-13)
         if term.is_smooth:
             slope = right.grad[variable].toarray()[:, 0]
-            np.testing.assert_allclose(stacked.slopes(both, x)[i], slope, rtol=1e-12, atol=1e-13)
+            np.testing.assert_allclose(stacked.gradients(both, x)[i], slope, rtol=1e-12, atol=1e-13)
             hessian = stacked.hessians(both, x)[i]
             step = 1e-5  # the error of central differences is of order step^2, and 1e-16 / step
             for j, unit in enumerate(step * np.eye(4)):
-                change = stacked.slopes(one, x[one] + unit) - stacked.slopes(one, x[one] - unit)
+                change = stacked.gradients(one, x[one] + unit) - stacked.gradients(
+                    one, x[one] - unit
+                )
                 np.testing.assert_allclose(
                     hessian[j], change[0] / (2 * step), atol=1e-7 * np.abs(hessian).max()
                 )
@@ -215,20 +218,20 @@ def test_sparse_matrices_give_the_same(kind: str, density: float) -> None:
     rng = np.random.default_rng(2)
     dense = [rng.standard_normal((60, 8)) * (rng.random((60, 8)) < density) for _ in range(3)]
     offset = 8 + rng.standard_normal(60)
-    full = Terms([make_form([make_term(kind, a, offset)]) for a in dense])
-    thin = Terms([make_form([make_term(kind, sp.csr_array(a), offset)]) for a in dense])
+    full = Terms([[make_term(kind, a, offset)] for a in dense], 8)
+    thin = Terms([[make_term(kind, sp.csr_array(a), offset)] for a in dense], 8)
     assert (thin.bytes == 0) == (density < 0.1)
     x, which = 0.3 * rng.standard_normal((2, 8)), np.array([2, 0])
-    for name in ("values", "slopes", "hessians"):
+    for name in ("values", "gradients", "hessians"):
         found, right = getattr(thin, name)(which, x), getattr(full, name)(which, x)
         np.testing.assert_allclose(found, right, rtol=1e-12, atol=1e-12 * np.abs(right).max())
 
 
 def test_huge_and_tiny_arguments_are_safe() -> None:
     def at(kind: str, *u: float) -> tuple[float, np.ndarray, np.ndarray]:
-        terms = Terms([make_form([make_term(kind, np.eye(len(u)))])])
+        terms = Terms([[make_term(kind, np.eye(len(u)))]], len(u))
         one, x = np.array([0]), np.array([u])
-        return terms.values(one, x)[0], terms.slopes(one, x)[0], terms.hessians(one, x)[0]
+        return terms.values(one, x)[0], terms.gradients(one, x)[0], terms.hessians(one, x)[0]
 
     value, slope, hessian = at("logistic", 800, -800)
     assert value == 800
@@ -252,10 +255,10 @@ def test_huge_and_tiny_arguments_are_safe() -> None:
 
 def test_a_part_of_evenly_spaced_clients_shares_their_matrices() -> None:
     rng = np.random.default_rng(3)
-    terms = Terms([random_form("exp", rng) for _ in range(6)])
+    terms = Terms([random_form("exp", rng).terms for _ in range(6)], 4)
     whole = terms.part(np.arange(6))._stacks[0].matrix
     for which in (np.arange(2, 5), np.array([1, 3, 5]), np.array([4])):
-        assert np.shares_memory(terms.part(which)._stacks[0].matrix.stack, whole.stack)
+        assert np.shares_memory(terms.part(which)._stacks[0].matrix.full, whole.full)
 
 
 # --- one client -----------------------------------------------------------------------------------
@@ -454,7 +457,7 @@ def test_a_batch_is_its_clients_one_by_one(kind: str) -> None:
     forms = [random_form(kind, rng) for _ in range(7)]
     mu = rng.standard_normal((7, 4))
     together, alone = open_session(forms), [open_session([form]) for form in forms]
-    together._at_once = 3
+    together._groups[0].at_once = 3
     for which in ([0, 1, 2, 3, 4, 5, 6], [1, 3, 5], [0, 1, 4], [6], [0, 2, 3, 5, 6]):
         mu = mu + 0.1 * rng.standard_normal(mu.shape)
         turn = everyone(mu[which])._replace(which=np.array(which))

@@ -61,9 +61,9 @@ def certify(
     # being zero there, as it is for all of these clients.
     P = cone.matrix.toarray()
     assert not P[m:].any()
-    pull = cone.rows.T @ z + cone.slope
+    pull = cone.rows.T @ z + cone.linear
     pull[:m] += P[:m, :m] @ x + bend * x + mu
-    units = np.abs(cone.rows.T) @ np.abs(z) + np.abs(cone.slope)
+    units = np.abs(cone.rows.T) @ np.abs(z) + np.abs(cone.linear)
     units[:m] += np.abs(P[:m, :m]) @ np.abs(x) + bend * np.abs(x) + np.abs(mu)
     assert np.all(np.abs(pull) <= within * np.maximum(units, np.abs(mu).max()))
     square = x @ P[:m, :m] @ x + bend @ x**2

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from dald_model._cvxpy import Equality
 from dald_model.compile.form import Form, Quadratic, Rows, Term
+from dald_model.compile.kinds import named
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import Client
@@ -428,7 +429,7 @@ def test_a_simplex_holds_its_points(v: np.ndarray, total: float, far: float):
 
 def test_forms_made_by_hand_are_read_with_zeros_in_sparse_matrices():
     matrix: Any = sp.csr_array(([2.0, 0.0, -4.0], ([0, 0, 1], [1, 0, 2])), shape=(2, 3))
-    term = Term("abs", np.ones(2), matrix, np.array([1.0, 0.0]), np.zeros(2))
+    term = Term(named("abs"), np.ones(2), matrix, np.array([1.0, 0.0]), np.zeros(2))
     none = Rows(np.zeros((0, 3)), np.zeros(0))
     quadratic = Quadratic(np.zeros((3, 3)), np.zeros(3), 0.0)
     form = Form(3, quadratic, none, none, (term,), True, lambda: cast(Any, None))

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 import dald_model as dm
 from dald_model.compile.form import Form, Quadratic, Rows, Term
+from dald_model.compile.kinds import named
 from dald_model.solvers import NAMED, Choice, Proximal, Turn
 from dald_model.values import flat
 from tests.duals import duals
@@ -41,7 +42,7 @@ def term(
     matrix = sp.csr_array((factor.astype(float), (np.arange(rows), columns)), shape=(rows, size))
     count = rows // width
     return Term(
-        kind,
+        named(kind),
         np.broadcast_to(np.asarray(weight, float), count).copy(),
         matrix.toarray(),
         -factor * middle,
@@ -67,9 +68,9 @@ def expression(form: Form, x: cp.Variable) -> tuple[Any, list[Any]]:
     cost, rules = cp.Constant(0.0), []
     for one in form.terms:
         u = one.matrix @ x + one.offset
-        for at, (weight, bound) in enumerate(zip(one.weight, one.bound, strict=True)):
+        for at, (weight, bound) in enumerate(zip(one.weight, one.parameter, strict=True)):
             size = cp.norm(u[at * one.width : (at + 1) * one.width])
-            if one.kind == "ball":
+            if one.kind.name == "ball":
                 rules.append(size <= bound)
             else:
                 cost = cost + weight * size
@@ -92,8 +93,8 @@ def closed(c: np.ndarray, diagonal: np.ndarray, one: Term) -> np.ndarray:
         away = x[picked] - centre
         size = np.linalg.norm(away)
         scale = abs(factor[0])
-        if one.kind == "ball":
-            share = min(1.0, one.bound[at] / scale / size)
+        if one.kind.name == "ball":
+            share = min(1.0, one.parameter[at] / scale / size)
         else:
             share = max(0.0, 1 - one.weight[at] * scale / diagonal[picked[0]] / size)
         x[picked] = centre + share * away

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Lasso
 
 from dald_model.compile.form import Form, Term
+from dald_model.compile.kinds import named
 from dald_model.compile.lowering import Lowering
 from dald_model.declare.client import Client
 from dald_model.solvers.exact.active_set import MISSED, ActiveSet
 from dald_model.solvers.exact.cholesky import Factor
-from dald_model.solvers.exact.dual_box import Shrink
-from dald_model.solvers.exact.epigraph import Lifted
+from dald_model.solvers.exact.dual_box import DualBoxQP
+from dald_model.solvers.exact.epigraph import EpigraphQP
 from dald_model.solvers.exact.quadratic_step import Step
 from tests.solvers.quadratics import (
     exact,
@@ -139,10 +140,10 @@ def test_slopes_that_are_no_numbers_fail(name: str) -> None:
 def test_refusals_say_what_is_in_the_way() -> None:
     below, equal = (np.eye(3), np.ones(3)), (np.ones((1, 3)), [1.0])
     absolute = values(np.eye(3), np.ones(3))
-    norm = Term("norm", np.ones(1), np.eye(3), np.zeros(3), np.zeros(1), 3)
-    smooth = Term("logistic", np.ones(3), np.eye(3), np.zeros(3), np.zeros(3))
-    for kind in (Factor, ActiveSet, Shrink):
-        terms, rows = [smooth, absolute] if kind is Shrink else [smooth], None
+    norm = Term(named("norm"), np.ones(1), np.eye(3), np.zeros(3), np.zeros(1), 3)
+    smooth = Term(named("logistic"), np.ones(3), np.eye(3), np.zeros(3), np.zeros(3))
+    for kind in (Factor, ActiveSet, DualBoxQP):
+        terms, rows = [smooth, absolute] if kind is DualBoxQP else [smooth], None
         if kind is ActiveSet:
             assert kind.refuses(form(3)) == "it has no rows"
             rows = below
@@ -152,10 +153,10 @@ def test_refusals_say_what_is_in_the_way() -> None:
     assert Factor.refuses(form(3, None, below)) == "it has 3 rows of inequalities"
     assert Factor.refuses(form(3, terms=[absolute])) == "it has non-smooth terms (abs)"
     assert ActiveSet.refuses(form(3, equal, terms=[absolute])) == "it has non-smooth terms (abs)"
-    assert Shrink.refuses(form(3, equal, terms=[absolute])) == "it has 1 row of equalities"
-    assert Shrink.refuses(form(3, None, below, [absolute])) == "it has 3 rows of inequalities"
-    assert Shrink.refuses(form(3)) == "it has no absolute values"
-    assert "4 absolute values" in Shrink.refuses(
+    assert DualBoxQP.refuses(form(3, equal, terms=[absolute])) == "it has 1 row of equalities"
+    assert DualBoxQP.refuses(form(3, None, below, [absolute])) == "it has 3 rows of inequalities"
+    assert DualBoxQP.refuses(form(3)) == "it has no absolute values"
+    assert "4 absolute values" in DualBoxQP.refuses(
         form(3, terms=[absolute, values(np.ones((1, 3)), [1.0])])
     )
 
@@ -384,7 +385,7 @@ def test_the_lasso_is_that_of_sklearn(size: int) -> None:
     peer = Lasso(alpha, fit_intercept=False, tol=1e-15, max_iter=100_000).fit(data, target)
     H, c = data.T @ data / 100, -data.T @ target / 100
     given = form(size, terms=[values(np.eye(size), np.full(size, alpha))])
-    _, step = run(Shrink, [given], H[None], c[None])
+    _, step = run(DualBoxQP, [given], H[None], c[None])
     np.testing.assert_allclose(step.points[0], peer.coef_, rtol=1e-7, atol=1e-8)
     assert ((step.points[0] == 0) == (peer.coef_ == 0)).all()
     assert (step.points[0] == 0).any()
@@ -395,14 +396,14 @@ def test_sparse_rows_of_absolute_values() -> None:
     H, c = hessians(rng, 1, 4), 9 * rng.normal(size=(1, 4))
     dense = values(rng.normal(size=(3, 4)), [1.0, 2, 3])
     sparse = dense._replace(matrix=sp.csr_array(dense.matrix))
-    _, step = run(Shrink, [form(4, terms=[dense])], H, c)
-    same(run(Shrink, [form(4, terms=[sparse])], H, c)[1], step)
+    _, step = run(DualBoxQP, [form(4, terms=[dense])], H, c)
+    same(run(DualBoxQP, [form(4, terms=[sparse])], H, c)[1], step)
 
 
 def test_soft_thresholding_is_exact() -> None:
     t, w, b = np.array([3.0, -3, 0.5, 1, 0]), np.array([1.0, 1, 1, 1, 1]), np.array([0, 0, 0, 0, 2])
     given = form(5, terms=[values(2 * np.eye(5), w, b)])
-    _, step = run(Shrink, [given], np.eye(5)[None], -t[None])
+    _, step = run(DualBoxQP, [given], np.eye(5)[None], -t[None])
     np.testing.assert_allclose(step.points, [[1, -1, 0, 0, -1]], rtol=1e-14, atol=1e-14)
     assert step.points[0, 2] == 0
     assert step.points[0, 4] == -1
@@ -419,7 +420,7 @@ def test_absolute_values_whatever_the_units(decades: float, weight: float) -> No
         form(12, terms=[values(np.diag(1 / D[i]), np.full(12, weight), rng.normal(size=12))])
         for i in range(5)
     ]
-    _, step = run(Shrink, forms, H, c)
+    _, step = run(DualBoxQP, forms, H, c)
     for i in range(5):
         assert of_absolute_values(forms[i], H[i], c[i], step.points[i]) <= TIGHT
 
@@ -443,7 +444,7 @@ def of_absolute_values(given: Form, H: np.ndarray, c: np.ndarray, x: np.ndarray)
 def test_dependent_absolute_values_fail() -> None:
     rng = np.random.default_rng(52)
     row = rng.normal(size=(1, 4))
-    method = Shrink([form(4, terms=[values(np.vstack([row, row]), [1.0, 1])])])
+    method = DualBoxQP([form(4, terms=[values(np.vstack([row, row]), [1.0, 1])])])
     assert method.factor(np.array([0]), hessians(rng, 1, 4)).all()
     assert method.solve(np.array([0]), np.ones((1, 4))).failed.all()
 
@@ -526,8 +527,8 @@ def test_auxiliary_variables_without_a_cost_cost_no_digits(
     lowered = Lowering()(Client("client", cp.Minimize(cost), tuple(rules)))
     assert lowered is not None
     assert lowered.form.extra
-    assert Lifted.refuses(lowered.form) == ""
-    method, which = Lifted([lowered.form]), np.zeros(1, int)
+    assert EpigraphQP.refuses(lowered.form) == ""
+    method, which = EpigraphQP([lowered.form]), np.zeros(1, int)
     for stiffness in 10.0 ** np.array([-2, 2, -1, 0, 2]):
         H = stiffness * (np.eye(6) + hessians(rng, 1, 6))
         assert not method.factor(which, H).any()
@@ -548,9 +549,9 @@ def test_smooth_terms_are_no_rows_of_auxiliary_variables() -> None:
     rng = np.random.default_rng(6)
     H, c = hessians(rng, 1, 4), rng.normal(size=(1, 4))
     rough = values(rng.normal(size=(6, 4)), np.ones(6))
-    smooth = Term("logistic", np.ones(2), rng.normal(size=(2, 4)), np.zeros(2), np.zeros(2))
+    smooth = Term(named("logistic"), np.ones(2), rng.normal(size=(2, 4)), np.zeros(2), np.zeros(2))
     steps = [
-        run(Lifted, [form(4, None, simplex(4), terms)], H, c)[1]
+        run(EpigraphQP, [form(4, None, simplex(4), terms)], H, c)[1]
         for terms in ([rough], [smooth, rough])
     ]
     same(steps[0], steps[1])

@@ -1,0 +1,38 @@
+"""The kinds of terms: one class each, with everything that is particular to it."""
+
+from __future__ import annotations
+
+from dald_model.compile.kinds.absolute import ABSOLUTE, Linear
+from dald_model.compile.kinds.exponential import Entropy, Exponential, Logarithm
+from dald_model.compile.kinds.hinge import SquaredHinge
+from dald_model.compile.kinds.huber import Huber
+from dald_model.compile.kinds.kind import Kind
+from dald_model.compile.kinds.logistic import Logistic, LogSumExp
+from dald_model.compile.kinds.norm import Ball, Norm, SquareBall
+
+KINDS: tuple[Kind, ...] = (
+    Linear(),
+    ABSOLUTE,
+    SquaredHinge(),
+    Huber(),
+    Exponential(),
+    Logarithm(),
+    Entropy(),
+    Logistic(),
+    LogSumExp(),
+    Norm(),
+    Ball(),
+    SquareBall(),
+)
+"""All that are recognised; a component is of the first that reads it."""
+
+
+def named(name: str) -> Kind:
+    """The kind of this name.
+
+    Raises
+    ------
+    KeyError
+        If there is none.
+    """
+    return {kind.name: kind for kind in KINDS}[name]
