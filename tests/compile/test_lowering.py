@@ -68,7 +68,7 @@ def test_a_known_client_is_recognised(name: str) -> None:
     sub = whole(make)
     assert sub.form is not None
     assert sub.form.complete
-    assert {term.kind for term in sub.form.terms} == kinds
+    assert {term.kind.name for term in sub.form.terms} == kinds
 
 
 @pytest.mark.parametrize("name", CLIENTS)
