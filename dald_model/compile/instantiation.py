@@ -142,6 +142,8 @@ class Instantiator:
 
     def _instance(self, which: int, maps: AffineMaps) -> Rows:
         rows, blocks, extra, rhs = self._rows[which]
+        if not rhs.size:  # as of most clients; scipy takes its time for products of nothing too
+            return Rows(np.zeros((0, maps.size + extra.shape[1])), rhs)
         matrix = _dense(maps.times(blocks))
         if extra.shape[1]:
             matrix = np.hstack([matrix, extra])

@@ -131,8 +131,9 @@ class Subproblem:
         parameters = [*self.client.parameters, *self._given[1]]
         if all(p.value is not None and np.isfinite(flat(p.value)).all() for p in parameters):
             _ = self.sides
-            if self.form and not self.form.complete:
-                _ = self.form.cone  # what every solver of it needs
+            form = self.form
+            if form and not form.complete:
+                _ = form.cone  # what every solver of it needs
 
     @property
     def lowered(self) -> Lowered | None:
@@ -148,7 +149,8 @@ class Subproblem:
     @property
     def form(self) -> Form | None:
         """The numbers of :attr:`lowered`."""
-        return self.lowered and self.lowered.form
+        lowered = self.lowered
+        return lowered and lowered.form
 
     def local_duals(
         self, equality: np.ndarray, inequality: np.ndarray, balls: np.ndarray = NOTHING
