@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import cvxpy as cp
 import numpy as np
@@ -28,7 +28,7 @@ def rng() -> np.random.Generator:
 
 
 class Root(Kind):
-    r""":math:`-\sqrt u`, which cvxpy writes as :math:`\|(u - 1, 2t)\| \le u + 1` with a gain of t."""
+    r""":math:`-\sqrt u`, which cvxpy writes as :math:`\|(u - 1, 2t)\| \le u + 1`."""
 
     name = "root"
     is_positive = True
@@ -103,7 +103,7 @@ def test_proximal_operators_are_cvxpys_minimisers(kind: Kind, rng: np.random.Gen
         rules = [cp.norm2(v) <= r] if kind.is_set else []
         cost = 0 if kind.is_set else w * NORMS[kind.name](v)
         cp.Problem(cp.Minimize(cost + cp.sum_squares(v - row) / 2), rules).solve(solver="CLARABEL")
-        np.testing.assert_allclose(at, v.value, atol=1e-5)
+        np.testing.assert_allclose(at, cast(Any, v.value), atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in kinds.KINDS if kind.operator], ids=repr)

@@ -460,7 +460,7 @@ def test_a_batch_is_its_clients_one_by_one(kind: str) -> None:
     forms = [random_form(kind, rng) for _ in range(7)]
     mu = rng.standard_normal((7, 4))
     together, alone = open_session(forms), [open_session([form]) for form in forms]
-    together._at_once = 3
+    together._groups[0].at_once = 3
     for which in ([0, 1, 2, 3, 4, 5, 6], [1, 3, 5], [0, 1, 4], [6], [0, 2, 3, 5, 6]):
         mu = mu + 0.1 * rng.standard_normal(mu.shape)
         turn = everyone(mu[which])._replace(which=np.array(which))
