@@ -91,14 +91,20 @@ class Listed:
         """See :class:`Dense`."""
         found = np.zeros((len(x), self._shape[0]))
         for own, point, out in zip(self._matrices, x, found, strict=True):
-            np.dot(own, point[: own.shape[1]], out=out[: own.shape[0]])
+            if own.shape == self._shape:
+                np.dot(own, point, out=out)
+            else:
+                np.dot(own, point[: own.shape[1]], out=out[: own.shape[0]])
         return found
 
     def back(self, rows: np.ndarray) -> np.ndarray:
         """See :class:`Dense`."""
         found = np.zeros((len(rows), self._shape[1]))
         for own, row, out in zip(self._matrices, rows, found, strict=True):
-            np.dot(row[: own.shape[0]], own, out=out[: own.shape[1]])
+            if own.shape == self._shape:
+                np.dot(row, own, out=out)
+            else:
+                np.dot(row[: own.shape[0]], own, out=out[: own.shape[1]])
         return found
 
     def gram(self, diagonal: np.ndarray) -> np.ndarray:

@@ -47,9 +47,9 @@ class Proximal:
     @classmethod
     def refuses(cls, form: Form) -> str:
         """Why the rows and non-smooth terms are not for this method; empty if they are."""
-        rough = [term for term in form.terms if not term.is_smooth]
+        nonsmooth = [term for term in form.terms if not term.is_smooth]
         taken = np.zeros(form.size, dtype=int)
-        for term in rough:
+        for term in nonsmooth:
             matrix = sp.csr_array(term.matrix)
             if (np.diff(matrix.indptr) != 1).any():
                 return f"an argument of its {term.kind.name} terms is more than one variable"
@@ -60,7 +60,7 @@ class Proximal:
         reasons = [
             rows_of("equalities", form.equalities.right.size),
             rows_of("inequalities", form.inequalities.right.size),
-            "" if rough else "it has no norms, balls or absolute values",
+            "" if nonsmooth else "it has no norms, balls or absolute values",
             "a variable is in two of its norms, balls or absolute values"
             if taken.max() > 1
             else "",
@@ -96,20 +96,20 @@ class Proximal:
         self._failed[which] = failed
         return failed
 
-    def solve(self, which: np.ndarray, slopes: np.ndarray, tolerance: float = 0.0) -> Step:
-        """Minimise for c = ``slopes`` to ``tolerance``, from the last minimisers."""
-        found = np.empty(slopes.shape)
+    def solve(self, which: np.ndarray, linear: np.ndarray, tolerance: float = 0.0) -> Step:
+        """Minimise for c = ``linear`` to ``tolerance``, from the last minimisers."""
+        found = np.empty(linear.shape)
         failed = np.empty(which.size, dtype=bool)
         pulls = np.zeros((which.size, self.balls))
         energy = np.empty(which.size)
         for start in range(0, which.size, self._at_once):
             part = slice(start, start + self._at_once)
             mine = which[part]
-            z, failed[part] = self._descend(mine, self._units[mine] * slopes[part], tolerance)
+            z, failed[part] = self._descend(mine, self._units[mine] * linear[part], tolerance)
             self._points[mine] = z
             bent = times(self._hessians[selection(mine)], z)
             energy[part] = np.vecdot(bent, z)
-            force = (bent + self._units[mine] * slopes[part]) / self._units[mine]
+            force = (bent + self._units[mine] * linear[part]) / self._units[mine]
             found[part] = self._units[mine] * z
             norms = [g.norms(mine, force) for g in self._groups if g.is_ball]
             if norms:
@@ -119,7 +119,7 @@ class Proximal:
         return Step(found, nothing, nothing, failed, energy, pulls)
 
     def _descend(
-        self, which: np.ndarray, slopes: np.ndarray, tolerance: float
+        self, which: np.ndarray, linear: np.ndarray, tolerance: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """Minimisers in scaled units, and where none was found."""
         hessians, units = self._hessians[selection(which)], self._units[which]
@@ -134,7 +134,7 @@ class Proximal:
         for _ in range(LIMIT):
             if is_done.all():
                 break
-            ahead = y - length[:, None] * (times(hessians, y) + slopes)
+            ahead = y - length[:, None] * (times(hessians, y) + linear)
             for group in self._groups:
                 ahead = group.shrunk(which, ahead, units, length)
             step = np.linalg.norm(ahead - y, axis=1)

@@ -131,29 +131,29 @@ class ActiveSet:
             failed[i] = self._give(which[i]) == NOT_CONVEX
         return failed
 
-    def solve(self, which: np.ndarray, slopes: np.ndarray, tolerance: float = 0.0) -> Step:
-        """Minimise for c = ``slopes``, from where each client's last solve ended."""
+    def solve(self, which: np.ndarray, linear: np.ndarray, tolerance: float = 0.0) -> Step:
+        """Minimise for c = ``linear``, from where each client's last solve ended."""
         at = selection(which)
         units = self._units[at]
-        slopes = units * slopes
-        steepest = np.abs(slopes).max(axis=1)
-        steep = steepest > FAR * self._sizes[which]
-        if steep.any():
-            self._resize(which, steepest, steep)
-        points, forces, ended = self._run(which, slopes)
+        linear = units * linear
+        gradient_scale = np.abs(linear).max(axis=1)
+        outgrown = gradient_scale > FAR * self._sizes[which]
+        if outgrown.any():
+            self._resize(which, gradient_scale, outgrown)
+        points, forces, ended = self._run(which, linear)
         largest = np.where(ended, np.abs(points).max(axis=1), self._reaches[which])
-        sizes = np.maximum(steepest, largest)
+        sizes = np.maximum(gradient_scale, largest)
         now = self._sizes[which]
         # A working set that ended badly is no start, neither now nor next time
         stale = (sizes > FAR * now) | (FAR * sizes < now) | ~ended
         if stale.any():
             self._is_new[which[~ended]] = True
             again = self._resize(which, sizes, stale)
-            points[again], forces[again], ended[again] = self._run(which[again], slopes[again])
+            points[again], forces[again], ended[again] = self._run(which[again], linear[again])
 
         bent = times(self._hessians[at], points)
         energy = np.vecdot(bent, points)
-        failed = ~(ended & self._fits(at, slopes, points, forces, bent))
+        failed = ~(ended & self._fits(at, linear, points, forces, bent))
         points *= units
         simple, others = self._simple, self._others.size
         inequality = np.zeros((which.size, self._bounds.size + others))
@@ -167,11 +167,11 @@ class ActiveSet:
                 found[failed] = np.nan
         return Step(points, equality, inequality, failed, energy)
 
-    def _run(self, which: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, ...]:
+    def _run(self, which: np.ndarray, linear: np.ndarray) -> tuple[np.ndarray, ...]:
         """What DAQP finds: points and multipliers in scaled units, and where it ended well."""
         sizes = self._sizes[which][:, None]
         live = np.flatnonzero(self._is_ready[which])
-        points, forces, ended = run(self._models, which, live, slopes / sizes, self._width)
+        points, forces, ended = run(self._models, which, live, linear / sizes, self._width)
         points *= sizes
         forces *= sizes
         return points, forces, ended
@@ -179,14 +179,14 @@ class ActiveSet:
     def _fits(
         self,
         at: np.ndarray | slice,
-        slopes: np.ndarray,
+        linear: np.ndarray,
         points: np.ndarray,
         forces: np.ndarray,
         bent: np.ndarray,
     ) -> np.ndarray:
         """Where the optimality conditions hold; the signs of multipliers are DAQP's own."""
         simple, rows = self._simple, self._rows[at]
-        pull = bent + slopes
+        pull = bent + linear
         pull[:, :simple] += forces[:, :simple]
         pull += (forces[:, None, simple:] @ rows)[:, 0, :]
         reached = np.concatenate([points[:, :simple], times(rows, points)], axis=1)
@@ -195,7 +195,7 @@ class ActiveSet:
         np.copyto(allowed, upper, where=forces > 0)
         np.copyto(allowed, lower, where=forces < 0)
         reached -= allowed
-        scale = np.maximum(np.abs(slopes).max(axis=1), np.abs(points).max(axis=1))
+        scale = np.maximum(np.abs(linear).max(axis=1), np.abs(points).max(axis=1))
         scale = np.maximum(scale, np.abs(forces).max(axis=1, initial=0))
         missed = np.maximum(np.abs(pull).max(axis=1), np.abs(reached).max(axis=1, initial=0))
         return missed <= MISSED * scale
@@ -266,18 +266,18 @@ def run(
     models: Sequence[daqp.Model],
     which: np.ndarray,
     live: np.ndarray,
-    slopes: np.ndarray,
+    linear: np.ndarray,
     width: int,
 ) -> tuple[np.ndarray, ...]:
     """What DAQP finds for ``which[live]``: points, multipliers, and where it ended well."""
-    points, forces = np.zeros(slopes.shape), np.zeros((which.size, width))
+    points, forces = np.zeros(linear.shape), np.zeros((which.size, width))
     ended = np.zeros(which.size, dtype=bool)
     flags = []
     keep = flags.append
     # Copied out one by one: DAQP's answers kept until the end cost 1 to 2 us more each
-    for i, at, slope in zip(live.tolist(), which[live].tolist(), slopes[live], strict=True):
+    for i, at, own in zip(live.tolist(), which[live].tolist(), linear[live], strict=True):
         model = models[at]
-        model.update(None, slope)
+        model.update(None, own)
         points[i], _, flag, notes = model.solve()
         forces[i] = notes["lam"]
         keep(flag)

@@ -57,15 +57,15 @@ class Factor:
         self._failed[which] = failed
         return failed
 
-    def solve(self, which: np.ndarray, slopes: np.ndarray, tolerance: float = 0.0) -> Step:
-        """Minimise for c = ``slopes``, in two products per client and two small ones per row."""
+    def solve(self, which: np.ndarray, linear: np.ndarray, tolerance: float = 0.0) -> Step:
+        """Minimise for c = ``linear``, in two products per client and two small ones per row."""
         at = selection(which)
-        points = self._starts[at] - double(self._roots[at], slopes)
-        equality = -(times(self._returns[at], points) + times(self._fits[at], slopes))
+        points = self._starts[at] - double(self._roots[at], linear)
+        equality = -(times(self._returns[at], points) + times(self._fits[at], linear))
         failed = self._failed[which]
         points[failed] = np.nan
         equality[failed] = np.nan
-        energy = -np.vecdot(points, slopes) - np.vecdot(equality, self._right[at])
+        energy = -np.vecdot(points, linear) - np.vecdot(equality, self._right[at])
         return Step(points, equality, np.zeros((which.size, 0)), failed, energy)
 
     def _factor_on_null_space(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:

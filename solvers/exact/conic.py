@@ -84,10 +84,10 @@ class Program:
         # costs digits where they were 1e4 times others, and a new solver is a fraction of a solve.
         self._solver = None
 
-    def minimise(self, slope: np.ndarray, tolerance: float) -> ClientAnswer:
+    def minimise(self, linear: np.ndarray, tolerance: float) -> ClientAnswer:
         """Minimise for another c, shape (m,)."""
         full = self._cone.linear.copy()
-        full[: self._size] += slope
+        full[: self._size] += linear
         settled = tolerance == self._tolerance
         if not settled:
             self._tolerance, self._options = tolerance, attempts(tolerance)
@@ -123,16 +123,16 @@ class Program:
         objective = float(objective) + self._cone.constant
         return ClientAnswer(status, point[: self._size], objective, native.z, said)
 
-    def _solve(self, slope: np.ndarray, options: dict[str, Any], settled: bool) -> Any:
+    def _solve(self, linear: np.ndarray, options: dict[str, Any], settled: bool) -> Any:
         if self._solver is None:
             cone = self._cone
             self._solver = DefaultSolver(
-                self._matrix, slope, cone.rows, cone.right, self._cones, _settings(options)
+                self._matrix, linear, cone.rows, cone.right, self._cones, _settings(options)
             )
         elif settled:
-            self._solver.update(q=slope)
+            self._solver.update(q=linear)
         else:
-            self._solver.update(q=slope, settings=_settings(options))
+            self._solver.update(q=linear, settings=_settings(options))
         return self._solver.solve()
 
 

@@ -86,11 +86,11 @@ class DualBoxQP:
         self._failed[which] = failed
         return failed
 
-    def solve(self, which: np.ndarray, slopes: np.ndarray, tolerance: float = 0.0) -> Step:
-        """Minimise for c = ``slopes``, from where each client's last solve ended."""
+    def solve(self, which: np.ndarray, linear: np.ndarray, tolerance: float = 0.0) -> Step:
+        """Minimise for c = ``linear``, from where each client's last solve ended."""
         at = selection(which)
         roots, gains, weight = self._roots[at], self._gains[at], self._weight[at]
-        pulls = gains * (self._values(at, double(roots, slopes)) - self._offset[at])
+        pulls = gains * (self._values(at, double(roots, linear)) - self._offset[at])
         live = np.flatnonzero(~self._failed[which])
         duals, forces, ended = run(self._models, which, live, pulls, pulls.shape[1])
         # DAQP's multiplier is the value inside the bars; where it is none the kink is the minimum
@@ -98,9 +98,9 @@ class DualBoxQP:
         failed = ~(ended & (missed <= MISSED * np.maximum(np.abs(pulls).max(axis=1), 1)))
         duals = np.clip(self._units[at] * duals, -weight, weight)
         np.copyto(duals, np.copysign(weight, forces), where=forces != 0)
-        total = slopes + self._pushes(at, duals)
+        total = linear + self._pushes(at, duals)
         if self._columns is not None:
-            points = np.empty(slopes.shape) if self._covers else -double(roots, total)
+            points = np.empty(linear.shape) if self._covers else -double(roots, total)
             values = (forces / gains - self._offset[at]) / self._entries[at]
             kinks = -self._offset[at] / self._entries[at]
             is_own = (forces == 0) | self._covers

@@ -54,10 +54,10 @@ class EpigraphQP:
             self._programs[at].set(hessian)
         return np.zeros(which.size, dtype=bool)
 
-    def solve(self, which: np.ndarray, slopes: np.ndarray, tolerance: float = 0.0) -> Step:
-        """Minimise for c = ``slopes``, to DAQP's accuracy."""
+    def solve(self, which: np.ndarray, linear: np.ndarray, tolerance: float = 0.0) -> Step:
+        """Minimise for c = ``linear``, to DAQP's accuracy."""
         equal, below = self._heights
-        found = [self._programs[a].minimise(c) for a, c in zip(which, slopes, strict=True)]
+        found = [self._programs[a].minimise(c) for a, c in zip(which, linear, strict=True)]
         points = np.array([one.point for one in found])
         energy = [x @ self._hessians[a] @ x for a, x in zip(which, points, strict=True)]
         multipliers = np.array([one.multipliers[: equal + below] for one in found])

@@ -293,8 +293,8 @@ class NewtonBatch:
             found = self.session.method.solve(which, gradient)
             step = found.points
         else:
-            slopes = gradient - times(hessians[selection(which)], x)
-            found = self.session.method.solve(which, slopes, INNER * self.goal)
+            linear = gradient - times(hessians[selection(which)], x)
+            found = self.session.method.solve(which, linear, INNER * self.goal)
             step = found.points - x
         sizes = np.max(np.abs(step) / np.maximum(1.0, np.abs(x)), axis=1, initial=0.0)
         if found.failed.any():

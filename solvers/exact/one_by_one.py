@@ -39,7 +39,7 @@ class Program(Protocol):
         """Take another K, shape (m, m)."""
         ...
 
-    def minimise(self, slope: np.ndarray, tolerance: float) -> ClientAnswer:
+    def minimise(self, linear: np.ndarray, tolerance: float) -> ClientAnswer:
         """Minimise for another c, shape (m,)."""
         ...
 

@@ -203,26 +203,28 @@ class Program:
         units[loose] *= np.sqrt(EPSILON / stiff[loose])
         return units
 
-    def minimise(self, slope: np.ndarray, tolerance: float = 0.0) -> ClientAnswer:
+    def minimise(self, linear: np.ndarray, tolerance: float = 0.0) -> ClientAnswer:
         """Minimise for another c, shape (m,), as accurately as DAQP always does."""
         full = self._cone.linear.copy()
-        full[: self._size] += slope
-        slopes = full[self._order] * self._units
-        steepest = float(np.abs(slopes).max(initial=0.0))
+        full[: self._size] += linear
+        linear = full[self._order] * self._units
+        gradient_scale = float(np.abs(linear).max(initial=0.0))
         if not self._possible:
             return self._failed("its rows contradict each other")
-        if not steepest < HUGE:
+        if not gradient_scale < HUGE:
             return self._failed("its slope is too large")
-        if steepest > FAR * self._scale:
-            self._resize(steepest)
-        point, forces, flag, missed = self._run(slopes)
-        size = self._magnitude(slopes, point) if flag == OPTIMAL else max(steepest, self._reach)
+        if gradient_scale > FAR * self._scale:
+            self._resize(gradient_scale)
+        point, forces, flag, missed = self._run(linear)
+        size = (
+            self._magnitude(linear, point) if flag == OPTIMAL else max(gradient_scale, self._reach)
+        )
         largest = max(size, float(np.abs(point).max()))
         if not (missed <= MISSED and size / FAR <= self._scale <= largest * FAR):
             # A working set that ended badly is no start
             self._is_new |= flag != OPTIMAL
             self._resize(size)
-            point, forces, flag, missed = self._run(slopes)
+            point, forces, flag, missed = self._run(linear)
         if not missed <= MISSED:
             self._is_new = True
             said = FLAGS.get(flag, f"exit flag {flag}")
@@ -240,16 +242,16 @@ class Program:
         point = np.full(self._size, np.nan)
         return ClientAnswer("solver_error", point, np.nan, nothing, f"DAQP: {reason}")
 
-    def _run(self, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, float]:
+    def _run(self, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, float]:
         """DAQP's point, forces and exit flag, and how far it misses the conditions."""
         if self._ready < 0 or self._is_new:
             self._give()
         if self._ready < 0:
             return np.zeros(self._width), np.zeros(self._sense.size), self._ready, np.inf
-        self._model.update(None, slopes / self._scale)
+        self._model.update(None, linear / self._scale)
         point, _, flag, notes = self._model.solve()
         point, forces = point * self._scale, notes["lam"] * self._scale
-        missed = self._misses(slopes, point, forces) if flag == OPTIMAL else np.inf
+        missed = self._misses(linear, point, forces) if flag == OPTIMAL else np.inf
         return point, forces, int(flag), missed
 
     def _resize(self, size: float) -> None:
@@ -269,16 +271,16 @@ class Program:
         self._model.settings = {"eta_prox": float(np.clip(SHARE * least, *SHORTEST))}
         self._ready = self._model.update(self._hessian, None, rows, high, low, sense)
 
-    def _magnitude(self, slopes: np.ndarray, point: np.ndarray) -> float:
+    def _magnitude(self, linear: np.ndarray, point: np.ndarray) -> float:
         """The largest number of a solution, in its units."""
         counted = np.abs(point[self._counted]).max(initial=np.finfo(float).tiny)
-        return float(max(counted, np.abs(slopes).max(initial=0.0)))
+        return float(max(counted, np.abs(linear).max(initial=0.0)))
 
-    def _misses(self, slopes: np.ndarray, point: np.ndarray, forces: np.ndarray) -> float:
+    def _misses(self, linear: np.ndarray, point: np.ndarray, forces: np.ndarray) -> float:
         """How far the optimality conditions are missed, relative to the numbers in them."""
         simple = self._simple
         bent = self._hessian @ point
-        pull = bent + slopes + forces[simple:] @ self._rows
+        pull = bent + linear + forces[simple:] @ self._rows
         pull[:simple] += forces[:simple]
         reached = np.concatenate([point[:simple], self._rows @ point])
         allowed = np.clip(reached, self._low, self._high)
@@ -286,7 +288,7 @@ class Program:
         np.copyto(allowed, self._low, where=forces < 0)
         # Not beside the forces: where they are far larger than the slopes, that would let points
         # pass that are wrong in their leading digits
-        size, gaps = self._magnitude(slopes, point), np.abs(reached - allowed)
+        size, gaps = self._magnitude(linear, point), np.abs(reached - allowed)
         sizes = np.full(gaps.size, size)
         sizes[:simple] = np.maximum(size, np.abs(point[:simple]))
         wide = np.flatnonzero(gaps[simple:] > MISSED * size)  # seldom any

@@ -78,8 +78,8 @@ class StepMethod(Protocol):
         """
         ...
 
-    def solve(self, which: np.ndarray, slopes: np.ndarray, tolerance: float = 0.0) -> Step:
-        """Minimise for c = ``slopes``, shape (k, m).
+    def solve(self, which: np.ndarray, linear: np.ndarray, tolerance: float = 0.0) -> Step:
+        """Minimise for c = ``linear``, shape (k, m).
 
         To working accuracy, or where the method is iterative to an error of ``tolerance`` in every
         variable relative to max(1, its size).

@@ -84,7 +84,7 @@ class GradientSteps(_Descent):
 
     def refuses(self, subproblem: Subproblem) -> str:
         """See :class:`dald_model.solvers.base.Solver`."""
-        return _rough(subproblem) or (_far(subproblem) if self.from_neighbour else "")
+        return _not_smooth(subproblem) or (_far(subproblem) if self.from_neighbour else "")
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`."""
@@ -119,7 +119,7 @@ class NewtonSteps(_Steps):
 
     def refuses(self, subproblem: Subproblem) -> str:
         """See :class:`dald_model.solvers.base.Solver`."""
-        return _rough(subproblem) or no_hessian(subproblem)
+        return _not_smooth(subproblem) or no_hessian(subproblem)
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`."""
@@ -163,7 +163,7 @@ class ProximalGradientSteps(_Descent):
         return ProximalSession(subproblems, self._plan)
 
 
-def _rough(sub: Subproblem) -> str:
+def _not_smooth(sub: Subproblem) -> str:
     reason = no_gradient(sub)
     if not reason and is_bounded(sub):
         reason = "it has constraints"

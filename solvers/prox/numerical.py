@@ -63,21 +63,21 @@ def method_of(form: Form | None) -> tuple[type[StepMethod] | None, str]:
     return next(takers, (None, "cone program"))
 
 
-def solved_by(method: type[StepMethod] | None, rough: list[NonsmoothPart]) -> Solved:
+def solved_by(method: type[StepMethod] | None, parts: list[NonsmoothPart]) -> Solved:
     """Who solves clients of one shape by a method, or a client for which there is none."""
     if method is not None:
-        return _Stepped(method, rough)
-    return _ByCone(rough[0]) if rough[0].form else _ByCvxpy(rough[0].sub)
+        return _Stepped(method, parts)
+    return _ByCone(parts[0]) if parts[0].form else _ByCvxpy(parts[0].sub)
 
 
 class _Stepped:
     """Clients of one shape whose rows and terms a step method takes."""
 
-    def __init__(self, method: type[StepMethod], rough: list[NonsmoothPart]) -> None:
-        self._rough = rough
-        self._method = method([one.known for one in rough])
+    def __init__(self, method: type[StepMethod], parts: list[NonsmoothPart]) -> None:
+        self._nonsmooth = parts
+        self._method = method([one.known for one in parts])
         self._alpha = np.nan
-        self._failed = np.zeros(len(rough), dtype=bool)
+        self._failed = np.zeros(len(parts), dtype=bool)
         self._cones: dict[int, _ByCone] = {}
 
     def __call__(self, members: list[int], points: list[np.ndarray], alpha: float) -> list[Answer]:
@@ -91,7 +91,7 @@ class _Stepped:
         for i, at in enumerate(members):
             if failed[i]:
                 if at not in self._cones:
-                    self._cones[at] = _ByCone(self._rough[at])
+                    self._cones[at] = _ByCone(self._nonsmooth[at])
                 found += self._cones[at]([0], [points[i]], alpha)
                 continue
             held = np.concatenate([step.equality[i], step.inequality[i]])
@@ -99,8 +99,8 @@ class _Stepped:
         return found
 
     def _factor(self, alpha: float) -> None:
-        everyone = np.arange(len(self._rough))
-        size = self._rough[0].known.size
+        everyone = np.arange(len(self._nonsmooth))
+        size = self._nonsmooth[0].known.size
         for part in np.array_split(everyone, range(CHUNK, everyone.size, CHUNK)):
             # A copy, since the methods may write into it
             eyes = np.broadcast_to(np.eye(size) / alpha, (part.size, size, size)).copy()
@@ -111,9 +111,9 @@ class _Stepped:
 class _ByCone:
     """One client by the cone program of its rows and terms."""
 
-    def __init__(self, rough: NonsmoothPart) -> None:
-        form = self._form = rough.known
-        self._ways = rough.ways
+    def __init__(self, part: NonsmoothPart) -> None:
+        form = self._form = part.known
+        self._ways = part.ways
         self._program = Program(cone_program(form) if form.complete else form.cone, form.size)
         self._alpha = np.nan
 

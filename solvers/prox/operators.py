@@ -65,24 +65,24 @@ class Prox:
         self._sizes = np.array([sub.size for sub in subproblems])
         self._starts = np.cumsum(self._sizes) - self._sizes
         lower = Lowering()
-        self._rough = [nonsmooth_part(sub, lower) for sub in subproblems]
+        self._nonsmooth = [nonsmooth_part(sub, lower) for sub in subproblems]
         self._others: dict[int, tuple[Solved, int]] = {}
         self.explain: list[str] = []
         self._closed: dict[int, Closed] = {}
         solved: dict[Any, list[int]] = {}
         known: dict[int, RowCounts] = {}
-        for at, rough in enumerate(self._rough):
-            found = closed_form(rough.form, known) if rough.form else None
+        for at, part in enumerate(self._nonsmooth):
+            found = closed_form(part.form, known) if part.form else None
             if found is not None:
                 self._closed[at] = found
                 self.explain.append(found.text)
                 continue
-            method, text = method_of(rough.form)
+            method, text = method_of(part.form)
             self.explain.append(text)
-            key = method, rough.known.shape if method else at
+            key = method, part.known.shape if method else at
             solved.setdefault(key, []).append(at)
         for (method, _), members in solved.items():
-            made = solved_by(method, [self._rough[at] for at in members])
+            made = solved_by(method, [self._nonsmooth[at] for at in members])
             self._others |= {at: (made, i) for i, at in enumerate(members)}
         self._elements = Elements.of(self._closed, self._starts, int(self._sizes.sum()))
         self._sets = sets_of(self._closed)
@@ -114,14 +114,14 @@ class Prox:
         def held(i: int) -> tuple[Encoding, np.ndarray]:
             if i in answers:
                 return answers[i].encoding, answers[i].multipliers
-            part, rough = chosen.parts[i], self._rough[which[i]]
-            if not rough.sub.is_constrained:
+            part, own = chosen.parts[i], self._nonsmooth[which[i]]
+            if not own.sub.is_constrained:
                 return Encoding.ROWS, NOTHING
             force = (points[part] - found[part]) / alpha
-            if rough.sub.form and rough.sub.form.complete:
+            if own.sub.form and own.sub.form.complete:
                 return Encoding.FORCE, force
             # The rows are those of the kinks and constraints alone, not of the client's own form
-            duals = rough.ways.local_duals(*multipliers(rough.known, found[part], force))
+            duals = own.ways.local_duals(*multipliers(own.known, found[part], force))
             return Encoding.VALUES, np.concatenate([flat(d) for rule in duals for d in rule])
 
         return Landed(

@@ -29,7 +29,7 @@ def rng() -> np.random.Generator:
 
 
 class Root(Kind):
-    r""":math:`-\sqrt u`, by cvxpy :math:`\|(u - 1, 2t)\| \le u + 1` with a gain of t."""
+    r""":math:`-\sqrt u`, which cvxpy writes as :math:`\|(u - 1, 2t)\| \le u + 1`."""
 
     name = "root"
     is_positive = True

@@ -1,4 +1,7 @@
-"""The kinds of terms: one class each, with everything that is particular to it."""
+"""The kinds of terms: one class each, with everything that is particular to it.
+
+A new kind is a file here and a line below.
+"""
 
 from __future__ import annotations
 
