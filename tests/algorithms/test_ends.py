@@ -92,10 +92,10 @@ def test_proximal_blocks_come_to_rest_at_the_minimiser_with_absolute_values(kind
 
 PRIVATE = {
     1: Loss(
-        lambda v: (v[0] - 1) ** 2 + (v[1] - 5) ** 2 / 100,
-        lambda v: np.array([2 * (v[0] - 1), (v[1] - 5) / 50]),
-        lambda v: np.diag([2, 1 / 50]),
-        lambda v: cp.square(v[0] - 1) + cp.square(v[1] - 5) / 100,
+        lambda v: (v[0] - 1) ** 2 + (v[1] - 5) ** 2 / 10,
+        lambda v: np.array([2 * (v[0] - 1), (v[1] - 5) / 5]),
+        lambda v: np.diag([2, 1 / 5]),
+        lambda v: cp.square(v[0] - 1) + cp.square(v[1] - 5) / 10,
     ),
     2: Loss(
         lambda v: (v[0] + 1) ** 2,
@@ -104,7 +104,11 @@ PRIVATE = {
         lambda v: cp.sum_squares(v + 1),
     ),
 }
-"""f1 = (a - 1)^2 + (y - 5)^2 / 100 with y private, f2 = (x + 1)^2."""
+"""f1 = (a - 1)^2 + (y - 5)^2 / 10 with y private, f2 = (x + 1)^2.
+
+So flat that y takes hundreds of rounds where a and x take thirty; no flatter, as each turn of BSUM
+is a solve by cvxpy.
+"""
 
 
 def _private() -> tuple[dm.Model, cp.Variable]:
@@ -150,20 +154,20 @@ def test_a_bound_that_keeps_the_absolute_values_is_optimal_where_a_run_says_so()
     """The bound has no gradient, so the movement tells how far it is from the objective."""
     mine, x = cp.Variable(2, name="mine"), cp.Variable(1, name="x")
     model = dm.Model("absolute values")
-    loss = squares(np.diag([1.0, 0.1]), np.array([1.0, 0.5]))
-    model.client(1, loss.express(mine) + 0.02 * cp.norm1(mine))
+    loss = squares(np.diag([1.0, 0.3]), np.array([1.0, 1.5]))
+    model.client(1, loss.express(mine) + 0.18 * cp.norm1(mine))
     model.client(2, cp.sum_squares(x + 1))
     model.consensus(mine[:1] == x)
     smooth_part = above({1: loss, 2: PRIVATE[2]}, 3.0)
 
     def make(client: dm.Client, at: Mapping[cp.Variable, cp.Parameter]) -> Any:
         bound, refresh = smooth_part(client, at)
-        kinks = 0.02 * cp.norm1(client.variables[0]) if client.name == 1 else 0
+        kinks = 0.18 * cp.norm1(client.variables[0]) if client.name == 1 else 0
         return bound + kinks, refresh
 
     result = model.solve(algorithm=dm.BSUM(make, multipliers=True), rho=1.0, max_rounds=10_000)
     assert result.status == "optimal"
-    # y: 0.02 (y - 5) + 0.02 = 0, and a: 2 (a - 1) + 2 (a + 1) + 0.02 sign(a) = 0
+    # y: 0.18 (y - 5) + 0.18 = 0, and a: 2 (a - 1) + 2 (a + 1) + 0.18 sign(a) = 0
     assert mine.value == pytest.approx([0, 4], abs=1e-2)
 
 
@@ -277,15 +281,15 @@ def test_the_others_end_at_the_optimum(kind: str, name: str) -> None:
     [
         dm.ProximalPoint(5.0),
         dm.ProximalGradient(1.0),
-        dm.BSUM(above({"all": total(clients("logistic"))}, 1.5), multipliers=True),
+        dm.BSUM(above({"all": total(clients("logistic"))}, 1.0), multipliers=True),
     ],
     ids=["PA", "PG", "BSUM"],
 )
 def test_one_client_ends_at_the_optimum(algorithm: Algorithm) -> None:
     whole = total(clients("logistic"))
-    assert lipschitz(whole, 8) < 1.5
+    assert lipschitz(whole, 8) < 1
     model, _, z = alone(whole, 8)
-    options = {"rho": 1.0} if isinstance(algorithm, dm.BSUM) else {}
+    options = {"rho": 0.5} if isinstance(algorithm, dm.BSUM) else {}
     result = model.solve(algorithm=algorithm, eps_pri=1e-7, eps_dual=1e-7, **options)
     assert result.status == "optimal"
     assert result.verify().ok
@@ -306,9 +310,11 @@ def test_proximal_gradients_end_at_the_lasso_of_scikit_learn() -> None:
 
 
 def test_upper_bounds_with_multipliers_end_at_the_optimum() -> None:
+    """Bounds hardly above the largest curvature, as rounds are in proportion to theirs."""
     losses = clients("logistic")
+    assert 0.4 < max(lipschitz(loss, 8) for loss in losses) < 0.5
     model, w = on_star(losses, 8)
-    make = above(dict(zip(NAMES, losses, strict=True)), 1.5)
+    make = above(dict(zip(NAMES, losses, strict=True)), 0.5)
     result = model.solve(algorithm=dm.BSUM(make, multipliers=True), rho=0.2, eps_dual=1e-5)
     assert result.status == "optimal"
     assert result.verify().ok

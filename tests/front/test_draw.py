@@ -1,6 +1,6 @@
 """Drawings: every node and edge is there, at its level, and every name can be read."""
 
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations, product
 from typing import Any
 
@@ -121,7 +121,9 @@ def _holds(box: Bbox, point: np.ndarray, slack: float = 0.03) -> bool:
     return bool((low - slack <= point).all() and (point <= high + slack).all())
 
 
+@cache
 def drawn(kind: str, order: str = "default") -> Seen:
+    """Made once, as several tests look at the same."""
     return Seen(MODELS[kind].compile().draw(ORDERS[order]))
 
 

@@ -17,7 +17,8 @@ from tests.zoo import GRAPHS, PROBLEMS
 
 ACCURACY = 1e-9
 SAME = 2e-6
-ROUNDS = 25
+ROUNDS = 15
+"""The penalty is first balanced after ten."""
 
 
 class Twins:
