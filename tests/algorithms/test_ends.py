@@ -64,6 +64,7 @@ def test_blocks_come_to_rest_at_the_minimiser_of_the_coupled_objective(
         assert not result.verify().ok, "the consensus does not hold"
 
 
+@pytest.mark.slow
 def test_bsum_comes_to_rest_there_too() -> None:
     problem = coupled("logistic")
     model, x = problem.model()
@@ -120,6 +121,7 @@ def _private() -> tuple[dm.Model, cp.Variable]:
     return model, mine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "algorithm",
     [dm.BCGD(0.1), dm.JacobiGradientDescent(0.1), dm.BCPG(0.1), dm.BSUM(above(PRIVATE, 3.0))],
@@ -171,6 +173,7 @@ def test_a_bound_that_keeps_the_absolute_values_is_optimal_where_a_run_says_so()
     assert mine.value == pytest.approx([0, 4], abs=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["FedProx", "BCD", "BSUM"])
 def test_fixed_multipliers_settle_with_an_iterative_solver_and_default_options(name: str) -> None:
     if name == "BSUM":
@@ -200,6 +203,7 @@ SETTLING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "name"), [*(("logistic", name) for name in SETTLING), ("least squares", "FedProx")]
 )
@@ -222,6 +226,7 @@ def test_fixed_multipliers_settle_and_the_distance_is_told(kind: str, name: str)
         assert max(np.abs(g).max() for g in slopes) > 1e-3
 
 
+@pytest.mark.slow
 def test_decentralised_descent_settles_at_a_distance_in_proportion_to_its_step() -> None:
     generator = np.random.default_rng(12)
     losses = [
@@ -309,6 +314,7 @@ def test_proximal_gradients_end_at_the_lasso_of_scikit_learn() -> None:
     assert (z.value == 0).sum() == (fit.coef_ == 0).sum() > 0
 
 
+@pytest.mark.slow
 def test_upper_bounds_with_multipliers_end_at_the_optimum() -> None:
     """Bounds hardly above the largest curvature, as rounds are in proportion to theirs."""
     losses = clients("logistic")

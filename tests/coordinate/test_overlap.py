@@ -81,6 +81,7 @@ def unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- the issue ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unwatched")
 def test_the_wavefront_run_of_a_chain_of_100_equals_the_serial_run_over_500_sweeps(
     spy: Spy, serially: Solve
@@ -164,6 +165,7 @@ def test_a_server_of_some_takes_part(spy: Spy, serially: Solve, stopping: Any) -
     same(found, serially(model, **options))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unwatched")
 @pytest.mark.parametrize("stopping", [dm.FixedTolerance(), dm.FixedBudget(12)])
 def test_inner_loops_that_end_by_the_tolerance_within_a_block_are_computed_again(
@@ -178,6 +180,7 @@ def test_inner_loops_that_end_by_the_tolerance_within_a_block_are_computed_again
 
 
 # Each kind with two conditions, and each condition with two kinds.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kinds", "stopping"),
     [
@@ -575,6 +578,7 @@ def test_a_run_that_fails_ends_within_a_block_of_the_serial_one(
     assert known.rounds <= found.rounds <= 2 * known.rounds + REACH + 25
 
 
+@pytest.mark.slow
 def test_an_algorithm_that_comes_to_rest_does_so_in_the_same_round(serially: Solve) -> None:
     """BCD of (24): no multipliers, one inner loop by (B1), which ends by the dual residual."""
     model = deal(CHAIN, m=4, seed=3)

@@ -376,6 +376,7 @@ SAFE: dict[str, tuple[int, float, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAFE)
 def test_safe_ones_converge_and_are_not_warned_of(name: str) -> None:
     n, step, options = SAFE[name]
@@ -389,6 +390,7 @@ def test_safe_ones_converge_and_are_not_warned_of(name: str) -> None:
         assert _radius(np.full(n, 0.02), _ring(n), step, 2.0) < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "step"), [(7, 1.3), (3, 1.6)])
 def test_the_default_converges_or_warns_where_the_dual_step_is_long(n: int, step: float) -> None:
     with warnings.catch_warnings(record=True) as caught:

@@ -81,6 +81,7 @@ def test_every_sequence_kind_solves_the_zoo_and_verifies(name: str, graph: str, 
         assert built.distance[client](force) <= 1e-6 * steps(result) * scale, client
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("root", range(5))
 def test_a_chain_from_any_root(root: int) -> None:
     """Absolute losses; one sweep a multiplier update, with a penalty that moves, can stall here."""

@@ -199,6 +199,7 @@ def test_inexact_turns_raise_it_by_no_more_than_their_error(
         _falls(steps, built.model.compile())
 
 
+@pytest.mark.slow
 def test_descent_is_lost_where_turns_are_inexact(watched: Any) -> None:
     """(25) has no inexact version without an error: Clarabel's turns go up by 1e-7, and may.
 
@@ -468,6 +469,7 @@ class Doubling:
         return np.sqrt(2.0) * state.rho
 
 
+@pytest.mark.slow
 def test_theorem_2_is_false_where_the_tolerance_shrinks_more_slowly_than_the_penalty_grows() -> (
     None
 ):

@@ -197,6 +197,7 @@ SOLVED_BY = {
 }
 
 
+@pytest.mark.slow
 def test_another_process_that_cannot_use_cvxpy_finds_the_same_points(tmp_path: Path) -> None:
     """One process for all, as it takes two seconds to begin."""
     subs = {solver: clients(problem)[0] for solver, problem in SOLVED_BY.items()}

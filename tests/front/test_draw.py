@@ -280,6 +280,7 @@ def test_equal_texts_are_different_clients() -> None:
     assert len(seen.patches) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [None, dm.Sequence.natural()])
 def test_more_than_a_hundred_clients_have_no_names(order: dm.Sequence | None) -> None:
     graph = nx.connected_watts_strogatz_graph(101, 4, 0.3, seed=1)

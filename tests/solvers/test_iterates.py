@@ -92,6 +92,7 @@ def test_a_run_is_the_reference_solvers(name: str) -> None:
     np.testing.assert_allclose(mine, other, rtol=0, atol=5 * SAME * max(1, np.abs(other).max()))
 
 
+@pytest.mark.slow
 def test_every_fast_solver_is_among_those_compared() -> None:
     """What "auto" picks over the zoo: so the tests above speak for each of them."""
     seen: set[str] = set()
