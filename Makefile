@@ -8,13 +8,19 @@ ifneq ($(wildcard ../shared/data/.),)
 export DALD_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test test-next lint pytest wheel bench notebooks clean
+.PHONY: help demo check test test-next lint pytest wheel bench notebooks clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY)  ## solve the paper's problems and check the answers
 	$(BIN)/dald demo
+
+check: $(READY)  ## between two edits: style, who may import whom, the first case of each fast test
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports --no-cache
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m "not slow"
 
 test: lint pytest wheel  ## everything CI runs: lint, tests, and the wheel
 

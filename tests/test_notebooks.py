@@ -80,6 +80,7 @@ def test_notebook_was_run_once_from_top_to_bottom_without_complaint(source: Path
         assert not re.search(r"/(home|root|tmp|work|Users)/|\b[A-Z]:\\", text), "a machine's path"
 
 
+@pytest.mark.slow
 @each_notebook
 def test_source_runs_and_shows_what_the_notebook_shows(source: Path) -> None:
     try:

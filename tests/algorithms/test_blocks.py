@@ -109,6 +109,7 @@ def _bsum(problem: Coupled, x: list[Array], i: int) -> Array:
     return np.linalg.solve(K, right + 2 * problem.rho**2 * problem.A[i].T @ problem.rest(x, i))
 
 
+@pytest.mark.slow
 @smooth
 def test_block_successive_upper_bound_minimisation(kind: str) -> None:
     """To 1e-6: Clarabel, whose gap is 1e-12 at best, leaves the root of it in a flat minimum."""
@@ -121,6 +122,7 @@ def test_block_successive_upper_bound_minimisation(kind: str) -> None:
     same(seen, problem.sweeps(lambda x, i: _bsum(problem, x, i)), digits=1e-6)
 
 
+@pytest.mark.slow
 @smooth
 def test_an_upper_bound_that_needs_no_refresh(kind: str) -> None:
     """The objective and a proximal term about the last point, which the Parameter holds."""

@@ -64,6 +64,7 @@ def test_blocks_come_to_rest_at_the_minimiser_of_the_coupled_objective(
         assert not result.verify().ok, "the consensus does not hold"
 
 
+@pytest.mark.slow
 def test_bsum_comes_to_rest_there_too() -> None:
     problem = coupled("logistic")
     model, x = problem.model()
@@ -92,10 +93,10 @@ def test_proximal_blocks_come_to_rest_at_the_minimiser_with_absolute_values(kind
 
 PRIVATE = {
     1: Loss(
-        lambda v: (v[0] - 1) ** 2 + (v[1] - 5) ** 2 / 100,
-        lambda v: np.array([2 * (v[0] - 1), (v[1] - 5) / 50]),
-        lambda v: np.diag([2, 1 / 50]),
-        lambda v: cp.square(v[0] - 1) + cp.square(v[1] - 5) / 100,
+        lambda v: (v[0] - 1) ** 2 + (v[1] - 5) ** 2 / 10,
+        lambda v: np.array([2 * (v[0] - 1), (v[1] - 5) / 5]),
+        lambda v: np.diag([2, 1 / 5]),
+        lambda v: cp.square(v[0] - 1) + cp.square(v[1] - 5) / 10,
     ),
     2: Loss(
         lambda v: (v[0] + 1) ** 2,
@@ -104,7 +105,11 @@ PRIVATE = {
         lambda v: cp.sum_squares(v + 1),
     ),
 }
-"""f1 = (a - 1)^2 + (y - 5)^2 / 100 with y private, f2 = (x + 1)^2."""
+"""f1 = (a - 1)^2 + (y - 5)^2 / 10 with y private, f2 = (x + 1)^2.
+
+So flat that y takes hundreds of rounds where a and x take thirty; no flatter, as each turn of BSUM
+is a solve by cvxpy.
+"""
 
 
 def _private() -> tuple[dm.Model, cp.Variable]:
@@ -116,6 +121,7 @@ def _private() -> tuple[dm.Model, cp.Variable]:
     return model, mine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "algorithm",
     [dm.BCGD(0.1), dm.JacobiGradientDescent(0.1), dm.BCPG(0.1), dm.BSUM(above(PRIVATE, 3.0))],
@@ -150,23 +156,24 @@ def test_a_bound_that_keeps_the_absolute_values_is_optimal_where_a_run_says_so()
     """The bound has no gradient, so the movement tells how far it is from the objective."""
     mine, x = cp.Variable(2, name="mine"), cp.Variable(1, name="x")
     model = dm.Model("absolute values")
-    loss = squares(np.diag([1.0, 0.1]), np.array([1.0, 0.5]))
-    model.client(1, loss.express(mine) + 0.02 * cp.norm1(mine))
+    loss = squares(np.diag([1.0, 0.3]), np.array([1.0, 1.5]))
+    model.client(1, loss.express(mine) + 0.18 * cp.norm1(mine))
     model.client(2, cp.sum_squares(x + 1))
     model.consensus(mine[:1] == x)
     smooth_part = above({1: loss, 2: PRIVATE[2]}, 3.0)
 
     def make(client: dm.Client, at: Mapping[cp.Variable, cp.Parameter]) -> Any:
         bound, refresh = smooth_part(client, at)
-        kinks = 0.02 * cp.norm1(client.variables[0]) if client.name == 1 else 0
+        kinks = 0.18 * cp.norm1(client.variables[0]) if client.name == 1 else 0
         return bound + kinks, refresh
 
     result = model.solve(algorithm=dm.BSUM(make, multipliers=True), rho=1.0, max_rounds=10_000)
     assert result.status == "optimal"
-    # y: 0.02 (y - 5) + 0.02 = 0, and a: 2 (a - 1) + 2 (a + 1) + 0.02 sign(a) = 0
+    # y: 0.18 (y - 5) + 0.18 = 0, and a: 2 (a - 1) + 2 (a + 1) + 0.18 sign(a) = 0
     assert mine.value == pytest.approx([0, 4], abs=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["FedProx", "BCD", "BSUM"])
 def test_fixed_multipliers_settle_with_an_iterative_solver_and_default_options(name: str) -> None:
     if name == "BSUM":
@@ -196,6 +203,7 @@ SETTLING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "name"), [*(("logistic", name) for name in SETTLING), ("least squares", "FedProx")]
 )
@@ -218,6 +226,7 @@ def test_fixed_multipliers_settle_and_the_distance_is_told(kind: str, name: str)
         assert max(np.abs(g).max() for g in slopes) > 1e-3
 
 
+@pytest.mark.slow
 def test_decentralised_descent_settles_at_a_distance_in_proportion_to_its_step() -> None:
     generator = np.random.default_rng(12)
     losses = [
@@ -277,15 +286,15 @@ def test_the_others_end_at_the_optimum(kind: str, name: str) -> None:
     [
         dm.ProximalPoint(5.0),
         dm.ProximalGradient(1.0),
-        dm.BSUM(above({"all": total(clients("logistic"))}, 1.5), multipliers=True),
+        dm.BSUM(above({"all": total(clients("logistic"))}, 1.0), multipliers=True),
     ],
     ids=["PA", "PG", "BSUM"],
 )
 def test_one_client_ends_at_the_optimum(algorithm: Algorithm) -> None:
     whole = total(clients("logistic"))
-    assert lipschitz(whole, 8) < 1.5
+    assert lipschitz(whole, 8) < 1
     model, _, z = alone(whole, 8)
-    options = {"rho": 1.0} if isinstance(algorithm, dm.BSUM) else {}
+    options = {"rho": 0.5} if isinstance(algorithm, dm.BSUM) else {}
     result = model.solve(algorithm=algorithm, eps_pri=1e-7, eps_dual=1e-7, **options)
     assert result.status == "optimal"
     assert result.verify().ok
@@ -305,10 +314,13 @@ def test_proximal_gradients_end_at_the_lasso_of_scikit_learn() -> None:
     assert (z.value == 0).sum() == (fit.coef_ == 0).sum() > 0
 
 
+@pytest.mark.slow
 def test_upper_bounds_with_multipliers_end_at_the_optimum() -> None:
+    """Bounds hardly above the largest curvature, as rounds are in proportion to theirs."""
     losses = clients("logistic")
+    assert 0.4 < max(lipschitz(loss, 8) for loss in losses) < 0.5
     model, w = on_star(losses, 8)
-    make = above(dict(zip(NAMES, losses, strict=True)), 1.5)
+    make = above(dict(zip(NAMES, losses, strict=True)), 0.5)
     result = model.solve(algorithm=dm.BSUM(make, multipliers=True), rho=0.2, eps_dual=1e-5)
     assert result.status == "optimal"
     assert result.verify().ok

@@ -29,20 +29,25 @@ from tests.algorithms.textbook import (
 )
 
 
-@pytest.mark.parametrize("W", [1, 3])
+# Every pair of a graph, a solver and a number of steps, not every triple.
 @pytest.mark.parametrize(
-    "solver", [GradientSteps(0.4, 1), NewtonSteps(1), ProximalGradientSteps(0.4, 1)]
+    ("graph", "solver"),
+    [
+        (None, GradientSteps(0.4, 1)),
+        (paw(), GradientSteps(0.4, 3)),
+        (None, NewtonSteps(3)),
+        (paw(), NewtonSteps(1)),
+        (None, ProximalGradientSteps(0.4, 1)),
+        (paw(), ProximalGradientSteps(0.4, 3)),
+    ],
+    ids=["server-G1", "peers-G3", "server-N3", "peers-N1", "server-P1", "peers-P3"],
 )
-@pytest.mark.parametrize("graph", [None, paw()], ids=["server", "peers"])
-def test_an_inexact_layer_ends_at_the_optimum(graph: Any, solver: Any, W: int) -> None:
+def test_an_inexact_layer_ends_at_the_optimum(graph: Any, solver: Any) -> None:
     losses = clients("logistic")
     model, w = on_star(losses, 8)
     if graph is not None:
         model.topology(graph)
-    args = (W,) if isinstance(solver, NewtonSteps) else (solver.step, W)
-    result = model.solve(
-        solver=type(solver)(*args), rho=0.4, stopping=dm.FixedBudget(1), max_rounds=20_000
-    )
+    result = model.solve(solver=solver, rho=0.4, stopping=dm.FixedBudget(1), max_rounds=20_000)
     assert result.status == "optimal"
     assert result.verify().ok
     assert result[w] == pytest.approx(total(losses).argmin(np.zeros(8), 0.0), abs=1e-3)

@@ -379,6 +379,7 @@ STEPS: list[Callable[[Any], Any]] = [
 ]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(STEPS), min_size=1, max_size=7))
 def test_the_map_of_any_mixture_is_its_value(steps: list[Callable[[Any], Any]]) -> None:

@@ -276,6 +276,7 @@ def test_an_edge_that_comes_later() -> None:
     assert result.verify().ok
 
 
+@pytest.mark.slow
 def test_edges_change_between_outer_loops_and_keep_their_multipliers() -> None:
     """Outer loops of five: what is asked before 7 happens before 11, after 13 before 16."""
     model, _ = on(RING)

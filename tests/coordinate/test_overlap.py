@@ -71,6 +71,7 @@ def begins_as(found: dm.Result, known: dm.Result) -> None:
 # --- the iterates of the serial run ---------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unwatched")
 def test_the_wavefront_run_of_a_chain_of_100_equals_the_serial_run_over_500_sweeps(
     blocks: list[int], serially: Solve

@@ -414,6 +414,7 @@ def test_a_client_that_was_solved_before_is_not_suddenly_infeasible(word: str) -
     assert f"called client 'b' {word}, which it had solved before" in result.detail
 
 
+@pytest.mark.slow
 def test_a_solver_without_the_digits_stalls() -> None:
     def coarse() -> Around:
         turn = 0
@@ -490,6 +491,7 @@ def test_a_run_too_short_for_everybody_to_have_a_turn() -> None:
         result[model.clients["a"].variables[0]]
 
 
+@pytest.mark.slow
 def test_a_long_inner_loop_is_no_standstill() -> None:
     """Within it the multipliers stay, so the primal residual rests while the dual one falls.
 

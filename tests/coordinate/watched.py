@@ -174,8 +174,14 @@ def _cost(sub: Subproblem) -> float:
     return float(cost or 0.0)  # a server has none
 
 
-def replay(compiled: Compiled, watch: Watch, accuracy: float) -> Iterator[list[Step] | At]:
-    """The steps of each inner loop, then where it ended."""
+def replay(
+    compiled: Compiled, watch: Watch, accuracy: float, turn_by_turn: bool
+) -> Iterator[list[Step] | At | None]:
+    """The steps of each inner loop, then where it ended.
+
+    Without ``turn_by_turn`` the steps are None: each takes a gradient by cvxpy, and
+    where a loop ended takes those of each client's last turn alone.
+    """
     zero = {name: np.zeros(sub.size) for name, sub in compiled.items()}
     sides, costs, maps, solvers = np.zeros((2, compiled.size)), {}, {}, {}
     for name, sub in compiled.items():
@@ -190,7 +196,9 @@ def replay(compiled: Compiled, watch: Watch, accuracy: float) -> Iterator[list[S
     at = At(zero, sides, costs, nothing, rho, sides[::-1].copy(), {}, compiled)
     for outer in range(watch.loops):
         steps: list[Step] = []
-        for _, sub, turn, point in (t for t in watch.turns if t[0] == outer):
+        turns = [t for t in watch.turns if t[0] == outer]
+        last = {sub.name: i for i, (_, sub, _, _) in enumerate(turns)}
+        for i, (_, sub, turn, point) in enumerate(turns):
             name, mine = sub.name, sub.entries
             np.testing.assert_allclose(turn.mu, at.mu[mine], rtol=1e-9, atol=1e-9)
             np.testing.assert_allclose(turn.rho, at.rho[mine], rtol=1e-12)
@@ -198,11 +206,11 @@ def replay(compiled: Compiled, watch: Watch, accuracy: float) -> Iterator[list[S
             np.testing.assert_allclose(turn.neighbours, told, rtol=1e-12, atol=1e-12)
             off = max(accuracy, CONIC) if solvers[name] == "conic" else accuracy
             off = 0.0 if sub.client.is_server else off / (1 - off)
-            before, first = at.value, name not in at.slack
+            before, first = at.value if turn_by_turn else 0.0, name not in at.slack
             G, weight = maps[name], at.rho[mine]
 
             was, spare = at.sides[sub.rows, mine].copy(), 0.0
-            if is_constrained(sub) and not first:
+            if turn_by_turn and is_constrained(sub) and not first:
                 # The old point may be off its set; a point of the set is this near.
                 put(sub, at.points[name])
                 spare, wide = _slack(at, sub, G, off, at.points[name])
@@ -213,11 +221,15 @@ def replay(compiled: Compiled, watch: Watch, accuracy: float) -> Iterator[list[S
             at.told[sub.rows, mine] = told
             at.costs[name] = _cost(sub)
             at.points[name] = point
+            if not (turn_by_turn or last[name] == i):
+                continue
             at.slack[name], wide = _slack(at, sub, G, off, point)
+            if not turn_by_turn:
+                continue
             moved = np.linalg.norm(weight * (own - was)) - np.linalg.norm(weight * wide)
             promised = max(0.0, float(moved)) ** 2 - at.slack[name] - spare
             steps.append(Step(name, first, before - at.value, promised, at.rounding))
-        yield steps
+        yield steps if turn_by_turn else None
         yield At(
             dict(at.points), at.sides.copy(), dict(at.costs), at.mu, at.rho, at.told.copy(),
             dict(at.slack), compiled,

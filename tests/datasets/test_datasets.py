@@ -181,6 +181,7 @@ def _mnist_files(folder: Path, name: str, rows: int) -> tuple[np.ndarray, np.nda
     return images[16:].reshape(rows, 784), labels[8:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("digits", "test", "first", "second"),
     [
@@ -211,6 +212,7 @@ def test_mnist_has_the_images_of_two_digits_as_in_the_files(
     assert (dataset.columns[0], dataset.columns[-1]) == ("pixel1", "pixel784")
 
 
+@pytest.mark.slow
 def test_mnist_says_which_digits_and_which_rows_it_has(folder: Path) -> None:
     assert load_mnist(data=folder).title == "MNIST 3 against 7"
     assert load_mnist((4, 9), data=folder, test=True).title == "MNIST 4 against 9, test"
@@ -328,6 +330,7 @@ def test_openml_and_the_folder_agree(
     _agree(load(name), load(name, data=folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", [False, True])
 def test_mnist_downloaded_and_from_the_folder_agree(
     test: bool, folder: Path, monkeypatch: pytest.MonkeyPatch

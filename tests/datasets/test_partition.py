@@ -177,6 +177,7 @@ def test_dirichlet_is_the_less_skewed_the_larger_the_concentration() -> None:
     assert found[-1] < 0.03
 
 
+@pytest.mark.slow
 def test_dirichlet_deals_each_label_by_the_law() -> None:
     # The first of n shares of Dir(a, ..., a): mean 1 / n, variance (n - 1) / (n^2 (n a + 1)).
     target = np.zeros(10_000)

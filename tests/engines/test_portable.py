@@ -179,42 +179,47 @@ from dald_model.engines.portable import unpack
 from dald_model.solvers import NAMED, Turn
 for name in ("Problem", "Variable", "Parameter", "Minimize", "Constant"):
     getattr(cvxpy, name).__init__ = refuse
-folder, name = sys.argv[1:]
-with open(folder + "/client", "rb") as file:
-    client = unpack(file.read())
-with np.load(folder + "/turn.npz") as given:
-    turn = Turn(np.zeros(1, int), given["mu"], given["rho"], given["neighbours"])
-answers = NAMED[name].open([client]).minimise(turn, 1e-8)
-assert answers.statuses[0] == "optimal", answers.statuses
-np.savez(folder + "/answer.npz", points=answers.points, objectives=answers.objectives)
+folder, *names = sys.argv[1:]
+for name in names:
+    with open(f"{folder}/{name}", "rb") as file:
+        client = unpack(file.read())
+    with np.load(f"{folder}/{name}-turn.npz") as given:
+        turn = Turn(np.zeros(1, int), given["mu"], given["rho"], given["neighbours"])
+    answers = NAMED[name].open([client]).minimise(turn, 1e-8)
+    assert answers.statuses[0] == "optimal", (name, answers.statuses)
+    np.savez(f"{folder}/{name}-answer.npz", points=answers.points, objectives=answers.objectives)
 """
+SOLVED_BY = {
+    "factor": "least_squares",
+    "shrink": "lasso",
+    "active_set": "simplex",
+    "proximal": "group_lasso",
+    "newton": "logistic",
+    "conic": "semidefinite",
+}
 
 
-@pytest.mark.parametrize(
-    ("problem", "solver"),
-    [
-        ("least_squares", "factor"),
-        ("lasso", "shrink"),
-        ("simplex", "active_set"),
-        ("group_lasso", "proximal"),
-        ("logistic", "newton"),
-        ("semidefinite", "conic"),
-    ],
-)
-def test_another_process_that_cannot_use_cvxpy_finds_the_same_point(
-    problem: str, solver: str, tmp_path: Path
-) -> None:
-    sub = clients(problem)[0]
-    given = turn(sub, 3)
-    (tmp_path / "client").write_bytes(pack(sub))
-    np.savez(tmp_path / "turn.npz", mu=given.mu, rho=given.rho, neighbours=given.neighbours)
-    command = [sys.executable, "-W", "error", "-c", PROGRAM, str(tmp_path), solver]
+@pytest.mark.slow
+def test_another_process_that_cannot_use_cvxpy_finds_the_same_points(tmp_path: Path) -> None:
+    """One process for all, as it takes two seconds to begin."""
+    subs = {solver: clients(problem)[0] for solver, problem in SOLVED_BY.items()}
+    turns = {solver: turn(sub, 3) for solver, sub in subs.items()}
+    for solver, given in turns.items():
+        (tmp_path / solver).write_bytes(pack(subs[solver]))
+        parts = {"mu": given.mu, "rho": given.rho, "neighbours": given.neighbours}
+        np.savez(tmp_path / f"{solver}-turn.npz", **parts)
+    command = [sys.executable, "-W", "error", "-c", PROGRAM, str(tmp_path), *SOLVED_BY]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    here = NAMED[solver].open([sub]).minimise(given, 1e-8)
-    with np.load(tmp_path / "answer.npz") as found:
-        np.testing.assert_allclose(found["points"], here.points, rtol=1e-12, atol=1e-13)
-        np.testing.assert_allclose(found["objectives"], here.objectives, rtol=1e-12)
+    for solver, sub in subs.items():
+        here = NAMED[solver].open([sub]).minimise(turns[solver], 1e-8)
+        with np.load(tmp_path / f"{solver}-answer.npz") as found:
+            np.testing.assert_allclose(
+                found["points"], here.points, rtol=1e-12, atol=1e-13, err_msg=solver
+            )
+            np.testing.assert_allclose(
+                found["objectives"], here.objectives, rtol=1e-12, err_msg=solver
+            )
 
 
 def stored(**arrays: Any) -> bytes:

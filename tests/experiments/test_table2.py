@@ -104,6 +104,7 @@ def by_hand(setting: Setting, rounds: int, data: Dataset) -> Array:
     return x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "divisor", "clients"),
     [
@@ -132,6 +133,7 @@ def test_the_library_runs_the_papers_formulas(
     np.testing.assert_allclose(rows.accuracy(found[12]), accuracy, rtol=0, atol=1e-15)
 
 
+@pytest.mark.slow
 @needs_mnist
 def test_every_round_is_measured(rows: Images) -> None:
     for method in (FEDPROX, DC):
@@ -182,6 +184,7 @@ def test_the_server_divides_what_has_one_kind_of_edge_only() -> None:
 # --- known cells ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "weight"), [(FEDPROX, 1e-3), (CC, 1e-3), (DC, 0.0), (DC, 1e-3)])
 @needs_mnist
 def test_cells_have_the_printed_figures(method: str, weight: float) -> None:
@@ -346,6 +349,7 @@ def test_what_to_do_without_mnist_is_told(tmp_path: Path) -> None:
 # --- figure 5 -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("rows")
 @needs_mnist
 def test_the_figure_has_a_panel_a_size_and_a_curve_a_method() -> None:
@@ -367,6 +371,7 @@ def test_the_figure_has_a_panel_a_size_and_a_curve_a_method() -> None:
             np.testing.assert_array_equal(line.get_ydata(), part["accuracy_mean_percent"])
 
 
+@pytest.mark.slow
 @needs_mnist
 def test_fedprox_is_below_both_others_after_the_rounds_of_the_figure() -> None:
     every = experiment.images(DATA)

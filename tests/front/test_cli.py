@@ -380,6 +380,7 @@ def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str])
     assert "invalid choice: 'fly'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_it_also_runs_as_a_module() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "dald_model", "--help"], capture_output=True, text=True, check=True

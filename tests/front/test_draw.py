@@ -1,6 +1,6 @@
 """Drawings: every node and edge is there, at its level, and every name can be read."""
 
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations, product
 from typing import Any
 
@@ -123,7 +123,9 @@ def _holds(box: Bbox, point: np.ndarray, slack: float = 0.03) -> bool:
     return bool((low - slack <= point).all() and (point <= high + slack).all())
 
 
+@cache
 def drawn(kind: str, order: str = "default") -> Seen:
+    """Made once, as several tests look at the same."""
     return Seen(MODELS[kind].compile().draw(ORDERS[order]))
 
 
@@ -278,6 +280,7 @@ def test_equal_texts_are_different_clients() -> None:
     assert len(seen.patches) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [None, dm.Sequence.natural()])
 def test_more_than_a_hundred_clients_have_no_names(order: dm.Sequence | None) -> None:
     graph = nx.connected_watts_strogatz_graph(101, 4, 0.3, seed=1)

@@ -40,6 +40,7 @@ def _solved(model: dm.Model, **options: Any) -> dm.Result:
     return result
 
 
+@pytest.mark.slow
 @few
 @given(declarations(), st.data())
 def test_relabelling_the_clients_leaves_the_answer(
@@ -115,6 +116,7 @@ def test_units_of_the_objective_are_those_of_rho_squared_and_mu(
     assert two.value == pytest.approx(scale * one.value, rel=ITERATE, abs=ITERATE)
 
 
+@pytest.mark.slow
 @few
 @given(declarations(), st.sampled_from([1e-3, 1e3]))
 def test_the_default_penalty_follows_the_units_of_the_objective(

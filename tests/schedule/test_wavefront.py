@@ -117,6 +117,7 @@ def test_overlapped_sweeps_give_the_serial_iterates_bit_for_bit(
     assert two.mu == one.mu
 
 
+@pytest.mark.slow
 @many
 @given(graphs(connected=True), st.integers(1, 6), st.integers(1, 3))
 def test_so_do_the_orders_of_the_package(graph: nx.Graph, sweeps: int, every: int) -> None:
@@ -154,6 +155,7 @@ def earliest(graph: nx.Graph, stages: Stages, sweeps: int) -> list[set[Task]]:
     ]
 
 
+@pytest.mark.slow
 @many
 @given(orders(), st.integers(1, 4))
 def test_every_solve_comes_at_its_earliest_step(
@@ -267,6 +269,7 @@ def test_the_period_is_that_of_scheduling_by_edge_reversal(graph: nx.Graph, rand
     assert found.period == by_edge_reversal(graph, place)
 
 
+@pytest.mark.slow
 @many
 @given(orders())
 def test_period_and_width_are_those_of_a_long_run(order: tuple[nx.Graph, Stages]) -> None:

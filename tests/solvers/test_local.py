@@ -353,6 +353,7 @@ def test_a_step_that_is_too_large_is_named_and_the_others_go_on(rng: np.random.G
     assert answers.messages[0] == "its point is outside of the domain of its objective"
 
 
+@pytest.mark.slow
 def test_steps_that_run_away_end_in_a_message_whoever_knows_the_gradient(
     rng: np.random.Generator,
 ):

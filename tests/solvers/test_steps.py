@@ -470,6 +470,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(**PROGRAMS)
 def test_random_programs_fulfil_their_optimality_conditions(
@@ -486,6 +487,7 @@ def test_random_programs_fulfil_their_optimality_conditions(
         assert max(residual(forms[i], H[i], c[i], again, i) for i in range(2)) <= TIGHT
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(**PROGRAMS)
 def test_an_answer_is_right_or_said_to_be_none(

@@ -1,0 +1,22 @@
+"""What `make check` leaves out: tests that take long, and all but the first case of the others."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "slow: left out by `make check`, as it takes long or is one more case of a test"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m is looked at
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a parametrised test the first case stands for the others."""
+    seen: set[str] = set()
+    for item in items:
+        test = item.nodeid.split("[")[0]
+        if test in seen:
+            item.add_marker("slow")
+        seen.add(test)
