@@ -204,8 +204,8 @@ def _solved(sub: Subproblem, solver: str, stated: tuple[int, int]) -> tuple[int,
     if solver.startswith("reference") or form is None:
         return stated
     if solver in ("conic", "polyhedral"):
-        return form.cone.linear.size, form.cone.right.size
-    return form.size + form.extra, form.equalities.right.size + form.inequalities.right.size
+        return form.cone.linear.size, form.cone.rhs.size
+    return form.size + form.extra, form.equalities.rhs.size + form.inequalities.rhs.size
 
 
 def _what(sub: Subproblem) -> str:
@@ -220,6 +220,6 @@ def _what(sub: Subproblem) -> str:
     parts = ["quadratic"] if form.quadratic.full.any() else []
     parts += [counted(term.weight.size, f"{term.kind.name} term") for term in form.terms]
     parts = parts or ["linear"]
-    rows = {"equality": form.equalities.right.size, "inequality": form.inequalities.right.size}
+    rows = {"equality": form.equalities.rhs.size, "inequality": form.inequalities.rhs.size}
     parts += [counted(count, f"{kind} row") for kind, count in rows.items() if count]
     return ", ".join(parts)

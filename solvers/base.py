@@ -1,4 +1,4 @@
-r"""The protocol of the solver layer: minimise augmented Lagrangians, many clients at once."""
+r"""Protocol of the solver layer: many augmented Lagrangians minimised at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTHING = np.zeros(0)
 
 
 class Turn(NamedTuple):
-    r"""Some clients of a session are to minimise for these Parameters.
+    r"""Multipliers, penalties and neighbour values for some clients of a session.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Turn(NamedTuple):
 
 
 class Encoding(IntEnum):
-    r"""What the multipliers of a client's own constraints are given as.
+    r"""Representation of the multipliers of a client's own constraints.
 
     ``UNSOLVED``: the client was not solved yet. ``ROWS``: those of the form's equalities,
     inequalities and balls, one after the other, with the signs of
@@ -113,7 +113,7 @@ def _alike(count: int, width: int, encoding: Encoding) -> tuple[np.ndarray, np.n
 
 
 class Answers(NamedTuple):
-    r"""What a session found, in the order of ``Turn.which``.
+    r"""Minimisers, objectives and multipliers, in the order of ``Turn.which``.
 
     Attributes
     ----------

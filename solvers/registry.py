@@ -1,4 +1,4 @@
-"""Auto: which solver takes which client, by what the client's form is."""
+"""Registry of solvers, and the choice of one for each client."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def dual_values(
         return ()
     if encoding == Encoding.FORCE:
         return sub.local_duals(*multipliers(without_smooth(form), point, given))
-    stops = np.cumsum([form.equalities.right.size, form.inequalities.right.size])
+    stops = np.cumsum([form.equalities.rhs.size, form.inequalities.rhs.size])
     return sub.local_duals(*np.split(given, stops)) if given.size >= stops[-1] else ()
 
 

@@ -43,10 +43,10 @@ class Quadratic(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows of linear constraints: ``matrix`` of shape (p, m) and ``right`` of shape (p,)."""
+    """Rows of linear constraints: ``matrix`` of shape (p, m) and ``rhs`` of shape (p,)."""
 
     matrix: np.ndarray
-    right: np.ndarray
+    rhs: np.ndarray
 
 
 class Term(NamedTuple):
@@ -111,7 +111,7 @@ class ConeProgram(NamedTuple):
     linear: np.ndarray
     constant: float
     rows: sp.csc_array
-    right: np.ndarray
+    rhs: np.ndarray
     cones: tuple[tuple[str, Any], ...]
 
 
@@ -157,8 +157,8 @@ class Form:
         """
         return (
             self.size,
-            self.equalities.right.size,
-            self.inequalities.right.size,
+            self.equalities.rhs.size,
+            self.inequalities.rhs.size,
             tuple(
                 (t.kind.name,)
                 if t.is_smooth
@@ -183,7 +183,7 @@ class Form:
 
     def violation(self, point: np.ndarray) -> float:
         """The largest violation at a point of shape (m,); for a complete form without extras."""
-        zero = np.abs(self.equalities.matrix @ point - self.equalities.right)
-        over = self.inequalities.matrix @ point - self.inequalities.right
+        zero = np.abs(self.equalities.matrix @ point - self.equalities.rhs)
+        over = self.inequalities.matrix @ point - self.inequalities.rhs
         outside = [term.excess(point) for term in self.terms if term.is_set]
         return float(max(zero.max(initial=0.0), over.max(initial=0.0), *outside, 0.0))

@@ -1,4 +1,4 @@
-"""Best: the iterate that a run gives if it ends without converging."""
+"""Best iterate of a run, its answer if the run does not converge."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dald_model.schedule.moment import Residuals
 
 @dataclass
 class Best:
-    """The best iterate so far, and the round it is from; None and 0 if there is none.
+    """Best iterate so far, and the round it is from; None and 0 if there is none.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-r"""Channels: what each end of each edge was told, where not everybody takes part all the time.
+r"""State of the messages on each edge, for runs in which clients leave, drop out or lag.
 
 Row 0 of an array of shape (2, Q) belongs to the tails of the edges, row 1 to their heads.
 """
@@ -14,7 +14,7 @@ from dald_model.engines.edge_ends import Ends
 
 @dataclass
 class Channels:
-    """The edges of a run with clients that leave, drop out or lag behind.
+    """Messages and multiplier estimates of both ends of each edge.
 
     Attributes
     ----------

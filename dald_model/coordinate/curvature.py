@@ -1,4 +1,4 @@
-r"""A penalty from the curvature of the clients' objectives, so that nobody has to tune it."""
+r"""Initial penalty from the curvature of the clients' objectives."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ STEADY = 2e-2
 
 @dataclass
 class FailureMonitor:
-    """Looks at every round, and closely at every 25th, for signs of failure."""
+    """Monitor for failure: every round briefly, every 25th with certificates."""
 
     compiled: Decomposition
     patience: float = PATIENCE

@@ -1,4 +1,4 @@
-"""Iterate: the values of a round, as the functions of the option ``metrics`` see them."""
+"""Values of a round for the functions of the option ``metrics``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dald_model.errors import ResultError
 
 
 class Iterate:
-    """The iterate of one round.
+    """Values of one round.
 
     ``iterate[w]`` is the value of a variable as in a :class:`Result`: of a shared variable the
     server's, or the mean over its copies. :meth:`copies` has those of all clients.

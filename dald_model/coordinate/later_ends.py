@@ -1,4 +1,4 @@
-"""LaterEndView: the edges that some clients are the later end of, read and written fast."""
+"""Strided views of the edge entries whose later endpoint is in a batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import as_strided
 
 
 class LaterEndView:
-    """Entries of edges by the clients that own them.
+    """View of the edge entries that each client of a batch is the later endpoint of.
 
     Where all clients have as many, next to each other and as far apart from client to client, as
     every second client of a chain has, arrays (k, m) are read and written without indices.

@@ -1,4 +1,4 @@
-"""Membership: which clients and edges are there, in which order, and who hears whom."""
+"""Membership of clients and edges in a run, and the plan of each round."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Pair = tuple[Hashable, Hashable]
 
 
 class RoundPlan(NamedTuple):
-    """What one inner loop is.
+    """Plan of one inner loop: who is solved in which order, and which messages are lost.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class RoundPlan(NamedTuple):
 
 
 class Membership:
-    """Who is there while a run goes on.
+    """Clients and edges that are present while a run goes on.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Method: what an algorithm tells the one loop to do with mu, rho, order and solver."""
+"""Choices of mu, rho, order and solver layer that an algorithm makes for the loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dald_model.schedule.sequence import Sequence
 
 
 class Goal(Enum):
-    """What it means that a run is over before the round limit.
+    """Meaning of a run that ends before the round limit.
 
     ``OPTIMUM``: both residuals met their tolerances. ``FIXED_POINT``: the iterates stopped moving,
     at a point that need not be the optimum of the consensus problem. ``NONE``: nothing; every
@@ -43,7 +43,7 @@ def kept(mu: np.ndarray, rho: np.ndarray, gap: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Method:
-    """What an algorithm makes of a compiled model: the choices that the loop follows.
+    """Choices of an algorithm for one compiled model, which the loop follows.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Method:
 
 
 class Algorithm(Protocol):
-    """What the loop asks an algorithm."""
+    """Protocol of an algorithm."""
 
     def open(self, compiled: Decomposition) -> Method:
         """Make the algorithm ready for a model.

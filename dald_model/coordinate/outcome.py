@@ -1,4 +1,4 @@
-"""Outcome: how a run ended, before it is put in the user's terms."""
+"""Outcome of a run, before it is put in the user's terms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dald_model.engines.dispatch import Event
 
 
 class Outcome(NamedTuple):
-    """What a run leaves.
+    """Termination, answer, last state and history of a run.
 
     Attributes
     ----------

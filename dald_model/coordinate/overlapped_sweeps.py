@@ -1,4 +1,4 @@
-r"""Overlapped sweeps: several inner loops at once, with the iterates of one after the other.
+r"""Overlapped sweeps, with the iterates of one sweep after the other.
 
 A client's turn in a sweep needs its neighbours' latest turns only, so later sweeps may begin
 before earlier ones end (:mod:`dald_model.schedule.wavefront`). What the loop wants to know of each
@@ -58,7 +58,7 @@ def pays(compiled: Decomposition, stages: Levels) -> bool:
 
 
 class OverlappedSweeper:
-    """Sweeps through constant stages, each client once in a sweep, a block at a time.
+    """Blocks of overlapped sweeps through constant stages, each client once in a sweep.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from dald_model.validate import is_number, is_whole
 
 @runtime_checkable
 class PenaltyRule(Protocol):
-    r"""What :math:`\rho` is, entry by entry, over all edges; it enters as :math:`\rho^2`.
+    r"""Rule for :math:`\rho`, entry by entry over all edges; it enters as :math:`\rho^2`.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class PenaltyRule(Protocol):
 
 @dataclass(frozen=True)
 class Fixed:
-    """The same penalties throughout.
+    """Fixed penalties.
 
     ``value`` is a number; an array over all entries of all edges; or a dict whose keys are
     clients or pairs of clients and whose values are numbers or arrays of the edge's size. An edge
@@ -104,7 +104,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class ResidualBalancing:
-    r"""Curvature for the start, residual balancing after: the default.
+    r"""Initial penalty from curvature, then residual balancing: the default.
 
     The start is :func:`dald_model.coordinate.curvature.curvature_penalty`, entry by entry. Then,
     every ``period`` outer loops, with

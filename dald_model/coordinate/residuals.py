@@ -1,4 +1,4 @@
-r"""Residuals: how far a round left the clients from consensus and from optimality."""
+r"""Primal and dual residuals of a round, equations (A1-7), (A1-8), (A2-6) and (A2-7)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dald_model.schedule.moment import Residuals
 
 
 class Extremes(NamedTuple):
-    r"""The largest entries of some edges: one number each, or one a group of edges.
+    r"""Largest residuals over some edges: one number each, or one a group of edges.
 
     Attributes
     ----------

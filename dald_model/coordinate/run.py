@@ -1,4 +1,4 @@
-r"""Run: the one loop of the code base, Algorithms 2 and 3 of the paper."""
+r"""The one loop of the code base: Algorithms 2 and 3 of the paper."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from dald_model.schedule.moment import Moment, Residuals
 
 @dataclass(frozen=True)
 class Settings:
-    """The user's options of a run, checked.
+    """Checked options of a run.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-r"""Safety: which stopping condition goes with which sequence, and what is known of it.
+r"""Default stopping condition of each sequence, and the proof that one sweep is safe.
 
 A consensus row has two ends, so the three-block counter-example to ADMM of Chen, He, Ye and Yuan
 (2016) cannot be written as a consensus model, and one sweep a multiplier update is safe on every

@@ -1,4 +1,4 @@
-r"""State: everything that changes while the loop runs, as arrays.
+r"""State of a run: the arrays that change from round to round.
 
 Row 0 of an array of shape (2, Q) belongs to the tails of the edges, row 1 to their heads; Q is
 the total size of the edges, n the number of clients.
@@ -22,7 +22,7 @@ from dald_model.solvers.base import Answers, Encoding, Multipliers, Turn
 
 @dataclass
 class State:
-    r"""The iterates of one run.
+    r"""Iterates, multipliers and penalties of one run.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Status: how a run ended, and why."""
+"""Status of a run, and the reason for its end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Status(StrEnum):
-    """How a run ended; the value is cvxpy's word where cvxpy has one."""
+    """Status of a result; the value is cvxpy's word where cvxpy has one."""
 
     message: str
 
@@ -43,7 +43,7 @@ class Status(StrEnum):
 
 
 class Termination(NamedTuple):
-    """Why a run ends: status, who is to blame, what happened."""
+    """Status, culprit and detail of the end of a run."""
 
     status: Status
     culprit: Any

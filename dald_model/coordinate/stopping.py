@@ -1,4 +1,4 @@
-r"""Stopping: conditions (B1) to (B4), and how exactly clients are minimised meanwhile."""
+r"""Stopping conditions (B1) to (B4) of the inner loop, and the inner tolerance schedule."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dald_model.validate import check_whole, is_number
 
 
 class Stopping(Protocol):
-    """When an inner loop ends."""
+    """Stopping condition of the inner loop."""
 
     def ends(self, outer: int, inner: int, dual: float, eps_dual: float) -> bool:
         """Whether inner loop ``inner`` (from 1) of outer loop ``outer`` (from 1) is the last.
@@ -101,7 +101,7 @@ def is_one_sweep(stopping: Stopping) -> bool:
 
 @dataclass(frozen=True)
 class Accuracy:
-    r"""How exactly the clients are minimised: as exactly as the outer loop can make use of.
+    r"""Inner tolerance schedule, proportional to the outer residuals.
 
     .. math::
         \delta = \min\big(10^{-3}, \max(10^{-2} r, \delta_{\min})\big), \qquad

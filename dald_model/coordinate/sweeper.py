@@ -1,4 +1,4 @@
-r"""Sweeper: inner loops, equations (13), (14) and (21)."""
+r"""Inner loops: the clients solved stage by stage, equations (13), (14) and (21)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from dald_model.solvers.base import FOUND
 
 
 class Record(NamedTuple):
-    """What is known of one inner loop: its residuals, and the clients' objectives, shape (n,)."""
+    """Residuals of one inner loop, and the clients' objectives, shape (n,)."""
 
     found: Residuals
     objectives: np.ndarray
 
 
 class Sweeper(Protocol):
-    """A way to run inner loops."""
+    """Strategy for running inner loops."""
 
     def run(self, state: State, stages: Levels, tolerance: float, most: int) -> list[Record]:
         """Solve the clients stage by stage, for one inner loop or for ``most`` at most.

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from dald_model.errors import DatasetError
 from dald_model.validate import is_whole
-from dald_model.datasets.sources import HOSPITALS, REGRESSIONS, Folder, Recipe, mnist, read
+from dald_model.datasets.sources import HOSPITALS, REGRESSIONS, Folder, Source, mnist, read
 
 Array = NDArray[np.float64]
 
@@ -182,7 +182,7 @@ def load_hospitals(data: Folder = None) -> dict[str, Dataset]:
     DatasetError
         If no folder is given, it lacks a file, or a file is not the published table.
     """
-    return {name: _assemble(name, recipe, data) for name, recipe in HOSPITALS.items()}
+    return {name: _assemble(name, source, data) for name, source in HOSPITALS.items()}
 
 
 def load_mnist(
@@ -255,14 +255,14 @@ def standardised_together(datasets: Mapping[str, Dataset]) -> dict[str, Dataset]
     }
 
 
-def _assemble(name: str, recipe: Recipe, data: Folder) -> Dataset:
-    table = read(name, recipe, data)
+def _assemble(name: str, source: Source, data: Folder) -> Dataset:
+    table = read(name, source, data)
     values = table.to_numpy()
     return Dataset(
         name=name,
-        title=recipe.title,
+        title=source.title,
         features=np.ascontiguousarray(values[:, :-1]),
         target=np.ascontiguousarray(values[:, -1]),
         columns=tuple(table.columns[:-1]),
-        source=recipe.source,
+        source=source.source,
     )

@@ -21,7 +21,7 @@ Folder = str | os.PathLike[str] | None
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Source:
     """The source of a data set, and its number of rows."""
 
     title: str
@@ -35,7 +35,7 @@ class Recipe:
     downloads: bool = True
 
 
-def read(name: str, recipe: Recipe, data: Folder) -> pd.DataFrame:
+def read(name: str, source: Source, data: Folder) -> pd.DataFrame:
     """The table of a set, features in order and then the target, as floats.
 
     Raises
@@ -44,22 +44,22 @@ def read(name: str, recipe: Recipe, data: Folder) -> pd.DataFrame:
         If no source has it, or what came is not the published table.
     """
     folder = data or os.environ.get("DALD_DATA")
-    paths = [Path(folder, file) for file in recipe.files] if folder else []
+    paths = [Path(folder, file) for file in source.files] if folder else []
     origin = f"from {' and '.join(map(str, paths))}" if paths else "through scikit-learn"
-    expected = f"Expected: the published table, {recipe.rows} rows"
+    expected = f"Expected: the published table, {source.rows} rows"
     remedy = (
-        f"Put {' and '.join(recipe.files)} from {recipe.page} into a folder, and give that folder "
+        f"Put {' and '.join(source.files)} from {source.page} into a folder, and give that folder "
         "as the argument data or in the environment variable DALD_DATA."
-        if recipe.files
+        if source.files
         else "Reinstall scikit-learn, which ships it."
     )
-    if not paths and not recipe.downloads:
+    if not paths and not source.downloads:
         raise DatasetError(
             f"{name} has no download to rely on, and no data folder was given. {expected}, in "
-            f"{recipe.files[0]} below that folder. {remedy}"
+            f"{source.files[0]} below that folder. {remedy}"
         )
     try:
-        table = recipe.table(*paths).astype(np.float64)
+        table = source.table(*paths).astype(np.float64)
     # Beyond the file system and the network: scikit-learn and pandas raise ValueError for damaged
     # content, KeyError is another table's columns, BadZipFile is a damaged xlsx, EOFError a
     # shortened gz and zlib's error a damaged one.
@@ -70,7 +70,7 @@ def read(name: str, recipe: Recipe, data: Folder) -> pd.DataFrame:
         raise DatasetError(
             f"{name} could not be loaded {origin}: {error}. {expected}. {remedy}"
         ) from error
-    if len(table) != recipe.rows:
+    if len(table) != source.rows:
         raise DatasetError(
             f"{name} loaded {origin} has {len(table)} usable rows. {expected}. {remedy}"
         )
@@ -219,7 +219,7 @@ def _encoded(table: pd.DataFrame, column: str, levels: tuple[object, ...]) -> pd
 
 
 REGRESSIONS = {
-    "diabetes": Recipe(
+    "diabetes": Source(
         title="Diabetes",
         rows=442,
         table=_diabetes,
@@ -228,7 +228,7 @@ REGRESSIONS = {
         page="https://scikit-learn.org",
         files=(),
     ),
-    "california": Recipe(
+    "california": Source(
         title="California Housing",
         rows=20640,
         table=_california,
@@ -238,7 +238,7 @@ REGRESSIONS = {
         page="https://ndownloader.figshare.com/files/5976036 (cal_housing.tgz)",
         files=("california/cal_housing.data",),
     ),
-    "wine": Recipe(
+    "wine": Source(
         title="Wine Quality",
         rows=6497,
         table=_wine,
@@ -247,7 +247,7 @@ REGRESSIONS = {
         page="https://archive.ics.uci.edu/dataset/186",
         files=("uci/wine/winequality-red.csv", "uci/wine/winequality-white.csv"),
     ),
-    "abalone": Recipe(
+    "abalone": Source(
         title="Abalone",
         rows=4177,
         table=_abalone,
@@ -256,7 +256,7 @@ REGRESSIONS = {
         page="https://archive.ics.uci.edu/dataset/1",
         files=("uci/abalone/abalone.data",),
     ),
-    "ccpp": Recipe(
+    "ccpp": Source(
         title="Combined Cycle Power Plant",
         rows=9568,
         table=_ccpp,
@@ -270,7 +270,7 @@ REGRESSIONS = {
 }
 
 HOSPITALS = {
-    name: Recipe(
+    name: Source(
         title=title,
         rows=rows,
         table=_hospital,
@@ -294,10 +294,10 @@ DIGITS = {
 }
 
 
-def mnist(digits: tuple[int, int], test: bool) -> Recipe:
+def mnist(digits: tuple[int, int], test: bool) -> Source:
     """The source of the images of two digits, targets -1 and +1."""
     name = "t10k" if test else "train"
-    return Recipe(
+    return Source(
         title=f"MNIST {digits[0]} against {digits[1]}" + ", test" * test,
         rows=sum(DIGITS[name][digit] for digit in digits),
         table=partial(_digits, digits, test),

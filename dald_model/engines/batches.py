@@ -1,4 +1,4 @@
-"""Batches of clients that one session takes together, with all that is constant of them."""
+"""Batches of clients that one session solves together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ enough not to hold it back. A server needs none: its average leaves out who is n
 
 @dataclass(eq=False)
 class Batch:
-    """Clients of one stage that one session takes together, with all that is constant of them.
+    """Batch of clients of one stage and session, with the arrays that stay constant.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Batch:
 
 
 class Layout:
-    """The ends of all clients one after the other, in the order of ``Decomposition.layout``."""
+    """Positions of all clients' variables and edge ends, in the order of the layout."""
 
     def __init__(self, compiled: Decomposition) -> None:
         self._compiled = compiled

@@ -1,4 +1,4 @@
-"""SolverLayer: who solves whom, and what is done where a solver fails."""
+"""Assignment of clients to solvers in a run, and fallback where a solver fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COPIED = 4
 
 
 class Event(NamedTuple):
-    """A solver failed on a client, which goes on with the next."""
+    """Fallback of one client from a failed solver to the next."""
 
     round: int
     client: Hashable
@@ -37,7 +37,7 @@ class _Bench(NamedTuple):
 
 
 class SolverLayer:
-    """The solver layer of one run: each client has its solvers in the order they are tried.
+    """Solver layer of one run: the solvers of each client in the order they are tried.
 
     A client whose solver finds no point goes to its next solver and stays there until that one
     fails, when all others have their turn again. That a client is infeasible or unbounded is

@@ -1,4 +1,4 @@
-"""Ends: where some ends of edges lie in the arrays of a state, read and written fast."""
+"""Positions of edge ends in the arrays of a state."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Ends:
-    """Some ends of edges: their entries in vectors (Q,) and rows in arrays (2, Q).
+    """Edge ends of some clients: entries in vectors (Q,) and rows in arrays (2, Q).
 
     Ends that follow each other are a slice, and vectors are read without a copy.
 

@@ -1,4 +1,4 @@
-"""Portable: a compiled client as bytes, to be minimised in another process.
+"""Compiled client as bytes, to be minimised in another process.
 
 Arrays in numpy's ``npz`` format and one small header in JSON; no pickle and no cvxpy on the other
 side, so what arrives is data and cannot be code.
@@ -20,7 +20,7 @@ from dald_model.compile.form import ConeProgram, Form, Quadratic, Rows, Term
 from dald_model.compile.subproblem import NOTHING, Subproblem
 from dald_model.errors import OptionError
 
-VERSION = 1
+VERSION = 2
 """Of the format; another one is refused."""
 NO_CLIENT = "unpack: the bytes are no packed client; expected those of pack"
 BROKEN = (ValueError, TypeError, KeyError, OSError, EOFError, AttributeError, zipfile.BadZipFile)
@@ -29,7 +29,7 @@ BROKEN = (ValueError, TypeError, KeyError, OSError, EOFError, AttributeError, zi
 
 @dataclass(frozen=True, eq=False)
 class Portable:
-    """What the solvers need of a :class:`Subproblem`, without its cvxpy objects.
+    """Data of a :class:`Subproblem` that the solvers need, without its cvxpy objects.
 
     A session opened with these answers as one opened with the subproblems does; its ``duals`` give
     the multipliers of the form's rows, which the owner turns into cvxpy's dual values by
@@ -100,7 +100,7 @@ def pack(subproblem: Subproblem) -> bytes:
     arrays["slope"] = form.quadratic.linear
     for kind, rows in (("equalities", form.equalities), ("inequalities", form.inequalities)):
         _put(arrays, kind, rows.matrix)
-        arrays[f"{kind}.right"] = rows.right
+        arrays[f"{kind}.rhs"] = rows.rhs
     for at, term in enumerate(form.terms):
         _put(arrays, f"term{at}", term.matrix)
         arrays |= {
@@ -110,7 +110,7 @@ def pack(subproblem: Subproblem) -> bytes:
         }
     _put(arrays, "cone.matrix", form.cone.matrix)
     _put(arrays, "cone.rows", form.cone.rows)
-    arrays |= {"cone.slope": form.cone.linear, "cone.right": form.cone.right}
+    arrays |= {"cone.slope": form.cone.linear, "cone.rhs": form.cone.rhs}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     stream = io.BytesIO()
     np.savez(stream, allow_pickle=False, **arrays)
@@ -150,14 +150,14 @@ def _assembled(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Portabl
         arrays["cone.slope"],
         cone,
         sp.csc_array(_get(arrays, "cone.rows")),
-        arrays["cone.right"],
+        arrays["cone.rhs"],
         tuple((kind, argument) for kind, argument in header["cones"]),
     )
     form = Form(
         header["size"],
         Quadratic(_get(arrays, "quadratic"), arrays["slope"], quadratic, _get(arrays, "root")),
-        Rows(_get(arrays, "equalities"), arrays["equalities.right"]),
-        Rows(_get(arrays, "inequalities"), arrays["inequalities.right"]),
+        Rows(_get(arrays, "equalities"), arrays["equalities.rhs"]),
+        Rows(_get(arrays, "inequalities"), arrays["inequalities.rhs"]),
         tuple(
             Term(
                 kinds.named(kind),

@@ -1,4 +1,4 @@
-"""What is made of selections of clients, kept from the second time on that one is seen."""
+"""LRU cache keyed by a selection of clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Made = TypeVar("Made")
 
 
 class SelectionCache(Generic[Which, Made]):
-    """What is made of a selection of clients, kept where the selection is seen again.
+    """LRU cache keyed by a selection of clients, filled when a selection is seen again.
 
     Parameters
     ----------

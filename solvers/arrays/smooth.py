@@ -195,7 +195,7 @@ def is_bounded(sub: Subproblem) -> bool:
     """Whether a client has constraints; those of the attributes of its variables count."""
     form = sub.form
     if form and form.complete:
-        rows = form.equalities.right.size + form.inequalities.right.size
+        rows = form.equalities.rhs.size + form.inequalities.rhs.size
         return rows > 0 or any(term.is_set for term in form.terms)
     attributes = [value for v in sub.variables for value in v.attributes.values()]
     return bool(sub.client.constraints) or any(

@@ -58,8 +58,8 @@ class Proximal:
                 return f"its {term.kind.name} terms weigh the variables of a group differently"
             taken += np.bincount(matrix.indices, minlength=form.size)
         reasons = [
-            rows_of("equalities", form.equalities.right.size),
-            rows_of("inequalities", form.inequalities.right.size),
+            rows_of("equalities", form.equalities.rhs.size),
+            rows_of("inequalities", form.inequalities.rhs.size),
             "" if nonsmooth else "it has no norms, balls or absolute values",
             "a variable is in two of its norms, balls or absolute values"
             if taken.max() > 1

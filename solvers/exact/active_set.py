@@ -62,7 +62,7 @@ class ActiveSet:
     @classmethod
     def refuses(cls, form: Form) -> str:
         """Why the rows and non-smooth terms are not for this method; empty if they are."""
-        if form.equalities.right.size + form.inequalities.right.size == 0:
+        if form.equalities.rhs.size + form.inequalities.rhs.size == 0:
             return "it has no rows"
         return nonsmooth_terms(form)
 
@@ -72,9 +72,9 @@ class ActiveSet:
         # Clients of one shape mostly have the very same rows: one copy does
         is_shared = all(form.inequalities.matrix is first for form in forms)
         matrix = first[None] if is_shared else np.stack([f.inequalities.matrix for f in forms])
-        right = np.stack([form.inequalities.right for form in forms])
+        right = np.stack([form.inequalities.rhs for form in forms])
         equalities = np.stack([form.equalities.matrix for form in forms])
-        levels = np.stack([form.equalities.right for form in forms])
+        levels = np.stack([form.equalities.rhs for form in forms])
 
         # The clients share one set of arrays, so a row is a bound for all of them or for none
         is_bound = ((matrix != 0).sum(axis=2) == 1).all(axis=0)

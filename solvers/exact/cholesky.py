@@ -35,12 +35,12 @@ class Factor:
     @classmethod
     def refuses(cls, form: Form) -> str:
         """Why the rows and non-smooth terms are not for this method; empty if they are."""
-        return rows_of("inequalities", form.inequalities.right.size) or nonsmooth_terms(form)
+        return rows_of("inequalities", form.inequalities.rhs.size) or nonsmooth_terms(form)
 
     def __init__(self, forms: Sequence[Form]) -> None:
         count, size = len(forms), forms[0].size
         self._rows = np.stack([form.equalities.matrix for form in forms])
-        self._right = np.stack([form.equalities.right for form in forms])
+        self._right = np.stack([form.equalities.rhs for form in forms])
         rows = self._right.shape[1]
         self._roots = np.empty((count, size, size))
         self._failed = np.ones(count, dtype=bool)
@@ -85,7 +85,7 @@ class Factor:
         inner, failed = inverse_roots(reduced, FLAT)
         # The columns of the given variables are zero in the basis, so their ones do not come in
         roots = scales[:, :, None] * (basis @ inner)
-        fixed = scales * np.einsum("kpm,kp->km", pick, found.right)
+        fixed = scales * np.einsum("kpm,kp->km", pick, found.rhs)
         fits = (found.transform.transpose(0, 2, 1) @ pick) * scales[:, None, :]
         fits /= lengths[:, :, None]
         self._roots[which] = roots

@@ -18,12 +18,12 @@ def cone_program(form: Form) -> ConeProgram:
     matrix: Any = sp.csr_array(np.vstack([form.equalities.matrix, form.inequalities.matrix]))
     matrix.resize((matrix.shape[0], columns))
     rows, linear = [matrix], [np.zeros(at)]
-    right = [form.equalities.right, form.inequalities.right]
+    rhs = [form.equalities.rhs, form.inequalities.rhs]
     cones: list[tuple[str, Any]] = [
         (kind, height)
         for kind, height in (
-            ("ZeroConeT", form.equalities.right.size),
-            ("NonnegativeConeT", form.inequalities.right.size),
+            ("ZeroConeT", form.equalities.rhs.size),
+            ("NonnegativeConeT", form.inequalities.rhs.size),
         )
         if height
     ]
@@ -38,21 +38,21 @@ def cone_program(form: Form) -> ConeProgram:
             at += count
         found = term.kind.epigraph(matrix, term.offset, term.parameter, top)
         rows.append(found.rows)
-        right.append(found.right)
+        rhs.append(found.rhs)
         cones += found.cones
     return ConeProgram(
         sp.csc_array((columns, columns)),
         np.concatenate(linear),
         0.0,
         sp.csc_array(sp.vstack(rows)),
-        np.concatenate(right),
+        np.concatenate(rhs),
         tuple(cones),
     )
 
 
 def ball_rows(form: Form) -> np.ndarray:
     """The rows of :func:`cone_program` whose multipliers are those of the balls."""
-    at = form.equalities.right.size + form.inequalities.right.size
+    at = form.equalities.rhs.size + form.inequalities.rhs.size
     found = [np.zeros(0, dtype=int)]
     for term in form.terms:
         if not term.is_smooth:

@@ -52,10 +52,10 @@ class Conic:
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`; the clients may differ in every way."""
-        return SequentialSession(subproblems, Program)
+        return SequentialSession(subproblems, ClarabelProgram)
 
 
-class Program:
+class ClarabelProgram:
     """One client's cone program plus a quadratic in its own variables."""
 
     def __init__(self, cone: ConeProgram, size: int) -> None:
@@ -127,7 +127,7 @@ class Program:
         if self._solver is None:
             cone = self._cone
             self._solver = DefaultSolver(
-                self._matrix, linear, cone.rows, cone.right, self._cones, _settings(options)
+                self._matrix, linear, cone.rows, cone.rhs, self._cones, _settings(options)
             )
         elif settled:
             self._solver.update(q=linear)

@@ -36,8 +36,8 @@ class DualBoxQP:
         """Why the rows and non-smooth terms are not for this method; empty if they are."""
         values = sum(term.weight.size for term in form.terms if term.kind.is_polyhedral)
         reasons = [
-            rows_of("equalities", form.equalities.right.size),
-            rows_of("inequalities", form.inequalities.right.size),
+            rows_of("equalities", form.equalities.rhs.size),
+            rows_of("inequalities", form.inequalities.rhs.size),
             nonsmooth_terms(form, but_polyhedral=True),
             "" if values else "it has no absolute values",
             f"it has {values} absolute values of {form.size} variables, more than one of each"

@@ -24,18 +24,18 @@ class Elimination(NamedTuple):
 
     rows: np.ndarray
     transform: np.ndarray
-    right: np.ndarray
+    rhs: np.ndarray
     columns: np.ndarray
     consistent: np.ndarray
 
 
-def eliminate(rows: np.ndarray, right: np.ndarray) -> Elimination:
+def eliminate(rows: np.ndarray, rhs: np.ndarray) -> Elimination:
     """Eliminate in k systems of rows of length 1, shapes (k, p, m) and (k, p)."""
     # Complete pivoting keeps the null space accurate entry by entry, however the variables are
     # scaled; an orthogonal basis is accurate only relative to the largest entry.
     count, height, size = rows.shape
     transform = np.broadcast_to(np.eye(height), (count, height, height))
-    work = np.concatenate([rows, transform, right[:, :, None]], axis=2)
+    work = np.concatenate([rows, transform, rhs[:, :, None]], axis=2)
     columns = np.full((count, height), -1)
     each = np.arange(count)
     for _ in range(height):
@@ -48,7 +48,7 @@ def eliminate(rows: np.ndarray, right: np.ndarray) -> Elimination:
         work[use] -= work[use, :, column][:, :, None] * pivot[:, None, :]
         work[use, row] = pivot
     transform, reduced = work[:, :, size:-1], work[:, :, -1]
-    slack = CONSISTENT * times(np.abs(transform), np.abs(right))
+    slack = CONSISTENT * times(np.abs(transform), np.abs(rhs))
     consistent = np.all((columns >= 0) | (np.abs(reduced) <= slack), axis=1)
     return Elimination(work[:, :, :size], transform, reduced, columns, np.asarray(consistent))
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from dald_model.compile.form import Form
 from dald_model.solvers.exact.cone_program import cone_program
-from dald_model.solvers.exact.polyhedral import LARGEST, Program
+from dald_model.solvers.exact.polyhedral import LARGEST, DaqpProgram
 from dald_model.solvers.exact.quadratic_step import Step
 
 
@@ -35,7 +35,7 @@ class EpigraphQP:
         if others:
             return f"it has {' and '.join(others)} terms, which are not of linear rows"
         values = sum(term.weight.size for term in kinks)
-        if form.equalities.right.size + form.inequalities.right.size + values == 0:
+        if form.equalities.rhs.size + form.inequalities.rhs.size + values == 0:
             return "it has neither rows nor absolute values"
         columns = form.size + form.extra + values
         if columns > LARGEST:
@@ -43,8 +43,8 @@ class EpigraphQP:
         return ""
 
     def __init__(self, forms: Sequence[Form]) -> None:
-        self._heights = forms[0].equalities.right.size, forms[0].inequalities.right.size
-        self._programs = [Program(cone_program(form), form.size) for form in forms]
+        self._heights = forms[0].equalities.rhs.size, forms[0].inequalities.rhs.size
+        self._programs = [DaqpProgram(cone_program(form), form.size) for form in forms]
         self._hessians = [np.zeros((0, 0))] * len(forms)
 
     def factor(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:

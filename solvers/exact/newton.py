@@ -91,7 +91,7 @@ class NewtonSession:
         self._augmented = Augmented(subproblems)
         self.method = _method(forms)
         balls = sum(term.weight.size for term in first.terms if term.is_set)
-        self.rows = first.equalities.right.size, first.inequalities.right.size, balls
+        self.rows = first.equalities.rhs.size, first.inequalities.rhs.size, balls
         self.price = PRICE + size * PRICE_PER_VARIABLE
         has_kinks = any(not (term.is_smooth or term.is_set) for term in first.terms)
         is_free = not (any(self.rows) or has_kinks)

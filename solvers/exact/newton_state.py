@@ -35,7 +35,7 @@ class TermGroup:
 
 @dataclass
 class NewtonState:
-    """What B clients begin their next turn with: all that is known at their last points."""
+    """State of B clients between two turns."""
 
     points: np.ndarray
     values: np.ndarray
@@ -49,7 +49,7 @@ class NewtonState:
 
 
 class NewtonData(Protocol):
-    """What a session keeps for B clients from turn to turn.
+    """Data of a session that its turns use.
 
     Attributes
     ----------

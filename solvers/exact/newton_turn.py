@@ -1,4 +1,4 @@
-r"""Batch: one turn of Newton's method for some clients, whose matrices stay in cache.
+r"""One turn of Newton's method for a batch of clients.
 
 See :mod:`dald_model.solvers.exact.newton` for the method.
 """

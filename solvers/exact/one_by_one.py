@@ -1,4 +1,4 @@
-r"""Sequential: sessions that solve one cone program after the other, of clients that differ."""
+r"""Sessions that solve one cone program after the other, of clients that differ."""
 
 from __future__ import annotations
 

@@ -95,10 +95,10 @@ class Polyhedral:
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`; the clients may differ in every way."""
-        return SequentialSession(subproblems, Program)
+        return SequentialSession(subproblems, DaqpProgram)
 
 
-class Program:
+class DaqpProgram:
     """One client's cone program plus a quadratic in its own variables, and its DAQP model.
 
     The variables are in the order ``_order``, those with bounds first, as DAQP wants them; its
@@ -107,7 +107,7 @@ class Program:
 
     def __init__(self, cone: ConeProgram, size: int) -> None:
         self._cone, self._size, self._width = cone, size, cone.linear.size
-        rows, right = cone.rows.toarray(), cone.right
+        rows, right = cone.rows.toarray(), cone.rhs
         zero = np.concatenate(
             [np.full(height, kind == "ZeroConeT") for kind, height in cone.cones]
             + [np.zeros(0, dtype=bool)]
@@ -197,7 +197,7 @@ class Program:
         # One step moves a variable by its slope over its curvature, here STRIDE times as far as
         # the rows reach: less is more steps, more is more rounding
         lengths = np.sqrt(((sizes * units) ** 2).sum(axis=1))
-        reach = float((np.abs(self._cone.right[self._kept]) / lengths).max(initial=0.0)) or 1.0
+        reach = float((np.abs(self._cone.rhs[self._kept]) / lengths).max(initial=0.0)) or 1.0
         pull = np.abs(self._cone.linear[self._order]) * units / (STRIDE * reach)
         stiff = np.where(pull > 0, np.maximum(pull, SOFTEST), UNMOVED)
         units[loose] *= np.sqrt(EPSILON / stiff[loose])
@@ -238,7 +238,7 @@ class Program:
         return ClientAnswer("optimal", values[: self._size], objective, self._duals(forces), "")
 
     def _failed(self, reason: str) -> ClientAnswer:
-        nothing = np.full(self._cone.right.size, np.nan)
+        nothing = np.full(self._cone.rhs.size, np.nan)
         point = np.full(self._size, np.nan)
         return ClientAnswer("solver_error", point, np.nan, nothing, f"DAQP: {reason}")
 
@@ -298,7 +298,7 @@ class Program:
 
     def _duals(self, forces: np.ndarray) -> np.ndarray:
         """The dual vector z of the cone program, with P v + q + A'z = 0."""
-        found = np.zeros(self._cone.right.size)
+        found = np.zeros(self._cone.rhs.size)
         scaled = forces / self._divisors
         found[self._kept] = scaled[self._simple :]
         bounds = scaled[: self._simple]

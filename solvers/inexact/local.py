@@ -23,7 +23,7 @@ from dald_model.solvers.arrays.smooth import is_bounded, no_gradient, no_hessian
 from dald_model.solvers.base import Session
 from dald_model.solvers.inexact.local_sessions import (
     GradientSession,
-    NewtonSession,
+    NewtonStepsSession,
     Plan,
     ProximalSession,
 )
@@ -123,7 +123,7 @@ class NewtonSteps(_Steps):
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`."""
-        return NewtonSession(subproblems, self.count, self.damping)
+        return NewtonStepsSession(subproblems, self.count, self.damping)
 
 
 class ProximalGradientSteps(_Descent):

@@ -104,7 +104,7 @@ class GradientSession(_Session):
         return turn._replace(points=turn.neighbours) if self._plan.from_neighbour else turn
 
 
-class NewtonSession(_Session):
+class NewtonStepsSession(_Session):
     """Newton's steps."""
 
     def __init__(self, subproblems: Sequence[Subproblem], count: int, damping: float) -> None:

@@ -1,4 +1,4 @@
-"""Tells what every variable of a form is in, and so whether its operator has a closed form."""
+"""Closed forms of proximal operators, read off the rows and terms of a form."""
 
 from __future__ import annotations
 
@@ -159,14 +159,14 @@ class _Reader:
         """Read the rows; False where there is no closed form."""
         equalities, inequalities = self._form.equalities, self._form.inequalities
         equal, below = self._rows(equalities.matrix), self._rows(inequalities.matrix)
-        scale = 1 + np.abs(equalities.right).max(initial=0.0)
-        if np.abs(equalities.right[equal.empty]).max(initial=0.0) > SAME * scale:
+        scale = 1 + np.abs(equalities.rhs).max(initial=0.0)
+        if np.abs(equalities.rhs[equal.empty]).max(initial=0.0) > SAME * scale:
             self._impossible = "a row without variables does not hold"
-        if (inequalities.right[below.empty] < 0).any():
+        if (inequalities.rhs[below.empty] < 0).any():
             self._impossible = "a row without variables does not hold"
         with np.errstate(over="ignore"):
-            fixed = equalities.right[equal.single] / equal.factors
-            limits = inequalities.right[below.single] / below.factors
+            fixed = equalities.rhs[equal.single] / equal.factors
+            limits = inequalities.rhs[below.single] / below.factors
         is_upper = below.factors > 0
         np.maximum.at(self._lower, equal.columns, fixed)
         np.minimum.at(self._upper, equal.columns, fixed)
@@ -189,7 +189,7 @@ class _Reader:
             (inequalities, below.several, False),
         ):
             for at in several.tolist():
-                row, right = rows.matrix[at], float(rows.right[at])
+                row, right = rows.matrix[at], float(rows.rhs[at])
                 columns = np.flatnonzero(row)
                 if self._reads_simplex(columns, row[columns], right, is_equal):
                     continue
@@ -228,7 +228,7 @@ class _Reader:
             return True
         whole = self._form.equalities.matrix[planes]
         columns = np.flatnonzero(whole.any(axis=0))
-        rows, right = whole[:, columns], self._form.equalities.right[planes]
+        rows, right = whole[:, columns], self._form.equalities.rhs[planes]
         is_bound = np.isfinite(self._lower[columns]) | np.isfinite(self._upper[columns])
         if self._taken[columns].any() or is_bound.any():
             return False

@@ -25,9 +25,9 @@ def multipliers(
     band, balls = _terms(form, point, left)
     equal, below = RowCounts.of(form.equalities.matrix), RowCounts.of(form.inequalities.matrix)
     E, A = form.equalities, form.inequalities
-    slack = A.right - A.matrix @ point
-    is_held = slack <= ACTIVE * (1 + np.abs(A.right) + np.abs(A.matrix) @ np.abs(point))
-    nu, lam = np.zeros(E.right.size), np.zeros(A.right.size)
+    slack = A.rhs - A.matrix @ point
+    is_held = slack <= ACTIVE * (1 + np.abs(A.rhs) + np.abs(A.matrix) @ np.abs(point))
+    nu, lam = np.zeros(E.rhs.size), np.zeros(A.rhs.size)
     bounds = below.single[is_held[below.single]]
     columns = below.columns[is_held[below.single]]
     is_free = band == 0

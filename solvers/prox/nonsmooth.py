@@ -1,4 +1,4 @@
-"""What has no gradient in a client: what its proximal operator is of."""
+"""The nonsmooth part of a client: its constraints and the terms without a gradient."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dald_model.declare.client import Client
 
 
 class NonsmoothPart(NamedTuple):
-    """What an operator is of: a form without a smooth part, None if cvxpy alone knows it.
+    """Nonsmooth part of a client: a form without smooth terms, or None.
 
     ``ways`` has the ways back from multipliers to dual values, ``local_duals`` and ``cone_duals``.
     """

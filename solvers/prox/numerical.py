@@ -16,7 +16,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import FOUND, NOTHING, Encoding
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.cone_program import ball_rows, cone_program
-from dald_model.solvers.exact.conic import Program
+from dald_model.solvers.exact.conic import ClarabelProgram
 from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.exact.epigraph import EpigraphQP
 from dald_model.solvers.exact.quadratic_step import StepMethod
@@ -37,7 +37,7 @@ METHODS: tuple[tuple[type[StepMethod], str], ...] = (
 """Step methods for what has no closed form: the first that takes it."""
 
 
-class Answer(NamedTuple):
+class ProxAnswer(NamedTuple):
     """What was found for one client."""
 
     point: np.ndarray
@@ -50,7 +50,9 @@ class Answer(NamedTuple):
 class Solved(Protocol):
     """The operators of some clients, where they are solved."""
 
-    def __call__(self, members: list[int], points: list[np.ndarray], alpha: float) -> list[Answer]:
+    def __call__(
+        self, members: list[int], points: list[np.ndarray], alpha: float
+    ) -> list[ProxAnswer]:
         """Those of the ``members``, of which there is one at least, at their points."""
         ...
 
@@ -80,7 +82,9 @@ class _Stepped:
         self._failed = np.zeros(len(parts), dtype=bool)
         self._cones: dict[int, _ByCone] = {}
 
-    def __call__(self, members: list[int], points: list[np.ndarray], alpha: float) -> list[Answer]:
+    def __call__(
+        self, members: list[int], points: list[np.ndarray], alpha: float
+    ) -> list[ProxAnswer]:
         """See :class:`Solved`; a client on which the method fails goes to its cone program."""
         if alpha != self._alpha:
             self._factor(alpha)
@@ -95,7 +99,7 @@ class _Stepped:
                 found += self._cones[at]([0], [points[i]], alpha)
                 continue
             held = np.concatenate([step.equality[i], step.inequality[i]])
-            found.append(Answer(step.points[i], "optimal", "", Encoding.ROWS, held))
+            found.append(ProxAnswer(step.points[i], "optimal", "", Encoding.ROWS, held))
         return found
 
     def _factor(self, alpha: float) -> None:
@@ -114,10 +118,14 @@ class _ByCone:
     def __init__(self, part: NonsmoothPart) -> None:
         form = self._form = part.known
         self._ways = part.ways
-        self._program = Program(cone_program(form) if form.complete else form.cone, form.size)
+        self._program = ClarabelProgram(
+            cone_program(form) if form.complete else form.cone, form.size
+        )
         self._alpha = np.nan
 
-    def __call__(self, members: list[int], points: list[np.ndarray], alpha: float) -> list[Answer]:
+    def __call__(
+        self, members: list[int], points: list[np.ndarray], alpha: float
+    ) -> list[ProxAnswer]:
         """See :class:`Solved`."""
         if alpha != self._alpha:
             self._program.set(np.eye(self._form.size) / alpha)
@@ -126,7 +134,7 @@ class _ByCone:
         z = np.array(one.multipliers)
         encoding = Encoding.ROWS if self._form.complete else Encoding.VALUES
         held = NOTHING if one.status not in FOUND else self._held(z)
-        return [Answer(one.point, one.status, one.said, encoding, held)]
+        return [ProxAnswer(one.point, one.status, one.said, encoding, held)]
 
     def _held(self, z: np.ndarray) -> np.ndarray:
         form = self._form
@@ -134,7 +142,7 @@ class _ByCone:
             # The rows are those of the kinks and constraints alone, not of the client's own form
             values = [flat(value) for rule in self._ways.cone_duals(z) for value in rule]
             return np.concatenate([NOTHING, *values])
-        equal, below = form.equalities.right.size, form.inequalities.right.size
+        equal, below = form.equalities.rhs.size, form.inequalities.rhs.size
         return np.concatenate([z[: equal + below], z[ball_rows(form)]])
 
 
@@ -148,7 +156,9 @@ class _ByCvxpy:
         cost = cp.sum_squares(x - self._point) / 2 + self._scale * kinks_of(sub)
         self._problem = cp.Problem(cp.Minimize(cost), list(sub.client.constraints))
 
-    def __call__(self, members: list[int], points: list[np.ndarray], alpha: float) -> list[Answer]:
+    def __call__(
+        self, members: list[int], points: list[np.ndarray], alpha: float
+    ) -> list[ProxAnswer]:
         """See :class:`Solved`."""
         self._point.value, self._scale.value = points[0], alpha
         try:
@@ -158,7 +168,7 @@ class _ByCvxpy:
                 self._problem.solve(solver="CLARABEL")
         except cp.SolverError as error:
             nowhere = np.full(self._sub.size, np.nan)
-            return [Answer(nowhere, "solver_error", str(error), Encoding.VALUES, NOTHING)]
+            return [ProxAnswer(nowhere, "solver_error", str(error), Encoding.VALUES, NOTHING)]
         status = self._problem.status
         is_found = status in FOUND
         point = self._sub.point() if is_found else np.full(self._sub.size, np.nan)
@@ -166,4 +176,4 @@ class _ByCvxpy:
         duals = [d for r in rules for d in r.dual_variables] if is_found else []
         held = np.concatenate([NOTHING, *(flat(d.value) / alpha for d in duals)])
         said = "" if is_found else f"cvxpy: {status}"
-        return [Answer(point, status, said, Encoding.VALUES, held)]
+        return [ProxAnswer(point, status, said, Encoding.VALUES, held)]

@@ -25,7 +25,7 @@ from dald_model.solvers.prox.closed_form_reader import Closed, RowCounts, closed
 from dald_model.solvers.prox.closed_forms import Elements, Set, sets_of
 from dald_model.solvers.prox.multipliers import multipliers
 from dald_model.solvers.prox.nonsmooth import nonsmooth_part
-from dald_model.solvers.prox.numerical import Answer, Solved, method_of, solved_by
+from dald_model.solvers.prox.numerical import ProxAnswer, Solved, method_of, solved_by
 from dald_model.values import flat
 
 
@@ -98,7 +98,7 @@ class Prox:
         for i, said in chosen.impossible.items():
             messages[i] = "infeasible", said
             found[chosen.parts[i]] = np.nan
-        answers: dict[int, Answer] = {}
+        answers: dict[int, ProxAnswer] = {}
         for solved, places, members in chosen.others:
             given = [points[chosen.parts[i]] for i in places]
             live = [i for i, one in enumerate(given) if np.isfinite(one).all()]

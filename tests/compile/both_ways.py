@@ -83,7 +83,7 @@ def by_clarabel(sub: Subproblem, given: Turn) -> tuple[np.ndarray, float, Any]:
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = GAP
     P = sp.csc_array(sp.triu(cone.matrix + K, format="csc"))
-    found = kinds.DefaultSolver(P, cone.linear + c, cone.rows, cone.right, cones, settings).solve()
+    found = kinds.DefaultSolver(P, cone.linear + c, cone.rows, cone.rhs, cones, settings).solve()
     assert str(found.status) in ("Solved", "AlmostSolved")
     return np.array(found.x)[:m], found.obj_val + cone.constant + constant, np.array(found.z)
 

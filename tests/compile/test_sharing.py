@@ -47,7 +47,7 @@ def same_minimiser(one: Any, found: Any, seed: int = 0) -> None:
     extra = sp.diags_array(np.where(np.arange(v.size) < m, 2.0, 0.0))
     P = sp.csc_array(sp.triu(cone.matrix + extra, format="csc"))
     answer = kinds.DefaultSolver(
-        P, cone.linear + full, cone.rows, cone.right, cones, settings
+        P, cone.linear + full, cone.rows, cone.rhs, cones, settings
     ).solve()
     assert str(answer.status) == "Solved"
     np.testing.assert_allclose(np.array(answer.x)[:m], theirs, rtol=0, atol=apart)
@@ -131,7 +131,7 @@ def test_bounds_are_those_of_the_client_to_the_last_digit() -> None:
         lowered(*leaks()["bounds of many digits"])[1], (0.0, 1e-9), strict=True
     ):
         assert one.variables[0].attributes["bounds"][1][0] == 0.123456789 + digit
-        assert 0.123456789 + digit in found.form.inequalities.right
+        assert 0.123456789 + digit in found.form.inequalities.rhs
 
 
 SHARING: dict[str, Callable[[Any, float], Any]] = {

@@ -82,7 +82,7 @@ def same_client(sub: Subproblem, found: Any) -> None:
         (form.inequalities, found.form.inequalities),
     ):
         same(one.matrix, two.matrix)
-        same(one.right, two.right)
+        same(one.rhs, two.rhs)
     assert len(found.form.terms) == len(form.terms)
     for one, two in zip(form.terms, found.form.terms, strict=True):
         assert (one.kind, one.width) == (two.kind, two.width)

@@ -84,8 +84,8 @@ def residual(given: Form, H: np.ndarray, c: np.ndarray, step: Step, i: int = 0) 
     pull = D * (H @ x + c + E.matrix.T @ nu + A.matrix.T @ force)
     lengths = [np.linalg.norm(rows.matrix * D, axis=1) for rows in (E, A)]
     lengths = [np.where(length > 0, length, 1) for length in lengths]
-    slack = (A.right - A.matrix @ x) / lengths[1]
-    off = np.concatenate([pull, (E.matrix @ x - E.right) / lengths[0], np.minimum(slack, 0)])
+    slack = (A.rhs - A.matrix @ x) / lengths[1]
+    off = np.concatenate([pull, (E.matrix @ x - E.rhs) / lengths[0], np.minimum(slack, 0)])
     off = np.concatenate([off, np.where(force > 0, slack, 0)])
     weights = [np.abs(nu) * lengths[0], force * lengths[1]]
     return np.abs(off).max() / np.concatenate([np.abs(x / D), np.abs(D * c), *weights]).max()

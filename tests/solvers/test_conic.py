@@ -160,14 +160,14 @@ def test_the_tolerance_may_change_from_turn_to_turn(name: str) -> None:
 
 def test_a_looser_tolerance_is_less_work(monkeypatch: pytest.MonkeyPatch) -> None:
     iterations: list[int] = []
-    solve = conic.Program._solve
+    solve = conic.ClarabelProgram._solve
 
     def counted(*args: Any) -> Any:
         native = solve(*args)
         iterations.append(native.iterations)
         return native
 
-    monkeypatch.setattr(conic.Program, "_solve", counted)
+    monkeypatch.setattr(conic.ClarabelProgram, "_solve", counted)
     session = Conic().open([PROXIMAL["norm 1"][0]])
     for tolerance in (1e-2, 1e-6, 1e-2):
         ask(session, np.arange(8), 1.0, 0, tolerance)
@@ -248,7 +248,7 @@ def test_the_multipliers_prove_the_point(name: str) -> None:
         assert np.abs(own + 2 * x + mu).max() <= TOLERANCE  # P is zero here, and K is 2 I
         assert np.abs(others).max(initial=0) <= TOLERANCE
         primal = answer.objectives[0] + mu @ x + x @ x
-        assert primal == pytest.approx(-cone.right @ z - x @ x, abs=TOLERANCE)
+        assert primal == pytest.approx(-cone.rhs @ z - x @ x, abs=TOLERANCE)
         at = 0
         for kind, width in cone.cones:
             part, at = z[at : at + width], at + width
@@ -381,13 +381,13 @@ def test_after_two_failures_running_the_first_attempt_is_left_out_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tried: list[int] = []
-    solve = conic.Program._solve
+    solve = conic.ClarabelProgram._solve
 
     def noted(self: Any, slope: Any, options: Any, settled: bool) -> Any:
         tried.append(len(options))
         return solve(self, slope, options, settled)
 
-    monkeypatch.setattr(conic.Program, "_solve", noted)
+    monkeypatch.setattr(conic.ClarabelProgram, "_solve", noted)
     monkeypatch.setattr(
         conic, "attempts", lambda tolerance: [{"max_iter": 1, "tol_feas": 1e-8}, {}, {}]
     )

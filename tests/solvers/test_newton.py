@@ -153,8 +153,8 @@ def gradient(form: Form, x: np.ndarray) -> np.ndarray:
 
 def assert_proved(form: Form, answers: Answers, mu: np.ndarray, rho: float, tol: float) -> None:
     """The error of the only client's point is at most the tolerance, by the module's bound."""
-    x, rows = answers.points, form.equalities.right.size + form.inequalities.right.size
-    equality, inequality, _ = np.split(raw(answers.multipliers), [form.equalities.right.size, rows])
+    x, rows = answers.points, form.equalities.rhs.size + form.inequalities.rhs.size
+    equality, inequality, _ = np.split(raw(answers.multipliers), [form.equalities.rhs.size, rows])
     modulus = 2 * rho**2
     residual = gradient(form, x) + mu + 2 * rho**2 * x
     residual += form.equalities.matrix.T @ equality + form.inequalities.matrix.T @ inequality
@@ -163,9 +163,9 @@ def assert_proved(form: Form, answers: Answers, mu: np.ndarray, rho: float, tol:
             at_kink = np.abs(x + term.offset) <= 1e-12
             signs = np.where(at_kink, np.clip(-residual / term.weight, -1, 1), 0)
             residual += term.weight * np.where(at_kink, signs, np.sign(x + term.offset))
-    slack = form.inequalities.right - form.inequalities.matrix @ x
+    slack = form.inequalities.rhs - form.inequalities.matrix @ x
     assert (inequality >= 0).all()
-    assert np.abs(form.equalities.matrix @ x - form.equalities.right).max(initial=0) <= 1e-9
+    assert np.abs(form.equalities.matrix @ x - form.equalities.rhs).max(initial=0) <= 1e-9
     assert slack.min(initial=0) >= -1e-9
     # A step of the size of the tolerance is worth that much of the gradient.
     hessian = Terms([form.terms], form.size).hessians(None, x[None])[0] + form.quadratic.full
@@ -273,8 +273,8 @@ def test_every_kind_to_its_minimum(kind: str, rest: str) -> None:
     x = cp.Variable(4)
     own = cp.quad_form(x, form.quadratic.full) / 2 + 0.5
     own += cp.sum([expression(term, x) for term in form.terms])
-    rows = [form.equalities.matrix @ x == form.equalities.right] * bool(form.equalities.right.size)
-    rows += [form.inequalities.matrix @ x <= form.inequalities.right] * bool(rows)
+    rows = [form.equalities.matrix @ x == form.equalities.rhs] * bool(form.equalities.rhs.size)
+    rows += [form.inequalities.matrix @ x <= form.inequalities.rhs] * bool(rows)
     problem = cp.Problem(cp.Minimize(own + mu @ x + rho**2 * cp.sum_squares(x)), rows)
     problem.solve(solver="CLARABEL", tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
     answers = session.minimise(everyone(mu[None], rho), 1e-9)

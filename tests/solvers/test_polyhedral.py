@@ -55,7 +55,7 @@ def certify(
     bend = 2 * np.broadcast_to(rho, (m,)) ** 2
     heights = [height for _, height in cone.cones]
     free = np.repeat([kind == "ZeroConeT" for kind, _ in cone.cones], heights)
-    assert z.shape == cone.right.shape
+    assert z.shape == cone.rhs.shape
     assert z[~free].min(initial=0.0) >= 0
     # The client's own P may be singular in y, so the gradient's part in y must vanish with P v
     # being zero there, as it is for all of these clients.
@@ -68,8 +68,8 @@ def certify(
     assert np.all(np.abs(pull) <= within * np.maximum(units, np.abs(mu).max()))
     square = x @ P[:m, :m] @ x + bend @ x**2
     primal = answers.objectives[0] + mu @ x + bend @ x**2 / 2
-    dual = -cone.right @ z - square / 2 + cone.constant
-    assert abs(primal - dual) <= within * max(1.0, abs(primal), np.abs(cone.right) @ np.abs(z))
+    dual = -cone.rhs @ z - square / 2 + cone.constant
+    assert abs(primal - dual) <= within * max(1.0, abs(primal), np.abs(cone.rhs) @ np.abs(z))
 
 
 def simplex(v: np.ndarray, total: float) -> np.ndarray:

@@ -234,8 +234,8 @@ def clarabel(given: Form, H: np.ndarray, c: np.ndarray) -> np.ndarray:
     root = np.linalg.cholesky(H).T
     E, A = given.equalities, given.inequalities
     rough = sum(t.weight @ cp.abs(t.matrix @ x + t.offset) for t in given.terms)
-    rows = ([E.matrix @ x == E.right] if E.right.size else []) + (
-        [A.matrix @ x <= A.right] if A.right.size else []
+    rows = ([E.matrix @ x == E.rhs] if E.rhs.size else []) + (
+        [A.matrix @ x <= A.rhs] if A.rhs.size else []
     )
     problem = cp.Problem(cp.Minimize(cp.sum_squares(root @ x) / 2 + c @ x + rough), rows)
     problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)

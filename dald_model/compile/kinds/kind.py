@@ -17,7 +17,7 @@ class Epigraph(NamedTuple):
     r"""Rows :math:`b - A v \in K` in Clarabel's form: A, b, and the cones of K."""
 
     rows: Any
-    right: np.ndarray
+    rhs: np.ndarray
     cones: list[tuple[str, int]]
 
 
