@@ -82,5 +82,5 @@ def warn_if_unsafe(membership: Membership, stopping: Stopping, method: Method) -
             f"and this network has {len(network.levels)} levels and a cycle; take dual_step=1, the "
             "default stopping, or an order of two colours if the graph has one",
             SequenceWarning,
-            stacklevel=5,
+            stacklevel=4,
         )

@@ -288,7 +288,7 @@ class Recorder:
 
     def __init__(self, solver: Solver) -> None:
         self.name, self.batches, self.refuses = solver.name, solver.batches, solver.refuses
-        self.solver = solver
+        self.solver, self.is_exact = solver, solver.is_exact
         self.turns: list[tuple[Any, Array]] = []
 
     def open(self, subproblems: Sequence[Any]) -> Any:

@@ -39,7 +39,7 @@ max_rounds=1000, verbose=False)
         draw(self)
         """,
     dm.Compiled: """
-        explain(self, solver=None, *, sequence=None, algorithm=None)
+        explain(self, solver=None, *, sequence=None, algorithm=None, stopping=None)
         draw(self, sequence=None)
         """,
     dm.Result: """
