@@ -15,7 +15,7 @@ import sklearn.linear_model
 
 import dald_model as dm
 from dald_model.coordinate.method import Algorithm
-from tests.algorithms.blocks import BOUND, above, coupled
+from tests.algorithms.blocks import Coupled, above, coupled
 from tests.algorithms.textbook import (
     NAMES,
     Loss,
@@ -64,11 +64,17 @@ def test_blocks_come_to_rest_at_the_minimiser_of_the_coupled_objective(
         assert not result.verify().ok, "the consensus does not hold"
 
 
+def _bound(problem: Coupled) -> float:
+    """Hardly above the largest curvature, as rounds are in proportion to it."""
+    pairs = zip(problem.losses, problem.sizes, strict=True)
+    return 1.1 * max(lipschitz(loss, size) for loss, size in pairs)
+
+
 @pytest.mark.slow
 def test_bsum_comes_to_rest_there_too() -> None:
     problem = coupled("logistic")
     model, x = problem.model()
-    make = above(dict(enumerate(problem.losses, start=1)), BOUND)
+    make = above(dict(enumerate(problem.losses, start=1)), _bound(problem))
     result = model.solve(algorithm=dm.BSUM(make), rho=1.0, accuracy=1e-10)
     assert result.status == "settled"
     found = np.concatenate([result[v] for v in x])
@@ -152,6 +158,7 @@ def test_private_variables_are_optimal_where_a_run_says_so(algorithm: Algorithm)
     assert mine.value == pytest.approx([0, 5], abs=1e-2)
 
 
+@pytest.mark.slow
 def test_a_bound_that_keeps_the_absolute_values_is_optimal_where_a_run_says_so() -> None:
     """The bound has no gradient, so the movement tells how far it is from the objective."""
     mine, x = cp.Variable(2, name="mine"), cp.Variable(1, name="x")
@@ -179,7 +186,8 @@ def test_fixed_multipliers_settle_with_an_iterative_solver_and_default_options(n
     if name == "BSUM":
         problem = coupled("logistic")
         model, x = problem.model()
-        algorithm: Any = dm.BSUM(above(dict(enumerate(problem.losses, start=1)), BOUND))
+        make = above(dict(enumerate(problem.losses, start=1)), _bound(problem))
+        algorithm: Any = dm.BSUM(make)
         best = problem.minimiser()
     else:
         losses = clients("logistic")
@@ -369,7 +377,7 @@ def test_steps_that_are_too_long_diverge() -> None:
 
 
 def test_a_run_goes_on_from_another() -> None:
-    """Fixed multipliers: 20 rounds and 30 more are 50 rounds."""
+    """Fixed multipliers: 10 rounds and 15 more are 25 rounds."""
     losses = clients("least squares")
     model, w = on_star(losses, 10)
     for algorithm in (
@@ -379,6 +387,6 @@ def test_a_run_goes_on_from_another() -> None:
         dm.FedProx(2.0),
     ):
         whole = iterates(model, algorithm, w)
-        _, first = run(model, algorithm, of(w), rounds=20)
-        later, _ = run(model, algorithm, of(w), rounds=30, start=first)
-        same(later, whole[20:], 1e-12)
+        _, first = run(model, algorithm, of(w), rounds=10)
+        later, _ = run(model, algorithm, of(w), rounds=15, start=first)
+        same(later, whole[10:], 1e-12)

@@ -2,7 +2,7 @@ r"""Clients known twice, to cvxpy and as functions of numpy, and runs recorded r
 
 The textbook forms of the algorithms, in the tests that use this, know nothing of multipliers,
 penalties or networks: they are written from the sources that the docstrings of the algorithms
-name. Runs are of 50 rounds with tolerances zero, so that every round is run, and a metric records
+name. Runs are of 25 rounds with tolerances zero, so that every round is run, and a metric records
 what each found.
 """
 
@@ -27,7 +27,7 @@ import dald_model as dm
 Array = np.ndarray
 Function = Callable[[Array], Any]
 
-ROUNDS = 50
+ROUNDS = 25
 EXACT = 1e-10
 NAMES = ["a", "b", "c", "d"]
 
@@ -219,7 +219,7 @@ def drawn(seed: int, round_: int, k: int, count: int) -> list[int]:
 # --- what several of them need --------------------------------------------------------------------
 
 # Where a client is minimised by Newton's method its error is what its last step leaves: asked for
-# 1e-12 of the variables' size, which are below 1 here, 50 rounds of a map that contracts keep it
+# 1e-12 of the variables' size, which are below 1 here, 25 rounds of a map that contracts keep it
 # below 1e-10.
 SHARP = {"least squares": {}, "logistic": {"accuracy": 1e-12}}
 

@@ -8,6 +8,7 @@ is a wrong answer, hence the many that are nearly one of those that are known.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import cvxpy as cp
@@ -24,6 +25,19 @@ from dald_model.values import flat, largest
 from tests.compile.both_ways import GAP, by_clarabel, by_cvxpy, compiled, first_answer, turn, whole
 from tests.compile.clients import CLIENTS, DUALS, FITS, LONG, fit
 from tests.duals import duals as values
+
+
+@cache
+def client(name: str) -> Subproblem:
+    """Made once, as several tests ask it."""
+    return whole(CLIENTS[name][1])
+
+
+@cache
+def known(name: str, seed: int) -> Any:
+    """Cvxpy's answer to a turn of a client."""
+    sub = client(name)
+    return by_cvxpy(sub, turn(sub, seed))
 
 
 def allowed(given: Turn, value: float) -> float:
@@ -64,8 +78,7 @@ def is_plain(sub: Subproblem) -> bool:
     "name", [name for name, (kinds, _) in CLIENTS.items() if kinds is not None]
 )
 def test_a_known_client_is_recognised(name: str) -> None:
-    kinds, make = CLIENTS[name]
-    sub = whole(make)
+    kinds, sub = CLIENTS[name][0], client(name)
     assert sub.form is not None
     assert sub.form.complete
     assert {term.kind.name for term in sub.form.terms} == kinds
@@ -73,7 +86,7 @@ def test_a_known_client_is_recognised(name: str) -> None:
 
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_recognised_client_has_the_values_and_violations_of_cvxpy(name: str) -> None:
-    sub = whole(CLIENTS[name][1])
+    sub = client(name)
     if not is_plain(sub):
         assert CLIENTS[name][0] is None
         return
@@ -97,14 +110,14 @@ def test_a_recognised_client_has_the_values_and_violations_of_cvxpy(name: str) -
 
 @pytest.mark.parametrize("name", CLIENTS)
 def test_the_cone_program_of_a_client_has_the_answer_of_cvxpy(name: str) -> None:
-    sub = whole(CLIENTS[name][1])
+    sub = client(name)
     if sub.form is None:
         assert CLIENTS[name][0] is None
         return
     if name == "zero weight outside of a domain":
         pytest.skip("nothing holds its cone: Clarabel gives three digits, whoever asks it")
     given = turn(sub, 3)
-    point, value, duals = by_cvxpy(sub, given)
+    point, value, duals = known(name, 3)
     mine, objective, multipliers = by_clarabel(sub, given)
     assert objective == pytest.approx(value, rel=1e-6, abs=1e-6)
     np.testing.assert_allclose(mine, point, rtol=0, atol=allowed(given, value))
@@ -115,10 +128,10 @@ def test_the_cone_program_of_a_client_has_the_answer_of_cvxpy(name: str) -> None
 
 @pytest.mark.parametrize("name", CLIENTS)
 def test_the_solver_of_a_client_has_the_answer_of_cvxpy(name: str) -> None:
-    sub = whole(CLIENTS[name][1])
+    sub = client(name)
     for seed in (3, 4):
         given = turn(sub, seed)
-        point, value, duals = by_cvxpy(sub, given)
+        point, value, duals = known(name, seed)
         answers = first_answer(sub, given, 1e-7)
         assert answers.statuses[0] in FOUND
         np.testing.assert_allclose(answers.points, point, rtol=0, atol=allowed(given, value) + 1e-6)
@@ -148,7 +161,7 @@ SMOOTH = [
 
 @pytest.mark.parametrize("name", SMOOTH)
 def test_the_curvature_of_a_form_is_that_of_cvxpys_gradients(name: str) -> None:
-    sub = whole(CLIENTS[name][1])
+    sub = client(name)
     diagonal, spread = hessian(sub)
     probed, other = probed_hessian(sub)
     # A central difference over a step of 1e-3 errs by its square times a fourth derivative

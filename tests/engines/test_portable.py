@@ -89,7 +89,7 @@ def same_client(sub: Subproblem, found: Any) -> None:
         for what in ("weight", "matrix", "offset", "parameter"):
             same(getattr(one, what), getattr(two, what))
     cone, other = form.cone, found.form.cone
-    for what in ("matrix", "linear", "rows", "right"):
+    for what in ("matrix", "linear", "rows", "rhs"):
         same(getattr(cone, what), getattr(other, what))
     assert other.constant == cone.constant
     assert [kind for kind, _ in other.cones] == [kind for kind, _ in cone.cones]

@@ -44,16 +44,11 @@ def few() -> Dataset:
 
 
 @pytest.fixture
-def rows(few: Dataset, monkeypatch: pytest.MonkeyPatch) -> Images:
+def rows(few: Dataset, monkeypatch: pytest.MonkeyPatch) -> Iterator[Images]:
     """The same for the program, which gets them whenever it loads MNIST."""
     monkeypatch.setattr(experiment, "load_mnist", lambda data: few)
     experiment.images.cache_clear()
-    return experiment.images()
-
-
-@pytest.fixture(autouse=True)
-def all_images() -> Iterator[None]:
-    yield
+    yield experiment.images()
     experiment.images.cache_clear()
 
 

@@ -56,6 +56,7 @@ def test_relabelling_the_clients_leaves_the_answer(
     assert set(two.compiled) == {names[i] for i in range(declaration.clients)}
 
 
+@pytest.mark.slow
 @few
 @given(declarations(), st.data())
 def test_turning_an_edge_round_turns_its_multiplier(
@@ -73,6 +74,7 @@ def test_turning_an_edge_round_turns_its_multiplier(
             assert two.multipliers[a, b] == pytest.approx(one.multipliers[a, b], abs=ITERATE)
 
 
+@pytest.mark.slow
 @few
 @given(declarations(), st.floats(0.5, 2.0))
 def test_any_penalty_gives_the_answer(declaration: Declaration, rho: float) -> None:
@@ -84,6 +86,7 @@ def test_any_penalty_gives_the_answer(declaration: Declaration, rho: float) -> N
     assert _points(x) == pytest.approx(points, rel=ANSWER, abs=ANSWER)
 
 
+@pytest.mark.slow
 @few
 @given(declarations(), st.floats(0.1, 10.0))
 def test_units_of_an_edge_are_those_of_its_penalty_and_multiplier(

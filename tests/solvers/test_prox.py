@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, cast
 
 import cvxpy as cp
@@ -405,13 +406,18 @@ def test_smooth_parts_of_a_client_are_not_in_its_operator(rng: np.random.Generat
 vectors = st.lists(st.floats(-50, 50), min_size=M, max_size=M).map(np.array)
 
 
+@cache
+def prox_of(name: str) -> Prox:
+    return Prox([make_sub(*FORMULAS[name][:2])])
+
+
 @settings(max_examples=60, deadline=None)
 @given(v=vectors, u=vectors, alpha=st.floats(0.01, 10))
 @pytest.mark.parametrize(
     "name", ["l1", "norms of groups", "balls of groups", "l1 and box", "simplex", "full simplex"]
 )
 def test_an_operator_is_firmly_nonexpansive(name: str, v: np.ndarray, u: np.ndarray, alpha: float):
-    operator = Prox([make_sub(*FORMULAS[name][:2])])
+    operator = prox_of(name)
     p, q = (operator(np.zeros(1, int), one, alpha).points for one in (v, u))
     assert (p - q) @ (p - q) <= (p - q) @ (v - u) + 1e-9
 
