@@ -206,8 +206,8 @@ def test_another_process_that_cannot_use_cvxpy_finds_the_same_points(tmp_path: P
     turns = {solver: turn(sub, 3) for solver, sub in subs.items()}
     for solver, given in turns.items():
         (tmp_path / solver).write_bytes(pack(subs[solver]))
-        parts = {"mu": given.mu, "rho": given.rho, "neighbours": given.neighbours}
-        np.savez(tmp_path / f"{solver}-turn.npz", **parts)
+        file = tmp_path / f"{solver}-turn.npz"
+        np.savez(file, mu=given.mu, rho=given.rho, neighbours=given.neighbours)
     command = [sys.executable, "-W", "error", "-c", PROGRAM, str(tmp_path), *SOLVED_BY]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
