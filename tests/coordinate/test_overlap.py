@@ -487,6 +487,7 @@ def test_ctrl_c_in_a_block_leaves_the_answer_of_the_block_before(
     assert again.verify().ok
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unwatched")
 def test_ctrl_c_leaves_an_answer_where_there_are_no_tolerances() -> None:
     options: dict[str, Any] = OPTIONS | {"max_rounds": 1000}
