@@ -141,6 +141,7 @@ def test_private_variables_have_to_come_to_rest_too(algorithm: Algorithm) -> Non
     assert mine.value == pytest.approx([1 / 3, 5], abs=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "algorithm",
     [

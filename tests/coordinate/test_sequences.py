@@ -30,8 +30,15 @@ STOPPING = {
 }
 
 
-@pytest.mark.parametrize("condition", STOPPING)
-@pytest.mark.parametrize("kind", KINDS)
+# Every kind with two conditions, and every condition with four kinds.
+@pytest.mark.parametrize(
+    ("kind", "condition"),
+    [
+        (kind, list(STOPPING)[(i + j) % len(STOPPING)])
+        for i, kind in enumerate(KINDS)
+        for j in (0, 2)
+    ],
+)
 def test_whatever_ends_an_outer_loop_its_last_loop_is_full(kind: str, condition: str) -> None:
     """Section V-A; also where it is the residual that ends it, and where the run is over."""
     graph = nx.cycle_graph(5)

@@ -206,6 +206,7 @@ def test_a_star_by_hand() -> None:
     assert "level 1 is solved first; servers: orange" in seen.figure.get_supxlabel()
 
 
+@pytest.mark.slow
 def test_a_server_stands_in_the_middle_in_orange() -> None:
     seen = Seen(MODELS["wide star"].draw())
     middle = np.array([box.min + box.max for box in seen.boxes.values()]).mean(axis=0)
@@ -293,6 +294,7 @@ def test_more_than_a_hundred_clients_have_no_names(order: dm.Sequence | None) ->
         assert max(figure.get_size_inches()) < 25
 
 
+@pytest.mark.slow
 def test_drawings_are_reproducible() -> None:
     for make in (MODELS["odd cycles"].draw, MODELS["odd cycles"].compile().draw):
         one, two = (FigureCanvasAgg(make()) for _ in range(2))

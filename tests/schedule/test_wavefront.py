@@ -107,6 +107,7 @@ def update_ready(
             updated[edge] += 1
 
 
+@pytest.mark.slow
 @many
 @given(orders(), st.integers(1, 6), st.integers(1, 3))
 def test_overlapped_sweeps_give_the_serial_iterates_bit_for_bit(
@@ -259,6 +260,7 @@ def by_edge_reversal(graph: nx.Graph, place: dict[Hashable, int]) -> Fraction:
     return found
 
 
+@pytest.mark.slow
 @many
 @given(graphs(connected=True), st.randoms(use_true_random=False))
 def test_the_period_is_that_of_scheduling_by_edge_reversal(graph: nx.Graph, random) -> None:

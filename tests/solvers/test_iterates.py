@@ -18,7 +18,7 @@ from tests.zoo import GRAPHS, PROBLEMS
 
 ACCURACY = 1e-9
 SAME = 2e-6
-ROUNDS = 15
+ROUNDS = 12
 """The penalty is first balanced after ten."""
 
 

@@ -50,6 +50,7 @@ def orders(count: int, rng: np.random.Generator) -> list[np.ndarray]:
     return [which for which in some for _ in range(3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("foreign", [False, True])
 def test_smooth_parts_are_those_of_numpy_for_any_clients_in_any_order(
     rng: np.random.Generator, foreign: bool
@@ -93,6 +94,7 @@ def test_gradients_and_hessians_are_finite_differences_of_cvxpys_values(rng: np.
         assert turned == pytest.approx((ahead - behind) / 2e-5, rel=1e-6, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_many_shapes_of_few_entries_share_a_matrix(rng: np.random.Generator):
     known = [logistic(rng, rows, size) for rows in range(2, 6) for size in range(2, 6)]
     smooth = Smooth([one.sub for one in known])

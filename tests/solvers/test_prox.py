@@ -422,6 +422,7 @@ def test_an_operator_is_firmly_nonexpansive(name: str, v: np.ndarray, u: np.ndar
     assert (p - q) @ (p - q) <= (p - q) @ (v - u) + 1e-9
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(v=vectors, total=st.floats(0, 20), far=st.sampled_from([0.0, 1e8]))
 def test_a_simplex_holds_its_points(v: np.ndarray, total: float, far: float):

@@ -230,6 +230,7 @@ def test_a_ball_that_does_not_bind_has_no_multiplier() -> None:
     assert abs(step.balls[0, 0]) <= 1e-10
 
 
+@pytest.mark.slow
 def test_clients_of_one_shape_may_have_their_groups_elsewhere() -> None:
     rng = np.random.default_rng(5)
     forms = [
@@ -249,6 +250,7 @@ def test_clients_of_one_shape_may_have_their_groups_elsewhere() -> None:
             np.testing.assert_allclose(point, exact(forms[at], H[at], c[at]), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_rounds_start_where_the_last_ended_whatever_changed() -> None:
     rng = np.random.default_rng(6)
     form = MIXED[3]()
