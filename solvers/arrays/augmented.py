@@ -124,7 +124,15 @@ class Augmented:
             if edges[begin]:
                 # One sign an edge: the client is its tail or its head
                 sign = np.stack([own[::size] for own in signs[begin:end]])[:, :, None]
-                parts.append(_Run(begin, int(columns[begin]), int(entries[begin]), size, sign))
+                column, entry = int(columns[begin]), int(entries[begin])
+                run = _Run(
+                    slice(begin, int(end)),
+                    slice(column, column + size * len(sign)),
+                    slice(entry, entry + sign.size * size),
+                    size,
+                    sign,
+                )
+                parts.append(run)
             begin = end
         is_diagonal = True
         others = np.flatnonzero(edges == 0)
@@ -162,24 +170,26 @@ class _Chosen(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Clients of one size whose sides are their variables, from a column and an entry on.
+    """Clients of one size whose sides are their variables, in slices of everything.
 
     ``signs`` has one number an edge, shape (k, edges, 1).
     """
 
-    first: int
-    column: int
-    entry: int
+    clients: slice
+    columns: slice
+    entries: slice
     size: int
     signs: np.ndarray
 
     def add(self, turn: Turn, points: np.ndarray | None, gradients: np.ndarray) -> None:
         """Add K x + c; without points c alone."""
         count, edges, _ = self.signs.shape
-        wide = edges * self.size
-        mu, rho, told = (self._by_edge(vector) for vector in turn[1:4])
-        own = None if points is None else points[self._columns].reshape(count, 1, self.size)
-        total = gradients[self._columns].reshape(count, self.size)
+        shape, wide = (count, edges, self.size), edges * self.size
+        mu = turn.mu[self.entries].reshape(shape)
+        rho = turn.rho[self.entries].reshape(shape)
+        told = turn.neighbours[self.entries].reshape(shape)
+        own = None if points is None else points[self.columns].reshape(count, 1, self.size)
+        total = gradients[self.columns].reshape(count, self.size)
         at_once = max(1, SHARED // (8 * wide))
         for at in range(0, count, at_once):
             part = slice(at, at + at_once)
@@ -192,24 +202,16 @@ class _Run(NamedTuple):
 
     def add_diagonals(self, rho: np.ndarray, found: np.ndarray) -> None:
         """Add the diagonals of K."""
-        penalties = self._by_edge(rho)
-        found[self._columns] += 2 * np.einsum("kem,kem->km", penalties, penalties).ravel()
+        penalties = rho[self.entries].reshape(*self.signs.shape[:2], self.size)
+        found[self.columns] += 2 * np.einsum("kem,kem->km", penalties, penalties).ravel()
 
     def put_energies(self, turn: Turn, points: np.ndarray, found: np.ndarray) -> None:
         """Enter x'K x."""
         count, edges, _ = self.signs.shape
-        pulled = self._by_edge(turn.rho) * points[self._columns].reshape(count, 1, self.size)
+        pulled = turn.rho[self.entries].reshape(count, edges, self.size)
+        pulled = pulled * points[self.columns].reshape(count, 1, self.size)
         flat = pulled.reshape(count, edges * self.size)
-        found[self.first : self.first + count] = 2 * np.vecdot(flat, flat)
-
-    @property
-    def _columns(self) -> slice:
-        return slice(self.column, self.column + len(self.signs) * self.size)
-
-    def _by_edge(self, vector: np.ndarray) -> np.ndarray:
-        count, edges, _ = self.signs.shape
-        span = slice(self.entry, self.entry + count * edges * self.size)
-        return vector[span].reshape(count, edges, self.size)
+        found[self.clients] = 2 * np.vecdot(flat, flat)
 
 
 class _Rest(NamedTuple):

@@ -52,9 +52,10 @@ class SelectionCache(Generic[Which, Made]):
     def __call__(self, which: Which) -> Made:
         """Make it, or find it."""
         key = _key(which)
-        if key in self._found:
+        known = self._found.get(key)
+        if known is not None:
             self._found.move_to_end(key)
-            return self._found[key][0]
+            return known[0]
         made = self._make(which)
         if not self._is_new(hash(key)):
             self._found[key] = made, len(which)

@@ -78,8 +78,8 @@ class _Session:
             for hessian, at in zip(hessians, part, strict=True):
                 hessian += self._forms[at].quadratic.full
             self._broken[part] = self._method.factor(part, hessians)
-        linear = self._linear[which]
-        linear += self._augmented.linear(turn).reshape(linear.shape)
+        linear = self._augmented.linear(turn).reshape(which.size, -1)
+        linear += self._linear[which]
         step = self._method.solve(which, linear, tolerance)
         failed = step.failed | self._broken[which]
         points = step.points

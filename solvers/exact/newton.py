@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from dald_model.compile.form import Form, Term
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
-from dald_model.solvers.arrays.indexing import selection, times
+from dald_model.solvers.arrays.indexing import Index, selection, times
 from dald_model.solvers.arrays.terms import Terms, shared
 from dald_model.solvers.base import Answers, Multipliers, Turn
 from dald_model.solvers.exact.accelerated_proximal import Proximal
@@ -137,19 +137,22 @@ class NewtonSession:
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
         which = turn.which
-        linear = self._linear[which]
-        linear += self._augmented.linear(turn).reshape(linear.shape)
+        linear = self._augmented.linear(turn).reshape(which.size, -1)
+        linear += self._linear[selection(which)]
         self._penalise(which[self._augmented.changed(turn)])
         codes = np.zeros(which.size, dtype=int)
         multipliers = np.zeros((which.size, sum(self.rows)))
         messages = {}
-        for places, group in self._parts(which):
-            at = selection(places)
-            batch = NewtonBatch(self, group, self._member[which[at]], linear[at], tolerance)
+        for at, group in self._parts(which):
+            mine = which[at]
+            members = mine if len(self._groups) == 1 else self._member[mine]
+            batch = NewtonBatch(self, group, mine, members, linear[at], tolerance)
             batch.minimise()
             codes[at], multipliers[at] = batch.codes, batch.multipliers
-            for i in np.flatnonzero(batch.codes < OPTIMAL).tolist():
-                messages[int(places[i])] = _message(batch.x[i], batch.sizes[i])
+            if (batch.codes < OPTIMAL).any():
+                places = np.arange(which.size)[at].tolist()
+                for i in np.flatnonzero(batch.codes < OPTIMAL).tolist():
+                    messages[places[i]] = _message(batch.x[i], batch.sizes[i])
         points = self.state.points[which]
         objectives = self._objectives(which, points)
         points[codes == ERROR] = np.nan
@@ -159,11 +162,15 @@ class NewtonSession:
         statuses = [STATUSES[code] for code in codes.tolist()]
         return Answers(points.ravel(), objectives, statuses, held, messages)
 
-    def _parts(self, which: np.ndarray) -> Iterator[tuple[np.ndarray, TermGroup]]:
+    def _parts(self, which: np.ndarray) -> Iterator[tuple[Index, TermGroup]]:
         """The positions in ``which`` of clients that are worked on together, and their group."""
+        if len(self._groups) == 1:
+            (group,) = self._groups
+            for start in range(0, which.size, group.at_once):
+                yield slice(start, start + group.at_once), group
+            return
         for number, group in enumerate(self._groups):
-            is_only = len(self._groups) == 1
-            own = np.arange(which.size) if is_only else np.flatnonzero(self._group[which] == number)
+            own = np.flatnonzero(self._group[which] == number)
             for start in range(0, own.size, group.at_once):
                 yield own[start : start + group.at_once], group
 

@@ -78,7 +78,9 @@ class _Model(NamedTuple):
 
 
 class NewtonBatch:
-    """The turn of some clients of a session, few enough for their matrices to stay in cache.
+    """The turn of the clients ``which`` of a session, the ``members`` of a group of its terms.
+
+    They are few enough for their matrices to stay in cache.
 
     Arrays have a row for every client of the batch and hold what is known at the last point kept:
     ``quadratic_gradients`` those of the quadratic part, ``smooth_gradients`` those of the terms.
@@ -88,11 +90,11 @@ class NewtonBatch:
         self,
         session: NewtonData,
         group: TermGroup,
+        which: np.ndarray,
         members: np.ndarray,
         linear: np.ndarray,
         tolerance: float,
     ) -> None:
-        which = group.clients[members]
         at = selection(which)
         self.session, self.which, self.linear = session, which, linear
         self.group, self.members = group, members
@@ -106,7 +108,8 @@ class NewtonBatch:
             state.values[at].copy(),
             state.smooth_gradients[at].copy(),
         )
-        self.curvatures = group.last_curvatures[selection(members)].copy()
+        inside = at if members is which else selection(members)
+        self.curvatures = group.last_curvatures[inside].copy()
         self.rates, self.radii = state.rates[at].copy(), state.radii[at].copy()
         self.spent = state.spent[at].copy()
         self.guarded, self.stale = state.is_cold[at].copy(), state.is_stale[at].copy()

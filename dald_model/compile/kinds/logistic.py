@@ -23,11 +23,16 @@ class Logistic(Kind):
         return Recognised(self, [arguments[1 - arguments.index(({}, 0.0))]], None, top, 1.0)
 
     def evaluate(self, u: np.ndarray, parameter: np.ndarray) -> Evaluated:
-        """See :class:`Kind`."""
+        """See :class:`Kind`; in place, since memory for more arrays is asked of the system anew."""
         decay = np.exp(-np.abs(u))
-        share = 1 / (1 + decay)
-        less = decay * share
-        return np.maximum(u, 0) + np.log1p(decay), np.where(u < 0, less, share), less * share
+        value = np.log1p(decay)
+        value += np.maximum(u, 0)
+        share = 1 + decay
+        np.divide(1, share, out=share)
+        decay *= share
+        gradient = np.where(u < 0, decay, share)
+        decay *= share
+        return value, gradient, decay
 
     def value(self, u: np.ndarray, parameter: np.ndarray) -> np.ndarray:
         """See :class:`Kind`; without the quotients."""
