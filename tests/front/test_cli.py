@@ -201,7 +201,7 @@ def test_table1_prints_the_table_and_writes_it_as_data(
     assert printed.out.endswith(
         f"\nWritten to {file}: set, rows, method, mse, r2, rounds, relative_gap\n"
     )
-    assert printed.err == "Diabetes: 442 rows, 0 s\n"
+    assert re.sub(r"\d+ s", "# s", printed.err) == "Diabetes: 442 rows, # s\n"
 
     lines = file.read_text().split("\n")
     assert lines[0] == "set,rows,method,mse,r2,rounds,relative_gap"
