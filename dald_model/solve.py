@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
+import numpy as np
 from tqdm.auto import tqdm
 
 from dald_model.algorithms.dald import DALD
@@ -19,6 +21,7 @@ from dald_model.coordinate.penalty import PenaltyRule, ResidualBalancing, as_rul
 from dald_model.coordinate.run import Run, Settings
 from dald_model.coordinate.state import State
 from dald_model.coordinate.stopping import Accuracy, Stopping
+from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.errors import OptionError
 from dald_model.options import (
@@ -31,6 +34,10 @@ from dald_model.options import (
 from dald_model.schedule.changes import as_online
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.base import Solver
+
+OTHER = 10.0
+"""Natural units of another size than this many times those of the result that a run goes on from
+are those of another problem, to which its prices and penalties are scaled."""
 
 
 class Compilable(Protocol):
@@ -131,8 +138,9 @@ def solve(
     method = with_algorithm(algorithm, algorithm.open(compiled), rho, solver)
     chosen = sequence or method.sequence or Sequence(label="by colour")
     membership = Membership(compiled, chosen, as_online(online))
-    state, rule = begin(compiled, method.rho, start)
     layer = SolverLayer(compiled, method.solver)
+    own = layer if method.solver is None else SolverLayer(compiled, None)
+    state, rule = begin(compiled, method.rho, start, Units.of(compiled, own))
     settings = Settings(
         stopping or method.stopping,
         Accuracy(accuracy, eps_pri, eps_dual),
@@ -146,7 +154,7 @@ def solve(
     return assemble(outcome, (eps_pri, eps_dual), time.perf_counter() - begun)
 
 
-def begin(compiled: Decomposition, rho: Any, start: Any) -> tuple[State, PenaltyRule]:
+def begin(compiled: Decomposition, rho: Any, start: Any, units: Units) -> tuple[State, PenaltyRule]:
     """The first state and the rule for the penalties.
 
     From another result, clients begin where they were, and the edges that both models have keep
@@ -158,8 +166,12 @@ def begin(compiled: Decomposition, rho: Any, start: Any) -> tuple[State, Penalty
         If ``start`` is no result of a model with some of these clients.
     """
     rule = as_rule(rho)
+    if isinstance(rule, ResidualBalancing) and rule.start is None:
+        rule = replace(rule, start=units.penalty)
     if start is None:
-        return State.start(compiled, rule.init(compiled)), rule
+        # A penalty that is given is the paper's setting, which starts at zero.
+        begun = units if rho is None else replace(units, start=np.zeros(units.start.size))
+        return State.start(compiled, rule.init(compiled), begun), rule
     if not isinstance(start, Result):
         raise OptionError(
             f"start: given {start!r}, expected the result of an earlier solve of this model"
@@ -172,7 +184,9 @@ def begin(compiled: Decomposition, rho: Any, start: Any) -> tuple[State, Penalty
             "model"
         )
     if before is compiled:
-        state = last.begun_again()
+        state = last.begun_again(units)
+        state.mu *= _grown(units.slopes, last.units.slopes)
+        state.rho = last.rho * _grown(units.penalty, last.units.penalty)
         if rho is not None:
             state.rho = rule.init(compiled)
     else:
@@ -181,15 +195,22 @@ def begin(compiled: Decomposition, rho: Any, start: Any) -> tuple[State, Penalty
             for name, sub in compiled.items()
             if name in before and before[name].size == sub.size
         }
-        state = State.start(compiled, rule.init(compiled), points)
+        state = State.start(compiled, rule.init(compiled), units, points)
         for ends, slot in compiled.slots.items():
             sign = 1.0 if ends in before.slots else -1.0
             there = before.slots.get(ends, before.slots.get((ends[1], ends[0])))
             if there is not None and there.stop - there.start == slot.stop - slot.start:
-                state.mu[slot] = sign * last.mu[there]
-                state.gradient_scale[slot] = last.gradient_scale[there]
+                grown = _grown(units.slopes[slot], last.units.slopes[there])
+                state.mu[slot] = sign * last.mu[there] * grown
                 if rho is None:
-                    state.rho[slot] = last.rho[there]
+                    grown = _grown(units.penalty[slot], last.units.penalty[there])
+                    state.rho[slot] = last.rho[there] * grown
     if rho is None:
         rule = ResidualBalancing(start=state.rho.copy())
     return state, rule
+
+
+def _grown(now: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """By what natural units have changed; one where they are much the same."""
+    ratio = now / before
+    return np.where((ratio > OTHER) | (ratio < 1 / OTHER), ratio, 1.0)

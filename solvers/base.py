@@ -29,6 +29,9 @@ class Turn(NamedTuple):
         the other, each in the order of ``Subproblem.entries``.
     points : ndarray, shape (total of m over ``which``,)
         Where these clients stand now, one after the other: what an inexact solver starts from.
+    lengths, slopes : ndarray, shape (total of m over ``which``,)
+        The natural units of these variables and of the gradient, which accuracies are relative
+        to; empty stands for ones.
     """
 
     which: np.ndarray
@@ -36,6 +39,14 @@ class Turn(NamedTuple):
     rho: np.ndarray
     neighbours: np.ndarray
     points: np.ndarray = NOTHING
+    lengths: np.ndarray = NOTHING
+    slopes: np.ndarray = NOTHING
+
+    def tables(self, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Lengths and slopes of clients of one size, each of shape (k, m)."""
+        if self.lengths.size == 0:
+            return (np.ones((self.which.size, size)),) * 2
+        return self.lengths.reshape(-1, size), self.slopes.reshape(-1, size)
 
     def each(self, subproblems: Sequence[Subproblem]) -> Iterator[Turn]:
         """The turns of these clients one by one; ``subproblems`` are theirs, in their order."""
@@ -43,7 +54,8 @@ class Turn(NamedTuple):
         for at, sub in zip(self.which, subproblems, strict=True):
             edges, mine = slice(edge, edge + sub.signs.size), slice(own, own + sub.size)
             told = self.mu[edges], self.rho[edges], self.neighbours[edges]
-            yield Turn(np.array([at]), *told, self.points[mine])
+            own_units = self.lengths[mine], self.slopes[mine]
+            yield Turn(np.array([at]), *told, self.points[mine], *own_units)
             edge, own = edges.stop, mine.stop
 
 
@@ -128,8 +140,11 @@ class Answers(NamedTuple):
     messages : dict
         i -> what the solver said, where the status is not "optimal".
     slack : ndarray, shape (k,)
-        Of an inexact solver: the largest entry of :math:`g_i \in \partial_i \Lambda_\rho` at each
-        point, condition (29), in units of the gradient. Empty where clients are minimised.
+        Of a solver that is not exact: the largest entry of
+        :math:`g_i \in \partial_i \Lambda_\rho` at each point, condition (29), in units of the
+        gradient. Empty where clients are minimised.
+    slack_scaled : ndarray, shape (k,)
+        The same with each entry relative to its natural slope, ``Turn.slopes``.
     """
 
     points: np.ndarray
@@ -138,6 +153,7 @@ class Answers(NamedTuple):
     multipliers: Multipliers
     messages: Mapping[int, str]
     slack: np.ndarray = NOTHING
+    slack_scaled: np.ndarray = NOTHING
 
     def each(self, subproblems: Sequence[Subproblem]) -> Iterator[Answers]:
         """The answers of these clients one by one; ``subproblems`` are theirs, in their order."""
@@ -151,6 +167,7 @@ class Answers(NamedTuple):
                 self.multipliers.of(i),
                 {0: self.messages[i]} if i in self.messages else {},
                 self.slack[i : i + 1],
+                self.slack_scaled[i : i + 1],
             )
 
 
@@ -161,7 +178,7 @@ class Session(Protocol):
         """Answer for all clients of the turn, which do not depend on each other.
 
         ``tolerance`` is the accuracy that the outer loop needs of the points: the error of a
-        coordinate relative to max(1, its size).
+        coordinate relative to its natural length, ``turn.lengths``.
         """
         ...
 

@@ -2,19 +2,17 @@ r"""Diagnosis of a run that does not converge: infeasible, unbounded, diverged o
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-import cvxpy as cp
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.certificates import proof
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
 from dald_model.schedule.moment import Residuals
-from dald_model.values import largest, number, preserved
 
 PERIOD = 25
 """Rounds between two looks."""
@@ -24,6 +22,15 @@ GROWTH = 1e8
 """A residual this many times its size in the first rounds counts as diverged."""
 STEADY = 2e-2
 """Relative change between two looks below which a residual counts as steady."""
+DRIFT = 0.9
+"""Share of the way between two looks that points drift which go as far again the same way."""
+
+
+class _Look(NamedTuple):
+    """Gaps and points in natural lengths."""
+
+    gap: np.ndarray
+    points: np.ndarray
 
 
 @dataclass
@@ -37,22 +44,27 @@ class FailureMonitor:
     _since: int = 0
     _looked: int = 0
     _inner: float = np.inf
-    _looks: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    _looks: list[_Look] = field(default_factory=list)
+    _is_sound: bool = False
 
     def renew(self, round_: int) -> None:
         """The problem is another one from this round on."""
-        self._best, self._since, self._looks = np.inf, round_, []
+        self._best, self._since, self._looks, self._is_sound = np.inf, round_, [], False
 
     def look(
         self, round_: int, inner: int, state: State, found: Residuals, merit: float
     ) -> Termination | None:
         """A termination if the run has failed, else None; ``inner`` counts from 1."""
         self.count(round_, inner, found, merit)
-        worst = max(found.primal, found.dual)
+        worst = max(found.primal_scaled, found.dual_scaled)
         if round_ // PERIOD > self._looked and (termination := self._closely(state)):
             return termination
         self._looked = round_ // PERIOD
-        if not np.isfinite(worst) or worst > GROWTH * self._early:
+        is_out = not np.isfinite(worst) or worst > GROWTH * self._early
+        is_stuck = round_ - self._since >= self.patience
+        if (is_out or is_stuck) and (termination := self.prove(state)):
+            return termination
+        if is_out:
             edge = self._worst_edge(state)
             return Termination(
                 Status.DIVERGED,
@@ -60,7 +72,7 @@ class FailureMonitor:
                 f"the residuals reached {worst:.1e}, the largest on edge {edge}; try a smaller "
                 "dual step, the default rho, or a stopping condition with more inner loops",
             )
-        if round_ - self._since >= self.patience:
+        if is_stuck:
             edge = self._worst_edge(state)
             return Termination(
                 Status.STALLED,
@@ -73,7 +85,7 @@ class FailureMonitor:
 
     def count(self, round_: int, inner: int, found: Residuals, merit: float) -> None:
         """Take note of a round."""
-        worst = max(found.primal, found.dual)
+        worst = max(found.primal_scaled, found.dual_scaled)
         if round_ <= 10:
             self._early = max(self._early, worst, 1.0)
         if merit < 0.99 * self._best:
@@ -93,7 +105,7 @@ class FailureMonitor:
         """
         if not state.solved([self.compiled.places[failure.culprit]]):
             return failure
-        closer = self._closely(state)
+        closer = self.prove(state)
         if closer is not None or failure.status == Status.SOLVER_ERROR:
             return closer or failure
         return Termination(
@@ -105,113 +117,53 @@ class FailureMonitor:
         )
 
     def _closely(self, state: State) -> Termination | None:
-        now = state.primal.copy(), state.points.copy()
-        self._looks = [*self._looks[-1:], now]
+        """What is proved of the problem, if the iterates look as if something could be."""
+        now = _Look(state.primal / state.units.lengths, state.points / state.units.point_lengths)
+        self._looks = [*self._looks[-2:], now]
         if len(self._looks) < 2:
             return None
-        (gap_before, points_before), (gap, points) = self._looks
-        size = np.linalg.norm(gap)
-        moved = np.abs(state.dual).max()
-        if (
-            size > 0
-            and np.linalg.norm(gap - gap_before) <= STEADY * size
-            and (moved <= STEADY * np.abs(gap).max())
-        ):
-            # The multipliers run away along this direction, so it is the one that separates.
-            pull = state.rho**2 * gap
-            excess = consensus_gap(self.compiled, state, pull / np.linalg.norm(pull))
-            if excess is not None and excess > 0:
-                edge = self._worst_edge(state)
-                return Termination(
-                    Status.INFEASIBLE,
-                    edge,
-                    f"every client is feasible, but they cannot agree: on edge {edge} the sides "
-                    f"stay {np.abs(gap).max():.3g} apart; relax a constraint of one of them",
-                )
-        mover = falling(self.compiled, state, points - points_before)
-        if mover is not None:
+        before, moved = self._looks[-2], np.abs(state.dual / state.units.lengths).max()
+        gap, most = np.linalg.norm(now.gap), np.abs(now.gap).max()
+        apart = gap > 0 and np.linalg.norm(now.gap - before.gap) <= STEADY * gap
+        if (apart and moved <= STEADY * most) or self._drifts():
+            return self.prove(state)
+        return None
+
+    def _drifts(self) -> bool:
+        """Whether the points moved as far between the last two looks as before, and the same way.
+
+        Those of a run that converges move less and less.
+        """
+        if len(self._looks) < 3:
+            return False
+        one, two, three = (look.points for look in self._looks)
+        first, last = two - one, three - two
+        far = np.linalg.norm(last)
+        return bool(far >= DRIFT * np.linalg.norm(first) > 0 and first @ last >= DRIFT * far**2)
+
+    def prove(self, state: State) -> Termination | None:
+        """What can be proved of the problem; asked once, as it stays the same."""
+        if self._is_sound:
+            return None
+        found = proof(self.compiled, state)
+        self._is_sound = found is None
+        if found is None:
+            return None
+        if found.status == Status.UNBOUNDED:
             return Termination(
                 Status.UNBOUNDED,
-                mover,
+                found.client,
                 f"the objective falls without bound along a direction on which all clients agree; "
-                f"it falls fastest at client {mover!r}; add a constraint or a regulariser",
+                f"it falls fastest at client {found.client!r}; add a constraint or a regulariser",
             )
-        return None
+        edge, gaps = self._worst_edge(state), np.abs(state.primal)
+        return Termination(
+            Status.INFEASIBLE,
+            edge,
+            f"every client is feasible, but they cannot agree: on edge {edge} the sides "
+            f"stay {gaps.max():.3g} apart; relax a constraint of one of them",
+        )
 
     def _worst_edge(self, state: State) -> tuple[Hashable, Hashable]:
         gaps = np.nan_to_num(np.abs(state.primal), nan=np.inf)
         return max(self.compiled.slots, key=lambda ends: gaps[self.compiled.slots[ends]].max())
-
-
-def consensus_gap(compiled: Decomposition, state: State, direction: np.ndarray) -> float | None:
-    r"""A Farkas certificate that the consensus is infeasible, if positive.
-
-    For a direction :math:`v` the sum over the clients of
-    :math:`\min_{x_i \in X_i} \pm v^\top (G_i x_i + g_i)` bounds :math:`v^\top \mathcal C` from
-    below; if it is positive, no choice of the clients makes :math:`\mathcal C = 0`. The minimum is
-    taken over a box of 10,000 times the size of the iterate, so that a direction known to a few
-    digits certifies. None if a client's problem could not be solved.
-    """
-    total = 0.0
-    for name, sub in compiled.items():
-        weight = sub.signs * direction[sub.entries]
-        radius = 1e4 * (1 + np.abs(state.points[compiled.columns[name]]).max())
-        least = _least_in_box(sub, weight, radius)
-        if least is None:
-            return None
-        total += least
-    return total if total > 1e-6 else 0.0
-
-
-def _least_in_box(sub: Subproblem, weight: np.ndarray, radius: float) -> float | None:
-    matrix, offset = sub.sides
-    x = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
-    rules = [*sub.client.constraints, *sub.client.cost.domain, cp.abs(x) <= radius]
-    problem = cp.Problem(cp.Minimize((matrix.T @ weight) @ x + weight @ offset), rules)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            problem.solve(solver=cp.CLARABEL)
-    except cp.SolverError:
-        return None
-    return number(problem.value) if problem.status == "optimal" else None
-
-
-def falling(compiled: Decomposition, state: State, drift: np.ndarray) -> Hashable | None:
-    r"""The client whose objective falls fastest if the drift is a direction of unboundedness.
-
-    It is one if, following it for 100 and 10,000 times the size of the iterate, the sum of the
-    objectives keeps falling in proportion and by more than what the sides drift apart is worth,
-    constraints hold and the sides stay together.
-    """
-    length = np.abs(drift).max()
-    size = 1 + np.abs(state.points).max()
-    apart = np.zeros(compiled.size)
-    for name, sub in compiled.items():
-        apart[sub.entries] += sub.signs * (sub.sides[0] @ drift[compiled.columns[name]])
-    if state.channels is not None:
-        apart[state.channels.off] = 0.0  # nothing has to stay together there
-    if length <= 1e-2 * size or np.abs(apart).max() > STEADY * length:
-        return None
-    reaches = 1e2 * size / length, 1e4 * size / length
-    falls: dict[Hashable, float] = {}
-    for name, sub in compiled.items():
-        mine, costs = compiled.columns[name], []
-        with preserved(sub.variables):
-            for far in reaches:
-                there = sub.spread(state.points[mine] + far * drift[mine])
-                for v, value in zip(sub.variables, there.values(), strict=True):
-                    v.save_value(value)
-                with np.errstate(over="ignore", invalid="ignore"):
-                    cost = number(sub.client.cost.value)
-                broken = max((largest(c.violation()) for c in sub.client.constraints), default=0.0)
-                if not np.isfinite(cost) or broken > 1e-6 * far * length:
-                    return None
-                costs.append(cost)
-        # Between the two: what is bounded below falls no more there, though it fell before.
-        falls[name] = (costs[1] - costs[0]) / (reaches[1] - reaches[0])
-    # The multipliers price what the sides drift apart: as much of the fall may come from that.
-    priced = float(np.abs(state.estimate) @ np.abs(apart))
-    if sum(falls.values()) + priced >= -1e-6 * length:
-        return None
-    return min(falls, key=lambda name: falls[name])

@@ -63,6 +63,10 @@ class LaterEndView:
         """The largest value of each owner, shape (k,)."""
         return values.max(axis=1) if self._is_even else np.maximum.reduceat(values, self._starts)
 
+    def total(self, values: np.ndarray) -> np.ndarray:
+        """The sum over each owner's values, shape (k,)."""
+        return values.sum(axis=1) if self._is_even else np.add.reduceat(values, self._starts)
+
     def where(self, chosen: np.ndarray, one: np.ndarray, two: np.ndarray) -> np.ndarray:
         """The values ``one`` of the owners that are chosen, ``two`` of the others."""
         which: Any = chosen[:, None] if self._is_even else np.repeat(chosen, self._lengths)

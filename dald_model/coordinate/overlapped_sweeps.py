@@ -17,7 +17,7 @@ import numpy as np
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.later_ends import LaterEndView
 from dald_model.coordinate.method import Goal, Method, Update
-from dald_model.coordinate.residuals import Extremes, combined, extremes
+from dald_model.coordinate.residuals import LARGEST, Extremes, Scales, combined, extremes
 from dald_model.coordinate.state import State
 from dald_model.coordinate.stopping import Stopping, is_one_sweep
 from dald_model.coordinate.sweeper import Record, SerialSweeper, check_found
@@ -93,7 +93,7 @@ class OverlappedSweeper:
         if count < 2 or not self._layer.is_exact:
             return self._serial.run(state, stages, tolerance, most)
         self._block *= 2
-        measured = _Measured.start(state, count, len(self._compiled))
+        measured = _Measured(count, len(self._compiled), state.units.energy)
         for step in wavefront(self._compiled.graph, stages, count):
             parts = self._parts_of(step.clients)
             turns = [state.turn(part.batch) for part in parts]
@@ -104,9 +104,8 @@ class OverlappedSweeper:
                     if batch is not part.batch:  # one client after the other, as a solver failed
                         places = np.array([step.clients.index(name) for name in batch.names])
                     sweeps = step.sweeps[places]
-                    estimate = np.abs(state.put(batch, mine, answers)) / mine.rho
-                    scale = np.maximum.reduceat(estimate, batch.starts)
-                    measured.solved(sweeps, scale, answers.objectives, batch, state)
+                    state.put(batch, mine, answers)
+                    measured.solved(sweeps, answers.objectives, batch, state)
                 if part.owners.size:
                     self._settle(state, part, step.sweeps[part.places[part.owners]], measured)
         return measured.records()
@@ -117,11 +116,13 @@ class OverlappedSweeper:
         tails, heads = view.get(state.sides[0]), view.get(state.sides[1])
         gap, rho = tails - heads, view.get(state.rho)
         moved = np.abs(view.later(tails, heads) - view.earlier(state.received))
-        found = extremes(tails, heads, np.abs(gap), moved, 2 * rho * moved, view.largest)
+        mu, units = view.get(state.mu), state.units
+        scales = Scales(*map(view.get, (units.lengths, units.slopes, units.kinks)), mu)
+        force = 2 * rho**2 * moved
+        found = extremes(np.abs(gap), moved, force, scales, view.largest, view.total)
         measured.settled(sweeps, found)
         updated = sweeps < measured.count - 1
         if updated.any():
-            mu = view.get(state.mu)
             view.set(state.mu, view.where(updated, self._update(mu, rho, gap), mu))
 
     def _parts_of(self, clients: tuple[Hashable, ...]) -> list[_Part]:
@@ -169,39 +170,27 @@ class _Part(NamedTuple):
 class _Measured:
     """What was measured of each sweep of a block so far."""
 
-    def __init__(self, count: int, clients: int, scale: float) -> None:
+    def __init__(self, count: int, clients: int, energy: float) -> None:
         self.count = count
         self._extremes = Extremes(*np.zeros((len(Extremes._fields), count)))
-        self._begun = scale
-        self._scale, self._slack, self._slack_scaled = np.zeros((3, count))
+        self._energy = energy
+        self._slack, self._slack_scaled = np.zeros((2, count))
         self._objectives = np.zeros((count, clients))
 
-    @classmethod
-    def start(cls, state: State, count: int, clients: int) -> _Measured:
-        """Nothing yet of so many sweeps."""
-        return cls(count, clients, float(np.max(state.gradient_scale / state.rho, initial=0.0)))
-
     def solved(
-        self,
-        sweeps: np.ndarray,
-        scale: np.ndarray,
-        objectives: np.ndarray,
-        batch: Batch,
-        state: State,
+        self, sweeps: np.ndarray, objectives: np.ndarray, batch: Batch, state: State
     ) -> None:
-        """Clients of a batch were solved in these sweeps, with gradients of this scale."""
-        np.maximum.at(self._scale, sweeps, scale)
+        """Clients of a batch were solved in these sweeps."""
         np.maximum.at(self._slack, sweeps, state.slack[0, batch.clients])
         np.maximum.at(self._slack_scaled, sweeps, state.slack[1, batch.clients])
         self._objectives[sweeps, batch.clients] = objectives
 
     def settled(self, sweeps: np.ndarray, found: Extremes) -> None:
         """Edges have both their values of these sweeps."""
-        for row, values in zip(self._extremes, found, strict=True):
-            np.maximum.at(row, sweeps, values)
+        for at, (row, values) in enumerate(zip(self._extremes, found, strict=True)):
+            (np.maximum if at < LARGEST else np.add).at(row, sweeps, values)
 
     def records(self) -> list[Record]:
         """Sweep by sweep."""
-        scale = np.maximum(self._begun, np.maximum.accumulate(self._scale))
-        found = combined(self._extremes, scale, self._slack, self._slack_scaled)
+        found = combined(self._extremes, self._energy, self._slack, self._slack_scaled)
         return [Record(*pair) for pair in zip(found, self._objectives, strict=True)]

@@ -10,11 +10,15 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.curvature import curvature_penalty
 from dald_model.coordinate.state import State
+from dald_model.coordinate.units import Units
 from dald_model.declare.consensus import Edge
+from dald_model.engines.dispatch import SolverLayer
 from dald_model.errors import OptionError
 from dald_model.validate import is_number, is_whole
+
+REACH = 1e3
+"""How many times the natural penalty balancing may go to, or which part of it."""
 
 
 @runtime_checkable
@@ -106,7 +110,7 @@ class Fixed:
 class ResidualBalancing:
     r"""Initial penalty from curvature, then residual balancing: the default.
 
-    The start is :func:`dald_model.coordinate.curvature.curvature_penalty`, entry by entry. Then,
+    The start is the natural penalty of :class:`dald_model.coordinate.units.Units`. Then,
     every ``period`` outer loops, with
 
     .. math::
@@ -116,7 +120,8 @@ class ResidualBalancing:
     where :math:`\sqrt t` is kept within [0.1, 10] and :math:`\tau` is ``threshold``. Both norms
     are in root units of the objective, so the rule is indifferent to the units of the objective
     and of the variables, also where the variables' units are mixed. After ``changes`` changes the
-    penalty stays, which keeps the convergence theory of a fixed one.
+    penalty stays, which keeps the convergence theory of a fixed one; and it stays within a factor
+    ``REACH`` of the natural one.
 
     The textbook rule (He, Yang, Wang 2000) compares :math:`\|\mathcal C\|` with
     :math:`\|2\rho^2 \mathcal D\|`, which are in different units. The normalised rule (Wohlberg
@@ -128,7 +133,8 @@ class ResidualBalancing:
 
     so that one large entry, such as an intercept, drives the penalty of all others down. It was
     measured and is worse (Combined Cycle Power Plant, standardised, chain of three: 894 rounds
-    against 55). But with linear objectives :math:`t` alone can stay on one side for ever, and the
+    against 55). With the natural lengths and slopes in place of x and the gradients it knows no
+    origin. But with linear objectives :math:`t` alone can stay on one side for ever, and the
     penalty runs away; so a change is left out where :math:`t'` contradicts it by more than a
     factor ``veto``.
     """
@@ -150,7 +156,7 @@ class ResidualBalancing:
     def init(self, compiled: Decomposition) -> np.ndarray:
         """See :class:`PenaltyRule`."""
         if self.start is None:
-            return curvature_penalty(compiled)
+            return Units.of(compiled, SolverLayer(compiled, None)).penalty
         return Fixed(self.start).init(compiled)
 
     def update(self, state: State, outer: int) -> np.ndarray:
@@ -159,7 +165,8 @@ class ResidualBalancing:
             return state.rho
         rho, norm = state.rho, np.linalg.norm
         primal, dual = norm(rho * state.primal), norm(rho * state.dual)
-        size, force = norm(rho * state.sides), norm(state.gradient_scale / rho)
+        units = state.units
+        size, force = norm(rho * units.lengths), norm(units.slopes / rho)
         if max(primal, dual) == 0.0 or min(size, force) == 0.0:
             return rho
         with np.errstate(divide="ignore"):  # one of them may be zero: exact solvers make it so
@@ -168,7 +175,9 @@ class ResidualBalancing:
             return rho
         if (ratio > 1 and tested < 1 / self.veto) or (ratio < 1 and tested > self.veto):
             return rho
-        return rho * np.sqrt(np.clip(np.sqrt(ratio), 0.1, 10.0))
+        changed = rho * np.sqrt(np.clip(np.sqrt(ratio), 0.1, 10.0))
+        least, most = units.penalty / REACH, units.penalty * REACH
+        return np.clip(changed, np.minimum(least, rho), np.maximum(most, rho))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-r"""Primal and dual residuals of a round, equations (A1-7), (A1-8), (A2-6) and (A2-7)."""
+r"""Primal and dual residual of a round, equations (A1-7), (A1-8), (A2-6) and (A2-7)."""
 
 from __future__ import annotations
 
@@ -10,76 +10,109 @@ import numpy as np
 from dald_model.coordinate.state import State
 from dald_model.schedule.moment import Residuals
 
+SHARE = 30.0
+"""How many times its tolerance the sum over all entries may be, as a share of the variation of F.
+
+The largest entry alone bounds that sum only by the number of entries.
+"""
+LEAST = 1e-3
+"""Share of the edges' energies that the variation of F has at least: where all clients agree the
+prices, which it is measured by otherwise, are zero."""
+
 
 class Extremes(NamedTuple):
-    r"""Largest residuals over some edges: one number each, or one a group of edges.
+    r"""Residuals over some edges: one number each, or one a group of edges.
+
+    The first four are the largest, the others sums. Lengths X, slopes M and kinks L are those of
+    :class:`dald_model.coordinate.units.Units`, and
+    :math:`s = 2 \rho^2 |\mathcal D|` is the violation of (A2-3).
 
     Attributes
     ----------
     primal, dual : ndarray
         :math:`|\mathcal C|` and :math:`|\mathcal D|`.
     primal_scaled, dual_scaled : ndarray
-        The same relative to :math:`\max(1, |x|)`.
-    stationarity : ndarray
-        The violation of (A2-3) in units of :math:`\rho`.
+        :math:`|\mathcal C| / X`, and the larger of :math:`|\mathcal D| / X` and :math:`s / M`.
+    disagreement : ndarray
+        :math:`\sum (|\mu| + L) |\mathcal C|`: what the objective may change by when the clients
+        agree.
+    pull : ndarray
+        :math:`\sum s X`: what it may fall by where the prices do not balance.
+    variation : ndarray
+        :math:`\sum |\mu| X`.
     """
 
     primal: np.ndarray
     dual: np.ndarray
     primal_scaled: np.ndarray
     dual_scaled: np.ndarray
-    stationarity: np.ndarray
+    disagreement: np.ndarray
+    pull: np.ndarray
+    variation: np.ndarray
+
+
+LARGEST = 4
+"""The first so many fields of :class:`Extremes` are the largest of all edges."""
+
+
+class Scales(NamedTuple):
+    """What residuals of some edges are measured by, entry by entry."""
+
+    lengths: np.ndarray
+    slopes: np.ndarray
+    kinks: np.ndarray
+    prices: np.ndarray
 
 
 def extremes(
-    tails: np.ndarray,
-    heads: np.ndarray,
     gap: np.ndarray,
     moved: np.ndarray,
     stationarity: np.ndarray,
+    scales: Scales,
     largest: Callable[[np.ndarray], np.ndarray],
+    total: Callable[[np.ndarray], np.ndarray],
 ) -> Extremes:
-    """Of edges with these sides, the primal and dual residuals of these absolute values.
+    """Of edges with these absolute values of C, D and s.
 
-    ``largest`` gives the largest of an array with an entry for each of the edges' entries.
+    ``largest`` and ``total`` reduce an array with an entry for each of the edges' entries.
     """
-    size = np.maximum(np.abs(tails), np.abs(heads))
-    np.maximum(size, 1.0, out=size)
+    prices = np.abs(scales.prices)
     return Extremes(
         largest(gap),
         largest(moved),
-        largest(gap / size),
-        largest(moved / size),
-        largest(stationarity),
+        largest(gap / scales.lengths),
+        largest(np.maximum(moved / scales.lengths, stationarity / scales.slopes)),
+        total((prices + scales.kinks) * gap),
+        total(stationarity * scales.lengths),
+        total(prices * scales.lengths),
     )
 
 
 def combined(
-    found: Extremes, gradient_scale: np.ndarray, slack: np.ndarray, slack_scaled: np.ndarray
+    found: Extremes, energy: float, slack: np.ndarray, slack_scaled: np.ndarray
 ) -> list[Residuals]:
-    r"""The residuals of some rounds from the extremes of each, every argument of shape (rounds,).
+    """The residuals of some rounds from those of each, every argument of shape (rounds,).
 
-    ``gradient_scale`` is the largest gradient met so far in units of :math:`\rho`, ``slack`` and
-    ``slack_scaled`` what an inexact solver leaves, in units of the gradient and of :math:`\rho`.
+    ``energy`` is the sum of the edges' energies, ``slack`` and ``slack_scaled`` what solvers that
+    are not exact leave, in units of the gradient and of its natural slopes.
     """
-    left = np.maximum(found.stationarity, slack_scaled)
-    relative = np.divide(left, gradient_scale, out=np.zeros(left.size), where=gradient_scale > 0)
-    dual = np.maximum(found.dual_scaled, relative)
-    columns = found.primal, found.dual, found.primal_scaled, dual, slack
+    allowed = SHARE * np.maximum(found.variation, LEAST * energy)
+    primal = np.maximum(found.primal_scaled, found.disagreement / allowed)
+    dual = np.maximum(found.dual_scaled, found.pull / allowed)
+    columns = found.primal, found.dual, primal, np.maximum(dual, slack_scaled), slack
     return [Residuals(*row) for row in zip(*(one.tolist() for one in columns), strict=True)]
 
 
 def residuals(state: State) -> Residuals:
     """The residuals of the current iterate, see :class:`Residuals`."""
-    dual, (tails, heads) = state.dual, state.sides
+    dual, units = state.dual, state.units
     found = extremes(
-        tails,
-        heads,
         np.abs(state.primal),
         np.abs(dual).max(axis=0),
         state.stationarity(dual).max(axis=0),
+        Scales(units.lengths, units.slopes, units.kinks, state.mu),
         lambda entries: entries.max(keepdims=True),
+        lambda entries: entries.sum(keepdims=True),
     )
-    scale = np.max(state.gradient_scale / state.rho, keepdims=True)
     slack, slack_scaled = state.slack.max(axis=1, keepdims=True)
-    return combined(found, scale, slack, slack_scaled)[0]
+    return combined(found, units.energy, slack, slack_scaled)[0]

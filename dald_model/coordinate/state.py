@@ -14,6 +14,7 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.channels import Channels
+from dald_model.coordinate.units import Units
 from dald_model.engines.batches import Batch
 from dald_model.errors import OptionError
 from dald_model.solvers.arrays.indexing import ranges
@@ -32,16 +33,13 @@ class State:
         What each end was told of the other end's side when it was last solved.
     mu, rho : ndarray, shape (Q,)
         Multipliers and penalties of the consensus constraints.
-    gradient_scale : ndarray, shape (Q,)
-        The largest (sub)gradient that the clients have shown so far, entry by entry: the scale
-        against which stationarity is measured.
     points : ndarray
         The clients' variables one after the other, see ``Decomposition.columns``.
     objectives : ndarray, shape (n,)
         The clients' own objectives there (as minimised).
     slack : ndarray, shape (2, n)
-        How far each client is from minimising, condition (29): in units of its gradient, and in
-        units of its smallest :math:`\rho`. Zeros where clients are minimised.
+        How far each client is from minimising, condition (29): in units of its gradient, and
+        relative to its natural slopes. Zeros where clients are minimised.
     inaccurate : ndarray of bool, shape (n,)
         Whose solver fell short of its own tolerance when the client was last solved.
     multipliers : ndarray
@@ -50,6 +48,8 @@ class State:
         How many multipliers each client has, in that order.
     encodings : ndarray of uint8, shape (n,)
         What they are given as, in that order; see :class:`dald_model.solvers.base.Encoding`.
+    units : Units
+        The natural units that residuals are measured in; they stay.
     channels : Channels or None
         What is known of every end where not everybody takes part all the time.
     """
@@ -58,7 +58,6 @@ class State:
     received: np.ndarray
     mu: np.ndarray
     rho: np.ndarray
-    gradient_scale: np.ndarray
     points: np.ndarray
     objectives: np.ndarray
     slack: np.ndarray
@@ -66,6 +65,7 @@ class State:
     multipliers: np.ndarray
     lengths: np.ndarray
     encodings: np.ndarray
+    units: Units
     channels: Channels | None = None
 
     @classmethod
@@ -73,18 +73,21 @@ class State:
         cls,
         compiled: Decomposition,
         rho: np.ndarray,
+        units: Units | None = None,
         points: Mapping[Hashable, np.ndarray] | None = None,
     ) -> State:
-        """All multipliers zero, and all variables where they are not given, as in Section VI."""
-        given = points or {}
-        points = {name: given.get(name, np.zeros(sub.size)) for name, sub in compiled.items()}
+        """All multipliers zero, as in Section VI, and the variables where ``units`` or points say.
+
+        Without units they are ones, and all variables zero.
+        """
+        units, given = units or Units.plain(compiled), points or {}
+        points = {n: given.get(n, units.start[compiled.columns[n]]) for n in compiled}
         sides, zeros, count = compiled.sides(points), np.zeros(compiled.size), len(compiled)
         return cls(
             sides=sides,
             received=sides[::-1].copy(),
             mu=zeros.copy(),
             rho=rho.copy(),
-            gradient_scale=zeros.copy(),
             points=np.concatenate([points[name] for name in compiled.layout]),
             objectives=np.zeros(count),
             slack=np.zeros((2, count)),
@@ -92,11 +95,12 @@ class State:
             multipliers=np.zeros(0),
             lengths=np.zeros(count, dtype=int),
             encodings=np.full(count, Encoding.UNSOLVED, dtype=np.uint8),
+            units=units,
         )
 
-    def begun_again(self) -> State:
+    def begun_again(self, units: Units) -> State:
         """A copy to go on from in another run, in which nobody was solved yet."""
-        found = self.snapshot()
+        found = replace(self.snapshot(), units=units)
         found.channels = None
         found.encodings[:] = Encoding.UNSOLVED
         found.slack[:] = 0.0
@@ -112,6 +116,7 @@ class State:
     def save(self, file: Path | str) -> None:
         """Write the state to an ``npz`` file: arrays only, no pickle and no client's data."""
         arrays = self._arrays()
+        arrays |= {f"units.{k}": v for k, v in self.units.arrays().items()}
         if self.channels is not None:
             arrays |= {f"channels.{k}": v for k, v in self.channels.arrays().items()}
         np.savez(file, allow_pickle=False, **arrays)
@@ -127,18 +132,21 @@ class State:
         """
         with np.load(file, allow_pickle=False) as stored:
             arrays = dict(stored)
-        parts = [key for key in arrays if key.startswith("channels.")]
-        channels = {key.removeprefix("channels."): arrays.pop(key) for key in parts}
-        wanted = {each.name for each in fields(cls)} - {"channels"}
-        if set(arrays) != wanted:
+        parts = {}
+        for prefix in ("units.", "channels."):
+            found = [key for key in arrays if key.startswith(prefix)]
+            parts[prefix] = {key.removeprefix(prefix): arrays.pop(key) for key in found}
+        wanted = {each.name for each in fields(cls)} - {"channels", "units"}
+        if set(arrays) != wanted or set(parts["units."]) != {one.name for one in fields(Units)}:
             raise OptionError(
                 f"state: {file} holds the arrays {', '.join(sorted(arrays))}, expected those of a "
                 f"saved state: {', '.join(sorted(wanted))}"
             )
-        return cls(**arrays, channels=Channels(**channels) if channels else None)
+        channels = Channels(**parts["channels."]) if parts["channels."] else None
+        return cls(**arrays, units=Units(**parts["units."]), channels=channels)
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        names = [each.name for each in fields(self) if each.name != "channels"]
+        names = [each.name for each in fields(self) if each.name not in ("channels", "units")]
         return {name: getattr(self, name) for name in names}
 
     @property
@@ -166,16 +174,16 @@ class State:
         return moved
 
     def stationarity(self, dual: np.ndarray) -> np.ndarray:
-        r"""How far each end is from stationarity (A2-3) in units of its :math:`\rho`, (2, Q).
+        r"""How far each end is from stationarity (A2-3), (2, Q).
 
-        :math:`2 \rho |\mathcal D|` where all take part. Where not, an end may have been solved
+        :math:`2 \rho^2 |\mathcal D|` where all take part. Where not, an end may have been solved
         with other multipliers than now: the difference of its price then and now. An end of an
         edge that is off is tied to its own last value alone, which has to stop pulling.
         """
         if self.channels is None:
-            return 2 * self.rho * np.abs(dual)
+            return 2 * self.rho**2 * np.abs(dual)
         then, off = self.channels.multiplier_estimates, self.channels.off
-        found = np.abs(np.where(off, then, self.estimate - then)) / self.rho
+        found = np.abs(np.where(off, then, self.estimate - then))
         found[self.channels.away] = 0.0
         return found
 
@@ -210,7 +218,10 @@ class State:
             if is_off.any():
                 told = np.where(is_off, ends.own(self.sides), told)
                 mu, rho = np.where(is_off, 0.0, mu), np.where(is_off, batch.loose * rho, rho)
-        return Turn(batch.which, mu, rho, told, self.points[batch.columns])
+        units, mine = self.units, batch.columns
+        slopes = units.point_slopes[mine]
+        lengths = batch.reach(self.rho, units.point_lengths[mine], slopes)
+        return Turn(batch.which, mu, rho, told, self.points[mine], lengths, slopes)
 
     def put(self, batch: Batch, turn: Turn, answers: Answers) -> np.ndarray:
         """Enter the answers of a batch of clients; gives each end's multiplier estimate."""
@@ -225,10 +236,6 @@ class State:
         else:
             estimate *= 2 * batch.signs * turn.rho**2
         estimate += turn.mu
-        scale = self.gradient_scale[ends.at]
-        np.maximum(scale, np.abs(estimate), out=scale)
-        if not isinstance(ends.at, slice):
-            self.gradient_scale[ends.at] = scale
         self.points[batch.columns] = answers.points
         self.objectives[batch.clients] = answers.objectives
         self.inaccurate[batch.clients] = False
@@ -237,8 +244,7 @@ class State:
             self.inaccurate[batch.clients] = short
         if answers.slack.size:
             self.slack[0, batch.clients] = answers.slack
-            smallest = np.minimum.reduceat(turn.rho, batch.starts)
-            self.slack[1, batch.clients] = answers.slack / smallest
+            self.slack[1, batch.clients] = answers.slack_scaled
         if self.channels is not None:
             self.channels.put(ends, estimate)
         self._hold(batch.places, answers.multipliers)

@@ -75,8 +75,8 @@ class SerialSweeper:
                 self._after_stage(state, stage)
         found = residuals(state)
         if self._to_rest:
-            moved = float(np.abs(state.points - before).max())
-            found = found._replace(dual_scaled=max(found.dual, moved))
+            moved = float((np.abs(state.points - before) / state.units.point_lengths).max())
+            found = found._replace(dual_scaled=moved)
         return [Record(found, state.objectives)]
 
 

@@ -66,6 +66,7 @@ class Batch:
     subproblems: list[Subproblem] = field(repr=False)
     _source: np.ndarray | None = field(default=None, repr=False)
     _weights: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
+    _reached: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
 
     @cached_property
     def sides(self) -> tuple[sp.csr_array, np.ndarray]:
@@ -79,6 +80,24 @@ class Batch:
         if self._source is not source:
             self._weights, self._source = 2 * self.signs * rho * rho, source
         return self._weights
+
+    def reach(self, rho: np.ndarray, lengths: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        r"""How far a step of a natural slope takes each variable, at most its natural length.
+
+        .. math:: \min\big(X_k, \; M_k / (2 \textstyle\sum_r \rho_r^2 G_{rk}^2)\big)
+
+        ``rho`` are the penalties of all edges; the answer is kept while they are the same array.
+        """
+        if self._reached is None or self._reached[0] is not rho:
+            weight = 2 * rho[self.ends.at] ** 2
+            if self.repeats is None:
+                bent = self.sides[0].power(2).T @ weight
+            else:
+                edges = weight.reshape(int(self.repeats.sum()), -1)
+                bent = np.add.reduceat(edges, np.cumsum(self.repeats) - self.repeats).reshape(-1)
+            found = np.minimum(lengths, slopes / np.where(bent > 0, bent, np.finfo(float).tiny))
+            self._reached = rho, found
+        return self._reached[1]
 
     def spread(self, points: np.ndarray) -> np.ndarray:
         """The sides at their points, shape (total of q,)."""

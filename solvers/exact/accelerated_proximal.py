@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from dald_model.compile.form import Form, Term
 from dald_model.solvers.arrays.indexing import selection, times
 from dald_model.solvers.exact.elimination import variable_scales
-from dald_model.solvers.exact.quadratic_step import Step, rows_of
+from dald_model.solvers.exact.quadratic_step import Errors, Step, rows_of
 
 LIMIT = 5000
 """Steps for one turn; a client that needs more has failed."""
@@ -96,16 +96,17 @@ class Proximal:
         self._failed[which] = failed
         return failed
 
-    def solve(self, which: np.ndarray, linear: np.ndarray, tolerance: float = 0.0) -> Step:
-        """Minimise for c = ``linear`` to ``tolerance``, from the last minimisers."""
+    def solve(self, which: np.ndarray, linear: np.ndarray, errors: Errors = None) -> Step:
+        """Minimise for c = ``linear`` to errors of these sizes, from the last minimisers."""
         found = np.empty(linear.shape)
+        errors = np.broadcast_to(0.0 if errors is None else errors, linear.shape)
         failed = np.empty(which.size, dtype=bool)
         pulls = np.zeros((which.size, self.balls))
         energy = np.empty(which.size)
         for start in range(0, which.size, self._at_once):
             part = slice(start, start + self._at_once)
             mine = which[part]
-            z, failed[part] = self._descend(mine, self._units[mine] * linear[part], tolerance)
+            z, failed[part] = self._descend(mine, self._units[mine] * linear[part], errors[part])
             self._points[mine] = z
             bent = times(self._hessians[selection(mine)], z)
             energy[part] = np.vecdot(bent, z)
@@ -119,7 +120,7 @@ class Proximal:
         return Step(found, nothing, nothing, failed, energy, pulls)
 
     def _descend(
-        self, which: np.ndarray, linear: np.ndarray, tolerance: float
+        self, which: np.ndarray, linear: np.ndarray, errors: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Minimisers in scaled units, and where none was found."""
         hessians, units = self._hessians[selection(which)], self._units[which]
@@ -127,6 +128,7 @@ class Proximal:
         # Those that failed are only carried along
         least = np.where(self._failed[which], 1.0, self._least[which])
         kappa = 1 / (length * least)
+        allowed = np.min(errors / units, axis=1)
         momentum = ((np.sqrt(kappa) - 1) / (np.sqrt(kappa) + 1))[:, None]
         z = y = self._points[which]
         is_done = self._failed[which].copy()
@@ -140,7 +142,6 @@ class Proximal:
             step = np.linalg.norm(ahead - y, axis=1)
             y = ahead + momentum * (ahead - z)
             z = ahead
-            allowed = tolerance * np.min(np.maximum(1 / units, np.abs(z)), axis=1)
             rounding = ROUNDING * np.linalg.norm(z, axis=1) * np.sqrt(z.shape[1])
             is_done |= step <= np.maximum(allowed / np.maximum(kappa - 1, 1.0), rounding)
         return z, failed | ~is_done

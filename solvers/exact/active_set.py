@@ -23,7 +23,7 @@ from dald_model.compile.form import Form
 from dald_model.solvers.arrays.indexing import outer, selection, times
 from dald_model.solvers.exact.cholesky import triangles
 from dald_model.solvers.exact.elimination import eliminate, unit_rows, variable_scales
-from dald_model.solvers.exact.quadratic_step import Step, nonsmooth_terms
+from dald_model.solvers.exact.quadratic_step import Errors, Step, nonsmooth_terms
 
 FLAT = 2e-11
 """Smallest Cholesky pivot of the scaled H: DAQP regularises where it finds 1e-11 or less."""
@@ -131,7 +131,7 @@ class ActiveSet:
             failed[i] = self._give(which[i]) == NOT_CONVEX
         return failed
 
-    def solve(self, which: np.ndarray, linear: np.ndarray, tolerance: float = 0.0) -> Step:
+    def solve(self, which: np.ndarray, linear: np.ndarray, errors: Errors = None) -> Step:
         """Minimise for c = ``linear``, from where each client's last solve ended."""
         at = selection(which)
         units = self._units[at]

@@ -18,7 +18,7 @@ import numpy as np
 from dald_model.compile.form import Form
 from dald_model.solvers.arrays.indexing import double, outer, selection, times
 from dald_model.solvers.exact.elimination import eliminate, unit_rows, variable_scales
-from dald_model.solvers.exact.quadratic_step import Step, nonsmooth_terms, rows_of
+from dald_model.solvers.exact.quadratic_step import Errors, Step, nonsmooth_terms, rows_of
 
 FLAT = 1e-12
 """A Cholesky pivot below this share of its diagonal entry may be rounding error.
@@ -57,7 +57,7 @@ class Factor:
         self._failed[which] = failed
         return failed
 
-    def solve(self, which: np.ndarray, linear: np.ndarray, tolerance: float = 0.0) -> Step:
+    def solve(self, which: np.ndarray, linear: np.ndarray, errors: Errors = None) -> Step:
         """Minimise for c = ``linear``, in two products per client and two small ones per row."""
         at = selection(which)
         points = self._starts[at] - double(self._roots[at], linear)

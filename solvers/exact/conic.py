@@ -17,7 +17,8 @@ from clarabel import DefaultSettings, DefaultSolver  # pyright: ignore[reportAtt
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import FOUND, Session
-from dald_model.solvers.exact.one_by_one import ClientAnswer, SequentialSession
+from dald_model.solvers.exact.certificates import is_infeasible, is_unbounded
+from dald_model.solvers.exact.one_by_one import ClientAnswer, Scaling, SequentialSession
 
 STATUSES = {
     "Solved": "optimal",
@@ -28,6 +29,9 @@ STATUSES = {
     "AlmostDualInfeasible": "unbounded",
 }
 """Clarabel's statuses in cvxpy's words; any other is the solver's failure."""
+
+PROVEN = ("infeasible", "unbounded")
+"""Statuses that have to be proved."""
 
 FLOOR = 1e-13
 """Below this relative gap Clarabel's steps are rounding errors."""
@@ -56,12 +60,26 @@ class Conic:
 
 
 class ClarabelProgram:
-    """One client's cone program plus a quadratic in its own variables."""
+    r"""One client's cone program plus a quadratic in its own variables, in natural units.
 
-    def __init__(self, cone: ConeProgram, size: int) -> None:
-        self._cone = cone
-        self._size = size
-        self._cones = [_native_cone(kind, argument) for kind, argument in cone.cones]
+    With lengths X and the energy E, the largest :math:`X_k M_k`, Clarabel is given
+    :math:`\tilde x = x / X` and the objective over E: so its tolerances, some of which are
+    absolute, mean the same in whatever units the user measures.
+    """
+
+    def __init__(self, cone: ConeProgram, scaling: Scaling) -> None:
+        self._own = cone
+        self._size = size = scaling.lengths.size
+        self._energy = float((scaling.lengths * scaling.slopes).max())
+        self._lengths = np.ones(cone.linear.size)
+        self._lengths[:size] = scaling.lengths
+        scale = sp.diags_array(self._lengths)
+        self._cone = cone._replace(
+            matrix=sp.csc_array(scale @ cone.matrix @ scale / self._energy),
+            linear=self._lengths * cone.linear / self._energy,
+            rows=sp.csc_array(cone.rows @ scale),
+        )
+        self._cones = [native_cone(kind, argument) for kind, argument in cone.cones]
         self._matrix: sp.csc_array | None = None
         self._solver: Any = None
         self._tolerance = np.nan
@@ -77,7 +95,9 @@ class ClarabelProgram:
 
     def set(self, curvature: np.ndarray) -> None:
         """Take another K, shape (m, m)."""
-        added = sp.coo_array(np.triu(curvature))
+        self._curvature = curvature
+        lengths = self._lengths[: self._size]
+        added = sp.coo_array(np.triu(curvature * lengths * lengths[:, None] / self._energy))
         added.resize(self._cone.matrix.shape)
         self._matrix = sp.csc_array(sp.triu(self._cone.matrix) + added)
         # Not `update(P=...)`: Clarabel would keep the scaling it made for the old penalties, which
@@ -87,7 +107,7 @@ class ClarabelProgram:
     def minimise(self, linear: np.ndarray, tolerance: float) -> ClientAnswer:
         """Minimise for another c, shape (m,)."""
         full = self._cone.linear.copy()
-        full[: self._size] += linear
+        full[: self._size] += self._lengths[: self._size] * linear / self._energy
         settled = tolerance == self._tolerance
         if not settled:
             self._tolerance, self._options = tolerance, attempts(tolerance)
@@ -100,6 +120,8 @@ class ClarabelProgram:
             status = STATUSES.get(str(native.status), "solver_error")
             if status == "optimal":
                 break
+            if status in PROVEN and not self._proves(full, native, status):
+                status = "solver_error"
             # With exponential cones Clarabel fails for ever once a number was not finite.
             self._solver = None
             if status != "solver_error" or at == last:
@@ -116,12 +138,22 @@ class ClarabelProgram:
         if at != self._first:
             self._solver = None  # it has the settings of another attempt
         said = "" if status == "optimal" else f"CLARABEL: {native.status}"
+        multipliers = self._energy * np.array(native.z)
         if status not in FOUND:
-            return ClientAnswer(status, np.full(self._size, np.nan), np.nan, native.z, said)
-        point = np.array(native.x)
-        objective = (self._cone.matrix @ point / 2 + self._cone.linear) @ point
-        objective = float(objective) + self._cone.constant
-        return ClientAnswer(status, point[: self._size], objective, native.z, said)
+            return ClientAnswer.none(status, self._size, said, multipliers)
+        cone, values = self._own, self._lengths * native.x
+        bent, point = cone.matrix @ values, values[: self._size]
+        objective = float((bent / 2 + cone.linear) @ values) + cone.constant
+        left = (bent + cone.linear + cone.rows.T @ multipliers)[: self._size]
+        left = np.abs(left + linear + self._curvature @ point)
+        return ClientAnswer(status, point, objective, multipliers, left, said)
+
+    def _proves(self, linear: np.ndarray, native: Any, status: str) -> bool:
+        """Whether what Clarabel found proves what it says."""
+        program = self._cone._replace(matrix=_symmetric(self._matrix), linear=linear)
+        if status == "infeasible":
+            return is_infeasible(program, native.z)
+        return is_unbounded(program, native.x, native.s)
 
     def _solve(self, linear: np.ndarray, options: dict[str, Any], settled: bool) -> Any:
         if self._solver is None:
@@ -134,6 +166,11 @@ class ClarabelProgram:
         else:
             self._solver.update(q=linear, settings=_settings(options))
         return self._solver.solve()
+
+
+def _symmetric(upper: Any) -> sp.csc_array:
+    """The matrix whose upper triangle this is."""
+    return sp.csc_array(upper + sp.triu(upper, 1).T)
 
 
 def attempts(tolerance: float) -> list[dict[str, Any]]:
@@ -171,7 +208,8 @@ def _settings(options: dict[str, Any]) -> Any:
     return settings
 
 
-def _native_cone(kind: str, argument: Any) -> Any:
+def native_cone(kind: str, argument: Any) -> Any:
+    """Clarabel's own object for a cone of :class:`dald_model.compile.form.ConeProgram`."""
     if kind == "GenPowerConeT":
         return getattr(clarabel, kind)(list(argument), 1)  # cvxpy's bound one entry
     return getattr(clarabel, kind)(*(() if argument is None else (argument,)))

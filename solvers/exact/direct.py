@@ -80,7 +80,8 @@ class _Session:
             self._broken[part] = self._method.factor(part, hessians)
         linear = self._augmented.linear(turn).reshape(which.size, -1)
         linear += self._linear[which]
-        step = self._method.solve(which, linear, tolerance)
+        lengths, _ = turn.tables(linear.shape[1])
+        step = self._method.solve(which, linear, tolerance * lengths)
         failed = step.failed | self._broken[which]
         points = step.points
         bend = step.energy - self._augmented.energies(turn, points.reshape(-1))

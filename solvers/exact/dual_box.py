@@ -23,7 +23,7 @@ from dald_model.solvers.arrays.indexing import double, outer, selection, times
 from dald_model.solvers.exact.active_set import FLAT, MISSED, made_up, run
 from dald_model.solvers.exact.cholesky import inverse_roots, triangles
 from dald_model.solvers.exact.elimination import variable_scales
-from dald_model.solvers.exact.quadratic_step import Step, nonsmooth_terms, rows_of
+from dald_model.solvers.exact.quadratic_step import Errors, Step, nonsmooth_terms, rows_of
 
 
 class DualBoxQP:
@@ -86,7 +86,7 @@ class DualBoxQP:
         self._failed[which] = failed
         return failed
 
-    def solve(self, which: np.ndarray, linear: np.ndarray, tolerance: float = 0.0) -> Step:
+    def solve(self, which: np.ndarray, linear: np.ndarray, errors: Errors = None) -> Step:
         """Minimise for c = ``linear``, from where each client's last solve ended."""
         at = selection(which)
         roots, gains, weight = self._roots[at], self._gains[at], self._weight[at]

@@ -19,7 +19,7 @@ import numpy as np
 from dald_model.compile.form import Form
 from dald_model.solvers.exact.cone_program import cone_program
 from dald_model.solvers.exact.polyhedral import LARGEST, DaqpProgram
-from dald_model.solvers.exact.quadratic_step import Step
+from dald_model.solvers.exact.quadratic_step import Errors, Step
 
 
 class EpigraphQP:
@@ -54,7 +54,7 @@ class EpigraphQP:
             self._programs[at].set(hessian)
         return np.zeros(which.size, dtype=bool)
 
-    def solve(self, which: np.ndarray, linear: np.ndarray, tolerance: float = 0.0) -> Step:
+    def solve(self, which: np.ndarray, linear: np.ndarray, errors: Errors = None) -> Step:
         """Minimise for c = ``linear``, to DAQP's accuracy."""
         equal, below = self._heights
         found = [self._programs[a].minimise(c) for a, c in zip(which, linear, strict=True)]

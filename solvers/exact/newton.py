@@ -142,13 +142,16 @@ class NewtonSession:
         self._penalise(which[self._augmented.changed(turn)])
         codes = np.zeros(which.size, dtype=int)
         multipliers = np.zeros((which.size, sum(self.rows)))
+        lengths, slopes = turn.tables(linear.shape[1])
+        left = np.zeros(linear.shape)
         messages = {}
         for at, group in self._parts(which):
             mine = which[at]
             members = mine if len(self._groups) == 1 else self._member[mine]
-            batch = NewtonBatch(self, group, mine, members, linear[at], tolerance)
+            batch = NewtonBatch(self, group, mine, members, linear[at], lengths[at], tolerance)
             batch.minimise()
             codes[at], multipliers[at] = batch.codes, batch.multipliers
+            left[at] = batch.left
             if (batch.codes < OPTIMAL).any():
                 places = np.arange(which.size)[at].tolist()
                 for i in np.flatnonzero(batch.codes < OPTIMAL).tolist():
@@ -160,7 +163,8 @@ class NewtonSession:
 
         held = Multipliers.table(multipliers)
         statuses = [STATUSES[code] for code in codes.tolist()]
-        return Answers(points.ravel(), objectives, statuses, held, messages)
+        slack = left.max(axis=1), (left / slopes).max(axis=1)
+        return Answers(points.ravel(), objectives, statuses, held, messages, *slack)
 
     def _parts(self, which: np.ndarray) -> Iterator[tuple[Index, TermGroup]]:
         """The positions in ``which`` of clients that are worked on together, and their group."""
@@ -201,7 +205,7 @@ def _message(point: np.ndarray, size: float) -> str:
         return "Newton: no point found inside of the domain of its terms"
     if not np.isfinite(size):
         return "Newton: the quadratic model has no minimiser"
-    return f"Newton: the steps stay at {size:.1e}, relative to max(1, size)"
+    return f"Newton: the steps stay at {size:.1e} natural lengths"
 
 
 def _method(forms: Sequence[Form]) -> StepMethod:

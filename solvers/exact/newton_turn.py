@@ -52,7 +52,8 @@ ROUNDING = 1e-14
 """Differences of objectives below this share of their parts are rounding errors."""
 
 FLOOR = 1e-12
-"""Steps between points are rounding errors below this size; without rows none are subtracted."""
+"""Steps between points are rounding errors below this share of them; without rows none are
+subtracted."""
 
 STALLS = 3
 """Steps without progress after which a guarded client whose descent is rounding gives up."""
@@ -70,11 +71,19 @@ ERROR, INACCURATE, OPTIMAL = 0, 1, 2
 
 
 class _Model(NamedTuple):
-    """Steps d from some points, their sizes relative to max(1, |x|), and the multipliers."""
+    """Steps d from some points, their sizes relative to the natural lengths, and more.
+
+    Attributes
+    ----------
+    steps, sizes, multipliers : ndarray
+    is_rounding : ndarray of bool
+        Where a step is a rounding error of the point.
+    """
 
     steps: np.ndarray
     sizes: np.ndarray
     multipliers: np.ndarray
+    is_rounding: np.ndarray
 
 
 class NewtonBatch:
@@ -93,12 +102,14 @@ class NewtonBatch:
         which: np.ndarray,
         members: np.ndarray,
         linear: np.ndarray,
+        lengths: np.ndarray,
         tolerance: float,
     ) -> None:
         at = selection(which)
         self.session, self.which, self.linear = session, which, linear
         self.group, self.members = group, members
-        self.goal = SAFETY * tolerance
+        self.goal, self.natural = SAFETY * tolerance, lengths
+        self.left = np.zeros(lengths.shape)
         self.terms = group.terms.part(members)
         self.penalty = session.penalty[at]
         self.quadratic = None if session.quadratic is None else session.quadratic[at]
@@ -139,7 +150,15 @@ class NewtonBatch:
             if trial:
                 self.spent[live] += 1
             self._try(live)
+        self.left = self._unbalanced()
         self._write()
+
+    def _unbalanced(self) -> np.ndarray:
+        """What is left of the gradients at the points kept, shape (k, m)."""
+        if self.session.hessians is None:
+            return np.abs(self.quadratic_gradients + self.smooth_gradients)
+        # The minimiser of the quadratic model balances everything but H d
+        return np.abs(times(self.session.hessians[selection(self.which)], self.steps))
 
     def _try(self, live: np.ndarray) -> None:
         """Go along the steps of some clients and keep the points that are better."""
@@ -161,7 +180,7 @@ class NewtonBatch:
         if guarded.any():
             self._search(live, good, x, values, quadratic_gradients, is_inside, model.sizes)
 
-        is_rounding = is_inside & (model.sizes <= self.session.floor)
+        is_rounding = is_inside & model.is_rounding
         good |= is_rounding
         taken, kept = (at, slice(None)) if good.all() else (live[good], good)
         self.x[taken], self.values[taken] = x[kept], values[kept]
@@ -291,18 +310,23 @@ class NewtonBatch:
     def _model(self, live: np.ndarray, x: np.ndarray, gradient: np.ndarray) -> _Model:
         """Steps from x to the minimisers of the quadratic models; NaN where there is none."""
         hessians, which = self.session.hessians, self.which[live]
+        natural = self.natural[selection(live)]
         if hessians is None:
             # Without rows the step itself is the minimiser, free of the rounding errors of H x.
-            found = self.session.method.solve(which, gradient)
+            found = self.session.method.solve(which, gradient, natural)
             step = found.points
         else:
             linear = gradient - times(hessians[selection(which)], x)
-            found = self.session.method.solve(which, linear, INNER * self.goal)
+            found = self.session.method.solve(which, linear, INNER * self.goal * natural)
             step = found.points - x
-        sizes = np.max(np.abs(step) / np.maximum(1.0, np.abs(x)), axis=1, initial=0.0)
+        length = np.abs(step)
+        sizes = np.max(length / natural, axis=1, initial=0.0)
+        is_rounding = np.zeros(which.size, dtype=bool)
+        if self.session.floor:
+            is_rounding = (length <= self.session.floor * np.abs(x)).all(axis=1)
         if found.failed.any():
             sizes[found.failed] = np.nan
-        return _Model(step, sizes, found.multipliers)
+        return _Model(step, sizes, found.multipliers, is_rounding)
 
     def _aim(self, live: np.ndarray) -> None:
         """Take steps from the points kept."""

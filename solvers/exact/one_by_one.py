@@ -10,21 +10,41 @@ import numpy as np
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
-from dald_model.solvers.base import Answers, Encoding, Multipliers, Turn
+from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Turn
+
+FAR = 100.0
+"""How many natural lengths a client may be away from where its numbers are centred: beyond, they
+lose digits to what all of them have in common."""
 
 
 class ClientAnswer(NamedTuple):
     """What was found for one client.
 
-    ``multipliers`` is the dual vector of the cone program as the solver gave it; ``said`` is empty
-    where the status is "optimal".
+    Attributes
+    ----------
+    status : str
+    point : ndarray, shape (m,)
+    objective : float
+    multipliers : ndarray
+        The dual vector z of the cone program as the solver gave it.
+    left : ndarray, shape (m,)
+        What is left of the gradient, :math:`|P v + q + c + A^\top z|` in the client's variables.
+    said : str
+        Empty where the status is "optimal".
     """
 
     status: str
     point: np.ndarray
     objective: float
     multipliers: Any
+    left: np.ndarray
     said: str
+
+    @classmethod
+    def none(cls, status: str, size: int, said: str, multipliers: Any = NOTHING) -> ClientAnswer:
+        """No point, and why."""
+        nothing = np.full(size, np.nan)
+        return cls(status, nothing, np.nan, multipliers, nothing, said)
 
 
 class Program(Protocol):
@@ -40,8 +60,15 @@ class Program(Protocol):
         ...
 
     def minimise(self, linear: np.ndarray, tolerance: float) -> ClientAnswer:
-        """Minimise for another c, shape (m,)."""
+        """Minimise for another c, shape (m,), to this error relative to the lengths."""
         ...
+
+
+class Scaling(NamedTuple):
+    """Natural lengths and slopes of a client's variables, both of shape (m,)."""
+
+    lengths: np.ndarray
+    slopes: np.ndarray
 
 
 class SequentialSession:
@@ -51,28 +78,35 @@ class SequentialSession:
     ----------
     subproblems : sequence of Subproblem
     make : callable
-        A :class:`Program` from a cone program and the number of the client's own variables.
+        A :class:`Program` from a cone program and the client's scaling.
     """
 
     def __init__(
-        self, subproblems: Sequence[Subproblem], make: Callable[[ConeProgram, int], Program]
+        self, subproblems: Sequence[Subproblem], make: Callable[[ConeProgram, Scaling], Program]
     ) -> None:
-        self._subproblems = subproblems
+        self._forms = [sub.form for sub in subproblems if sub.form]
         self._sizes = np.array([sub.size for sub in subproblems])
-        forms = [sub.form for sub in subproblems]
-        self._programs = [make(form.cone, form.size) for form in forms if form]
+        self._make = make
+        self._programs: list[Program | None] = [None] * len(subproblems)
+        self._centres = [np.zeros(size) for size in self._sizes]
         self._augmented = Augmented(subproblems)
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
         changed, linear = self._augmented.changed(turn), self._augmented.linear(turn)
-        parts = np.split(linear, np.cumsum(self._sizes[turn.which])[:-1])
-        answers = []
-        for at, differs, own in zip(turn.which, changed, parts, strict=True):
-            program = self._programs[at]
-            if differs or not program.is_set:
-                program.set(self._augmented.last_hessians(np.array([at]))[0])
-            answers.append(program.minimise(own, tolerance))
+        stops = np.cumsum(self._sizes[turn.which])
+        answers, scaled = [], np.empty(turn.which.size)
+        for i, (at, stop) in enumerate(zip(turn.which.tolist(), stops.tolist(), strict=True)):
+            mine = slice(stop - int(self._sizes[at]), stop)
+            ones = np.ones(self._sizes[at])
+            units = Scaling(
+                turn.lengths[mine] if turn.lengths.size else ones,
+                turn.slopes[mine] if turn.slopes.size else ones,
+            )
+            point = turn.points[mine] if turn.points.size else 0 * ones
+            answer = self._answer(at, linear[mine], tolerance, units, point, bool(changed[i]))
+            scaled[i] = np.max(answer.left / units.slopes)
+            answers.append(answer)
 
         held = [(Encoding.CONES, np.array(one.multipliers, dtype=float)) for one in answers]
         return Answers(
@@ -81,4 +115,42 @@ class SequentialSession:
             [answer.status for answer in answers],
             Multipliers.joined(held),
             {i: answer.said for i, answer in enumerate(answers) if answer.said},
+            np.array([answer.left.max() for answer in answers]),
+            scaled,
         )
+
+    def _answer(
+        self,
+        at: int,
+        linear: np.ndarray,
+        tolerance: float,
+        units: Scaling,
+        point: np.ndarray,
+        differs: bool,
+    ) -> ClientAnswer:
+        """One client's, in coordinates around a point that is near its answers."""
+        program = self._programs[at]
+        if program is None or (np.abs(point - self._centres[at]) > FAR * units.lengths).any():
+            self._centres[at] = point.copy()
+            program = self._make(centred(self._forms[at].cone, point), units)
+            self._programs[at] = program
+        centre = self._centres[at]
+        curvature = self._augmented.last_hessians(np.array([at]))[0]
+        if differs or not program.is_set:
+            program.set(curvature)
+        answer = program.minimise(linear + curvature @ centre, tolerance)
+        return answer._replace(point=answer.point + centre)
+
+
+def centred(cone: ConeProgram, centre: np.ndarray) -> ConeProgram:
+    """The same cone program in the differences of the client's variables from a point, (m,)."""
+    if not centre.any():
+        return cone
+    full = np.zeros(cone.linear.size)
+    full[: centre.size] = centre
+    bent = cone.matrix @ full
+    return cone._replace(
+        linear=cone.linear + bent,
+        constant=float(cone.constant + (bent / 2 + cone.linear) @ full),
+        rhs=cone.rhs - cone.rows @ full,
+    )

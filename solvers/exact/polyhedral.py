@@ -25,7 +25,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import Session
 from dald_model.solvers.exact.active_set import EQUALITY, FAR, MISSED, NONE, OPTIMAL, SETTINGS
 from dald_model.solvers.exact.elimination import eliminate, unit_rows
-from dald_model.solvers.exact.one_by_one import ClientAnswer, SequentialSession
+from dald_model.solvers.exact.one_by_one import ClientAnswer, Scaling, SequentialSession
 
 LARGEST = 700
 """Columns of the cone program beyond which too many rounds are needed to pay for a new K.
@@ -105,8 +105,10 @@ class DaqpProgram:
     rows are bounds, other inequalities and equalities, ``_kept`` of the cone program's.
     """
 
-    def __init__(self, cone: ConeProgram, size: int) -> None:
-        self._cone, self._size, self._width = cone, size, cone.linear.size
+    def __init__(self, cone: ConeProgram, scaling: Scaling) -> None:
+        # Its units are its own: those of the natural units say nothing of auxiliary variables
+        self._cone, self._width = cone, cone.linear.size
+        self._size = size = scaling.lengths.size
         rows, right = cone.rows.toarray(), cone.rhs
         zero = np.concatenate(
             [np.full(height, kind == "ZeroConeT") for kind, height in cone.cones]
@@ -158,6 +160,7 @@ class DaqpProgram:
 
     def set(self, curvature: np.ndarray) -> None:
         """Take another K, shape (m, m)."""
+        self._curvature = curvature
         full = self._cone.matrix.toarray()
         full[: self._size, : self._size] += curvature
         hessian = full[np.ix_(self._order, self._order)]
@@ -207,6 +210,7 @@ class DaqpProgram:
         """Minimise for another c, shape (m,), as accurately as DAQP always does."""
         full = self._cone.linear.copy()
         full[: self._size] += linear
+        slope = full
         linear = full[self._order] * self._units
         gradient_scale = float(np.abs(linear).max(initial=0.0))
         if not self._possible:
@@ -233,14 +237,15 @@ class DaqpProgram:
             return self._failed(said)
         values = np.empty(self._width)
         values[self._order] = self._units * point
-        cone = self._cone
-        objective = float((cone.matrix @ values / 2 + cone.linear) @ values) + cone.constant
-        return ClientAnswer("optimal", values[: self._size], objective, self._duals(forces), "")
+        cone, mine = self._cone, values[: self._size]
+        bent, duals = cone.matrix @ values, self._duals(forces)
+        objective = float((bent / 2 + cone.linear) @ values) + cone.constant
+        left = (bent + slope + cone.rows.T @ duals)[: self._size] + self._curvature @ mine
+        return ClientAnswer("optimal", mine, objective, duals, np.abs(left), "")
 
     def _failed(self, reason: str) -> ClientAnswer:
         nothing = np.full(self._cone.rhs.size, np.nan)
-        point = np.full(self._size, np.nan)
-        return ClientAnswer("solver_error", point, np.nan, nothing, f"DAQP: {reason}")
+        return ClientAnswer.none("solver_error", self._size, f"DAQP: {reason}", nothing)
 
     def _run(self, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, float]:
         """DAQP's point, forces and exit flag, and how far it misses the conditions."""

@@ -52,6 +52,10 @@ class Step(NamedTuple):
         return np.concatenate([self.equality, self.inequality, balls], axis=1)
 
 
+Errors = np.ndarray | float | None
+"""What is allowed of every variable, shape (k, m), or of all; None for working accuracy."""
+
+
 class StepMethod(Protocol):
     """See the module. Made from the forms of B clients of one ``Form.shape``.
 
@@ -78,11 +82,10 @@ class StepMethod(Protocol):
         """
         ...
 
-    def solve(self, which: np.ndarray, linear: np.ndarray, tolerance: float = 0.0) -> Step:
+    def solve(self, which: np.ndarray, linear: np.ndarray, errors: Errors = None) -> Step:
         """Minimise for c = ``linear``, shape (k, m).
 
-        To working accuracy, or where the method is iterative to an error of ``tolerance`` in every
-        variable relative to max(1, its size).
+        To working accuracy, or where the method is iterative to ``errors`` of these sizes.
         """
         ...
 

@@ -39,12 +39,13 @@ PLAIN = {
     "optimal": "optimal",
     "optimal_inaccurate": "optimal_inaccurate",
     "infeasible": "infeasible",
-    "infeasible_inaccurate": "infeasible",
     "unbounded": "unbounded",
-    "unbounded_inaccurate": "unbounded",
-    "infeasible_or_unbounded": "infeasible",
 }
-"""What cvxpy's status means for the client; any other is the solver's failure."""
+"""What cvxpy's status means for the client; any other is the solver's failure.
+
+So are "infeasible_inaccurate", "unbounded_inaccurate" and "infeasible_or_unbounded", which prove
+nothing.
+"""
 
 
 class Reference:

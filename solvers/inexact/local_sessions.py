@@ -32,6 +32,11 @@ class _Session:
             self._augmented.add_gradients(turn, points, slopes)
         return slopes
 
+    def _slack(self, turn: Turn, gradients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The largest entries of the clients' gradients, also relative to the natural slopes."""
+        scaled = gradients / turn.slopes if turn.slopes.size else gradients
+        return self._largest(turn.which, gradients), self._largest(turn.which, scaled)
+
     def _largest(self, which: np.ndarray, values: np.ndarray) -> np.ndarray:
         """The largest absolute entry of every client."""
         sizes = self._sizes[which]
@@ -44,7 +49,7 @@ class _Session:
         self,
         turn: Turn,
         points: np.ndarray,
-        slack: np.ndarray,
+        slack: tuple[np.ndarray, np.ndarray],
         reason: str,
         landed: Landed | None = None,
     ) -> Answers:
@@ -52,7 +57,7 @@ class _Session:
         which = turn.which
         objectives = self._smooth.objectives(which, points)
         statuses, messages = ["optimal"] * which.size, {}
-        failed = ~(np.isfinite(objectives) & np.isfinite(slack))
+        failed = ~(np.isfinite(objectives) & np.isfinite(slack[0]))
         said = landed.messages if landed else {}
         if failed.any() or said:
             sizes = self._sizes[which]
@@ -65,9 +70,9 @@ class _Session:
                 told = "its point is outside of the domain of its objective"
                 told = reason.format(left) if np.isfinite(begins[i]) else told
                 statuses[i], messages[i] = said.get(i, ("solver_error", told))
-                points[part] = objectives[i] = slack[i] = np.nan
+                points[part] = objectives[i] = slack[0][i] = slack[1][i] = np.nan
         held = landed.multipliers() if landed else Multipliers.none(which.size)
-        return Answers(points, objectives, statuses, held, messages, slack)
+        return Answers(points, objectives, statuses, held, messages, *slack)
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ class GradientSession(_Session):
             for _ in range(plan.count):
                 slopes = self._slopes(turn, points, plan.penalised)
                 points = points - plan.step * slopes
-            slack = self._largest(turn.which, slopes)
+            slack = self._slack(turn, slopes)
             return self._answers(turn, points, slack, self._reason)
 
     def _begun(self, turn: Turn) -> Turn:
@@ -118,7 +123,7 @@ class NewtonStepsSession(_Session):
             for _ in range(self._count):
                 slopes = self._slopes(turn, points)
                 points = points - self._damping * self._directions(turn, points, slopes)
-            slack = self._largest(turn.which, slopes)
+            slack = self._slack(turn, slopes)
             reason = "the Hessian is singular or the full step is too large: the iterate left {}"
             return self._answers(turn, points, slack, reason)
 
@@ -156,7 +161,7 @@ class ProximalSession(GradientSession):
                 ahead += points
                 landed = self._prox(turn.which, ahead, plan.step)
                 before, points = points, landed.points
-            slack = self._largest(turn.which, before - points) / plan.step
+            slack = self._slack(turn, (before - points) / plan.step)
             return self._answers(turn, points, slack, self._reason, landed)
 
 

@@ -1,0 +1,143 @@
+r"""Proof that the problem of all clients together has no solution.
+
+No drift of the iterates proves anything: medians of house prices drift for long and are bounded. So
+what is suspected is proved on the cone program of all clients and consensus constraints at once, in
+natural units around the clients' own answers, by Clarabel; and checked by
+:mod:`dald_model.solvers.exact.certificates`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+import clarabel
+import numpy as np
+import scipy.sparse as sp
+from clarabel import DefaultSettings, DefaultSolver  # pyright: ignore[reportAttributeAccessIssue]
+
+from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.form import ConeProgram
+from dald_model.coordinate.own_answers import sides_of
+from dald_model.coordinate.state import State
+from dald_model.coordinate.status import Status
+from dald_model.solvers.exact.certificates import is_infeasible, is_unbounded
+from dald_model.solvers.exact.conic import native_cone
+from dald_model.solvers.exact.one_by_one import centred
+
+
+class Proof(NamedTuple):
+    """What is proved, and the client to which most of it is due."""
+
+    status: Status
+    client: Hashable
+
+
+def proof(compiled: Decomposition, state: State) -> Proof | None:
+    """A proof that the consensus is infeasible or the objective unbounded; None if there is none.
+
+    There is none either where a client has no cone program that we can read.
+    """
+    joint = _Joint.of(compiled, state)
+    if joint is None:
+        return None
+    cone = joint.cone
+    settings = DefaultSettings()
+    settings.verbose, settings.max_threads = False, 1
+    cones = [native_cone(kind, argument) for kind, argument in cone.cones]
+    upper = sp.csc_array(sp.triu(cone.matrix))
+    found = DefaultSolver(upper, cone.linear, cone.rows, cone.rhs, cones, settings).solve()
+    if found.status in _INFEASIBLE and is_infeasible(cone, found.z):
+        return Proof(Status.INFEASIBLE, joint.heaviest(np.abs(cone.rhs * found.z), joint.rows))
+    if found.status in _UNBOUNDED and is_unbounded(cone, found.x, found.s):
+        return Proof(Status.UNBOUNDED, joint.heaviest(-cone.linear * found.x, joint.columns))
+    return None
+
+
+_INFEASIBLE = (
+    clarabel.SolverStatus.PrimalInfeasible,
+    clarabel.SolverStatus.AlmostPrimalInfeasible,
+)
+_UNBOUNDED = (
+    clarabel.SolverStatus.DualInfeasible,
+    clarabel.SolverStatus.AlmostDualInfeasible,
+)
+
+
+class _Joint(NamedTuple):
+    """The cone program of all, and where each client's rows and columns lie in it."""
+
+    cone: ConeProgram
+    rows: dict[Hashable, slice]
+    columns: dict[Hashable, slice]
+
+    @classmethod
+    def of(cls, compiled: Decomposition, state: State) -> _Joint | None:
+        """Everything in natural units around the clients' own answers."""
+        units, scales = state.units, []
+        parts: list[ConeProgram] = []
+        for name, sub in compiled.items():
+            if sub.form is None and not sub.client.is_server:
+                return None
+            mine = compiled.columns[name]
+            own = sub.form.cone if sub.form else _nothing(sub.size)
+            cone = centred(own, units.start[mine])
+            scale = np.ones(cone.linear.size)
+            scale[: sub.size] = units.point_lengths[mine]
+            parts.append(cone)
+            scales.append(scale)
+        stops = np.cumsum([scale.size for scale in scales])
+        columns = {
+            name: slice(int(stop) - scale.size, int(stop))
+            for name, scale, stop in zip(compiled, scales, stops, strict=True)
+        }
+        heights = np.cumsum([part.rhs.size for part in parts])
+        rows = {
+            name: slice(int(stop) - part.rhs.size, int(stop))
+            for name, part, stop in zip(compiled, parts, heights, strict=True)
+        }
+        agree, apart = _consensus(compiled, state, columns, int(stops[-1]))
+        scale = sp.diags_array(np.concatenate(scales))
+        energy = float((units.lengths * units.slopes).max())
+        own = sp.block_diag([part.rows for part in parts])
+        bends = sp.block_diag([part.matrix for part in parts])
+        cone = ConeProgram(
+            sp.csc_array(scale @ bends @ scale / energy),
+            np.concatenate(scales) * np.concatenate([part.linear for part in parts]) / energy,
+            0.0,
+            sp.csc_array(sp.vstack([own, agree]) @ scale),
+            np.concatenate([*(part.rhs for part in parts), apart]),
+            (*(one for part in parts for one in part.cones), ("ZeroConeT", apart.size)),
+        )
+        return cls(cone, rows, columns)
+
+    def heaviest(self, weights: np.ndarray, parts: dict[Hashable, slice]) -> Hashable:
+        """The client with most of these weights."""
+        return max(parts, key=lambda name: weights[parts[name]].sum())
+
+
+def _nothing(size: int) -> ConeProgram:
+    """The cone program of a server."""
+    empty = sp.csc_array((size, size))
+    return ConeProgram(empty, np.zeros(size), 0.0, sp.csc_array((0, size)), np.zeros(0), ())
+
+
+def _consensus(
+    compiled: Decomposition, state: State, columns: dict[Hashable, slice], width: int
+) -> tuple[sp.csc_array, np.ndarray]:
+    """The rows of the consensus constraints that are in the problem, and their right sides."""
+    counted = np.ones(compiled.size, dtype=bool)
+    if state.channels is not None:
+        counted = ~state.channels.off
+    data, rows, where = [], [], []
+    for name, sub in compiled.items():
+        matrix = sub.sides[0].tocoo()
+        data.append(matrix.data * sub.signs[matrix.row])
+        rows.append(sub.entries[matrix.row])
+        where.append(columns[name].start + matrix.col)
+    at = np.concatenate(rows), np.concatenate(where)
+    found = sp.csr_array(sp.coo_array((np.concatenate(data), at), shape=(compiled.size, width)))
+    sides = sides_of(compiled, state.units.start)
+    inverse = 1 / state.units.lengths
+    found = sp.diags_array(inverse) @ found
+    return sp.csc_array(found[np.flatnonzero(counted)]), ((sides[1] - sides[0]) * inverse)[counted]

@@ -1,0 +1,52 @@
+r"""Certificates that a cone program has no solution, checked by their own arithmetic.
+
+For :math:`\min \tfrac12 v^\top P v + q^\top v` with :math:`A v + s = b, \; s \in K`
+
+* z in the dual cone with :math:`A^\top z = 0` and :math:`b^\top z < 0` proves that no v is feasible
+  (Farkas),
+* d with :math:`P d = 0`, :math:`-A d \in K` and :math:`q^\top d < 0` that the objective falls
+  without bound from any feasible point.
+
+A solver finds either to some digits only, so it is asked what they prove: that no point within
+``REACH`` of zero is feasible, or that the objective falls for that long. The program is to be in
+units in which its solutions would be of size one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dald_model.compile.form import ConeProgram
+
+REACH = 1e4
+"""How far a certificate has to reach."""
+TIGHT = 1e-6
+"""How far a direction may leave the cones, relative to the numbers in its rows; and the share of
+its terms that their sum is at least, as less may be rounding."""
+
+
+def is_infeasible(cone: ConeProgram, multipliers: Any) -> bool:
+    """Whether these multipliers, which lie in the dual cone, prove that no point is feasible."""
+    z = np.asarray(multipliers, dtype=float)
+    if not np.isfinite(z).all():
+        return False
+    fall = float(cone.rhs @ z)
+    is_negative = fall < -TIGHT * (np.abs(cone.rhs) @ np.abs(z))
+    return bool(is_negative and REACH * np.abs(cone.rows.T @ z).sum() <= -fall)
+
+
+def is_unbounded(cone: ConeProgram, direction: Any, slacks: Any) -> bool:
+    """Whether the objective falls along this direction, whose slacks lie in the cones."""
+    d, s = np.asarray(direction, dtype=float), np.asarray(slacks, dtype=float)
+    if not (np.isfinite(d).all() and np.isfinite(s).all() and d.any()):
+        return False
+    fall = float(cone.linear @ d)
+    if not fall < -TIGHT * (np.abs(cone.linear) @ np.abs(d)):
+        return False
+    length, bend = np.abs(d).max(), float(d @ (cone.matrix @ d))
+    numbers = abs(cone.rows) @ np.abs(d) + np.abs(s)
+    leaves = np.abs(cone.rows @ d + s).max(initial=0.0)
+    is_inside = leaves <= TIGHT * numbers.max(initial=0.0)
+    return bool(is_inside and REACH / length * bend <= -fall)
