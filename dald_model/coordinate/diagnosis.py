@@ -23,21 +23,27 @@ GROWTH = 1e8
 STEADY = 2e-2
 """Relative change between two looks below which a residual counts as steady."""
 DRIFT = 0.9
-"""Share of the way between two looks that points drift which go as far again the same way."""
+"""Share of their speed between two looks that points drift which go on like that the same way."""
 
 
 class _Look(NamedTuple):
-    """Gaps and points in natural lengths."""
+    """Round, gaps and points in natural lengths."""
 
+    round: int
     gap: np.ndarray
     points: np.ndarray
 
 
 @dataclass
 class FailureMonitor:
-    """Monitor for failure: every round briefly, every 25th with certificates."""
+    """Monitor for failure: every round briefly, every 25th with certificates.
+
+    ``proves`` says whether a problem without an optimum is a failure: one that ends at rest is
+    coupled by its penalties alone.
+    """
 
     compiled: Decomposition
+    proves: bool = True
     patience: float = PATIENCE
     _early: float = 0.0
     _best: float = np.inf
@@ -57,7 +63,7 @@ class FailureMonitor:
         """A termination if the run has failed, else None; ``inner`` counts from 1."""
         self.count(round_, inner, found, merit)
         worst = max(found.primal_scaled, found.dual_scaled)
-        if round_ // PERIOD > self._looked and (termination := self._closely(state)):
+        if round_ // PERIOD > self._looked and (termination := self._closely(round_, state)):
             return termination
         self._looked = round_ // PERIOD
         is_out = not np.isfinite(worst) or worst > GROWTH * self._early
@@ -116,9 +122,10 @@ class FailureMonitor:
             "another solver by the option solver",
         )
 
-    def _closely(self, state: State) -> Termination | None:
+    def _closely(self, round_: int, state: State) -> Termination | None:
         """What is proved of the problem, if the iterates look as if something could be."""
-        now = _Look(state.primal / state.units.lengths, state.points / state.units.point_lengths)
+        units = state.units
+        now = _Look(round_, state.primal / units.lengths, state.points / units.point_lengths)
         self._looks = [*self._looks[-2:], now]
         if len(self._looks) < 2:
             return None
@@ -136,14 +143,15 @@ class FailureMonitor:
         """
         if len(self._looks) < 3:
             return False
-        one, two, three = (look.points for look in self._looks)
-        first, last = two - one, three - two
-        far = np.linalg.norm(last)
-        return bool(far >= DRIFT * np.linalg.norm(first) > 0 and first @ last >= DRIFT * far**2)
+        one, two, three = self._looks
+        first = (two.points - one.points) / (two.round - one.round)
+        last = (three.points - two.points) / (three.round - two.round)
+        before, now = np.linalg.norm(first), np.linalg.norm(last)
+        return bool(now >= DRIFT * before > 0 and first @ last >= DRIFT * before * now)
 
     def prove(self, state: State) -> Termination | None:
         """What can be proved of the problem; asked once, as it stays the same."""
-        if self._is_sound:
+        if self._is_sound or not self.proves:
             return None
         found = proof(self.compiled, state)
         self._is_sound = found is None

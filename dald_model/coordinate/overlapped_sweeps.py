@@ -117,7 +117,8 @@ class OverlappedSweeper:
         gap, rho = tails - heads, view.get(state.rho)
         moved = np.abs(view.later(tails, heads) - view.earlier(state.received))
         mu, units = view.get(state.mu), state.units
-        scales = Scales(*map(view.get, (units.lengths, units.slopes, units.kinks)), mu)
+        prices = mu + 2 * rho**2 * gap
+        scales = Scales(*map(view.get, (units.lengths, units.slopes, units.kinks)), prices)
         force = 2 * rho**2 * moved
         found = extremes(np.abs(gap), moved, force, scales, view.largest, view.total)
         measured.settled(sweeps, found)

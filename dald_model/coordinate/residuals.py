@@ -56,7 +56,10 @@ LARGEST = 4
 
 
 class Scales(NamedTuple):
-    """What residuals of some edges are measured by, entry by entry."""
+    r"""What residuals of some edges are measured by, entry by entry.
+
+    The prices are those that the clients balance, :math:`\mu + 2 \rho^2 \mathcal C`.
+    """
 
     lengths: np.ndarray
     slopes: np.ndarray
@@ -110,7 +113,7 @@ def residuals(state: State) -> Residuals:
         np.abs(state.primal),
         np.abs(dual).max(axis=0),
         state.stationarity(dual).max(axis=0),
-        Scales(units.lengths, units.slopes, units.kinks, state.mu),
+        Scales(units.lengths, units.slopes, units.kinks, state.estimate),
         lambda entries: entries.max(keepdims=True),
         lambda entries: entries.sum(keepdims=True),
     )

@@ -93,7 +93,7 @@ class Run:
         self._outer, self._inner, self._round = 1, 0, 0
         self._found = Residuals(*4 * [math.inf])
         self._best = Best()
-        self._monitor = FailureMonitor(membership.compiled)
+        self._monitor = FailureMonitor(membership.compiled, method.goal is not Goal.FIXED_POINT)
         self._sweeper = self._chosen_sweeper()
         self._rows: list[dict[str, Any]] = []
         self._begun = time.perf_counter()

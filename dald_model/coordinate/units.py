@@ -266,13 +266,13 @@ def _serves(sub: Subproblem) -> bool:
 
 
 def _columnwise(matrix: sp.csr_array, along_sides: np.ndarray) -> np.ndarray:
-    """The largest of values along the sides, as lengths of the variables: (m,) from (q,)."""
-    entries = matrix.tocoo()
-    found = np.zeros(matrix.shape[1])
-    used = entries.data > 0
-    rows, columns, data = entries.row[used], entries.col[used], entries.data[used]
-    np.maximum.at(found, columns, along_sides[rows] / data)
-    return found
+    """Lengths along the sides as lengths of the variables, (m,) from (q,); ``matrix`` is |G|.
+
+    The mean of what each side makes of a variable's, with weights :math:`G_{rk}^2`: sides that
+    hardly see it have little to say.
+    """
+    weight = np.asarray(matrix.power(2).sum(axis=0)).reshape(-1)
+    return (matrix.T @ along_sides) / np.where(weight > 0, weight, np.inf)
 
 
 def _steepest(sub: Subproblem, slopes: np.ndarray) -> np.ndarray:

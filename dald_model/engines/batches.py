@@ -95,7 +95,8 @@ class Batch:
             else:
                 edges = weight.reshape(int(self.repeats.sum()), -1)
                 bent = np.add.reduceat(edges, np.cumsum(self.repeats) - self.repeats).reshape(-1)
-            found = np.minimum(lengths, slopes / np.where(bent > 0, bent, np.finfo(float).tiny))
+            found = lengths.copy()
+            np.divide(slopes, bent, out=found, where=bent * lengths > slopes)
             self._reached = rho, found
         return self._reached[1]
 

@@ -23,7 +23,7 @@ from dald_model.compile.form import ConeProgram
 REACH = 1e4
 """How far a certificate has to reach."""
 TIGHT = 1e-6
-"""How far a direction may leave the cones, relative to the numbers in its rows; and the share of
+"""How far a direction may leave the cones, relative to the rows and its length; and the share of
 its terms that their sum is at least, as less may be rounding."""
 
 
@@ -46,7 +46,6 @@ def is_unbounded(cone: ConeProgram, direction: Any, slacks: Any) -> bool:
     if not fall < -TIGHT * (np.abs(cone.linear) @ np.abs(d)):
         return False
     length, bend = np.abs(d).max(), float(d @ (cone.matrix @ d))
-    numbers = abs(cone.rows) @ np.abs(d) + np.abs(s)
-    leaves = np.abs(cone.rows @ d + s).max(initial=0.0)
-    is_inside = leaves <= TIGHT * numbers.max(initial=0.0)
+    sizes = np.asarray(abs(cone.rows).sum(axis=1)).reshape(-1) * length
+    is_inside = np.abs(cone.rows @ d + s).max(initial=0.0) <= TIGHT * sizes.max(initial=0.0)
     return bool(is_inside and REACH / length * bend <= -fall)

@@ -105,8 +105,9 @@ class _Session:
         found = self._reference.minimise(turn, tolerance)
         points = np.split(found.points, stops)
         objectives, statuses = found.objectives.copy(), list(found.statuses)
-        slack = np.full(turn.which.size, np.nan)
+        slack, scaled = np.full((2, turn.which.size), np.nan)
         heights = np.cumsum([sub.entries.size for sub in own])[:-1]
+        slopes = np.split(turn.slopes, stops)
         starts, rho = np.split(turn.points, stops), np.split(turn.rho, heights)
         for i, point in enumerate(points):
             if statuses[i] not in FOUND:
@@ -116,14 +117,20 @@ class _Session:
             left = self._left(turn.which[i])
             if left is None:
                 left = 2 * rho[i].max() ** 2 * (point - starts[i])
-            slack[i] = np.abs(left).max()
+            slack[i] = scaled[i] = np.abs(left).max()
+            if turn.slopes.size:
+                scaled[i] = np.max(np.abs(left) / slopes[i])
             if gap < -NEAR:
                 said.setdefault(i, f"the surrogate is {-gap:.1e} below the objective")
             if i in said:
                 statuses[i] = "solver_error"
         messages = {**found.messages, **{i: f"BSUM: {text}" for i, text in said.items()}}
         return found._replace(
-            objectives=objectives, statuses=statuses, messages=messages, slack=slack
+            objectives=objectives,
+            statuses=statuses,
+            messages=messages,
+            slack=slack,
+            slack_scaled=scaled,
         )
 
     def _left(self, at: int) -> np.ndarray | None:

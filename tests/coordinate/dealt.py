@@ -17,7 +17,7 @@ NATURAL = dm.Sequence.natural()
 ONE = dm.FixedBudget(1)
 EXACT = ("outer", "inner", "primal", "dual", "primal_scaled", "slack", "objective", "rho")
 COUNTED = ("solved", "absent", "who", "fallbacks")
-ARRAYS = ("sides", "received", "mu", "rho", "gradient_scale", "points", "objectives", "slack")
+ARRAYS = ("sides", "received", "mu", "rho", "points", "objectives", "slack")
 ULPS = 8 * np.finfo(float).eps
 """Of ``dual_scaled``: three products and a quotient in either order."""
 ROUNDING = 1e-12

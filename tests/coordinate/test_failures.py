@@ -35,7 +35,7 @@ def same(one: dm.Result, two: dm.Result) -> None:
 
 
 def same_state(one: dm.Result, two: dm.Result) -> None:
-    for name in ("points", "mu", "rho", "sides", "received", "gradient_scale"):
+    for name in ("points", "mu", "rho", "sides", "received"):
         np.testing.assert_array_equal(getattr(one.state, name), getattr(two.state, name), name)
 
 
