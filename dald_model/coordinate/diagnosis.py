@@ -18,6 +18,8 @@ PERIOD = 25
 """Rounds between two looks."""
 PATIENCE = 500
 """Rounds without improvement after which a run counts as stalled; kinks may take hundreds."""
+LONG = 3
+"""So many times the patience may pass in which nothing but inner loops come nearer to their end."""
 GROWTH = 1e8
 """A residual this many times its size in the first rounds counts as diverged."""
 STEADY = 2e-2
@@ -48,6 +50,7 @@ class FailureMonitor:
     _early: float = 0.0
     _best: float = np.inf
     _since: int = 0
+    _bettered: int = 0
     _looked: int = 0
     _inner: float = np.inf
     _looks: list[_Look] = field(default_factory=list)
@@ -55,7 +58,8 @@ class FailureMonitor:
 
     def renew(self, round_: int) -> None:
         """The problem is another one from this round on."""
-        self._best, self._since, self._looks, self._is_sound = np.inf, round_, [], False
+        self._best, self._since, self._bettered = np.inf, round_, round_
+        self._looks, self._is_sound = [], False
 
     def look(
         self, round_: int, inner: int, state: State, found: Residuals, merit: float
@@ -68,6 +72,7 @@ class FailureMonitor:
         self._looked = round_ // PERIOD
         is_out = not np.isfinite(worst) or worst > GROWTH * self._early
         is_stuck = round_ - self._since >= self.patience
+        is_stuck |= round_ - self._bettered >= LONG * self.patience
         if (is_out or is_stuck) and (termination := self.prove(state)):
             return termination
         if is_out:
@@ -83,7 +88,7 @@ class FailureMonitor:
             return Termination(
                 Status.STALLED,
                 edge,
-                f"no improvement for {self.patience} rounds; the largest residual is on edge "
+                f"no improvement for {round_ - self._bettered} rounds; the largest residual is on edge "
                 f"{edge}; ask for a larger eps_pri and eps_dual, a more accurate solver, or leave "
                 "rho to its default",
             )
@@ -95,7 +100,7 @@ class FailureMonitor:
         if round_ <= 10:
             self._early = max(self._early, worst, 1.0)
         if merit < 0.99 * self._best:
-            self._best, self._since = merit, round_
+            self._best, self._since, self._bettered = merit, round_, round_
         # Multipliers stay within an inner loop, so there only the dual residual has to fall.
         if inner == 1:
             self._inner = found.dual_scaled
@@ -126,9 +131,9 @@ class FailureMonitor:
         """What is proved of the problem, if the iterates look as if something could be."""
         units = state.units
         now = _Look(round_, state.primal / units.lengths, state.points / units.point_lengths)
+        if not self._looks:  # runs begin at the clients' own answers
+            self._looks = [_Look(0, 0 * now.gap, units.start / units.point_lengths)]
         self._looks = [*self._looks[-2:], now]
-        if len(self._looks) < 2:
-            return None
         before, moved = self._looks[-2], np.abs(state.dual / state.units.lengths).max()
         gap, most = np.linalg.norm(now.gap), np.abs(now.gap).max()
         apart = gap > 0 and np.linalg.norm(now.gap - before.gap) <= STEADY * gap

@@ -129,12 +129,12 @@ class SequentialSession:
         differs: bool,
     ) -> ClientAnswer:
         """One client's, in coordinates around a point that is near its answers."""
-        program = self._programs[at]
-        if program is None or (np.abs(point - self._centres[at]) > FAR * units.lengths).any():
-            self._centres[at] = point.copy()
-            program = self._make(centred(self._forms[at].cone, point), units)
+        program, centre = self._programs[at], self._centres[at]
+        is_far = bool((np.abs(point - centre) > FAR * units.lengths).any())
+        if program is None or is_far:
+            self._centres[at] = centre = point.copy() if is_far else centre
+            program = self._make(centred(self._forms[at].cone, centre), units)
             self._programs[at] = program
-        centre = self._centres[at]
         curvature = self._augmented.last_hessians(np.array([at]))[0]
         if differs or not program.is_set:
             program.set(curvature)

@@ -427,7 +427,7 @@ def test_a_solver_without_the_digits_stalls() -> None:
 
         return Around(act)
 
-    result = squares().solve(solver=coarse())
+    result = squares().solve(solver=coarse(), max_rounds=3000)
     consistent(result)
     assert (result.status, result.culprit) == ("stalled", ("a", "b"))
     assert "no improvement for 500 rounds" in result.detail
