@@ -40,3 +40,13 @@ def preserved(variables: Iterable[cp.Variable]) -> Iterator[None]:
     finally:
         for v, value in kept:
             v.save_value(value)
+
+
+@contextmanager
+def unset(variables: Iterable[cp.Variable]) -> Iterator[None]:
+    """Take the values of variables away, and give them back afterwards."""
+    every = list(variables)
+    with preserved(every):
+        for v in every:
+            v.save_value(None)
+        yield

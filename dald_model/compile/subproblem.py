@@ -16,6 +16,7 @@ from dald_model.compile.form import Form
 from dald_model.compile.lowering import Lowered, Lowering
 from dald_model.declare.client import Client, symbolic
 from dald_model.declare.consensus import Edge
+from dald_model.declare.problem import Problem
 from dald_model.values import flat
 
 NOTHING = np.zeros(0)
@@ -115,7 +116,7 @@ class Subproblem:
             own = edge.side(self.name)
             ties.append(gap == (own - value if edge.sign(self.name) > 0 else value - own))
             lagrangian = lagrangian + mu @ gap + cp.sum_squares(cp.multiply(rho, gap))
-        return cp.Problem(cp.Minimize(lagrangian), [*self.client.constraints, *ties])
+        return Problem(cp.Minimize(lagrangian), [*self.client.constraints, *ties])
 
     @cached_property
     def _given(self) -> tuple[list[cp.Expression], list[cp.Parameter]]:

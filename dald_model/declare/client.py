@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model._cvxpy import DivExpression, NegExpression
+from dald_model.declare.problem import Problem
 from dald_model.errors import DeclarationError
 
 
@@ -69,10 +70,8 @@ def all_in_one(
     or, negated, the maximum where every client maximises.
     """
     if maximises:
-        return cp.Problem(
-            cp.Maximize(sum(client.objective.expr for client in clients)), list(rules)
-        )
-    return cp.Problem(cp.Minimize(sum(client.cost for client in clients)), list(rules))
+        return Problem(cp.Maximize(sum(client.objective.expr for client in clients)), list(rules))
+    return Problem(cp.Minimize(sum(client.cost for client in clients)), list(rules))
 
 
 def unique_variables(parts: Iterable[Any]) -> list[cp.Variable]:

@@ -180,6 +180,15 @@ def test_the_residual_of_a_dual_value_says_how_far_it_is_outside_of_the_dual_con
         assert np.max(rule.dual_residual) == pytest.approx(expected, abs=1e-9)
 
 
+def test_cvxpy_still_needs_help_with_a_sum_of_the_largest_whose_variable_has_a_value() -> None:
+    """If this fails cvxpy is mended, and dald_model/declare/problem.py can go."""
+    x = cp.Variable(3)
+    x.value = np.arange(3.0)
+    for atom, error in ((cp.cvar(x, 0.6), TypeError), (cp.sum_largest(x, 3), ValueError)):
+        with pytest.raises(error):
+            cp.Problem(cp.Minimize(atom + cp.sum_squares(x))).solve(solver=cp.CLARABEL)
+
+
 # --- the canonical form ---------------------------------------------------------------------------
 
 
