@@ -11,6 +11,18 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+REFUSALS = (
+    AssertionError,
+    AttributeError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+    np.linalg.LinAlgError,
+    cp.SolverError,
+)
+"""What cvxpy raises where it cannot compute a value or a gradient: of a perspective at the edge of
+its domain, of a matrix that is not symmetric, of a sum of which a summand has no gradient."""
+
 
 def flat(value: Any) -> np.ndarray:
     """A cvxpy value, dense or sparse, as a column-major vector of floats."""
@@ -21,6 +33,14 @@ def flat(value: Any) -> np.ndarray:
 def number(value: Any) -> float:
     """A scalar cvxpy value as a float; NaN where cvxpy has none."""
     return float("nan") if value is None else float(np.real(flat(value)[0]))
+
+
+def evaluated(expression: cp.Expression) -> float:
+    """The value of a scalar expression; NaN where cvxpy has none or refuses to compute it."""
+    try:
+        return number(expression.value)
+    except REFUSALS:
+        return float("nan")
 
 
 def largest(value: Any) -> float:

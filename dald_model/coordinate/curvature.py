@@ -9,7 +9,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import summands
 from dald_model.solvers.arrays.terms import Terms
-from dald_model.values import flat, preserved
+from dald_model.values import REFUSALS, flat, preserved
 
 EXACT = 64
 """Up to this many variables the whole Hessian is probed; beyond it only its diagonal."""
@@ -153,9 +153,7 @@ def _gradient(cost: cp.Expression, variables: list[cp.Variable]) -> np.ndarray:
     try:
         with np.errstate(all="ignore"):
             found = cost.grad
-    except (ValueError, AssertionError, AttributeError, NotImplementedError, np.linalg.LinAlgError):
-        # An atom without gradient (perspective, suppfunc of an expression), or one that wants its
-        # argument symmetric.
+    except REFUSALS:
         return np.full(sum(v.size for v in variables), np.nan)
     parts = []
     for v in variables:

@@ -14,7 +14,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
 from dald_model.schedule.moment import Residuals
-from dald_model.values import largest, number, preserved
+from dald_model.values import REFUSALS, evaluated, largest, number, preserved
 
 PERIOD = 25
 """Rounds between two looks."""
@@ -166,7 +166,7 @@ def consensus_gap(compiled: Decomposition, state: State, direction: np.ndarray) 
 def _least_in_box(sub: Subproblem, weight: np.ndarray, radius: float) -> float | None:
     matrix, offset = sub.sides
     x = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
-    rules = [*sub.client.constraints, *sub.client.cost.domain, cp.abs(x) <= radius]
+    rules = [*sub.client.constraints, *_domain(sub), cp.abs(x) <= radius]
     problem = cp.Problem(cp.Minimize((matrix.T @ weight) @ x + weight @ offset), rules)
     try:
         with warnings.catch_warnings():
@@ -175,6 +175,26 @@ def _least_in_box(sub: Subproblem, weight: np.ndarray, radius: float) -> float |
     except cp.SolverError:
         return None
     return number(problem.value) if problem.status == "optimal" else None
+
+
+def _domain(sub: Subproblem) -> list[cp.Constraint]:
+    """Where the client's objective is finite, as far as cvxpy can say it by convex constraints.
+
+    It says some domains by constraints that are not DCP, such as that of ``power(abs(x), 1.5)``.
+    Without them the minimum over more points is no larger, so a certificate remains one.
+    """
+    try:
+        return [rule for rule in sub.client.cost.domain if rule.is_dcp()]
+    except REFUSALS:
+        return []
+
+
+def _broken(sub: Subproblem) -> float:
+    """The largest violation of the client's constraints; infinite where cvxpy computes none."""
+    try:
+        return max((largest(rule.violation()) for rule in sub.client.constraints), default=0.0)
+    except REFUSALS:
+        return np.inf
 
 
 def falling(compiled: Decomposition, state: State, drift: np.ndarray) -> Hashable | None:
@@ -203,9 +223,9 @@ def falling(compiled: Decomposition, state: State, drift: np.ndarray) -> Hashabl
                 for v, value in zip(sub.variables, there.values(), strict=True):
                     v.save_value(value)
                 with np.errstate(over="ignore", invalid="ignore"):
-                    cost = number(sub.client.cost.value)
-                broken = max((largest(c.violation()) for c in sub.client.constraints), default=0.0)
-                if not np.isfinite(cost) or broken > 1e-6 * far * length:
+                    cost = evaluated(sub.client.cost)
+                broken = _broken(sub)
+                if not np.isfinite(cost) or not broken <= 1e-6 * far * length:
                     return None
                 costs.append(cost)
         # Between the two: what is bounded below falls no more there, though it fell before.
