@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+_turns = RLock()
 REFUSALS = (
     AssertionError,
     AttributeError,
@@ -46,6 +49,27 @@ def evaluated(expression: cp.Expression) -> float:
 def largest(value: Any) -> float:
     """The largest absolute entry of a value; 0 of an empty one."""
     return float(np.abs(flat(value)).max(initial=0.0))
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """What reads or sets values of variables, or has cvxpy compile: threads take turns.
+
+    A variable has one value, in whatever model it stands, and of cvxpy and of Python's list of
+    warnings to ignore there is one in a process. A thread that is in it may enter it again.
+    """
+    with _turns:
+        yield
+
+
+def _renew() -> None:
+    """Forget, in a forked process, a thread of the parent that was in it and is not here."""
+    global _turns
+    _turns = RLock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_renew)
 
 
 @contextmanager

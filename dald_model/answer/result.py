@@ -11,6 +11,7 @@ from dald_model.answer.answer import Answer
 from dald_model.answer.verification import Verification, verify
 from dald_model.errors import ResultError
 from dald_model.text import Bare, Heading, Part, Printed
+from dald_model.values import one_at_a_time
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 class Result(Printed, Answer):
     """The answer of a run, see :class:`dald_model.answer.answer.Answer` for what it holds."""
 
+    @one_at_a_time()
     def verify(
         self,
         *,

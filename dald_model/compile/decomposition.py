@@ -15,6 +15,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.consensus import Edge
 from dald_model.declare.consensus_form import consensus_form, consensus_graph
 from dald_model.declare.declaration import Declaration
+from dald_model.identity import Identified
 from dald_model.schedule.network import HierarchicalNetwork, safest
 from dald_model.values import flat
 
@@ -44,7 +45,7 @@ class Recovered:
     local_duals: Mapping[Hashable, Any]
 
 
-class Decomposition(Mapping[Hashable, Subproblem]):
+class Decomposition(Identified, Mapping[Hashable, Subproblem]):
     r"""A model taken apart: one :class:`Subproblem` for each client and server.
 
     ``compiled["hospital 0"]`` is a subproblem; iterating gives the names, servers last. Vectors
@@ -75,6 +76,9 @@ class Decomposition(Mapping[Hashable, Subproblem]):
     seconds : float
         Time that compiling took.
     """
+
+    elsewhere = f"{Identified.elsewhere}; a client travels by dald_model.pack(compiled[name])"
+    again = "compile a model of its own, copy.copy(model).compile()"
 
     def __init__(self, model: Declaration) -> None:
         begun = time.perf_counter()

@@ -14,10 +14,11 @@ import scipy.sparse as sp
 from dald_model._cvxpy import DivExpression, NegExpression
 from dald_model.declare.problem import Problem
 from dald_model.errors import DeclarationError
+from dald_model.identity import Identified
 
 
 @dataclass(frozen=True, eq=False)
-class Client:
+class Client(Identified):
     r"""One owner's share of the problem.
 
     .. math:: \min_{x_i} f_i(x_i) \quad \text{s.t. } x_i \in X_i
