@@ -32,6 +32,7 @@ from dald_model.options import (
 from dald_model.schedule.changes import as_online
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.base import Solver
+from dald_model.validate import check_flag
 from dald_model.values import one_at_a_time
 
 
@@ -131,6 +132,7 @@ def solve(
     compiled = model.compile()
     begun = time.perf_counter()
     check_tolerances(eps_pri, eps_dual, max_rounds)
+    check_flag("verbose: given ", verbose)
     check_parameters(compiled)
     try:
         compiled.instantiate()

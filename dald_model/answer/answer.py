@@ -132,6 +132,10 @@ class Answer(Identified):
                 f"result: variable {key.name()!r} has no value; it is no variable of the model, "
                 f"or the run ended ({self.status}) before a first round was complete"
             )
+        try:
+            hash(key)
+        except TypeError:
+            key = repr(key)  # which is nobody's name either
         if key in self.recovered.at_clients:
             names = {v.id: v for v in self.compiled.model.variables}
             found = self.recovered.at_clients[key]

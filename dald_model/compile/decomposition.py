@@ -15,6 +15,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.consensus import Edge
 from dald_model.declare.consensus_form import consensus_form, consensus_graph
 from dald_model.declare.declaration import Declaration
+from dald_model.errors import ResultError
 from dald_model.identity import Identified
 from dald_model.schedule.network import HierarchicalNetwork, safest
 from dald_model.values import flat
@@ -124,7 +125,13 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         self.seconds = time.perf_counter() - begun
 
     def __getitem__(self, name: Hashable) -> Subproblem:
-        return self._subproblems[name]
+        try:
+            return self._subproblems[name]
+        except (KeyError, TypeError) as error:
+            raise ResultError(
+                f"compiled: {name!r} is no client of {self.model.name!r}; expected one of "
+                f"{', '.join(map(repr, self._subproblems))}"
+            ) from error
 
     def __iter__(self):
         return iter(self._subproblems)

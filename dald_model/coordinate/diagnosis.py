@@ -172,7 +172,7 @@ def _least_in_box(sub: Subproblem, weight: np.ndarray, radius: float) -> float |
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             problem.solve(solver=cp.CLARABEL)
-    except cp.SolverError:
+    except REFUSALS:
         return None
     return number(problem.value) if problem.status == "optimal" else None
 

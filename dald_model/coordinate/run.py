@@ -124,7 +124,9 @@ class Run:
         except KeyboardInterrupt:
             said = f"after {len(self._rows)} complete rounds"
             termination = Termination(Status.INTERRUPTED, None, said)
-        except Exception as raised:
+        except SystemExit:
+            raise
+        except BaseException as raised:  # of what is written in Rust, a panic is no Exception
             error = self._told(raised)
             termination = Termination(Status.USER_ERROR, None, str(error))
         events = tuple(self.layer.events)
@@ -132,12 +134,14 @@ class Run:
             termination, self._best, self.state, self._rows, self.membership, events, error
         )
 
-    def _told(self, raised: Exception) -> DaldError:
+    def _told(self, raised: BaseException) -> DaldError:
         """An exception in the middle of the run as an error of ours; it is the cause."""
         if isinstance(raised, DaldError):
             return raised
+        what: str
+        cause: BaseException
         what, cause = "a step of the run", raised
-        if isinstance(raised, AskedError) and isinstance(raised.__cause__, Exception):
+        if isinstance(raised, AskedError) and raised.__cause__ is not None:
             what, cause = raised.what, raised.__cause__
         error = RunError(
             f"{what} raised {type(cause).__name__} ({cause}) after "

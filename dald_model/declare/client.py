@@ -154,6 +154,8 @@ def _as_constraint(name: Hashable, given: Any, position: int) -> cp.Constraint:
             f"client {name!r}: constraint {position}, {short(given)}, does not follow cvxpy's DCP "
             "rules; write it as convex <= concave or affine == affine"
         )
+    if isinstance(given, cp.PowConeND):
+        _check_exponents(name, given, position)
     if isinstance(given, cp.FiniteSet):
         raise DeclarationError(
             f"client {name!r}: constraint {position}, {short(given)}, makes the variable discrete, "
@@ -162,18 +164,38 @@ def _as_constraint(name: Hashable, given: Any, position: int) -> cp.Constraint:
     return given
 
 
+def _check_exponents(name: Hashable, rule: cp.PowConeND, position: int) -> None:
+    """Refuse exponents that Clarabel ends the process for, though cvxpy lets them pass."""
+    exponents = np.moveaxis(np.asarray(rule.alpha.value), rule.axis, 0)
+    excess = np.abs(np.cumsum(exponents, axis=0)[-1] - 1).max()
+    if excess >= np.finfo(float).eps * len(exponents) / 2:
+        raise DeclarationError(
+            f"client {name!r}: the exponents of constraint {position}, {short(rule)}, add up to 1 "
+            f"but for {excess:.1e}, expected 1 to the last digit; make the last of them 1 less the "
+            "others"
+        )
+
+
 def check_name(name: Any) -> None:
-    """Refuse the names that networkx cannot take as a node."""
-    try:
-        hash(name)
-        usable = name is not None
-    except TypeError:
-        usable = False
-    if not usable:
+    """Refuse the names that networkx cannot take as a node, or that would not be found again."""
+    if not _is_name(name):
         raise DeclarationError(
             f"client {name!r}: the name is of type {type(name).__name__}, expected a networkx "
-            "node: anything hashable but None, such as a string, a number or a tuple of them"
+            "node: anything hashable that equals itself (so neither NaN nor a cvxpy expression) "
+            "but None, such as a string, a number or a tuple of them"
         )
+
+
+def _is_name(name: Any) -> bool:
+    if isinstance(name, tuple | frozenset):
+        return all(map(_is_name, name))
+    if isinstance(name, cp.Expression | cp.Constraint) or name is None:
+        return False
+    try:
+        hash(name)
+        return bool(name == name)
+    except Exception:  # of the name's own `__eq__`
+        return False
 
 
 def check_variable(variable: cp.Variable, where: str) -> None:

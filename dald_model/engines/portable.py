@@ -75,6 +75,11 @@ def pack(subproblem: Subproblem) -> bytes:
         If the client has no form (a server, or one that only cvxpy can solve), or holds numbers
         that are not finite.
     """
+    if not isinstance(subproblem, Subproblem):
+        raise OptionError(
+            f"pack: given {type(subproblem).__name__}, expected a compiled client such as "
+            "model.compile()['a']"
+        )
     form = subproblem.form
     if form is None:
         raise OptionError(
