@@ -33,6 +33,12 @@ class Model(Declaration):
     name : str
         What tables and messages call the model.
 
+    Notes
+    -----
+    ``copy.copy(model)`` is a model of its own over the same variables. A deep copy and a pickle
+    are refused, since cvxpy knows variables by numbers that mean others there; in another process
+    call the function that builds the model. Solves in several threads take turns.
+
     Examples
     --------
     >>> import cvxpy as cp

@@ -87,10 +87,17 @@ def preserved(variables: Iterable[cp.Variable]) -> Iterator[None]:
 
 
 @contextmanager
+def holding(values: Iterable[tuple[Any, Any]]) -> Iterator[None]:
+    """Give variables or Parameters these values, and their own back afterwards."""
+    pairs = list(values)
+    with preserved([leaf for leaf, _ in pairs]):
+        for leaf, value in pairs:
+            leaf.save_value(value)
+        yield
+
+
+@contextmanager
 def unset(variables: Iterable[cp.Variable]) -> Iterator[None]:
     """Take the values of variables away, and give them back afterwards."""
-    every = list(variables)
-    with preserved(every):
-        for v in every:
-            v.save_value(None)
+    with holding((v, None) for v in variables):
         yield

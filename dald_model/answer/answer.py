@@ -94,6 +94,8 @@ class Answer(Identified):
         Consensus edges that were not there at the end -> the round before which they went.
     state : State or None
         The last iterate, from which ``solve(start=result)`` goes on.
+    given : tuple
+        The user's Parameters with the values that they had: those of the problem that was solved.
     """
 
     elsewhere = (
@@ -118,6 +120,7 @@ class Answer(Identified):
     left: dict[Hashable, int] = field(default_factory=dict)
     dropped: dict[tuple[Hashable, Hashable], int] = field(default_factory=dict)
     state: State | None = None
+    given: tuple[tuple[cp.Parameter, Any], ...] = ()
     duals: Duals = field(init=False)
 
     def __post_init__(self) -> None:
@@ -155,7 +158,7 @@ class Answer(Identified):
         found = copy(self)
         memo |= {id(name): name for name in self.compiled}  # a name may be known by its identity
         for each in fields(self):
-            if each.name != "compiled":
+            if each.name not in ("compiled", "given"):
                 setattr(found, each.name, deepcopy(getattr(self, each.name), memo))
         return found
 

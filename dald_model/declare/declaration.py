@@ -81,6 +81,14 @@ class Declaration(Identified, Printed):
         return list({rule.id: rule for rule in stated}.values())
 
     @property
+    def parameters(self) -> list[cp.Parameter]:
+        """The user's Parameters, each once, in order of declaration."""
+        sides = (side for a in self._agreements for side in (a.left, a.right))
+        found = [p for client in self._clients.values() for p in client.parameters]
+        found += [p for side in sides for p in side.parameters()]
+        return list({p.id: p for p in found}.values())
+
+    @property
     def maximises(self) -> bool:
         """Whether every client maximises; the whole is then a maximisation."""
         goals = [client.objective for client in self._clients.values()]
