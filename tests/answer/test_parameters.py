@@ -26,7 +26,7 @@ def test_an_earlier_result_is_verified_against_its_own_problem() -> None:
         assert check.ok
         assert check.aio_value == pytest.approx(t**2, rel=1e-6)
     assert target.value == 4.0
-    np.testing.assert_allclose(x.value, [2.0, 2.0], rtol=1e-4)
+    assert x.value == pytest.approx(np.array([2.0, 2.0]), rel=1e-4)
 
 
 def test_parameters_in_a_consensus_equality_and_a_constraint() -> None:
