@@ -124,9 +124,10 @@ class Run:
         except KeyboardInterrupt:
             said = f"after {len(self._rows)} complete rounds"
             termination = Termination(Status.INTERRUPTED, None, said)
-        except SystemExit:
-            raise
-        except BaseException as raised:  # of what is written in Rust, a panic is no Exception
+        except BaseException as raised:
+            # What is written in Rust, as Clarabel is, panics by an exception that is no Exception
+            if not isinstance(raised, Exception) and type(raised).__name__ != "PanicException":
+                raise
             error = self._told(raised)
             termination = Termination(Status.USER_ERROR, None, str(error))
         events = tuple(self.layer.events)

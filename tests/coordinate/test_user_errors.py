@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import clarabel as typed_clarabel
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import dald_model as dm
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers import NAMED
+
+clarabel: Any = typed_clarabel
+"""It has no annotations."""
 
 
 def three() -> tuple[dm.Model, cp.Variable]:
@@ -195,6 +200,31 @@ def test_an_error_of_ours_in_a_later_round_keeps_the_rounds_before(
     assert result.detail == message
     assert result.rounds == result.history.index[-1] >= 1
     assert result[w].shape == (2,)
+
+
+def panics(at: dm.Iterate) -> None:
+    """Clarabel is written in Rust, and what it raises here is no Exception."""
+    cones = [clarabel.GenPowerConeT([0.5, 0.6], 1)]
+    nothing, rows = sp.csc_array((3, 3)), sp.eye_array(3, format="csc")
+    settings = clarabel.DefaultSettings()
+    clarabel.DefaultSolver(nothing, np.zeros(3), rows, np.zeros(3), cones, settings)
+
+
+def test_a_panic_keeps_the_rounds_before(capfd: pytest.CaptureFixture[str]) -> None:
+    model, _ = three()
+    with pytest.raises(dm.RunError) as caught:
+        model.solve(metrics={"panic": panics})
+    assert not isinstance(caught.value.__cause__, Exception)
+    assert "raised PanicException (assertion failed" in str(caught.value)
+    assert caught.value.result.rounds == 1
+    assert "panicked" in capfd.readouterr().err
+
+
+def test_what_ends_the_process_is_let_through() -> None:
+    model, _ = three()
+    with pytest.raises(SystemExit):
+        model.solve(metrics={"exit": raises(2, SystemExit(3))})
+    assert model.solve().status == "optimal"
 
 
 def test_an_error_before_the_first_round_has_no_result() -> None:

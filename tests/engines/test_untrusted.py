@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import dald_model as dm
 from dald_model.engines.archive import HEADER, Archive
+from dald_model.solvers import NAMED, Turn
 from tests.engines import tampered
 
 NO_CLIENT = "unpack: the bytes are no packed client; expected those of pack"
@@ -247,6 +248,25 @@ def test_a_header_as_long_as_may_be_takes_no_more_than_is_stated() -> None:
     finally:
         tracemalloc.stop()
     assert peak < 40 * HEADER
+
+
+def test_exponents_that_cvxpy_lets_pass_do_not_make_clarabel_panic() -> None:
+    """They add up to 1 but for 1e-9; the judge is the client of the very exponents."""
+    honest = tampered.packed()[CONES]
+    arrays = tampered.entries(honest)
+    header = tampered.header_of(arrays)
+    for pair in header["cones"]:
+        if pair[0] == "GenPowerConeT":
+            pair[1] = [0.2, 0.3, 0.5 + 1e-9]
+    points = []
+    for data in (honest, tampered.stored(tampered.with_header(arrays, header))):
+        found: Any = dm.unpack(data)
+        q = found.signs.size
+        turn = Turn(np.zeros(1, int), np.ones(q), np.ones(q), np.zeros(q))
+        answers = NAMED["conic"].open([found]).minimise(turn, 1e-8)
+        assert answers.statuses[0] == "optimal"
+        points.append(answers.points)
+    np.testing.assert_allclose(points[0], points[1], atol=1e-6)
 
 
 def test_what_is_no_bytes_is_refused() -> None:
