@@ -28,6 +28,7 @@ from dald_model.algorithms.gradient import (
     StochasticNewton,
 )
 from dald_model.errors import (
+    CopyError,
     DaldError,
     DatasetError,
     DeclarationError,
@@ -35,6 +36,7 @@ from dald_model.errors import (
     DisconnectedError,
     OptionError,
     ResultError,
+    RunError,
     SequenceError,
     SequenceWarning,
 )
@@ -125,6 +127,8 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "SequenceError",
     "OptionError",
     "ResultError",
+    "RunError",
+    "CopyError",
     "DatasetError",
     "SequenceWarning",
 ]

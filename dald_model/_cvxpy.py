@@ -22,6 +22,9 @@ from cvxpy.atoms.affine.affine_atom import AffAtom
 from cvxpy.atoms.affine.binary_operators import DivExpression
 from cvxpy.atoms.affine.unary_operators import NegExpression
 
+# What `cp.suppfunc(x, constraints)(y)` makes: it cannot be copied from its arguments alone.
+from cvxpy.atoms.suppfunc import SuppFuncAtom
+
 # What `x <= y` and `x == y` make.
 from cvxpy.constraints.nonpos import Inequality
 from cvxpy.constraints.zero import Equality
@@ -29,6 +32,9 @@ from cvxpy.constraints.zero import Equality
 # What an ordinary solve leaves in `problem.solver_stats`, and what `problem.unpack` takes.
 from cvxpy.problems.problem import SolverStats
 from cvxpy.reductions.solution import Solution
+
+# Public as `cp.transforms.indicator`, but not annotated there.
+from cvxpy.transforms.indicator import indicator
 
 __all__ = [
     "AffAtom",
@@ -40,6 +46,7 @@ __all__ = [
     "arguments",
     "is_affine_throughout",
     "record_solution",
+    "with_leaves",
 ]
 
 
@@ -96,6 +103,38 @@ def arguments(rule: cp.Constraint) -> list[Any]:
 def is_affine_throughout(expression: Any) -> bool:
     """Whether all its atoms are affine: cvxpy calls zero times a logarithm affine as well."""
     return expression.is_affine() and all(issubclass(a, AffAtom) for a in expression.atoms())
+
+
+def with_leaves(part: Any, leaves: Mapping[int, Any]) -> Any:
+    """A copy of an expression or a constraint in which some leaves, by ``id``, are others.
+
+    As cvxpy's ``tree_copy``, but also for the three atoms that hold more than their arguments:
+    ``perspective``, ``indicator`` and support functions.
+    """
+    known = dict(leaves)
+
+    def visit(node: Any) -> None:
+        inside = [*node.args, *_held(node)]
+        for one in inside:
+            visit(one)
+        if isinstance(node, cp.perspective):
+            f, *recession = (one.tree_copy(known) for one in _held(node))
+            scale: Any = node.args[0].tree_copy(known)
+            known[id(node)] = cp.perspective(f, scale, *recession)
+        elif isinstance(node, indicator):
+            rules = [rule.tree_copy(known) for rule in node.args]
+            known[id(node)] = indicator(rules, node.err_tol)
+        elif isinstance(node, SuppFuncAtom):
+            known[id(node)] = SuppFuncAtom(node.args[0].tree_copy(known), node._parent)
+
+    visit(part)
+    return part.tree_copy(known)
+
+
+def _held(node: Any) -> list[Any]:
+    """The expressions of an atom that are not among its arguments."""
+    found = [node.f, node.f_recession] if isinstance(node, cp.perspective) else []
+    return [one for one in found if one is not None]
 
 
 def record_solution(

@@ -1,7 +1,7 @@
 """The command: ``dald demo``, ``table1``, ``table2``, ``figure5`` and ``solve FILE``.
 
 Exit codes: 0 all is well; 1 an answer failed its check, or a data set was missing; 2 wrong usage,
-or there is no MNIST.
+or there is no MNIST; 130 interrupted. Those of ``solve``, which has more, are :data:`CODES`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 
 from dald_model import __version__
 from dald_model.answer.result import Result
+from dald_model.coordinate.status import Status
 from dald_model.datasets import Dataset, load
 from dald_model.errors import DaldError
 from dald_model.model import Model
@@ -27,6 +28,33 @@ from dald_model.models.linear_regression import consensus_regression
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+CODES = {
+    0: "an optimum was found, and the all-in-one solve agrees",
+    1: "the all-in-one solve disagrees with the answer, or the file itself raised an exception",
+    2: "wrong usage, or the model was refused; stderr says why",
+    3: "the problem is infeasible, and the all-in-one solve agrees",
+    4: "the problem is unbounded, and the all-in-one solve agrees",
+    5: "no convergence: the status is round_limit, stalled, diverged or settled",
+    6: "a client's solver failed",
+    130: "interrupted; what was found so far is printed",
+}
+"""What the exit codes of ``dald solve`` mean."""
+OF_STATUS = {
+    Status.INFEASIBLE: 3,
+    Status.UNBOUNDED: 4,
+    Status.SETTLED: 5,
+    Status.ROUND_LIMIT: 5,
+    Status.STALLED: 5,
+    Status.DIVERGED: 5,
+    Status.SOLVER_ERROR: 6,
+    Status.USER_ERROR: 6,
+    Status.INTERRUPTED: 130,
+}
+"""Exit codes of the statuses other than an optimum."""
+CERTAIN = (0, 3, 4)
+"""The codes of statuses that are claims, which the all-in-one solve can confirm."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,6 +69,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (DaldError, UsageError) as error:
         print(f"dald: error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("dald: interrupted", file=sys.stderr)
+        return 130
 
 
 class UsageError(Exception):
@@ -71,7 +102,14 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_federated(commands)
 
-    solve = commands.add_parser("solve", help="solve the `model` that a Python file defines")
+    solve = commands.add_parser(
+        "solve",
+        help="solve the `model` that a Python file defines",
+        epilog="\n".join(
+            ["exit codes:", *(f"  {code:>3}  {said}" for code, said in CODES.items())]
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     solve.add_argument("file", metavar="FILE", type=Path, help="a file that defines `model`")
     solve.add_argument("--max-rounds", metavar="N", type=int, default=1000, help="default: 1000")
     solve.add_argument(
@@ -168,9 +206,13 @@ def _weight(text: str) -> float:
 def _solve(given: argparse.Namespace) -> int:
     model = _model_of(given.file)
     result = model.solve(max_rounds=given.max_rounds, solver=given.solver, verbose=given.verbose)
+    code = OF_STATUS.get(result.status, 0)
+    if result.status is Status.INTERRUPTED:
+        print(model, result, sep="\n\n")
+        return code
     check = result.verify()
     print(model, result, check, sep="\n\n")
-    return 0 if check.ok else 1
+    return 1 if code in CERTAIN and not check.ok else code
 
 
 def _model_of(file: Path) -> Model:

@@ -18,6 +18,7 @@ from dald_model.coordinate.method import Algorithm
 from dald_model.errors import OptionError
 from dald_model.model import Model
 from dald_model.text import Heading, Part, Printed
+from dald_model.validate import check_from_zero
 from dald_model.values import number, preserved
 
 if TYPE_CHECKING:
@@ -127,13 +128,21 @@ def compare(
         optimum.
     """
     runs = _named(algorithms)
+    for tolerance in tolerances:
+        check_from_zero("compare: given the tolerance ", tolerance)
     compiled = model.compile()
     for run in runs.values():
         if run.get("algorithm") is not None:
             run["algorithm"].open(compiled)
     problem = model.monolithic()
     with preserved([*problem.variables(), *_duals(problem)]):
-        problem.solve(solver=solver)
+        try:
+            problem.solve(solver=solver)
+        except cp.SolverError as error:
+            raise OptionError(
+                f"compare: the all-in-one solve failed with {solver} ({error}); name another, "
+                f"compare(solver=...), among {', '.join(cp.installed_solvers())}"
+            ) from error
         status, aio = str(problem.status), number(problem.value)
     if status not in ("optimal", "optimal_inaccurate"):
         raise OptionError(
@@ -153,7 +162,7 @@ def _named(algorithms: Any) -> dict[str, dict[str, Any]]:
     if isinstance(algorithms, Mapping):
         pairs = list(algorithms.items())
     else:
-        given = list(algorithms)
+        given = list(algorithms) if isinstance(algorithms, Iterable) else [algorithms]
         pairs = [(_short(one), one) for one in given]
     found: dict[str, dict[str, Any]] = {}
     for name, one in pairs:

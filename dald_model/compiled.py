@@ -13,6 +13,7 @@ from dald_model.explain import Explanation, explain
 from dald_model.schedule import drawing
 from dald_model.schedule.sequence import Sequence
 from dald_model.text import Heading, Part, Printed, counted, shortened
+from dald_model.values import one_at_a_time
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 class Compiled(Printed, Decomposition):
     """A :class:`dald_model.compile.decomposition.Decomposition` that explains and draws itself."""
 
+    @one_at_a_time()
     def explain(
         self,
         solver: Any = None,

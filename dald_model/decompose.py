@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from inspect import signature
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,8 +17,9 @@ from dald_model.answer.result import Result
 from dald_model.coordinate.status import Status
 from dald_model.declare.client import short, summands
 from dald_model.declare.consensus import ConsensusEquality
-from dald_model.errors import DecompositionError
+from dald_model.errors import DecompositionError, OptionError
 from dald_model.model import Model
+from dald_model.validate import check_flag
 from dald_model.values import number
 
 
@@ -188,6 +190,10 @@ def _ids(parts: Iterable[Any]) -> list[int]:
 
 _models: WeakKeyDictionary[cp.Problem, Model] = WeakKeyDictionary()
 """A problem is decomposed and compiled once, however often it is solved."""
+_latest: WeakKeyDictionary[cp.Problem, Result] = WeakKeyDictionary()
+"""Its latest result, where a warm start begins."""
+NEVER = ("gp", "qcp", "nlp", "ignore_dpp", "requires_grad")
+"""Options of cvxpy's that ask for what there is not; they may be False."""
 
 
 def solve(problem: cp.Problem, **options: Any) -> float:
@@ -200,7 +206,8 @@ def solve(problem: cp.Problem, **options: Any) -> float:
     ----------
     problem : cp.Problem
     **options
-        Those of :meth:`Model.solve`.
+        Those of :meth:`Model.solve`; and of cvxpy's ``warm_start=True``, to go on from the latest
+        result of this problem, and ``enforce_dpp``, which holds in any case.
 
     Returns
     -------
@@ -209,14 +216,43 @@ def solve(problem: cp.Problem, **options: Any) -> float:
 
     Raises
     ------
+    OptionError
+        If an option is none of these.
     cp.SolverError
         If the run diverged or a client's solver failed, as cvxpy does.
     """
+    given = _own_options(problem, options)
     if problem not in _models:
         _models[problem] = decompose(problem)
-    result = _models[problem].solve(**options)
+    result = _models[problem].solve(**given)
+    if result.state is not None:
+        _latest[problem] = result
     _fill(problem, result)
     return number(problem.value)
+
+
+def _own_options(problem: cp.Problem, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options for :meth:`Model.solve`, those of cvxpy's translated or refused."""
+    given = dict(options)
+    for name in ("warm_start", "enforce_dpp", *NEVER):
+        check_flag(f"method 'dald': given {name}=", given.get(name, False))
+    for name in NEVER:
+        if given.pop(name, False):
+            raise OptionError(
+                f"method 'dald': given {name}=True, but it solves DCP problems that are DPP in "
+                f"their Parameters, without derivatives; leave {name} out, or solve without method"
+            )
+    given.pop("enforce_dpp", None)  # it is so in any case
+    if given.pop("warm_start", False) and problem in _latest:
+        given.setdefault("start", _latest[problem])
+    known = list(signature(Model.solve).parameters)[1:]
+    for name in given:
+        if name not in known:
+            raise OptionError(
+                f"method 'dald': given the option {name!r}, expected one of "
+                f"{', '.join(map(repr, (*known, 'warm_start')))}"
+            )
+    return given
 
 
 def _fill(problem: cp.Problem, result: Result) -> None:

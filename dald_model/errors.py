@@ -9,16 +9,30 @@
     ├── SequenceError        an order of clients that does not fit the consensus graph
     ├── OptionError          a wrong value of an option of ``solve``
     ├── ResultError          a question that this result cannot answer
+    ├── RunError             a function of yours raised in a run; holds the result so far
+    ├── CopyError            a copy that would mean other variables
     └── DatasetError         data that cannot be found or read
 
     SequenceWarning          an order or a strategy that may not converge, and that is yours
 
 Each message says what was given, what was expected and the remedy.
+An error in the middle of a run, of whatever class, has an attribute ``result``: what the rounds
+before have found.
 """
+
+from typing import Any
 
 
 class DaldError(Exception):
-    """The root of every error that this package raises on purpose."""
+    """The root of every error that this package raises on purpose.
+
+    Attributes
+    ----------
+    result : Result or None
+        What the rounds before have found, if it was raised in the middle of a run.
+    """
+
+    result: Any = None
 
 
 class DeclarationError(DaldError, ValueError):
@@ -47,6 +61,17 @@ class ResultError(DaldError, KeyError):
     def __str__(self) -> str:
         # KeyError prints the repr of its message; a sentence should stay a sentence.
         return str(self.args[0]) if self.args else ""
+
+
+class RunError(DaldError, RuntimeError):
+    """An exception in the middle of a run, of a function or an object that ``solve`` was given.
+
+    It is the cause (``__cause__``) of this one.
+    """
+
+
+class CopyError(DaldError, TypeError):
+    """An object is pickled or copied deeply, and the copy would mean other variables."""
 
 
 class DatasetError(DaldError, RuntimeError):

@@ -19,6 +19,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.overlapped_sweeps import may_overlap, pays
 from dald_model.coordinate.stopping import Stopping
+from dald_model.declare.problem import Problem
 from dald_model.options import with_algorithm
 from dald_model.schedule.moment import Moment, Residuals
 from dald_model.schedule.network import Levels
@@ -194,7 +195,7 @@ def _stated(sub: Subproblem) -> tuple[int, int]:
     """Variables and rows of the client in cvxpy's canonical form."""
     if sub.client.is_server:
         return sub.size, 0
-    problem = cp.Problem(cp.Minimize(sub.client.cost), list(sub.client.constraints))
+    problem = Problem(cp.Minimize(sub.client.cost), list(sub.client.constraints))
     data = problem.get_problem_data(cp.CLARABEL)[0]
     return data["c"].size, data["b"].size
 

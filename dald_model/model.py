@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from dald_model.compiled import Compiled
@@ -10,6 +11,7 @@ from dald_model.declare.declaration import Declaration
 from dald_model.errors import DeclarationError
 from dald_model.schedule import drawing
 from dald_model.solve import solve
+from dald_model.values import one_at_a_time
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,6 +32,12 @@ class Model(Declaration):
     ----------
     name : str
         What tables and messages call the model.
+
+    Notes
+    -----
+    ``copy.copy(model)`` is a model of its own over the same variables. A deep copy and a pickle
+    are refused, since cvxpy knows variables by numbers that mean others there; in another process
+    call the function that builds the model. Solves in several threads take turns.
 
     Examples
     --------
@@ -53,6 +61,7 @@ class Model(Declaration):
     def _changed(self) -> None:
         self._compiled = None
 
+    @one_at_a_time()
     def compile(self, *, rho: Any = None) -> Compiled:
         r"""The compiled model, one subproblem a client; see :class:`Compiled`.
 
@@ -71,7 +80,7 @@ class Model(Declaration):
                 raise DeclarationError(
                     f"model {self.name!r} has no clients; declare them with model.client(...)"
                 )
-            self._compiled = Compiled(self.copied())
+            self._compiled = Compiled(copy(self))
         if rho is not None:
             self._compiled.reset(as_rule(rho).init(self._compiled))
         return self._compiled

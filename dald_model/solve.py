@@ -17,6 +17,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Algorithm
+from dald_model.coordinate.outcome import interrupted_before
 from dald_model.coordinate.penalty import PenaltyRule, ResidualBalancing, as_rule
 from dald_model.coordinate.run import Run, Settings
 from dald_model.coordinate.state import State
@@ -34,6 +35,8 @@ from dald_model.options import (
 from dald_model.schedule.changes import as_online
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.base import Solver
+from dald_model.validate import check_flag
+from dald_model.values import one_at_a_time
 
 OTHER = 10.0
 """Natural units of another size than this many times those of the result that a run goes on from
@@ -46,6 +49,7 @@ class Compilable(Protocol):
     def compile(self) -> Decomposition: ...  # noqa: D102 - see the class
 
 
+@one_at_a_time()
 def solve(
     model: Compilable,
     *,
@@ -124,34 +128,48 @@ def solve(
     Raises
     ------
     OptionError, SequenceError
-        If an option has a value that means nothing, before anything is computed.
+        If an option has a value that means nothing, before anything is computed; or if a sequence
+        or a change has one in a later round.
+    RunError
+        If a function or an object that was given raises; that exception is its cause.
+
+    An error after the first round has begun keeps what was found: it is its attribute ``result``,
+    an ordinary :class:`Result` of status "user_error".
     """
     compiled = model.compile()
     begun = time.perf_counter()
     check_tolerances(eps_pri, eps_dual, max_rounds)
+    check_flag("verbose: given ", verbose)
     check_parameters(compiled)
-    compiled.instantiate()
-    check_kind("algorithm", algorithm, "open", "dm.DALD()")
-    check_kind("sequence", sequence, "bind", "dm.Sequence.natural()")
-    check_kind("stopping", stopping, "ends", "dm.FixedBudget(v_max=1)")
-    algorithm = algorithm or DALD()
-    method = with_algorithm(algorithm, algorithm.open(compiled), rho, solver)
-    chosen = sequence or method.sequence or Sequence(label="by colour")
-    membership = Membership(compiled, chosen, as_online(online))
-    layer = SolverLayer(compiled, method.solver)
-    own = layer if method.solver is None else SolverLayer(compiled, None)
-    state, rule = begin(compiled, method.rho, start, Units.of(compiled, own))
-    settings = Settings(
-        stopping or method.stopping,
-        Accuracy(accuracy, eps_pri, eps_dual),
-        eps_pri,
-        eps_dual,
-        max_rounds,
-        check_metrics(metrics),
-    )
-    with tqdm(total=max_rounds, unit="round", disable=not verbose) as progress:
-        outcome = Run(membership, method, state, rule, layer, settings, progress).go()
-    return assemble(outcome, (eps_pri, eps_dual), time.perf_counter() - begun)
+    try:
+        compiled.instantiate()
+        check_kind("algorithm", algorithm, "open", "dm.DALD()")
+        check_kind("sequence", sequence, "bind", "dm.Sequence.natural()")
+        check_kind("stopping", stopping, "ends", "dm.FixedBudget(v_max=1)")
+        algorithm = algorithm or DALD()
+        method = with_algorithm(algorithm, algorithm.open(compiled), rho, solver)
+        chosen = sequence or method.sequence or Sequence(label="by colour")
+        membership = Membership(compiled, chosen, as_online(online))
+        layer = SolverLayer(compiled, method.solver)
+        own = layer if method.solver is None else SolverLayer(compiled, None)
+        state, rule = begin(compiled, method.rho, start, Units.of(compiled, own))
+        settings = Settings(
+            stopping or method.stopping,
+            Accuracy(accuracy, eps_pri, eps_dual),
+            eps_pri,
+            eps_dual,
+            max_rounds,
+            check_metrics(metrics),
+        )
+        with tqdm(total=max_rounds, unit="round", disable=not verbose) as progress:
+            outcome = Run(membership, method, state, rule, layer, settings, progress).go()
+    except KeyboardInterrupt:  # in the rounds it is caught, so this was before
+        outcome = interrupted_before(Membership(compiled, Sequence(label="by colour"), ()))
+    result = assemble(outcome, (eps_pri, eps_dual), time.perf_counter() - begun)
+    if outcome.error is not None:
+        outcome.error.result = result
+        raise outcome.error
+    return result
 
 
 def begin(compiled: Decomposition, rho: Any, start: Any, units: Units) -> tuple[State, PenaltyRule]:

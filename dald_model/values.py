@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
+
+_turns = RLock()
+REFUSALS = (
+    AssertionError,
+    AttributeError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+    np.linalg.LinAlgError,
+    cp.SolverError,
+)
+"""What cvxpy raises where it cannot compute a value or a gradient: of a perspective at the edge of
+its domain, of a matrix that is not symmetric, of a sum of which a summand has no gradient."""
 
 
 def flat(value: Any) -> np.ndarray:
@@ -23,9 +38,38 @@ def number(value: Any) -> float:
     return float("nan") if value is None else float(np.real(flat(value)[0]))
 
 
+def evaluated(expression: cp.Expression) -> float:
+    """The value of a scalar expression; NaN where cvxpy has none or refuses to compute it."""
+    try:
+        return number(expression.value)
+    except REFUSALS:
+        return float("nan")
+
+
 def largest(value: Any) -> float:
     """The largest absolute entry of a value; 0 of an empty one."""
     return float(np.abs(flat(value)).max(initial=0.0))
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """What reads or sets values of variables, or has cvxpy compile: threads take turns.
+
+    A variable has one value, in whatever model it stands, and of cvxpy and of Python's list of
+    warnings to ignore there is one in a process. A thread that is in it may enter it again.
+    """
+    with _turns:
+        yield
+
+
+def _renew() -> None:
+    """Forget, in a forked process, a thread of the parent that was in it and is not here."""
+    global _turns
+    _turns = RLock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_renew)
 
 
 @contextmanager
@@ -40,3 +84,20 @@ def preserved(variables: Iterable[cp.Variable]) -> Iterator[None]:
     finally:
         for v, value in kept:
             v.save_value(value)
+
+
+@contextmanager
+def holding(values: Iterable[tuple[Any, Any]]) -> Iterator[None]:
+    """Give variables or Parameters these values, and their own back afterwards."""
+    pairs = list(values)
+    with preserved([leaf for leaf, _ in pairs]):
+        for leaf, value in pairs:
+            leaf.save_value(value)
+        yield
+
+
+@contextmanager
+def unset(variables: Iterable[cp.Variable]) -> Iterator[None]:
+    """Take the values of variables away, and give them back afterwards."""
+    with holding((v, None) for v in variables):
+        yield

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from copy import copy, deepcopy
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
 
 import cvxpy as cp
 import numpy as np
@@ -15,10 +16,13 @@ from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.engines.dispatch import Event
 from dald_model.errors import ResultError
+from dald_model.identity import Identified
 
 
-class Duals(Mapping[cp.Constraint, Any]):
+class Duals(Identified, Mapping[cp.Constraint, Any]):
     """Dual values by the very constraint object that was declared, with cvxpy's signs."""
+
+    elsewhere = "send the values, such as list(result.duals.values())"
 
     def __init__(self, constraints: Mapping[int, cp.Constraint], values: Mapping[int, Any]) -> None:
         self._constraints = constraints
@@ -39,9 +43,13 @@ class Duals(Mapping[cp.Constraint, Any]):
     def __len__(self) -> int:
         return len(self.by_id)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Duals:
+        """Other arrays, by the same constraints."""
+        return Duals(self._constraints, deepcopy(self.by_id, memo))
+
 
 @dataclass(eq=False)
-class Answer:
+class Answer(Identified):
     r"""The answer of a run.
 
     ``result[x]`` is the value of a variable (of a shared variable: the server's, or the mean over
@@ -86,7 +94,14 @@ class Answer:
         Consensus edges that were not there at the end -> the round before which they went.
     state : State or None
         The last iterate, from which ``solve(start=result)`` goes on.
+    given : tuple
+        The user's Parameters with the values that they had: those of the problem that was solved.
     """
+
+    elsewhere = (
+        "send what you need of it, such as result.value, result.history and "
+        "{v.name(): result[v] for v in model.variables}"
+    )
 
     status: Status
     value: float
@@ -105,6 +120,7 @@ class Answer:
     left: dict[Hashable, int] = field(default_factory=dict)
     dropped: dict[tuple[Hashable, Hashable], int] = field(default_factory=dict)
     state: State | None = None
+    given: tuple[tuple[cp.Parameter, Any], ...] = ()
     duals: Duals = field(init=False)
 
     def __post_init__(self) -> None:
@@ -119,6 +135,10 @@ class Answer:
                 f"result: variable {key.name()!r} has no value; it is no variable of the model, "
                 f"or the run ended ({self.status}) before a first round was complete"
             )
+        try:
+            hash(key)
+        except TypeError:
+            key = repr(key)  # which is nobody's name either
         if key in self.recovered.at_clients:
             names = {v.id: v for v in self.compiled.model.variables}
             found = self.recovered.at_clients[key]
@@ -132,6 +152,15 @@ class Answer:
             f"result: {key!r} is neither a variable nor a client; expected a cp.Variable or one of "
             f"{', '.join(map(repr, self.compiled))}"
         )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Other arrays, of the same compiled model."""
+        found = copy(self)
+        memo |= {id(name): name for name in self.compiled}  # a name may be known by its identity
+        for each in fields(self):
+            if each.name not in ("compiled", "given"):
+                setattr(found, each.name, deepcopy(getattr(self, each.name), memo))
+        return found
 
     def apply(self) -> None:
         """Set every variable's ``value`` and every constraint's ``dual_value``.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
+from copy import deepcopy
 
 import numpy as np
 import pandas as pd
@@ -55,6 +56,7 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
         left=dict(membership.gone),
         dropped=dict(membership.cut),
         state=outcome.last,
+        given=tuple((p, deepcopy(p.value)) for p in compiled.model.parameters),
     )
     found.apply()
     return found

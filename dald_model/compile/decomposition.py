@@ -15,6 +15,8 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.consensus import Edge
 from dald_model.declare.consensus_form import consensus_form, consensus_graph
 from dald_model.declare.declaration import Declaration
+from dald_model.errors import ResultError
+from dald_model.identity import Identified
 from dald_model.schedule.network import HierarchicalNetwork, safest
 from dald_model.values import flat
 
@@ -44,7 +46,7 @@ class Recovered:
     local_duals: Mapping[Hashable, Any]
 
 
-class Decomposition(Mapping[Hashable, Subproblem]):
+class Decomposition(Identified, Mapping[Hashable, Subproblem]):
     r"""A model taken apart: one :class:`Subproblem` for each client and server.
 
     ``compiled["hospital 0"]`` is a subproblem; iterating gives the names, servers last. Vectors
@@ -75,6 +77,9 @@ class Decomposition(Mapping[Hashable, Subproblem]):
     seconds : float
         Time that compiling took.
     """
+
+    elsewhere = f"{Identified.elsewhere}; a client travels by dald_model.pack(compiled[name])"
+    again = "compile a model of its own, copy.copy(model).compile()"
 
     def __init__(self, model: Declaration) -> None:
         begun = time.perf_counter()
@@ -120,7 +125,13 @@ class Decomposition(Mapping[Hashable, Subproblem]):
         self.seconds = time.perf_counter() - begun
 
     def __getitem__(self, name: Hashable) -> Subproblem:
-        return self._subproblems[name]
+        try:
+            return self._subproblems[name]
+        except (KeyError, TypeError) as error:
+            raise ResultError(
+                f"compiled: {name!r} is no client of {self.model.name!r}; expected one of "
+                f"{', '.join(map(repr, self._subproblems))}"
+            ) from error
 
     def __iter__(self):
         return iter(self._subproblems)

@@ -19,7 +19,7 @@ from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.structure import SplitClient, split
 from dald_model.compile.template import Template
 from dald_model.declare.client import Client
-from dald_model.values import flat, largest, number, preserved
+from dald_model.values import evaluated, flat, largest, preserved
 
 MANY, FEW = 24, 2
 """Points at which the first form of a template, and each of the others, is compared with cvxpy."""
@@ -176,7 +176,7 @@ def agrees(form: Form, client: Client, points: int = FEW, seed: int = 0) -> bool
 
 def _agrees_at(point: np.ndarray, form: Form, client: Client) -> bool:
     """The same at one point, which the client's variables have for their value."""
-    theirs, ours = number(client.cost.value), form.objective(point)
+    theirs, ours = evaluated(client.cost), form.objective(point)
     if np.isfinite(theirs) and not abs(theirs - ours) <= AGREE * max(1.0, abs(theirs)):
         return False
     if np.isfinite(ours) and not np.isfinite(theirs):

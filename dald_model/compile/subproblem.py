@@ -16,12 +16,14 @@ from dald_model.compile.form import Form
 from dald_model.compile.lowering import Lowered, Lowering
 from dald_model.declare.client import Client, symbolic
 from dald_model.declare.consensus import Edge
+from dald_model.declare.problem import Problem
+from dald_model.identity import Identified
 from dald_model.values import flat
 
 NOTHING = np.zeros(0)
 
 
-class Subproblem:
+class Subproblem(Identified):
     r"""The local augmented Lagrangian of one client, equation (12) with a server and (20) without.
 
     .. math::
@@ -50,6 +52,9 @@ class Subproblem:
     rows : ndarray of int, shape (q,)
         0 where the client is the tail, 1 where it is the head, see :class:`State`.
     """
+
+    elsewhere = "send dald_model.pack(subproblem), and dald_model.unpack it there"
+    again = "compile a model of its own, copy.copy(model).compile()"
 
     def __init__(
         self,
@@ -115,7 +120,7 @@ class Subproblem:
             own = edge.side(self.name)
             ties.append(gap == (own - value if edge.sign(self.name) > 0 else value - own))
             lagrangian = lagrangian + mu @ gap + cp.sum_squares(cp.multiply(rho, gap))
-        return cp.Problem(cp.Minimize(lagrangian), [*self.client.constraints, *ties])
+        return Problem(cp.Minimize(lagrangian), [*self.client.constraints, *ties])
 
     @cached_property
     def _given(self) -> tuple[list[cp.Expression], list[cp.Parameter]]:

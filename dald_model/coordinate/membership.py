@@ -11,6 +11,7 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.state import State
+from dald_model.coordinate.status import Asking
 from dald_model.errors import OptionError
 from dald_model.schedule.changes import Change, Online, Schedule
 from dald_model.schedule.moment import Moment
@@ -132,8 +133,11 @@ class Membership:
     def open(self, moment: Moment) -> RoundPlan:
         """Ask for changes and begin an inner loop."""
         if not self.online:
-            return RoundPlan(self.bound.stages(moment))
-        found = [one.before(moment, self._neighbours) for one in self.online]
+            return RoundPlan(self._stages(moment))
+        found = []
+        for one in self.online:
+            with Asking("online", one):
+                found.append(one.before(moment, self._neighbours))
         changes = [change for change in found if change is not None]
         before = self.sequence, dict(self.gone), dict(self.cut)
         for change in changes:
@@ -183,7 +187,7 @@ class Membership:
             self.off[slot] = ends in self.cut or ends[0] in self.gone or ends[1] in self.gone
 
     def _loop(self, moment: Moment, changes: list[Change]) -> RoundPlan:
-        stages = self.bound.stages(moment)
+        stages = self._stages(moment)
         absent = {name for change in changes for name in change.absent}
         stale = {name for change in changes for name in change.stale}
         lost = {pair for change in changes for pair in change.lost}
@@ -203,6 +207,10 @@ class Membership:
                 stale_inputs[int(receiver == ends[1]), slot] = True
                 lost_messages[slot] = True
         return RoundPlan(stages, len(absent - set(self.gone)), stale_inputs, lost_messages)
+
+    def _stages(self, moment: Moment) -> Levels:
+        with Asking("sequence", self.sequence):
+            return self.bound.stages(moment)
 
     def _ends(self, pair: Any) -> Pair:
         if isinstance(pair, tuple | list) and len(pair) == 2:

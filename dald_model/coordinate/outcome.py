@@ -12,6 +12,7 @@ from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
 from dald_model.engines.dispatch import Event
+from dald_model.errors import DaldError
 
 
 class Outcome(NamedTuple):
@@ -22,22 +23,31 @@ class Outcome(NamedTuple):
     termination : Termination
     best : Best
         The answer.
-    last : State
-        The last iterate, to go on from.
+    last : State or None
+        The last iterate, to go on from; None where the run did not begin.
     rows : list of dict
         The history.
     membership : Membership
         Who is there in the end.
     events : tuple of Event
         Which solvers failed.
+    error : DaldError or None
+        What ended the run and is to be raised once the result is made.
     """
 
     termination: Termination
     best: Best
-    last: State
+    last: State | None
     rows: list[dict[str, Any]]
     membership: Membership
     events: tuple[Event, ...]
+    error: DaldError | None = None
+
+
+def interrupted_before(membership: Membership) -> Outcome:
+    """The outcome of a run that was interrupted before it began."""
+    termination = Termination(Status.INTERRUPTED, None, "before the first round")
+    return Outcome(termination, Best(), None, [], membership, ())
 
 
 def objective(membership: Membership, mine: np.ndarray) -> float:

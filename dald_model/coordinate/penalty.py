@@ -19,6 +19,8 @@ from dald_model.validate import is_number, is_whole
 
 REACH = 1e3
 """How many times the natural penalty balancing may go to, or which part of it."""
+LEAST, MOST = 1e-75, 1e75
+"""The range of a penalty that a user gives: its fourth power is neither zero nor infinite."""
 
 
 @runtime_checkable
@@ -210,8 +212,8 @@ def as_rule(rho: Any) -> PenaltyRule:
 
 def _positive(value: Any, size: int, what: str) -> np.ndarray:
     try:
-        if np.asarray(value).dtype.kind in "bSU":
-            raise TypeError("truth values and text are no numbers")
+        if np.asarray(value).dtype.kind in "bcSU":
+            raise TypeError("truth values, complex numbers and text are no penalties")
         given = np.asarray(value, dtype=float)
         filled = np.broadcast_to(given.reshape(-1, order="F") if given.ndim else given, (size,))
     except (TypeError, ValueError) as error:
@@ -222,5 +224,11 @@ def _positive(value: Any, size: int, what: str) -> np.ndarray:
         raise OptionError(
             f"{what}: given {value!r}, expected positive finite numbers; the penalty enters as "
             "its square, a zero would drop the consensus constraint"
+        )
+    if filled.min() < LEAST or filled.max() > MOST:
+        raise OptionError(
+            f"{what}: given {value!r}, expected numbers from {LEAST:g} to {MOST:g}; the penalty "
+            "enters as its square, and the square of that must still be a number; measure the "
+            "data in other units"
         )
     return filled

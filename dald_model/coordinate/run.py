@@ -28,11 +28,19 @@ from dald_model.coordinate.overlapped_sweeps import (
 from dald_model.coordinate.penalty import PenaltyRule
 from dald_model.coordinate.safeguards import default_stopping, warn_if_unsafe
 from dald_model.coordinate.state import State
-from dald_model.coordinate.status import ClientFailedError, Status, Termination
+from dald_model.coordinate.status import (
+    AskedError,
+    Asking,
+    ClientFailedError,
+    Status,
+    Termination,
+)
 from dald_model.coordinate.stopping import Accuracy, Stopping
 from dald_model.coordinate.sweeper import Record, SerialSweeper, Sweeper
 from dald_model.engines.dispatch import SolverLayer
+from dald_model.errors import DaldError, RunError
 from dald_model.schedule.moment import Moment, Residuals
+from dald_model.text import counted
 
 
 @dataclass(frozen=True)
@@ -99,9 +107,13 @@ class Run:
         self._begun = time.perf_counter()
 
     def go(self) -> Outcome:
-        """Run round after round until something ends the run."""
+        """Run round after round until something ends the run.
+
+        What a function or an object of the user's raises ends it as well: the rounds before are
+        not lost with it.
+        """
+        termination = error = None
         try:
-            termination = None
             while termination is None and self._round < self.settings.max_rounds:
                 termination = self._inner_loop()
             if termination is None:
@@ -112,8 +124,32 @@ class Run:
         except KeyboardInterrupt:
             said = f"after {len(self._rows)} complete rounds"
             termination = Termination(Status.INTERRUPTED, None, said)
+        except BaseException as raised:
+            # What is written in Rust, as Clarabel is, panics by an exception that is no Exception
+            if not isinstance(raised, Exception) and type(raised).__name__ != "PanicException":
+                raise
+            error = self._told(raised)
+            termination = Termination(Status.USER_ERROR, None, str(error))
         events = tuple(self.layer.events)
-        return Outcome(termination, self._best, self.state, self._rows, self.membership, events)
+        return Outcome(
+            termination, self._best, self.state, self._rows, self.membership, events, error
+        )
+
+    def _told(self, raised: BaseException) -> DaldError:
+        """An exception in the middle of the run as an error of ours; it is the cause."""
+        if isinstance(raised, DaldError):
+            return raised
+        what: str
+        cause: BaseException
+        what, cause = "a step of the run", raised
+        if isinstance(raised, AskedError) and raised.__cause__ is not None:
+            what, cause = raised.what, raised.__cause__
+        error = RunError(
+            f"{what} raised {type(cause).__name__} ({cause}) after "
+            f"{counted(self._round, 'round')}; what was found is kept, as `result` of this error"
+        )
+        error.__cause__ = cause
+        return error
 
     def _inner_loop(self) -> Termination | None:
         """One inner loop, or a block of them that each end an outer loop."""
@@ -132,6 +168,7 @@ class Run:
                 self._monitor.count(self._round, self._inner, self._found, merit)
                 self._outer, self._inner = self._outer + 1, 0
         self._offer(merit)
+        self._measure()
         inner = self._inner
         if (moment.closing or not self.membership.sequence.is_partial) and self._ends(inner):
             if self._stops(tolerance):
@@ -168,7 +205,8 @@ class Run:
         state.mu = updated
         # Residuals of values that are out of date say nothing of the penalties.
         if channels is None or not channels.lagging:
-            state.rho = self.rule.update(state, self._outer)
+            with Asking("rho", self.rule):
+                state.rho = self.rule.update(state, self._outer)
         self._outer, self._inner = self._outer + 1, 0
 
     def _account(self, record: Record, plan: RoundPlan) -> float:
@@ -187,7 +225,7 @@ class Run:
     def _row(self, record: Record, plan: RoundPlan) -> dict[str, Any]:
         """The history's row of this round."""
         objective = outcome.objective(self.membership, record.objectives)
-        row = {
+        return {
             "outer": self._outer,
             "inner": self._inner,
             **record.found._asdict(),
@@ -199,11 +237,16 @@ class Run:
             "fallbacks": len(self.layer.events),
             "seconds": time.perf_counter() - self._begun,
         }
-        if self.settings.metrics:
-            left = self.membership.gone
-            iterate = Iterate(self.membership.compiled, self.state, objective, left)
-            row |= {name: measure(iterate) for name, measure in self.settings.metrics.items()}
-        return row
+
+    def _measure(self) -> None:
+        """Enter the user's metrics into the row of this round, if any were asked for."""
+        if not self.settings.metrics:
+            return
+        row, membership = self._rows[-1], self.membership
+        iterate = Iterate(membership.compiled, self.state, row["objective"], membership.gone)
+        for name, measure in self.settings.metrics.items():
+            with Asking("metrics", name):
+                row[name] = measure(iterate)
 
     def _offer(self, merit: float) -> None:
         """Keep the iterate if it is the best, or if none is better than another."""
@@ -266,7 +309,8 @@ class Run:
     def _ends(self, inner: int) -> bool:
         """Whether an inner loop of this number is the last, by the residuals known now."""
         dual, eps_dual = self._found.dual_scaled, self.settings.eps_dual
-        return self._stopping.ends(self._outer, inner, dual, eps_dual)
+        with Asking("stopping", self._stopping):
+            return self._stopping.ends(self._outer, inner, dual, eps_dual)
 
     def _agreed_apart(self, found: Residuals) -> Residuals:
         """The residuals that count: clients need not agree at a fixed point."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -130,8 +131,13 @@ class State:
         OptionError
             If the file holds no state.
         """
-        with np.load(file, allow_pickle=False) as stored:
-            arrays = dict(stored)
+        try:
+            with np.load(file, allow_pickle=False) as stored:
+                arrays = dict(stored)
+        except (AttributeError, EOFError, OSError, TypeError, ValueError, BadZipFile) as error:
+            raise OptionError(
+                f"state: {file} cannot be read ({error}); expected a file that State.save wrote"
+            ) from error
         parts = {}
         for prefix in ("units.", "channels."):
             found = [key for key in arrays if key.startswith(prefix)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from dald_model.errors import DaldError
+
 
 class Status(StrEnum):
     """Status of a result; the value is cvxpy's word where cvxpy has one."""
@@ -35,6 +37,7 @@ class Status(StrEnum):
     DIVERGED = "diverged", "the residuals grew without bound"
     INTERRUPTED = "interrupted", "the run was interrupted from the keyboard"
     SOLVER_ERROR = "solver_error", "a client's solver failed"
+    USER_ERROR = "user_error", "a function or an object that solve was given raised an exception"
 
     @property
     def has_answer(self) -> bool:
@@ -56,3 +59,37 @@ class ClientFailedError(Exception):
     def __init__(self, termination: Termination) -> None:
         super().__init__(termination.detail)
         self.termination = termination
+
+
+class AskedError(Exception):
+    """Something of the user's raised, which is the cause; never shown to the user."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
+class Asking:
+    """Something of the user's is called; if it raises, that says what it was.
+
+    Errors of our own pass as they are.
+
+    Parameters
+    ----------
+    option : str
+        Of ``solve``, by which it came.
+    given : object
+        What was called; it is not printed unless it raises.
+    """
+
+    __slots__ = ("_given", "_option")
+
+    def __init__(self, option: str, given: Any) -> None:
+        self._option, self._given = option, given
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, Exception) and not isinstance(error, DaldError):
+            raise AskedError(f"{self._option}: {self._given!r}") from error

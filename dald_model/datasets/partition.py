@@ -29,7 +29,7 @@ Hsu, Qi, Brown (2019): Measuring the effects of non-identical data distribution 
 visual classification. arXiv:1909.06335.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -61,6 +61,7 @@ def even(rows: int, clients: int, seed: int) -> list[Rows]:
     DeclarationError
         If a client would be without rows.
     """
+    check_whole("The number of rows is ", rows, error=DeclarationError)
     _check(clients, rows)
     return np.array_split(np.random.default_rng(_checked(seed)).permutation(rows), clients)
 
@@ -105,7 +106,12 @@ def alternating(target: ArrayLike, clients: int, seed: int = 42) -> list[Rows]:
         )
     _check(clients, int(np.bincount(where).min()), "rows of the rarer class")
     # The paper's generator: default_rng shuffles otherwise.
-    generator = np.random.RandomState(_checked(seed))
+    if not is_whole(seed, 0, 2**32 - 1):
+        raise DeclarationError(
+            f"The seed is {seed!r}. Expected: a whole number from 0, below 2**32, as "
+            "numpy.random.RandomState takes it. Choose a smaller one."
+        )
+    generator = np.random.RandomState(seed)
     classes = [np.flatnonzero(where == at) for at in range(2)]
     for indices in classes:
         generator.shuffle(indices)
@@ -259,6 +265,7 @@ def heterogeneity(target: ArrayLike, parts: Sequence[Rows]) -> float:
         If the target looks like a regression's, or a client has no rows.
     """
     labels, where = _labels(target)
+    parts = _parts(parts, len(where))
     if not len(parts) or min(len(rows) for rows in parts) == 0:
         raise DeclarationError(
             "A distribution of labels is missing. Expected: at least one client, and rows at each. "
@@ -268,6 +275,22 @@ def heterogeneity(target: ArrayLike, parts: Sequence[Rows]) -> float:
     own = counts / counts.sum(axis=1, keepdims=True)
     pooled = counts.sum(axis=0) / counts.sum()
     return float(np.abs(own - pooled).sum(axis=1).mean() / 2)
+
+
+def _parts(given: object, rows: int) -> list[Rows]:
+    """The rows of each client, as arrays of indices."""
+    expected = f"Expected: a list of indices from 0, below {rows}, for each client, as dealt here."
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise DeclarationError(f"The parts are of type {type(given).__name__}. {expected}")
+    found = []
+    for at, part in enumerate(given):
+        own = np.asarray(part)
+        own = own.astype(np.intp) if own.size == 0 else own
+        in_range = own.dtype.kind in "iu" and own.ndim == 1 and ((own >= 0) & (own < rows)).all()
+        if not in_range:
+            raise DeclarationError(f"Part {at} is {part!r}. {expected}")
+        found.append(own)
+    return found
 
 
 def _checked(seed: int) -> int:
@@ -289,7 +312,14 @@ def _labels(target: ArrayLike) -> tuple[NDArray, Rows]:
     More labels than 20 and than the square root of the rows are a regression: the 62 characters
     of EMNIST or the 1,000 classes of ImageNet pass, the 214 scores of 442 diabetics do not.
     """
-    labels, where = np.unique(np.asarray(target), return_inverse=True)
+    given = np.asarray(target)
+    bad = given.dtype.kind not in "biufSU" or (given.dtype.kind == "f" and np.isnan(given).any())
+    if bad:
+        raise DeclarationError(
+            f"The target is of type {given.dtype} or holds NaN. Expected: labels that are numbers "
+            "or text, one for each row. Drop the rows without a label, or name them."
+        )
+    labels, where = np.unique(given, return_inverse=True)
     if np.ndim(target) != 1 or len(labels) > max(20, len(where) ** 0.5):
         raise DeclarationError(
             f"A target of shape {np.shape(target)} has {len(labels)} distinct values. Expected: "

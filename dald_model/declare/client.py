@@ -12,11 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model._cvxpy import DivExpression, NegExpression
+from dald_model.declare.problem import Problem
 from dald_model.errors import DeclarationError
+from dald_model.identity import Identified
 
 
 @dataclass(frozen=True, eq=False)
-class Client:
+class Client(Identified):
     r"""One owner's share of the problem.
 
     .. math:: \min_{x_i} f_i(x_i) \quad \text{s.t. } x_i \in X_i
@@ -69,10 +71,8 @@ def all_in_one(
     or, negated, the maximum where every client maximises.
     """
     if maximises:
-        return cp.Problem(
-            cp.Maximize(sum(client.objective.expr for client in clients)), list(rules)
-        )
-    return cp.Problem(cp.Minimize(sum(client.cost for client in clients)), list(rules))
+        return Problem(cp.Maximize(sum(client.objective.expr for client in clients)), list(rules))
+    return Problem(cp.Minimize(sum(client.cost for client in clients)), list(rules))
 
 
 def unique_variables(parts: Iterable[Any]) -> list[cp.Variable]:
@@ -154,6 +154,8 @@ def _as_constraint(name: Hashable, given: Any, position: int) -> cp.Constraint:
             f"client {name!r}: constraint {position}, {short(given)}, does not follow cvxpy's DCP "
             "rules; write it as convex <= concave or affine == affine"
         )
+    if isinstance(given, cp.PowConeND):
+        _check_exponents(name, given, position)
     if isinstance(given, cp.FiniteSet):
         raise DeclarationError(
             f"client {name!r}: constraint {position}, {short(given)}, makes the variable discrete, "
@@ -162,18 +164,38 @@ def _as_constraint(name: Hashable, given: Any, position: int) -> cp.Constraint:
     return given
 
 
+def _check_exponents(name: Hashable, rule: cp.PowConeND, position: int) -> None:
+    """Refuse exponents that Clarabel ends the process for, though cvxpy lets them pass."""
+    exponents = np.moveaxis(np.asarray(rule.alpha.value), rule.axis, 0)
+    excess = np.abs(np.cumsum(exponents, axis=0)[-1] - 1).max()
+    if excess >= np.finfo(float).eps * len(exponents) / 2:
+        raise DeclarationError(
+            f"client {name!r}: the exponents of constraint {position}, {short(rule)}, add up to 1 "
+            f"but for {excess:.1e}, expected 1 to the last digit; make the last of them 1 less the "
+            "others"
+        )
+
+
 def check_name(name: Any) -> None:
-    """Refuse the names that networkx cannot take as a node."""
-    try:
-        hash(name)
-        usable = name is not None
-    except TypeError:
-        usable = False
-    if not usable:
+    """Refuse the names that networkx cannot take as a node, or that would not be found again."""
+    if not _is_name(name):
         raise DeclarationError(
             f"client {name!r}: the name is of type {type(name).__name__}, expected a networkx "
-            "node: anything hashable but None, such as a string, a number or a tuple of them"
+            "node: anything hashable that equals itself (so neither NaN nor a cvxpy expression) "
+            "but None, such as a string, a number or a tuple of them"
         )
+
+
+def _is_name(name: Any) -> bool:
+    if isinstance(name, tuple | frozenset):
+        return all(map(_is_name, name))
+    if isinstance(name, cp.Expression | cp.Constraint) or name is None:
+        return False
+    try:
+        hash(name)
+        return bool(name == name)
+    except Exception:  # of the name's own `__eq__`
+        return False
 
 
 def check_variable(variable: cp.Variable, where: str) -> None:

@@ -21,6 +21,7 @@ import cvxpy as cp
 from dald_model._cvxpy import Equality
 from dald_model.declare.client import check_data, check_variable, short
 from dald_model.errors import DeclarationError
+from dald_model.identity import Identified
 
 Owners = Mapping[int, Sequence[Hashable]]
 """Variable id -> the clients that use the variable."""
@@ -56,7 +57,7 @@ class Part:
 
 
 @dataclass(eq=False)
-class Edge:
+class Edge(Identified):
     """The consensus between two clients: ``tail_side - head_side == 0``, flat.
 
     Attributes

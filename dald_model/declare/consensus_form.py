@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import cvxpy as cp
 import networkx as nx
 
+from dald_model._cvxpy import with_leaves
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality, Edge, Owners, check_sides, join
 from dald_model.errors import DeclarationError, DisconnectedError
@@ -127,8 +128,8 @@ def _localised(client: Client, copies: Mapping[int, cp.Variable]) -> Client:
     if not copies:
         return client
     swap = {id(v): copies[v.id] for v in client.variables if v.id in copies}
-    objective = type(client.objective)(client.objective.expr.tree_copy(swap))
-    rules = tuple(rule.tree_copy(swap) for rule in client.constraints)
+    objective = type(client.objective)(with_leaves(client.objective.expr, swap))
+    rules = tuple(with_leaves(rule, swap) for rule in client.constraints)
     return Client(client.name, objective, rules)
 
 

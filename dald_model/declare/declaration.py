@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Hashable, Iterable, Mapping
 from itertools import chain
-from typing import Any
+from typing import Any, Self
 
 import cvxpy as cp
 import networkx as nx
@@ -15,10 +15,11 @@ from dald_model.declare.client import Client, all_in_one, check_name, declare_cl
 from dald_model.declare.consensus import ConsensusEquality, check_sides, read_equality
 from dald_model.declare.consensus_form import check_reach, owners_of
 from dald_model.errors import DeclarationError
+from dald_model.identity import Identified
 from dald_model.text import Heading, Part, Printed, counted, shortened
 
 
-class Declaration(Printed):
+class Declaration(Identified, Printed):
     r"""Clients, each with an objective and constraints, and the consensus between them.
 
     .. math::
@@ -34,6 +35,9 @@ class Declaration(Printed):
     name : str
         What tables and messages call the model.
     """
+
+    elsewhere = f"{Identified.elsewhere}; a compiled client travels by dald_model.pack"
+    again = f"{Identified.again}, or take copy.copy(model), a model over the same variables"
 
     def __init__(self, name: str = "model") -> None:
         self.name = name
@@ -75,6 +79,14 @@ class Declaration(Printed):
         stated = [rule for client in self._clients.values() for rule in client.constraints]
         stated += [a.constraint for a in self._agreements if a.constraint is not None]
         return list({rule.id: rule for rule in stated}.values())
+
+    @property
+    def parameters(self) -> list[cp.Parameter]:
+        """The user's Parameters, each once, in order of declaration."""
+        sides = (side for a in self._agreements for side in (a.left, a.right))
+        found = [p for client in self._clients.values() for p in client.parameters]
+        found += [p for side in sides for p in side.parameters()]
+        return list({p.id: p for p in found}.values())
 
     @property
     def maximises(self) -> bool:
@@ -254,11 +266,13 @@ class Declaration(Printed):
     def _changed(self) -> None:
         """Called after every declaration."""
 
-    def copied(self) -> Declaration:
-        """The declaration as it is now; what is declared later is not in it."""
+    def __copy__(self) -> Self:
+        """A declaration of its own: what is declared later in one is not in the other."""
         found = type(self)(self.name)
         found._clients, found._agreements = dict(self._clients), list(self._agreements)
-        found._owners, found._topology = dict(self._owners), self._topology
+        found._owners = {key: list(names) for key, names in self._owners.items()}
+        found._standing = {key: list(among) for key, among in self._standing.items()}
+        found._topology = None if self._topology is None else self._topology.copy()
         return found
 
 

@@ -6,25 +6,25 @@ side, so what arrives is data and cannot be code.
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile import kinds
-from dald_model.compile.form import ConeProgram, Form, Quadratic, Rows, Term
+from dald_model.compile.form import Form
 from dald_model.compile.subproblem import NOTHING, Subproblem
+from dald_model.engines.admission import Admission, read_header
+from dald_model.engines.archive import HEADER, Archive, archived
 from dald_model.errors import OptionError
+from dald_model.validate import is_whole
 
 VERSION = 2
 """Of the format; another one is refused."""
 NO_CLIENT = "unpack: the bytes are no packed client; expected those of pack"
-BROKEN = (ValueError, TypeError, KeyError, OSError, EOFError, AttributeError, zipfile.BadZipFile)
-"""What reading foreign or damaged bytes may end in."""
+LATEST = 10**6
+"""The largest number that is taken for one of a format."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +72,14 @@ def pack(subproblem: Subproblem) -> bytes:
     Raises
     ------
     OptionError
-        If the client has no form: a server, or one that only cvxpy can solve.
+        If the client has no form (a server, or one that only cvxpy can solve), or holds numbers
+        that are not finite.
     """
+    if not isinstance(subproblem, Subproblem):
+        raise OptionError(
+            f"pack: given {type(subproblem).__name__}, expected a compiled client such as "
+            "model.compile()['a']"
+        )
     form = subproblem.form
     if form is None:
         raise OptionError(
@@ -112,70 +118,67 @@ def pack(subproblem: Subproblem) -> bytes:
     _put(arrays, "cone.rows", form.cone.rows)
     arrays |= {"cone.slope": form.cone.linear, "cone.rhs": form.cone.rhs}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    stream = io.BytesIO()
-    np.savez(stream, allow_pickle=False, **arrays)
-    return stream.getvalue()
+    _check_sendable(subproblem.name, arrays, header["constants"])
+    return archived(arrays)
+
+
+def _check_sendable(name: Any, arrays: dict[str, np.ndarray], constants: list[float]) -> None:
+    """Refuse what nobody would take."""
+    bad = [what for what, array in arrays.items() if not np.isfinite(array).all()]
+    if bad or not np.isfinite(constants).all():
+        raise OptionError(
+            f"client {name!r}: its numbers are not all finite (in {', '.join(bad) or 'constants'}),"
+            " expected finite ones; give its Parameters finite values, or measure its data in "
+            "other units where they overflow"
+        )
+    if arrays["header"].size >= HEADER:
+        raise OptionError(
+            f"client {name!r}: its cones and terms take {arrays['header'].size} bytes to list, "
+            f"expected fewer than {HEADER}; keep it in this process, or split it into several "
+            "clients"
+        )
 
 
 def unpack(data: bytes) -> Portable:
-    """The inverse of :func:`pack`.
+    """The inverse of :func:`pack`, for bytes from anywhere.
+
+    They are checked before they are used, see :mod:`dald_model.engines.archive` and
+    :mod:`dald_model.engines.admission`: nothing is run, and beside a header of at most
+    :data:`dald_model.engines.archive.HEADER` bytes no more memory is taken than a small multiple
+    of what came.
 
     Raises
     ------
     OptionError
         If the bytes are not of this format.
     """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise OptionError(f"unpack: given {type(data).__name__}, expected the bytes that pack gave")
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
-            arrays = dict(stored)
-        header = json.loads(arrays["header"].tobytes())
+        archive = Archive(bytes(data))
+        header = read_header(archive.header())
         version = header["version"]
-    except BROKEN as error:
+        is_ours = is_whole(version, VERSION, VERSION)
+        found = _admitted(archive, header) if is_ours else None
+    # Foreign bytes make zipfile, json and numpy raise whatever they like; all means the same.
+    except Exception as error:
         raise OptionError(NO_CLIENT) from error
-    if version != VERSION:
-        raise OptionError(
-            f"unpack: the client was packed in format {version}, expected {VERSION}; "
-            "pack and unpack with the same version of dald_model"
-        )
-    try:
-        return _assembled(arrays, header)
-    except BROKEN as error:
-        raise OptionError(NO_CLIENT) from error
+    if found is not None:
+        return found
+    if not is_whole(version, 0, LATEST):
+        raise OptionError(NO_CLIENT)
+    raise OptionError(
+        f"unpack: the client was packed in format {version}, expected {VERSION}; "
+        "pack and unpack with the same version of dald_model"
+    )
 
 
-def _assembled(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Portable:
-    quadratic, cone = header["constants"]
-    program = ConeProgram(
-        sp.csc_array(_get(arrays, "cone.matrix")),
-        arrays["cone.slope"],
-        cone,
-        sp.csc_array(_get(arrays, "cone.rows")),
-        arrays["cone.rhs"],
-        tuple((kind, argument) for kind, argument in header["cones"]),
-    )
-    form = Form(
-        header["size"],
-        Quadratic(_get(arrays, "quadratic"), arrays["slope"], quadratic, _get(arrays, "root")),
-        Rows(_get(arrays, "equalities"), arrays["equalities.rhs"]),
-        Rows(_get(arrays, "inequalities"), arrays["inequalities.rhs"]),
-        tuple(
-            Term(
-                kinds.named(kind),
-                arrays[f"term{at}.weight"],
-                _get(arrays, f"term{at}"),
-                arrays[f"term{at}.offset"],
-                arrays[f"term{at}.bound"],
-                width,
-            )
-            for at, (kind, width) in enumerate(header["terms"])
-        ),
-        header["complete"],
-        lambda: program,
-        header["extra"],
-        header["valued"],
-    )
-    sides = sp.csr_array(_get(arrays, "sides")), arrays["offset"]
-    return Portable(header["name"], form, sides, arrays["signs"])
+def _admitted(archive: Archive, header: dict[str, Any]) -> Portable:
+    admission = Admission(archive, header)
+    form, sides = admission.form(), admission.sides()
+    signs = admission.signs(sides[1].size)
+    admission.close()
+    return Portable(header["name"], form, sides, signs)
 
 
 def _put(arrays: dict[str, np.ndarray], name: str, matrix: Any) -> None:
@@ -190,10 +193,3 @@ def _put(arrays: dict[str, np.ndarray], name: str, matrix: Any) -> None:
         }
     elif matrix is not None:
         arrays[name] = matrix
-
-
-def _get(arrays: dict[str, np.ndarray], name: str) -> Any:
-    if f"{name}.indptr" in arrays:
-        parts = tuple(arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
-        return sp.csr_array(parts, shape=tuple(arrays[f"{name}.shape"].tolist()))
-    return arrays.get(name)

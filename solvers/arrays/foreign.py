@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
-from dald_model.values import flat, number, preserved
+from dald_model.values import REFUSALS, evaluated, flat, preserved
 
 
 def foreign_values(subproblems: Sequence[Subproblem], points: Sequence[np.ndarray]) -> np.ndarray:
@@ -17,7 +17,7 @@ def foreign_values(subproblems: Sequence[Subproblem], points: Sequence[np.ndarra
     found = []
     for sub, point in zip(subproblems, points, strict=True):
         with _at(sub, point):
-            found.append(number(sub.client.cost.value))
+            found.append(evaluated(sub.client.cost))
     return np.array(found)
 
 
@@ -28,7 +28,10 @@ def foreign_gradients(
     found = []
     for sub, point in zip(subproblems, points, strict=True):
         with _at(sub, point):
-            grads = sub.client.cost.grad
+            try:
+                grads = sub.client.cost.grad
+            except REFUSALS:
+                grads = dict.fromkeys(sub.variables)
         parts = [grads.get(v, np.zeros(v.size)) for v in sub.variables]
         nothing = [np.full(v.size, np.nan) for v in sub.variables]
         pairs = zip(parts, nothing, strict=True)

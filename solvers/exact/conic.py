@@ -211,5 +211,8 @@ def _settings(options: dict[str, Any]) -> Any:
 def native_cone(kind: str, argument: Any) -> Any:
     """Clarabel's own object for a cone of :class:`dald_model.compile.form.ConeProgram`."""
     if kind == "GenPowerConeT":
-        return getattr(clarabel, kind)(list(argument), 1)  # cvxpy's bound one entry
+        # Clarabel wants them to add up to 1 to the last digit; cvxpy's bound one entry
+        exponents = np.array(argument) / np.sum(argument)
+        exponents[exponents.argmax()] += 1 - np.cumsum(exponents)[-1]
+        return getattr(clarabel, kind)(exponents.tolist(), 1)
     return getattr(clarabel, kind)(*(() if argument is None else (argument,)))

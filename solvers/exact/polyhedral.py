@@ -84,11 +84,16 @@ class Polyhedral:
             if others:
                 return f"it has {' and '.join(others)} terms, which are not of linear rows"
             columns = form.size + sum(term.weight.size for term in form.terms)
+            bounding = (form.equalities.matrix, form.inequalities.matrix)
+            if not form.terms and not any(matrix.any() for matrix in bounding):
+                return "it has no rows"
         else:
             others = sorted({kind for kind, _ in form.cone.cones} - set(LINEAR))
             if others:
                 return f"its cone program has {' and '.join(others)} cones"
             columns = form.cone.linear.size
+            if not form.cone.rows.count_nonzero():
+                return "it has no rows"
         if columns > LARGEST:
             return f"its {columns} columns are more than {LARGEST}, too many for dense arrays"
         return ""
@@ -266,8 +271,9 @@ class DaqpProgram:
 
     def _give(self) -> None:
         """Hand the arrays to the model, which keeps its working set."""
-        high = np.clip(self._high / self._scale, -NONE, NONE)
-        low = np.clip(self._low / self._scale, -NONE, NONE)
+        with np.errstate(over="ignore"):  # beyond NONE there is no bound, so either way
+            high = np.clip(self._high / self._scale, -NONE, NONE)
+            low = np.clip(self._low / self._scale, -NONE, NONE)
         sense = self._sense if self._is_new else None
         self._is_new = False
         rows = self._rows if self._kept.size else None

@@ -13,7 +13,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.errors import OptionError
 from dald_model.solvers.base import FOUND, NOTHING, Answers, Encoding, Multipliers, Session, Turn
 from dald_model.solvers.exact.conic import attempts
-from dald_model.values import flat, number
+from dald_model.values import evaluated, flat
 
 Options = dict[str, Any]
 
@@ -132,7 +132,7 @@ class _Session:
             statuses.append(status)
             if status in FOUND:
                 points.append(sub.point())
-                objectives.append(number(sub.client.cost.value))
+                objectives.append(evaluated(sub.client.cost))
                 duals = [flat(d.value) for r in sub.client.constraints for d in r.dual_variables]
                 held.append((Encoding.VALUES, np.concatenate([NOTHING, *duals])))
             else:

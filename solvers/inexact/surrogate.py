@@ -15,7 +15,7 @@ from dald_model.declare.client import Client, short
 from dald_model.errors import OptionError
 from dald_model.solvers.base import FOUND, Answers, Session, Turn
 from dald_model.solvers.exact.reference import Reference
-from dald_model.values import number
+from dald_model.values import evaluated
 
 Refresh = Callable[[Mapping[cp.Variable, np.ndarray]], None]
 """Sets the user's own Parameters for the point {variable: value}."""
@@ -113,7 +113,7 @@ class _Session:
             if statuses[i] not in FOUND:
                 continue
             gap = self._excess(turn.which[i], point)
-            objectives[i] = number(own[i].client.cost.value)
+            objectives[i] = evaluated(own[i].client.cost)
             left = self._left(turn.which[i])
             if left is None:
                 left = 2 * rho[i].max() ** 2 * (point - starts[i])
@@ -149,8 +149,8 @@ class _Session:
         sub = self._subproblems[at]
         for v, value in zip(sub.variables, sub.spread(point).values(), strict=True):
             v.save_value(value)
-        cost = number(sub.client.cost.value)
-        return (number(self._bounded[at].client.cost.value) - cost) / max(1.0, abs(cost))
+        cost = evaluated(sub.client.cost)
+        return (evaluated(self._bounded[at].client.cost) - cost) / max(1.0, abs(cost))
 
 
 def _slopes(cost: cp.Expression, variables: Sequence[cp.Variable]) -> np.ndarray | None:

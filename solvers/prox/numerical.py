@@ -13,6 +13,7 @@ import numpy as np
 
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
+from dald_model.declare.problem import Problem
 from dald_model.solvers.base import FOUND, NOTHING, Encoding
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.cone_program import ball_rows, cone_program
@@ -154,7 +155,7 @@ class _ByCvxpy:
         x = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
         self._point, self._scale = cp.Parameter(sub.size), cp.Parameter(nonneg=True)
         cost = cp.sum_squares(x - self._point) / 2 + self._scale * kinks_of(sub)
-        self._problem = cp.Problem(cp.Minimize(cost), list(sub.client.constraints))
+        self._problem = Problem(cp.Minimize(cost), list(sub.client.constraints))
 
     def __call__(
         self, members: list[int], points: list[np.ndarray], alpha: float

@@ -20,6 +20,7 @@ from dald_model._cvxpy import (
     arguments,
     is_affine_throughout,
     record_solution,
+    with_leaves,
 )
 
 untyped: Any = cp
@@ -120,6 +121,24 @@ def test_a_tree_is_copied_with_some_of_its_leaves_replaced() -> None:
     np.testing.assert_array_equal(rule.violation(), [0.0, 1.0])
 
 
+def test_an_atom_that_holds_more_than_its_arguments_is_copied_as_well() -> None:
+    """Consensus: else a client with one of three atoms keeps the shared variable."""
+    x, mine = cp.Variable(2), cp.Variable(2)
+    y, s = cp.Variable(2), cp.Variable(nonneg=True, value=0.5)
+    mine.value = np.array([3.0, -4.0])
+    f = cp.sum_squares(x)
+    parts: list[tuple[Any, float]] = [
+        (cp.perspective(f, s), 25 / 0.5),
+        (untyped.transforms.indicator([x <= 3]), 0.0),
+        (untyped.transforms.indicator([x <= 2]), np.inf),
+        (untyped.transforms.suppfunc(y, [cp.norm(y) <= 1])(2 * x), 10.0),
+    ]
+    for part, expected in parts:
+        copied = with_leaves(3 * part + cp.sum(x), {id(x): mine})
+        assert x.id not in [v.id for v in copied.variables()]
+        assert copied.value == pytest.approx(3 * expected - 1, abs=1e-6)
+
+
 def test_attributes_are_a_dictionary_of_all_kinds_that_makes_the_variable_again() -> None:
     """Compile: else what ``nonneg`` or bounds say is lost."""
     for given in ({"nonneg": True}, {"bounds": [-1.0, 2.0]}, {"symmetric": True}, {}):
@@ -178,6 +197,15 @@ def test_the_residual_of_a_dual_value_says_how_far_it_is_outside_of_the_dual_con
         rule.dual_variables[0].save_value(np.array([top]))
         rule.dual_variables[1].save_value(np.array([[1.0]]))
         assert np.max(rule.dual_residual) == pytest.approx(expected, abs=1e-9)
+
+
+def test_cvxpy_still_needs_help_with_a_sum_of_the_largest_whose_variable_has_a_value() -> None:
+    """If this fails cvxpy is mended, and dald_model/declare/problem.py can go."""
+    x = cp.Variable(3)
+    x.value = np.arange(3.0)
+    for atom, error in ((cp.cvar(x, 0.6), TypeError), (cp.sum_largest(x, 3), ValueError)):
+        with pytest.raises(error):
+            cp.Problem(cp.Minimize(atom + cp.sum_squares(x))).solve(solver=cp.CLARABEL)
 
 
 # --- the canonical form ---------------------------------------------------------------------------

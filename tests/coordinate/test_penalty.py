@@ -194,3 +194,41 @@ def test_many_small_rings_of_two_kinds() -> None:
         result = model.solve(max_rounds=200)
         assert result.status == "optimal"
         assert result.value == near(sum((n + 1 - (len(graph) + 1) / 2) ** 2 for n in graph))
+
+
+@pytest.mark.parametrize(
+    "rho",
+    [1e-300, 1e-160, 1e-76, 1e76, 1e160, {"a": 1e-300, "server": 1.0}, np.array([1.0, 1e-300])],
+    ids=str,
+)
+def test_a_penalty_whose_square_is_no_use_is_refused(rho: Any) -> None:
+    model = _two()
+    with pytest.raises(dm.OptionError) as caught:
+        model.solve(rho=rho)
+    assert str(caught.value).startswith("rho")
+    assert str(caught.value).endswith(
+        ", expected numbers from 1e-75 to 1e+75; the penalty enters as its square, and the square "
+        "of that must still be a number; measure the data in other units"
+    )
+
+
+@pytest.mark.parametrize("rho", [True, np.True_, 1j, np.ones(2, complex), np.ones(2, bool), "1"])
+def test_what_is_no_number_is_no_penalty(rho: Any) -> None:
+    model = _two()
+    with pytest.raises(dm.OptionError, match="expected a positive number or an array of 2 of them"):
+        model.solve(rho=rho)
+
+
+@pytest.mark.parametrize("rho", [1e-75, 1e75])
+def test_the_largest_and_the_least_penalty_end_in_a_status(rho: float) -> None:
+    """What is found is worth nothing, and is not called optimal."""
+    with np.errstate(all="ignore"):
+        assert _two().solve(rho=rho, max_rounds=100).status != "user_error"
+
+
+def _two() -> dm.Model:
+    x = cp.Variable()
+    model = dm.Model()
+    model.client("a", cp.square(x))
+    model.client("b", cp.square(x - 2))
+    return model

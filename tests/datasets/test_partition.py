@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -306,3 +307,34 @@ def test_a_regression_s_target_is_refused_until_it_is_binned(
 def test_a_target_of_two_dimensions_is_refused() -> None:
     with pytest.raises(DeclarationError, match=re.escape("A target of shape (2, 2) has 2 dist")):
         label_skew([[0, 1], [1, 0]], 2, 1, seed=0)
+
+
+# --- arguments that mean nothing ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("deal", "message"),
+    [
+        (lambda: even(_any(20.5), 3, 0), "The number of rows is 20.5, expected a whole number"),
+        (lambda: even(_any("x"), 3, 0), "The number of rows is 'x', expected a whole number"),
+        (lambda: even(_any(True), 1, 0), "The number of rows is True, expected a whole number"),
+        (lambda: alternating(_TEN > 5, 7, 2**32), "The seed is 4294967296. Expected: a whole"),
+        (lambda: alternating(_any([0, None] * 4), 3), "The target is of type object or holds NaN."),
+        (lambda: label_skew([0.0, np.nan] * 4, 1, 2, 0), "The target is of type float64 or holds"),
+        (lambda: heterogeneity(_TEN, _any(5)), "The parts are of type int. Expected: a list of"),
+        (lambda: heterogeneity(_TEN, _any(None)), "The parts are of type NoneType. Expected: a"),
+        (lambda: heterogeneity(_TEN, _any([3, 4])), "Part 0 is 3. Expected: a list of indices"),
+        (lambda: heterogeneity(_TEN, _any([[0], [10**6]])), "Part 1 is [1000000]. Expected: a"),
+        (lambda: heterogeneity(_TEN, _any([[0], [-1]])), "Part 1 is [-1]. Expected: a list of"),
+        (lambda: heterogeneity(_TEN, _any([[0.5]])), "Part 0 is [0.5]. Expected: a list of"),
+        (lambda: heterogeneity(_TEN, _any([[True]])), "Part 0 is [True]. Expected: a list of"),
+    ],
+)
+def test_arguments_that_mean_nothing(deal: Callable[[], object], message: str) -> None:
+    with pytest.raises(DeclarationError, match=f"^{re.escape(message)}"):
+        deal()
+
+
+def _any(value: Any) -> Any:
+    """What no type checker would let through."""
+    return value

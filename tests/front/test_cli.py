@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 
 import dald_model as dm
-from dald_model.cli import main
+from dald_model.cli import CODES, OF_STATUS, main
 from dald_model.experiments import figure5, table1, table2
 from dald_model.experiments import table2_printed as printed
 from tests.paths import GALLERY
@@ -89,13 +90,87 @@ def test_solve_takes_a_gallery_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Verification of 'portfolio': passed\n" in capsys.readouterr().out
 
 
-def test_an_answer_that_fails_its_verification_is_exit_code_1(
-    script: Any, capsys: pytest.CaptureFixture[str]
+PAIR = """
+import cvxpy as cp
+import dald_model as dm
+
+x = cp.Variable(name="x")
+model = dm.Model("pair")
+model.client("a", {a}, {rules})
+model.client("b", {b}, [x <= 0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "rules", "more", "code", "status"),
+    [
+        ("cp.square(x)", "cp.square(x + 1)", "[]", [], 0, "optimal"),
+        ("cp.square(x)", "cp.square(x)", "[x >= 1]", [], 3, "infeasible"),
+        ("x", "x", "[]", [], 4, "unbounded"),
+        ("cp.square(x)", "cp.square(x + 1)", "[]", ["--max-rounds", "1"], 5, "round_limit"),
+    ],
+)
+def test_the_exit_code_says_the_status(
+    a: str,
+    b: str,
+    rules: str,
+    more: list[str],
+    code: int,
+    status: str,
+    script: Any,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["solve", script(MODEL), "--max-rounds", "1"]) == 1
+    file = script(PAIR.format(a=a, b=b, rules=rules))
+    assert main(["solve", file, *more]) == code
     text = capsys.readouterr().out
-    assert "round_limit" in text
-    assert "Verification of 'three numbers': FAILED (" in text
+    assert f"status           {status} (" in text
+    assert "Verification of 'pair'" in text
+
+
+def test_every_status_has_an_exit_code_that_help_explains(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["solve", "--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    assert "exit codes:\n    0  an optimum was found, and the all-in-one solve agrees\n" in text
+    for status in dm.Status:
+        code = OF_STATUS.get(status, 0)
+        assert (code == 0) == status.has_answer
+        assert f"\n  {code:>3}  {CODES[code]}" in text
+
+
+def test_an_answer_that_fails_its_verification_is_exit_code_1(
+    script: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = dm.Model.solve
+
+    def solve(model: dm.Model, **options: Any) -> dm.Result:
+        return replace(honest(model, **options), value=17.0)
+
+    monkeypatch.setattr(dm.Model, "solve", solve)
+    assert main(["solve", script(MODEL)]) == 1
+    assert "Verification of 'three numbers': FAILED (reported value)" in capsys.readouterr().out
+
+
+def test_an_interruption_is_exit_code_130(
+    script: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = script(MODEL + "\nmodel.compile()\n")
+
+    def interrupt(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dald_model.coordinate.run.Run.go", interrupt)
+        assert main(["solve", file]) == 130
+    text = capsys.readouterr().out
+    assert "status   interrupted (" in text
+    assert "Verification" not in text
+    monkeypatch.setattr("dald_model.model.Model.compile", interrupt)
+    assert main(["solve", file]) == 130
+    assert capsys.readouterr().err == "dald: interrupted\n"
 
 
 def test_solve_passes_solver_and_verbose_on(

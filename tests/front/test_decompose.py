@@ -370,8 +370,42 @@ def test_options_go_through() -> None:
     assert set(result.history.rho) == {1.0}
     with pytest.raises(dm.OptionError, match=r"solver: given 'nope', expected 'auto', one of"):
         problem.solve(method="dald", solver="nope")
-    with pytest.raises(TypeError, match="unexpected keyword argument 'warm'"):
+    with pytest.raises(dm.OptionError, match="method 'dald': given the option 'warm', expected"):
         problem.solve(method="dald", warm=True)
+
+
+def test_a_warm_start_goes_on_from_the_latest_result() -> None:
+    x = variables(2)
+    level = cp.Parameter(value=1.0)
+    problem = cp.Problem(cp.Minimize(cp.square(x[0] - level) + cp.square(x[1])), [x[0] == x[1]])
+    cold = problem.solve(method="dald", warm_start=True)  # there is nothing to go on from yet
+    assert cold == pytest.approx(0.5, rel=1e-4)
+    stats: Any = problem.solver_stats
+    rounds = stats.num_iters
+    assert problem.solve(method="dald", warm_start=True) == pytest.approx(0.5, rel=1e-4)
+    stats = problem.solver_stats
+    assert stats.num_iters < rounds
+    problem.solve(method="dald", warm_start=False)
+    assert problem.solver_stats.num_iters == rounds
+    level.value = 4.0
+    assert problem.solve(method="dald", warm_start=True) == pytest.approx(8.0, rel=1e-4)
+
+
+@pytest.mark.parametrize("option", ["gp", "qcp", "nlp", "ignore_dpp", "requires_grad"])
+def test_options_of_cvxpy_that_ask_for_what_there_is_not(option: str) -> None:
+    x = variables(2)
+    problem = cp.Problem(cp.Minimize(sum(pulled(x))), [x[0] == x[1]])
+    plain = problem.solve(method="dald")
+    assert problem.solve(method="dald", **{option: False}) == plain
+    assert problem.solve(method="dald", enforce_dpp=True) == plain
+    with pytest.raises(dm.OptionError) as caught:
+        problem.solve(method="dald", **{option: True})
+    assert str(caught.value) == (
+        f"method 'dald': given {option}=True, but it solves DCP problems that are DPP in their "
+        f"Parameters, without derivatives; leave {option} out, or solve without method"
+    )
+    with pytest.raises(dm.OptionError, match=f"given {option}=1, expected True or False"):
+        problem.solve(method="dald", **{option: 1})
 
 
 def test_stopping_early_warns_and_keeps_the_best_point() -> None:

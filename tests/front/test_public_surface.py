@@ -22,7 +22,7 @@ FixedTolerance ShrinkingTolerance GrowingBudget FixedBudget Fixed ResidualBalanc
 solvers partition Iterate compare Comparison
 Result Status Verification
 DaldError DeclarationError DisconnectedError DecompositionError SequenceError OptionError
-ResultError DatasetError SequenceWarning
+ResultError RunError CopyError DatasetError SequenceWarning
 """
 """In reading order: declare, compile, coordinate, answer."""
 

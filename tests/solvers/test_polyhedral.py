@@ -42,6 +42,47 @@ def ask(
     return session.minimise(Turn(np.array(which), mu, rho, neighbours), 1e-6)
 
 
+@pytest.mark.parametrize(
+    "rules",
+    [
+        lambda x: [],
+        lambda x: [np.zeros((0, 2)) @ x <= np.zeros(0)],
+        lambda x: [cp.Constant(0) <= 1],
+    ],
+    ids=["none", "empty", "constant"],
+)
+def test_a_client_without_rows_is_refused_in_words(rules: Any) -> None:
+    x = cp.Variable(2)
+    sub = client(cp.sum_squares(x), rules(x), x)
+    assert Polyhedral().refuses(sub) == "it has no rows"
+    with pytest.raises(dm.OptionError, match="'polyhedral' cannot take client 'a': it has no rows"):
+        model_of(cp.sum_squares(x), rules(x), x).solve(solver="polyhedral")
+
+
+def model_of(objective: Any, rules: list[Any], x: cp.Variable) -> dm.Model:
+    model = dm.Model()
+    model.client("a", objective, rules)
+    model.client("b", cp.norm1(x), [x <= 5])
+    return model
+
+
+def test_a_bound_far_away_beside_a_small_step_says_nothing() -> None:
+    """Model predictive control in four pieces; warnings are errors here. AIO is the judge."""
+    A, B = np.array([[1, 0.2], [0, 1]]), np.array([[0.02], [0.2]])
+    states = [cp.Variable((2, 7)) for _ in range(4)]
+    inputs = [cp.Variable((1, 6)) for _ in range(4)]
+    model = dm.Model("mpc")
+    for s, (x, u) in enumerate(zip(states, inputs, strict=True)):
+        rules: list[Any] = [x[:, 1:] == A @ x[:, :-1] + B @ u, cp.abs(u) <= 1, x[1] >= -1.2]
+        rules += [x[:, 0] == np.array([3.0, 0.0])] if s == 0 else []
+        model.client(s, cp.sum_squares(x[:, 1:]) + 0.1 * cp.sum_squares(u), rules)
+    model.consensus(*[states[s][:, -1] == states[s + 1][:, 0] for s in range(3)])
+    optimum: Any = model.monolithic().solve(solver=cp.CLARABEL)
+    result = model.solve()
+    assert result.status == "optimal"
+    assert result.value == pytest.approx(optimum, rel=1e-4)
+
+
 def certify(
     sub: Subproblem, mu: np.ndarray, rho: Any, answers: Answers, z: np.ndarray, within: float = 1e-8
 ) -> None:

@@ -1,0 +1,53 @@
+"""The all-in-one problem is an ordinary cvxpy problem, also after a solve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import dald_model as dm
+from dald_model.values import unset
+
+
+@pytest.mark.parametrize(
+    ("atom", "least"),
+    [
+        # By symmetry all entries are t: of t + 3 (t - 1)^2 and of 3 t + 3 (t - 1)^2 the minimum
+        (lambda x: cp.cvar(x, 0.6), 11 / 12),
+        (lambda x: cp.sum_largest(x, 3), 9 / 4),
+        (lambda x: cp.sum_largest(x, 1.5), 1.5 * 3 / 4 + 3 / 16),
+    ],
+)
+def test_it_is_solved_again_where_its_variables_have_values(
+    atom: Callable[[cp.Variable], Any], least: float
+) -> None:
+    x = cp.Variable(3)
+    model = dm.Model()
+    model.client("a", atom(x))
+    model.client("b", cp.sum_squares(x - 1))
+    assert model.solve().value == pytest.approx(least, rel=1e-4)
+    before = x.value
+    problem = model.monolithic()
+    problem.get_problem_data(cp.CLARABEL)
+    np.testing.assert_array_equal(x.value, before)
+    for _ in range(2):
+        assert problem.solve(solver=cp.CLARABEL) == pytest.approx(least, rel=1e-6)
+    assert model.monolithic().solve(solver=cp.SCS, eps=1e-8) == pytest.approx(least, rel=1e-6)
+
+
+def test_values_are_given_back_after_an_error() -> None:
+    x, y = cp.Variable(2, value=[1.0, 2.0]), cp.Variable()
+
+    def fails() -> None:
+        with unset([x, y]):
+            assert x.value is None
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    np.testing.assert_array_equal(x.value, [1.0, 2.0])
+    assert y.value is None
