@@ -10,6 +10,7 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 
+from dald_model.answer.given import Given
 from dald_model.compile.decomposition import Decomposition, Recovered
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
@@ -52,8 +53,8 @@ class Answer:
     status : Status
         A string such as "optimal", with its explanation in ``status.message``.
     value : float
-        The sum of the clients' objectives at their own variables; ``inf`` or ``-inf`` where the
-        problem is infeasible or unbounded, as in cvxpy.
+        The sum of the clients' objectives, as the user wrote them, each at the client's own
+        variables; ``inf`` or ``-inf`` where the problem is infeasible or unbounded, as in cvxpy.
     rounds : int
         Inner loops in total, the unit of communication.
     answer_round : int
@@ -86,6 +87,8 @@ class Answer:
         Consensus edges that were not there at the end -> the round before which they went.
     state : State or None
         The last iterate, from which ``solve(start=result)`` goes on.
+    parameters : Given
+        The values of the user's Parameters at the time of the solve.
     """
 
     status: Status
@@ -105,6 +108,7 @@ class Answer:
     left: dict[Hashable, int] = field(default_factory=dict)
     dropped: dict[tuple[Hashable, Hashable], int] = field(default_factory=dict)
     state: State | None = None
+    parameters: Given = field(default_factory=Given)
     duals: Duals = field(init=False)
 
     def __post_init__(self) -> None:

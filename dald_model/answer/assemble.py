@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 import numpy as np
 import pandas as pd
 
+from dald_model.answer.given import Given
 from dald_model.answer.local_duals import dual_values
+from dald_model.answer.rescaling import cost_at
 from dald_model.answer.result import Result
-from dald_model.compile.decomposition import Recovered
+from dald_model.compile.decomposition import Decomposition, Recovered
 from dald_model.coordinate.outcome import Outcome, objective
 from dald_model.coordinate.status import Status
 
@@ -32,7 +34,7 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
         }
         recovered = compiled.recover(points, duals, mu, membership.gone)
         multipliers = {ends: mu[slot].copy() for ends, slot in compiled.slots.items()}
-        value = objective(membership, state.objectives)
+        value = objective(membership, _costs(compiled, points, state.objectives))
     if termination.status == Status.INFEASIBLE:
         value = compiled.sense * math.inf
     if termination.status == Status.UNBOUNDED:
@@ -55,6 +57,23 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
         left=dict(membership.gone),
         dropped=dict(membership.cut),
         state=outcome.last,
+        parameters=Given.now(compiled),
     )
     found.apply()
+    return found
+
+
+def _costs(
+    compiled: Decomposition, points: Mapping[Hashable, np.ndarray], solvers: np.ndarray
+) -> np.ndarray:
+    """What each client minimises at its own variables, from the user's expressions.
+
+    A solver's figure may be a difference of large numbers, or a sum of squares multiplied out. It
+    counts only where the expression has no value, as at the edge of the domain of an atom.
+    """
+    found = solvers.copy()
+    for at, (name, sub) in enumerate(compiled.items()):
+        cost = cost_at(sub.client.cost, sub.spread(points[name]))
+        if math.isfinite(cost):
+            found[at] = cost
     return found

@@ -1,0 +1,252 @@
+r"""Scales of a problem: what a difference of a variable, of a constraint and of F is held against.
+
+They come from the problem and a solution :math:`x^*` of it, never from a run, and follow when the
+objective is multiplied, a variable (or one entry of it) is measured in other units, or the origin
+is moved. With :math:`x_i^{own}` what client i alone would choose, :math:`\arg\min_{X_i} f_i`:
+
+* the worth, or variation of the objective, is what agreeing costs,
+  :math:`V = \sum_i [f_i(x^*) - f_i(x_i^{own})]`, and of a client that alone is unbounded the
+  change of :math:`f_i(x^* + \theta \circ X)` over some samples :math:`\theta \in [-1, 1]`;
+* the spread :math:`X_e` of an entry is the farthest that a client's wish moves it,
+  :math:`\max_i t_i |x_{i,e}^{own} - x_e^*|`, each shrunk by a :math:`t_i \le 1` until the others
+  lose no more than V by it: a client that hardly cares may wish for something far away, and that
+  is no scale. Entries that consensus makes one have one spread;
+* the reach of a constraint is the change of its value over the same samples.
+
+Last resorts, each only where the one before says nothing: an entry that everybody wants where it
+is has the spread :math:`|x_e^*|`, the largest spread in its variable, the largest of all, or one; a
+problem in which agreeing costs nothing is worth what F changes by over the spreads.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model.answer.agreeing import Agreeing
+from dald_model.answer.rescaling import Measure, Solved, cost_at, minimise
+from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.subproblem import Subproblem
+from dald_model.values import flat, preserved
+
+NOISE = 1e-7
+"""Of the size of an entry: two points nearer than that are the same for a solver."""
+FREE = 1e-8
+"""Of what F changes by over the spreads: agreeing that costs less costs nothing."""
+ROUNDING = 1e-10
+"""Of the sizes of the objectives: what they vary by at least, as doubles do not resolve less."""
+ASKED = 4
+"""How many others are asked what they lose where one has its wish."""
+SAMPLES = 8
+"""How many random moves, and their opposites, a reach is found from."""
+
+Points = Mapping[Hashable, np.ndarray]
+"""Client -> vector of its local variables."""
+
+
+class Scales(NamedTuple):
+    """See the module.
+
+    Attributes
+    ----------
+    worth : float
+        Of the objective.
+    spreads : dict
+        Client -> the spreads of its local variables, a vector.
+    """
+
+    worth: float
+    spreads: dict[Hashable, np.ndarray]
+
+    def differ(self, other: Scales, factor: float) -> bool:
+        """Whether the worth or a spread is larger or smaller by more than a factor."""
+        ours, theirs = (np.concatenate([[s.worth], *s.spreads.values()]) for s in (self, other))
+        return bool(np.abs(np.log(ours / theirs)).max() > np.log(factor))
+
+
+def measures(sub: Subproblem, point: np.ndarray, spread: np.ndarray) -> dict[int, Measure]:
+    """A client's point and spreads by variable."""
+    centres, spreads = sub.spread(point), sub.spread(spread)
+    return {key: Measure(centres[key], spreads[key]) for key in centres}
+
+
+def scales(
+    compiled: Decomposition, agreeing: Agreeing, points: Points, before: Scales | None
+) -> Scales:
+    """The scales at a solution.
+
+    Parameters
+    ----------
+    compiled : Decomposition
+    agreeing : Agreeing
+        The clients that are there, and which of their entries are one.
+    points : dict
+        Client -> its part of the solution.
+    before : Scales or None
+        Units in which the clients' own problems are given to the solver.
+    """
+    subs = {name: compiled[name] for name in agreeing.columns}
+    here = {name: cost_at(sub.client.cost, sub.spread(points[name])) for name, sub in subs.items()}
+    wishes = _wishes(subs, points, before)
+    regrets = {
+        name: abs(here[name] - cost_at(subs[name].client.cost, subs[name].spread(wish)))
+        for name, wish in wishes.items()
+    }
+    missing = [name for name in subs if not np.isfinite(regrets.get(name, np.nan))]
+    paid = sum(r for r in regrets.values() if np.isfinite(r))
+    moves = _moves(agreeing, points, wishes)
+    for name, move in moves.items():
+        move *= _shrunk(subs, agreeing, points, here, name, move, paid)
+    spreads = _filled(subs, agreeing, points, _largest(agreeing, moves))
+    changes = {
+        name: float(reach([sub.client.cost], measures(sub, points[name], spreads[name])).max())
+        for name, sub in subs.items()
+        if not sub.client.is_server
+    }
+    worth = paid + sum(changes.get(name, 0.0) for name in missing)
+    if worth <= FREE * sum(changes.values()):
+        worth = sum(changes.values())
+    size = sum(abs(cost) for cost in here.values() if np.isfinite(cost))
+    return Scales(max(worth, ROUNDING * size) or 1.0, spreads)
+
+
+def reach(expressions: Sequence[cp.Expression], around: Mapping[int, Measure]) -> np.ndarray:
+    """How far each entry of some expressions moves where variables move by their spreads, flat.
+
+    Half the range of its values at the samples; zero where fewer than two could be computed.
+    """
+    variables = list({v.id: v for e in expressions for v in e.variables()}.values())
+    found = np.full((1 + 2 * SAMPLES, sum(e.size for e in expressions)), np.nan)
+    with preserved(variables), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for row, moves in zip(found, _samples(sum(v.size for v in variables)), strict=True):
+            at = 0
+            for v in variables:
+                part = moves[at : at + v.size].reshape(v.shape, order="F")
+                v.save_value(around[v.id].centre + part * around[v.id].spread)
+                at += v.size
+            values = [e.value for e in expressions]
+            if all(value is not None for value in values):
+                row[:] = np.concatenate([flat(value) for value in values])
+    inside = np.isfinite(found)
+    highest = np.where(inside, found, -np.inf).max(axis=0, initial=-np.inf)
+    lowest = np.where(inside, found, np.inf).min(axis=0, initial=np.inf)
+    return np.where(highest > lowest, (highest - lowest) / 2, 0.0)
+
+
+def _samples(size: int) -> Iterator[np.ndarray]:
+    """No move at all, then moves of every entry, each with its opposite; the same in every run."""
+    generator = np.random.default_rng(0)
+    yield np.zeros(size)
+    for _ in range(SAMPLES):
+        moves = generator.uniform(-1.0, 1.0, size)
+        yield moves
+        yield -moves
+
+
+def _wishes(
+    subs: Mapping[Hashable, Subproblem], points: Points, before: Scales | None
+) -> dict[Hashable, np.ndarray]:
+    """What each client alone would choose; who alone is unbounded is left out."""
+    asked = {
+        name: sub
+        for name, sub in subs.items()
+        if sub.client.constraints or not sub.client.cost.is_affine()
+    }
+    together = _own(list(asked.values()), points, before)
+    if together.is_optimal:
+        return {name: _point(sub, together.values) for name, sub in asked.items()}
+    alone = {name: _own([sub], points, before) for name, sub in asked.items()}
+    return {name: _point(asked[name], own.values) for name, own in alone.items() if own.is_optimal}
+
+
+def _own(subs: Sequence[Subproblem], points: Points, before: Scales | None) -> Solved:
+    """The own answers of clients; they share no variable, so one problem does for all of them."""
+    if not subs:
+        return Solved("optimal", 0.0, {}, {})
+    units: dict[int, Measure] = {}
+    if before is not None:
+        for sub in subs:
+            units |= measures(sub, points[sub.name], before.spreads[sub.name])
+    cost = sum(sub.client.cost for sub in subs)
+    rules = [rule for sub in subs for rule in sub.client.constraints]
+    return minimise(cost, rules, units, 1.0 if before is None else before.worth)
+
+
+def _point(sub: Subproblem, values: Mapping[int, np.ndarray]) -> np.ndarray:
+    return np.concatenate([flat(values[v.id]) for v in sub.variables])
+
+
+def _moves(agreeing: Agreeing, points: Points, wishes: Points) -> dict[Hashable, np.ndarray]:
+    """From the solution to each client's wish; zero where a solver cannot tell them apart."""
+    found = {}
+    for name, wish in wishes.items():
+        move = wish - points[name]
+        move[np.abs(move) <= NOISE * np.abs(points[name])] = 0.0
+        found[name] = move
+    return found
+
+
+def _shrunk(
+    subs: Mapping[Hashable, Subproblem],
+    agreeing: Agreeing,
+    points: Points,
+    here: Mapping[Hashable, float],
+    name: Hashable,
+    move: np.ndarray,
+    paid: float,
+) -> float:
+    """The share of a move that costs some others no more than is paid altogether."""
+    mine = agreeing.columns[name]
+    common = np.zeros(agreeing.count)
+    common[agreeing.classes[mine]] = move / agreeing.factors[mine]
+    others = []
+    for other, place in agreeing.columns.items():
+        theirs = common[agreeing.classes[place]] * agreeing.factors[place]
+        if other != name and np.any(theirs) and not subs[other].client.is_server:
+            others.append((subs[other], points[other], theirs, here[other]))
+        if len(others) == ASKED:
+            break
+    share = 1.0
+    while share > NOISE and others and paid > 0:
+        lost = sum(
+            cost_at(sub.client.cost, sub.spread(point + share * theirs)) - cost
+            for sub, point, theirs, cost in others
+        )
+        # Also NaN is too far: outside of somebody's domain
+        if lost <= paid:
+            break
+        share /= 4
+    return share
+
+
+def _largest(agreeing: Agreeing, moves: Points) -> np.ndarray:
+    """The largest move of each class."""
+    found = np.zeros(agreeing.count)
+    for name, move in moves.items():
+        mine = agreeing.columns[name]
+        np.maximum.at(found, agreeing.classes[mine], np.abs(move) / agreeing.factors[mine])
+    return found
+
+
+def _filled(
+    subs: Mapping[Hashable, Subproblem], agreeing: Agreeing, points: Points, found: np.ndarray
+) -> dict[Hashable, np.ndarray]:
+    """The spreads of all entries, those that nobody moves by last resort."""
+    sizes = np.zeros(agreeing.count)
+    for name, place in agreeing.columns.items():
+        size = np.abs(points[name]) / agreeing.factors[place]
+        np.maximum.at(sizes, agreeing.classes[place], size)
+    found = np.where(found > 0, found, sizes)
+    overall = found.max(initial=0.0) or 1.0
+    spreads = {}
+    for name, place in agreeing.columns.items():
+        spread = found[agreeing.classes[place]] * agreeing.factors[place]
+        parts = [flat(part) for part in subs[name].spread(spread).values()]
+        parts = [np.where(p > 0, p, p.max(initial=0.0) or overall) for p in parts]
+        spreads[name] = np.concatenate(parts)
+    return spreads
