@@ -8,9 +8,10 @@ is moved. With :math:`x_i^{own}` what client i alone would choose, :math:`\arg\m
   :math:`V = \sum_i [f_i(x^*) - f_i(x_i^{own})]`, and of a client that alone is unbounded the
   change of :math:`f_i(x^* + \theta \circ X)` over some samples :math:`\theta \in [-1, 1]`;
 * the spread :math:`X_e` of an entry is the farthest that a client's wish moves it,
-  :math:`\max_i t_i |x_{i,e}^{own} - x_e^*|`, each shrunk by a :math:`t_i \le 1` until the others
-  lose no more than V by it: a client that hardly cares may wish for something far away, and that
-  is no scale. Entries that consensus makes one have one spread;
+  :math:`\max_i t_i |x_{i,e}^{own} - x_e^*|`, each shrunk by a :math:`t_i \le 1` until F rises by
+  no more than 2 V on the way, but not to below the median wish: a client that hardly cares may
+  wish for something far away, and that is no scale. Entries that consensus makes one have one
+  spread;
 * the reach of a constraint is the change of its value over the same samples.
 
 Last resorts, each only where the one before says nothing: an entry that everybody wants where it
@@ -34,10 +35,12 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.values import flat, preserved
 
 NOISE = 1e-7
-"""Of the size of an entry: two points nearer than that are the same for a solver."""
+"""Of the units a problem is solved in: two points nearer than that are the same for a solver."""
+ROUNDED = 1e-13
+"""Of the size of an entry: two points nearer than that are the same for doubles."""
 FREE = 1e-8
 """Of what F changes by over the spreads: agreeing that costs less costs nothing."""
-ROUNDING = 1e-10
+FLOOR = 1e-10
 """Of the sizes of the objectives: what they vary by at least, as doubles do not resolve less."""
 ASKED = 4
 """How many others are asked what they lose where one has its wish."""
@@ -98,20 +101,18 @@ def scales(
     }
     missing = [name for name in subs if not np.isfinite(regrets.get(name, np.nan))]
     paid = sum(r for r in regrets.values() if np.isfinite(r))
-    moves = _moves(agreeing, points, wishes)
-    for name, move in moves.items():
-        move *= _shrunk(subs, agreeing, points, here, name, move, paid)
-    spreads = _filled(subs, agreeing, points, _largest(agreeing, moves))
-    changes = {
-        name: float(reach([sub.client.cost], measures(sub, points[name], spreads[name])).max())
-        for name, sub in subs.items()
-        if not sub.client.is_server
+    moves = _moves(points, wishes, before)
+    shares = {
+        name: _shrunk(subs, agreeing, points, here, name, move, paid)
+        for name, move in moves.items()
     }
+    size = sum(abs(cost) for cost in here.values() if np.isfinite(cost))
+    spreads = _filled(subs, agreeing, points, _farthest(agreeing, moves, shares), size)
+    changes = _changes(subs, points, spreads)
     worth = paid + sum(changes.get(name, 0.0) for name in missing)
     if worth <= FREE * sum(changes.values()):
         worth = sum(changes.values())
-    size = sum(abs(cost) for cost in here.values() if np.isfinite(cost))
-    return Scales(max(worth, ROUNDING * size) or 1.0, spreads)
+    return Scales(max(worth, FLOOR * size) or 1.0, spreads)
 
 
 def reach(expressions: Sequence[cp.Expression], around: Mapping[int, Measure]) -> np.ndarray:
@@ -181,13 +182,14 @@ def _point(sub: Subproblem, values: Mapping[int, np.ndarray]) -> np.ndarray:
     return np.concatenate([flat(values[v.id]) for v in sub.variables])
 
 
-def _moves(agreeing: Agreeing, points: Points, wishes: Points) -> dict[Hashable, np.ndarray]:
+def _moves(points: Points, wishes: Points, before: Scales | None) -> dict[Hashable, np.ndarray]:
     """From the solution to each client's wish; zero where a solver cannot tell them apart."""
     found = {}
     for name, wish in wishes.items():
         move = wish - points[name]
-        move[np.abs(move) <= NOISE * np.abs(points[name])] = 0.0
-        found[name] = move
+        units = 0.0 if before is None else before.spreads[name]
+        same = np.abs(move) <= np.maximum(ROUNDED * np.abs(points[name]), NOISE * units)
+        found[name] = np.where(same, 0.0, move)
     return found
 
 
@@ -200,53 +202,102 @@ def _shrunk(
     move: np.ndarray,
     paid: float,
 ) -> float:
-    """The share of a move that costs some others no more than is paid altogether."""
+    """The share of a move that costs all, of whom some are asked, little more than they paid."""
     mine = agreeing.columns[name]
     common = np.zeros(agreeing.count)
     common[agreeing.classes[mine]] = move / agreeing.factors[mine]
-    others = []
+    touched = [(subs[name], points[name], move, here[name])]
     for other, place in agreeing.columns.items():
         theirs = common[agreeing.classes[place]] * agreeing.factors[place]
         if other != name and np.any(theirs) and not subs[other].client.is_server:
-            others.append((subs[other], points[other], theirs, here[other]))
-        if len(others) == ASKED:
+            touched.append((subs[other], points[other], theirs, here[other]))
+        if len(touched) > ASKED:
             break
-    share = 1.0
-    while share > NOISE and others and paid > 0:
-        lost = sum(
-            cost_at(sub.client.cost, sub.spread(point + share * theirs)) - cost
-            for sub, point, theirs, cost in others
+
+    def rises(share: float) -> np.ndarray:
+        return np.array(
+            [
+                cost_at(sub.client.cost, sub.spread(point + share * moved)) - cost
+                for sub, point, moved, cost in touched
+            ]
         )
-        # Also NaN is too far: outside of somebody's domain
-        if lost <= paid:
-            break
-        share /= 4
+
+    # Who stands at the edge of a domain has no value however short the step
+    touched = [t for t, rise in zip(touched, rises(NOISE), strict=True) if np.isfinite(rise)]
+    share = 1.0
+    # Twice, as with two alike clients the rise is what is paid to the digit. NaN is too far.
+    while share > NOISE and paid > 0 and not rises(share).sum() <= 2 * paid:
+        share /= 2
     return share
 
 
-def _largest(agreeing: Agreeing, moves: Points) -> np.ndarray:
-    """The largest move of each class."""
+def _farthest(agreeing: Agreeing, moves: Points, shares: Mapping[Hashable, float]) -> np.ndarray:
+    """The farthest move of each class; one is not shrunk to below the lower median of them."""
     found = np.zeros(agreeing.count)
-    for name, move in moves.items():
-        mine = agreeing.columns[name]
-        np.maximum.at(found, agreeing.classes[mine], np.abs(move) / agreeing.factors[mine])
+    if not moves:
+        return found
+    place = np.concatenate([agreeing.classes[agreeing.columns[name]] for name in moves])
+    whole = np.concatenate(
+        [np.abs(move) / agreeing.factors[agreeing.columns[name]] for name, move in moves.items()]
+    )
+    share = np.concatenate([np.full(move.size, shares[name]) for name, move in moves.items()])
+    place, whole, share = (part[whole > 0] for part in (place, whole, share))
+    order = np.lexsort((whole, place))
+    seen, first, count = np.unique(place[order], return_index=True, return_counts=True)
+    median = np.zeros(agreeing.count)
+    median[seen] = whole[order][first + (count - 1) // 2]
+    np.maximum.at(found, place, np.minimum(whole, np.maximum(share * whole, median[place])))
     return found
 
 
 def _filled(
-    subs: Mapping[Hashable, Subproblem], agreeing: Agreeing, points: Points, found: np.ndarray
+    subs: Mapping[Hashable, Subproblem],
+    agreeing: Agreeing,
+    points: Points,
+    found: np.ndarray,
+    size: float,
 ) -> dict[Hashable, np.ndarray]:
-    """The spreads of all entries, those that nobody moves by last resort."""
+    """The spreads of all entries, those that nobody moves by last resort.
+
+    A size that F does not feel, to the digits that a solver gives, is that of a zero.
+    """
     sizes = np.zeros(agreeing.count)
     for name, place in agreeing.columns.items():
-        size = np.abs(points[name]) / agreeing.factors[place]
-        np.maximum.at(sizes, agreeing.classes[place], size)
-    found = np.where(found > 0, found, sizes)
+        one = np.abs(points[name]) / agreeing.factors[place]
+        np.maximum.at(sizes, agreeing.classes[place], one)
+    felt = _changes(subs, points, _local(agreeing, sizes))
+    if sum(felt.values()) <= NOISE * size:
+        sizes[:] = 0.0
+    moved, found = found > 0, np.where(found > 0, found, sizes)
     overall = found.max(initial=0.0) or 1.0
     spreads = {}
-    for name, place in agreeing.columns.items():
-        spread = found[agreeing.classes[place]] * agreeing.factors[place]
-        parts = [flat(part) for part in subs[name].spread(spread).values()]
-        parts = [np.where(p > 0, p, p.max(initial=0.0) or overall) for p in parts]
-        spreads[name] = np.concatenate(parts)
+    for name, spread in _local(agreeing, found).items():
+        held = moved[agreeing.classes[agreeing.columns[name]]]
+        sub, at = subs[name], 0
+        for v in sub.variables:
+            part = slice(at, at + v.size)
+            at = part.stop
+            most = spread[part].max(initial=0.0)
+            told = held[part] | (spread[part] > NOISE * most)
+            spread[part] = np.where(told & (spread[part] > 0), spread[part], most or overall)
+        spreads[name] = spread
     return spreads
+
+
+def _local(agreeing: Agreeing, found: np.ndarray) -> dict[Hashable, np.ndarray]:
+    """What classes have, as vectors of the clients' variables."""
+    return {
+        name: found[agreeing.classes[place]] * agreeing.factors[place]
+        for name, place in agreeing.columns.items()
+    }
+
+
+def _changes(
+    subs: Mapping[Hashable, Subproblem], points: Points, spreads: Points
+) -> dict[Hashable, float]:
+    """The reach of each client's objective."""
+    return {
+        name: float(reach([sub.client.cost], measures(sub, points[name], spreads[name])).max())
+        for name, sub in subs.items()
+        if not sub.client.is_server
+    }
