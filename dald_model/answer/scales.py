@@ -35,7 +35,9 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.values import flat, preserved
 
 NOISE = 1e-7
-"""Of the units a problem is solved in: two points nearer than that are the same for a solver."""
+"""Of the units a problem is solved in: what a solver does not resolve."""
+RAW = 1e-9
+"""The same of an objective that was given to it as it stands, of its size."""
 ROUNDED = 1e-13
 """Of the size of an entry: two points nearer than that are the same for doubles."""
 FREE = 1e-8
@@ -44,6 +46,10 @@ FLOOR = 1e-10
 """Of the sizes of the objectives: what they vary by at least, as doubles do not resolve less."""
 ASKED = 4
 """How many others are asked what they lose where one has its wish."""
+SMALL = 1e-3
+"""Beside the largest move of a client: moves that may be a solver's noise."""
+TRIALS = 200
+"""How many groups of entries of a client are tried at most."""
 SAMPLES = 8
 """How many random moves, and their opposites, a reach is found from."""
 
@@ -101,13 +107,18 @@ def scales(
     }
     missing = [name for name in subs if not np.isfinite(regrets.get(name, np.nan))]
     paid = sum(r for r in regrets.values() if np.isfinite(r))
-    moves = _moves(points, wishes, before)
+    size = sum(abs(cost) for cost in here.values() if np.isfinite(cost))
+    noise = NOISE * paid + (RAW * size if before is None else 0.0)
+    moves = {
+        name: felt(subs[name], points[name], move, noise)
+        for name, move in _moves(points, wishes, before).items()
+    }
     shares = {
         name: _shrunk(subs, agreeing, points, here, name, move, paid)
         for name, move in moves.items()
     }
-    size = sum(abs(cost) for cost in here.values() if np.isfinite(cost))
-    spreads = _filled(subs, agreeing, points, _farthest(agreeing, moves, shares), size)
+    found = _farthest(agreeing, moves, shares)
+    spreads = _filled(subs, agreeing, points, found, NOISE * (paid + size))
     changes = _changes(subs, points, spreads)
     worth = paid + sum(changes.get(name, 0.0) for name in missing)
     if worth <= FREE * sum(changes.values()):
@@ -255,33 +266,50 @@ def _filled(
     agreeing: Agreeing,
     points: Points,
     found: np.ndarray,
-    size: float,
+    noise: float,
 ) -> dict[Hashable, np.ndarray]:
-    """The spreads of all entries, those that nobody moves by last resort.
-
-    A size that F does not feel, to the digits that a solver gives, is that of a zero.
-    """
+    """The spreads of all entries, those that nobody moves by last resort."""
     sizes = np.zeros(agreeing.count)
     for name, place in agreeing.columns.items():
-        one = np.abs(points[name]) / agreeing.factors[place]
-        np.maximum.at(sizes, agreeing.classes[place], one)
-    felt = _changes(subs, points, _local(agreeing, sizes))
-    if sum(felt.values()) <= NOISE * size:
-        sizes[:] = 0.0
-    moved, found = found > 0, np.where(found > 0, found, sizes)
+        if not subs[name].client.is_server and not found[agreeing.classes[place]].all():
+            one = felt(subs[name], points[name], np.abs(points[name]), noise)
+            np.maximum.at(sizes, agreeing.classes[place], one / agreeing.factors[place])
+    found = np.where(found > 0, found, sizes)
     overall = found.max(initial=0.0) or 1.0
-    spreads = {}
-    for name, spread in _local(agreeing, found).items():
-        held = moved[agreeing.classes[agreeing.columns[name]]]
-        sub, at = subs[name], 0
-        for v in sub.variables:
-            part = slice(at, at + v.size)
-            at = part.stop
-            most = spread[part].max(initial=0.0)
-            told = held[part] | (spread[part] > NOISE * most)
-            spread[part] = np.where(told & (spread[part] > 0), spread[part], most or overall)
-        spreads[name] = spread
+    spreads = _local(agreeing, found)
+    for name, spread in spreads.items():
+        at = 0
+        for v in subs[name].variables:
+            part = spread[at : at + v.size]  # a view
+            part[part == 0] = part.max(initial=0.0) or overall
+            at += v.size
     return spreads
+
+
+def felt(sub: Subproblem, point: np.ndarray, move: np.ndarray, noise: float) -> np.ndarray:
+    """A move without the entries that change a client's cost by less than noise, either way.
+
+    Groups of entries are tried together and halved where they are felt; what is small beside the
+    others alone is doubted.
+    """
+    here = cost_at(sub.client.cost, sub.spread(point))
+    doubted = np.flatnonzero((move != 0) & (np.abs(move) <= SMALL * np.abs(move).max(initial=0.0)))
+    if doubted.size == 0:
+        doubted = np.flatnonzero(move)
+    kept, groups = move.copy(), [doubted]
+    for _ in range(TRIALS):
+        if not groups:
+            break
+        group = groups.pop()
+        step = np.zeros(move.size)
+        step[group] = move[group]
+        costs = [cost_at(sub.client.cost, sub.spread(p)) for p in (point + step, point - step)]
+        changes = [abs(cost - here) for cost in costs if np.isfinite(cost - here)]
+        if changes and max(changes) <= noise:
+            kept[group] = 0.0
+        elif group.size > 1:
+            groups += np.array_split(group, 2)
+    return kept
 
 
 def _local(agreeing: Agreeing, found: np.ndarray) -> dict[Hashable, np.ndarray]:
