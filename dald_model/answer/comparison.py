@@ -163,6 +163,8 @@ def _scale(rule: Any, around: Mapping[int, Measure]) -> np.ndarray:
 
 def _broken(rule: Any, values: Mapping[int, Any], around: Mapping[int, Measure]) -> float:
     """The violation of a constraint, in units of its reach."""
+    if not all(np.isfinite(flat(values[v.id])).all() for v in rule.variables()):
+        return float("nan")
     # cvxpy divides by the size of a cone's argument even where that is zero.
     with preserved(rule.variables()), np.errstate(all="ignore"):
         for v in rule.variables():

@@ -5,24 +5,30 @@ solution :math:`x^*`, (A1-2) and (A2-2), and complementary slackness holds. With
 
 .. math:: L_i(y) = f_i(y) \pm \mu^\top (G_i y + g_i) + \lambda_i^\top c_i(y)
 
-what is measured is, in units of the worth V of the objective,
+what is measured is the largest over the clients of
 
 .. math::
-    \frac1V \sum_i \Big[ \frac1\delta
-    \Big( L_i(x_i^*) - \min_{|y - x_i^*| \le \delta X_i} L_i(y) \Big) + a_i \Big]
+    \frac1{W_i} \Big[ \frac{m_i(\delta_0) - m_i(\delta_1)}{\delta_1 - \delta_0} + a_i \Big],
+    \qquad m_i(\delta) = \min_{\|(y - x_i^*) / X_i\|_1 \le \delta} L_i(y),
+    \qquad W_i = \max \Big( \max_e |p_{i,e}| X_{i,e}, \; \frac V N \Big)
 
-where :math:`X_i` are the spreads of :mod:`dald_model.answer.scales`, so that the box has no unit,
-and :math:`a_i` is what is amiss with the prices of constraints beyond that
-(:func:`dald_model.answer.priced.amiss`). For :math:`\delta \to 0` this is the residual of
-stationarity in the dual of the norm that X makes; a small :math:`\delta` sees an error of
-multipliers to first order, where a duality gap sees the square of it. It is taken at the AIO
-solution and not at the result's, as at a kink a subgradient says nothing a digit away from it.
+where :math:`X_i` are the spreads and V the worth of :mod:`dald_model.answer.scales`, so that
+nothing has a unit, :math:`p_i = \pm G_i^\top \mu` what the multipliers charge the client, N the
+number of variables of all clients, and :math:`a_i` what is amiss with the prices of the client's
+constraints beyond that (:func:`dald_model.answer.priced.amiss`).
+
+For small :math:`\delta` the quotient is the largest entry of :math:`X_i \circ \nabla L_i`, so
+:math:`W_i` makes it a relative error of the multipliers, of one client and one entry among
+thousands as of all, and sees it to first order, where a duality gap sees the square of it. What
+goes on within :math:`\delta_0` is left out: a kink that the AIO solution misses by a digit has
+another gradient there. So an error of a price passes where the client would answer it by a move
+below :math:`\delta_0` of its spread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -32,14 +38,15 @@ from dald_model.answer.priced import PRICED, amiss, term
 from dald_model.answer.rescaling import Measure, Solved, cost_near, minimise
 from dald_model.answer.scales import Points, Scales, measures
 from dald_model.compile.subproblem import Subproblem
+from dald_model.declare.client import unique_variables
 from dald_model.values import flat
 
-NEAR = 1e-3
-"""The size of the box relative to the spreads, delta."""
+RADII = (1e-5, 1e-4)
+"""How far from the solution the Lagrangians are minimised, in spreads."""
 EXACT = 1e-9
 """Relative difference of two sums of the same numbers."""
 SOLVERS = ("CLARABEL", "SCS")
-"""Who is asked for the minimum in the box, one after the other."""
+"""Who is asked for the minimum near by, one after the other."""
 
 
 class Certificate(NamedTuple):
@@ -50,11 +57,11 @@ class Certificate(NamedTuple):
 
 
 class _Lagrangian(NamedTuple):
-    """A client's Lagrangian, what stays a constraint, and the box."""
+    """A client's Lagrangian, what stays a constraint, the solution and the spreads."""
 
     cost: cp.Expression
     kept: list[cp.Constraint]
-    box: dict[int, Measure]
+    around: dict[int, Measure]
 
 
 def certificate(result: Answer, names: Sequence[Hashable], points: Points, found: Scales):
@@ -83,68 +90,84 @@ def certificate(result: Answer, names: Sequence[Hashable], points: Points, found
     if apart:
         return Certificate(np.inf, apart)
     shares: dict[Hashable, float] = {}
-    open_: dict[Hashable, _Lagrangian] = {}
+    sizes: dict[Hashable, float] = {}
+    given: dict[Hashable, _Lagrangian] = {}
+    least = found.worth / sum(points[name].size for name in names)
     for name in names:
-        sub = result.compiled[name]
+        sub, spread = result.compiled[name], found.spreads[name]
         price = sub.sides[0].T @ (sub.signs * mu[sub.entries])
+        charged = float((np.abs(price) * spread).max())
+        sizes[name] = max(least, charged)
         if sub.client.is_server:
-            # L is linear: its least value in the box is known.
-            shares[name] = float(np.abs(price) @ found.spreads[name])
+            shares[name] = charged  # L is linear
             continue
-        around = measures(sub, points[name], found.spreads[name])
+        around = measures(sub, points[name], spread)
         rules = list(zip(sub.client.constraints, _shares(result, name), strict=True))
         priced = [(r, s) for r, s in rules if isinstance(r, PRICED)]
         shares[name] = sum(amiss(rule, share, around) for rule, share in priced)
-        stacked = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
-        terms = [term(rule, share) for rule, share in priced]
-        cost = sub.client.cost + price @ (stacked - points[name]) + sum(terms)
         kept = [rule for rule, _ in rules if not isinstance(rule, PRICED)]
-        open_[name] = _Lagrangian(cost, kept, _small(sub, points[name], found.spreads[name]))
-    for name, decrease in _decreases(open_, NEAR * found.worth).items():
-        if not np.isfinite(decrease):
+        terms = [term(rule, share) for rule, share in priced]
+        given[name] = _lagrangian(sub, price, terms, kept, points[name], spread)
+    inner, outer = (_near(given, radius, least) for radius in RADII)
+    for name in given:
+        gained = (inner[name] - outer[name]) / (RADII[1] - RADII[0])
+        if not np.isfinite(gained):
             said = f"the certificate of client {name!r} could not be computed"
             return Certificate(np.nan, said)
-        shares[name] += decrease / NEAR
-    worst = max(shares, key=lambda name: shares[name])
-    return Certificate(sum(shares.values()) / found.worth, f"stationarity, most at {worst!r}")
+        shares[name] += max(gained, 0.0)
+    worst = max(shares, key=lambda name: shares[name] / sizes[name])
+    return Certificate(shares[worst] / sizes[worst], f"stationarity at {worst!r}")
 
 
-def _small(sub: Subproblem, point: np.ndarray, spread: np.ndarray) -> dict[int, Measure]:
-    return measures(sub, point, NEAR * spread)
+def _lagrangian(
+    sub: Subproblem,
+    price: np.ndarray,
+    terms: list[Any],
+    kept: list[cp.Constraint],
+    point: np.ndarray,
+    spread: np.ndarray,
+) -> _Lagrangian:
+    stacked = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
+    cost = sub.client.cost + price @ (stacked - point) + sum(terms)
+    return _Lagrangian(cost, kept, measures(sub, point, spread))
 
 
-def _decreases(given: Mapping[Hashable, _Lagrangian], worth: float) -> dict[Hashable, float]:
-    """How far below its value at the centre each Lagrangian falls in its box.
+def _near(
+    given: Mapping[Hashable, _Lagrangian], radius: float, worth: float
+) -> dict[Hashable, float]:
+    """The least value of each Lagrangian within a radius of the solution.
 
     Clients share no variable, so one problem does for all; one after the other where that fails.
     """
-    together = _least(list(given.values()), worth, SOLVERS[0])
-    found = {name: _decrease(one, together, worth) for name, one in given.items()}
+    together = _least(list(given.values()), radius, worth, SOLVERS[0])
+    found = {name: _value(one, together, worth) for name, one in given.items()}
     for name, one in given.items():
         for solver in SOLVERS:
             if not np.isfinite(found[name]):
-                found[name] = _decrease(one, _least([one], worth, solver), worth)
+                found[name] = _value(one, _least([one], radius, worth, solver), worth)
     return found
 
 
-def _least(given: Sequence[_Lagrangian], worth: float, solver: str) -> Solved:
+def _least(given: Sequence[_Lagrangian], radius: float, worth: float, solver: str) -> Solved:
     if not given:
         return Solved("optimal", 0.0, {}, {})
-    box: dict[int, Measure] = {}
+    units: dict[int, Measure] = {}
+    rules: list[cp.Constraint] = []
     for one in given:
-        box |= one.box
-    kept = [rule for one in given for rule in one.kept]
-    return minimise(sum(one.cost for one in given), kept, box, worth, solver, box=1.0)
+        units |= {k: Measure(m.centre, radius * m.spread) for k, m in one.around.items()}
+        away = [
+            cp.norm1(cp.multiply(1 / units[v.id].spread, v - units[v.id].centre))
+            for v in unique_variables([one.cost, *one.kept])
+        ]
+        rules += [*one.kept, sum(away) <= 1.0]
+    cost = sum(one.cost for one in given)
+    return minimise(cost, rules, units, radius * worth, solver)
 
 
-def _decrease(one: _Lagrangian, least: Solved, worth: float) -> float:
+def _value(one: _Lagrangian, least: Solved, worth: float) -> float:
     if not least.is_optimal:
         return np.nan
-    centre = {key: measure.centre for key, measure in one.box.items()}
-    spreads = {key: Measure(m.centre, m.spread / NEAR) for key, m in one.box.items()}
-    here = cost_near(one.cost, centre, spreads, worth)
-    there = cost_near(one.cost, least.values, spreads, worth)
-    return max(here - there, 0.0) if np.isfinite(here - there) else np.nan
+    return cost_near(one.cost, least.values, one.around, worth)
 
 
 def _shares(result: Answer, name: Hashable):
