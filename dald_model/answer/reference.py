@@ -18,8 +18,9 @@ import numpy as np
 
 from dald_model.answer.agreeing import Agreeing, agreeing
 from dald_model.answer.answer import Answer
+from dald_model.answer.calibration import calibrated
 from dald_model.answer.rescaling import ACCURATE, Measure, Solved, cost_near, minimise
-from dald_model.answer.scales import Scales, scales
+from dald_model.answer.scales import Scales
 from dald_model.declare.client import all_in_one
 from dald_model.errors import OptionError
 from dald_model.values import flat
@@ -209,7 +210,7 @@ def _at(
     if not found.is_optimal:
         return Reference(found.status, sense * found.value, {}, {}, None, solver, 0.0, notes)
     values = found.values
-    size = scales(given.result.compiled, given.live, given.split(values), before)
+    size = calibrated(given.result.compiled, given.live, given.split(values), before)
     cost = cost_near(given.cost, values, given.measures(values, size), size.worth)
     duals = {
         rule.id: found.duals[at]

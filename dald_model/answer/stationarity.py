@@ -41,7 +41,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import unique_variables
 from dald_model.values import flat
 
-RADII = (1e-5, 1e-4)
+RADII = (1e-4, 1e-3)
 """How far from the solution the Lagrangians are minimised, in spreads."""
 EXACT = 1e-9
 """Relative difference of two sums of the same numbers."""
