@@ -30,7 +30,7 @@ class Agreeing(NamedTuple):
     factors: np.ndarray
 
     @property
-    def count(self) -> int:
+    def many(self) -> int:
         """The number of classes."""
         return int(self.classes.max()) + 1
 

@@ -9,7 +9,7 @@ import numpy as np
 from dald_model.answer.agreeing import Agreeing
 from dald_model.answer.rescaling import cost_at
 from dald_model.answer.scales import Points, Scales, measures, reach
-from dald_model.answer.wishes import NOISE, farthest, felt, moved, shrunk, wished
+from dald_model.answer.wishes import NOISE, farthest, felt, middles, moved, shrunk, wished
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 
@@ -51,6 +51,8 @@ def calibrated(
         name: felt(subs[name], points[name], move, noise)
         for name, move in moved(points, wishes, before).items()
     }
+    if not any(move.any() for move in moves.values()):
+        moves = moved(points, middles(subs, points, before), before)
     shares = {
         name: shrunk(subs, agreeing, points, here, name, move, paid) for name, move in moves.items()
     }
@@ -71,7 +73,7 @@ def _filled(
     noise: float,
 ) -> dict[Hashable, np.ndarray]:
     """The spreads of all entries, those that nobody moves by last resort."""
-    sizes = np.zeros(agreeing.count)
+    sizes = np.zeros(agreeing.many)
     for name, place in agreeing.columns.items():
         if not subs[name].client.is_server and not found[agreeing.classes[place]].all():
             one = felt(subs[name], points[name], np.abs(points[name]), noise)

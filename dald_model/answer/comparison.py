@@ -110,7 +110,7 @@ def _reaches(given: Task, found: Scales) -> np.ndarray:
     most = np.zeros(compiled.size)
     for name, spread in found.spreads.items():
         sub = compiled[name]
-        np.maximum.at(most, sub.entries, np.abs(sp.csr_array(sub.sides[0])) @ spread)
+        np.maximum.at(most, sub.entries, abs(sp.csr_array(sub.sides[0])) @ spread)
     return most
 
 
@@ -210,7 +210,7 @@ def unique(given: Task, made: Reference, allowed: float) -> list[Row]:
     found = made.scales
     assert found is not None
     compiled, ties = given.result.compiled, given.live
-    certain = np.zeros(ties.count, dtype=bool)
+    certain = np.zeros(ties.many, dtype=bool)
     for name, place in ties.columns.items():
         form = compiled[name].form
         if form is None or not form.valued or form.size > EIGENVALUES:

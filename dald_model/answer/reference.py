@@ -21,11 +21,12 @@ from dald_model.answer.answer import Answer
 from dald_model.answer.calibration import calibrated
 from dald_model.answer.rescaling import ACCURATE, Measure, Solved, cost_near, minimise
 from dald_model.answer.scales import Scales
+from dald_model.coordinate.status import Status
 from dald_model.declare.client import all_in_one
 from dald_model.errors import OptionError
 from dald_model.values import flat
 
-PASSES = 4
+PASSES = 6
 """How often the problem is solved at most while scales still change."""
 SAME = 10.0
 """Scales that differ by less than this factor need no further pass."""
@@ -56,6 +57,12 @@ class Task:
     values: Mapping[int, Any]
     live: Agreeing
     off: np.ndarray
+
+    @property
+    def claims_a_point(self) -> bool:
+        """Whether the result is a point, be it optimal or on the way there."""
+        empty = self.result.status in (Status.INFEASIBLE, Status.UNBOUNDED)
+        return not empty and bool(self.result.recovered.values)
 
     def split(self, values: Mapping[int, Any]) -> dict[Hashable, np.ndarray]:
         """Values by variable id -> the vector of each client's local variables."""
@@ -166,28 +173,54 @@ def reference(given: Task, solver: str | None) -> Reference:
         if found.status == "failed":
             raise _failed(first)
         notes = (f"the AIO solve by CLARABEL failed ({first.said}); this is {name}'s",)
-    if not found.is_optimal and given.result.status.has_answer:
-        other, again = _second(given, name, None, None)
-        if again.is_optimal:
-            notes = (f"{name} called the AIO problem {found.status}; {other} solves it",)
-            name, found = other, again
+    if not found.is_optimal and given.claims_a_point:
+        name, found, notes = _contradicted(given, name, found, notes)
     made = _at(given, found, name, None, notes)
     for _ in range(PASSES - 1):
         if made.scales is None or _is_ordinary(given, made, before := made.scales):
             break
-        again = minimise(
-            given.cost,
-            given.problem.constraints,
-            given.measures(made.values, before),
-            before.worth,
-            name,
-        )
+        name, again = _again(given, made, before)
         if not again.is_optimal:
             break
         made = _at(given, again, name, before, notes)
         if made.scales is None or not made.scales.differ(before, SAME):
             break
     return replace(made, seconds=time.perf_counter() - begun)
+
+
+def _again(given: Task, made: Reference, before: Scales) -> tuple[str, Solved]:
+    """Solve in units of scales; of smaller ones where these, found in bad units, are too large."""
+    solver, again = made.solver, Solved("failed", float("nan"), {}, {})
+    for share in (1.0, 1e-2, 1e-4):
+        size = Scales(share**2 * before.worth, {k: share * s for k, s in before.spreads.items()})
+        units = given.measures(made.values, size)
+        again = minimise(given.cost, given.problem.constraints, units, size.worth, solver)
+        if again.is_optimal:
+            return solver, again
+    return _second(given, solver, given.measures(made.values, before), before.worth)
+
+
+def _contradicted(
+    given: Task, name: str, found: Solved, notes: tuple[str, ...]
+) -> tuple[str, Solved, tuple[str, ...]]:
+    """What to take where a solver finds no optimum of a problem that the result has one of.
+
+    It may have failed at the problem's units: it is asked again from the result's point on, whose
+    only part is to say where to look, and after it another solver.
+    """
+    centres = {key: np.asarray(value, float) for key, value in given.values.items()}
+    units = {
+        key: Measure(c, np.abs(c).max(initial=0.0) + np.zeros(c.shape))
+        for key, c in centres.items()
+        if np.isfinite(c).all() and c.any()
+    }
+    again = minimise(given.cost, given.problem.constraints, units, solver=name)
+    if again.is_optimal:
+        return name, again, notes
+    other, again = _second(given, name, None, None)
+    if again.is_optimal:
+        return other, again, (f"{name} called the AIO problem {found.status}; {other} solves it",)
+    return name, found, notes
 
 
 def doubted(given: Task, made: Reference) -> Reference | None:

@@ -29,7 +29,8 @@ ACCURATE = {
     "SCS": {"eps_abs": 1e-8, "eps_rel": 1e-8, "max_iters": 20_000},
 }
 """What is asked of solvers beyond their defaults, in the problem's own units. The gap relative to
-the objective may not decide: of an objective of size 1e5 that varies by 1 it would leave 1e-3."""
+the objective may not decide: of an objective of size 1e5 that varies by 1 it would leave 1e-3.
+A solver that fails at that is asked for its defaults."""
 SIGNS = ("nonneg", "nonpos", "pos", "neg")
 CONES = ("PSD", "NSD", "diag")
 OPTIMAL = ("optimal", "optimal_inaccurate")
@@ -109,7 +110,11 @@ def minimise(
         swaps, goal, held = _written_anew(cost, rules, variables, measures or {})
         problem = cp.Problem(cp.Minimize(goal / worth), held)
         with preserved([d for rule in held for d in rule.dual_variables]):
-            return _solved(problem, swaps, worth, solver)
+            name = solver.upper()
+            found = _solved(problem, swaps, worth, name, ACCURATE.get(name, {}))
+            if found.status == "failed" and name in ACCURATE:
+                found = _solved(problem, swaps, worth, name, {})
+            return found
 
 
 def _solved(
@@ -117,11 +122,12 @@ def _solved(
     swaps: Mapping[int, cp.Expression],
     worth: float,
     solver: str,
+    options: Mapping[str, Any],
 ) -> Solved:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # the status says what a warning would say
-            problem.solve(solver=solver, **ACCURATE.get(solver.upper(), {}))
+            problem.solve(solver=solver, **options)
     except TROUBLES as error:
         return Solved("failed", float("nan"), {}, {}, str(error))
     if problem.status not in OPTIMAL:

@@ -17,9 +17,10 @@ client i alone would choose, :math:`\arg\min_{X_i} f_i`:
   where it is affine.
 
 What a solver's digits do not resolve, because a point or F hardly changes, counts as no move.
-Last resorts, each only where the one before says nothing: an entry that everybody wants where it
-is has the spread :math:`|x_e^*|`, the largest spread in its variable, the largest of all, or one; a
-problem in which agreeing costs nothing is worth what F changes by over the spreads.
+Last resorts, each only where the one before says nothing: where everybody agrees on everything, a
+point inside of a client's constraints takes the place of its wish; an entry that everybody wants
+where it is has the spread :math:`|x_e^*|`, the largest spread in its variable, the largest of all,
+or one; a problem in which agreeing costs nothing is worth what F changes by over the spreads.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
+import cvxpy as cp
 import numpy as np
 
 from dald_model.answer.agreeing import Agreeing
@@ -40,6 +41,24 @@ def wished(
     return {name: _point(asked[name], own.values) for name, own in alone.items() if own.is_optimal}
 
 
+def middles(
+    subs: Mapping[Hashable, Subproblem], points: Points, before: Scales | None
+) -> dict[Hashable, np.ndarray]:
+    """A point inside of each client's constraints, of those that have any.
+
+    An interior-point solver without an objective ends about in the middle.
+    """
+    found = {}
+    for name, sub in subs.items():
+        if sub.client.constraints:
+            units = {} if before is None else measures(sub, points[name], before.spreads[name])
+            middle = minimise(cp.Constant(0.0), sub.client.constraints, units)
+            if middle.is_optimal:
+                stands = sub.spread(points[name]) | middle.values
+                found[name] = _point(sub, stands)
+    return found
+
+
 def _own(subs: Sequence[Subproblem], points: Points, before: Scales | None) -> Solved:
     """The own answers of clients; they share no variable, so one problem does for all of them."""
     if not subs:
@@ -48,7 +67,7 @@ def _own(subs: Sequence[Subproblem], points: Points, before: Scales | None) -> S
     if before is not None:
         for sub in subs:
             units |= measures(sub, points[sub.name], before.spreads[sub.name])
-    cost = sum(sub.client.cost for sub in subs)
+    cost = cp.sum([sub.client.cost for sub in subs])
     rules = [rule for sub in subs for rule in sub.client.constraints]
     return minimise(cost, rules, units, 1.0 if before is None else before.worth)
 
@@ -105,7 +124,7 @@ def shrunk(
 ) -> float:
     """The share of a move that costs all, of whom some are asked, little more than they paid."""
     mine = agreeing.columns[name]
-    common = np.zeros(agreeing.count)
+    common = np.zeros(agreeing.many)
     common[agreeing.classes[mine]] = move / agreeing.factors[mine]
     touched = [(subs[name], points[name], move, here[name])]
     for other, place in agreeing.columns.items():
@@ -134,7 +153,7 @@ def shrunk(
 
 def farthest(agreeing: Agreeing, moves: Points, shares: Mapping[Hashable, float]) -> np.ndarray:
     """The farthest move of each class; one is not shrunk to below the lower median of them."""
-    found = np.zeros(agreeing.count)
+    found = np.zeros(agreeing.many)
     if not moves:
         return found
     place = np.concatenate([agreeing.classes[agreeing.columns[name]] for name in moves])
@@ -146,7 +165,7 @@ def farthest(agreeing: Agreeing, moves: Points, shares: Mapping[Hashable, float]
     place, whole, share = place[wished], whole[wished], share[wished]
     order = np.lexsort((whole, place))
     seen, first, count = np.unique(place[order], return_index=True, return_counts=True)
-    median = np.zeros(agreeing.count)
+    median = np.zeros(agreeing.many)
     median[seen] = whole[order][first + (count - 1) // 2]
     np.maximum.at(found, place, np.minimum(whole, np.maximum(share * whole, median[place])))
     return found
