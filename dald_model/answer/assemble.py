@@ -10,7 +10,7 @@ import pandas as pd
 
 from dald_model.answer.given import Given
 from dald_model.answer.local_duals import dual_values
-from dald_model.answer.rescaling import cost_at
+from dald_model.answer.rescaling import costs_at
 from dald_model.answer.result import Result
 from dald_model.compile.decomposition import Decomposition, Recovered
 from dald_model.coordinate.outcome import Outcome, objective
@@ -71,9 +71,6 @@ def _costs(
     A solver's figure may be a difference of large numbers, or a sum of squares multiplied out. It
     counts only where the expression has no value, as at the edge of the domain of an atom.
     """
-    found = solvers.copy()
-    for at, (name, sub) in enumerate(compiled.items()):
-        cost = cost_at(sub.client.cost, sub.spread(points[name]))
-        if math.isfinite(cost):
-            found[at] = cost
-    return found
+    values = {key: x for n, sub in compiled.items() for key, x in sub.spread(points[n]).items()}
+    found = costs_at([sub.client.cost for sub in compiled.values()], values)
+    return np.where(np.isfinite(found), found, solvers)

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 import numpy as np
 
 from dald_model.answer.agreeing import Agreeing
-from dald_model.answer.rescaling import cost_at
+from dald_model.answer.rescaling import costs_at
 from dald_model.answer.scales import Points, Scales, measures, reach
 from dald_model.answer.wishes import NOISE, farthest, felt, middles, moved, shrunk, wished
 from dald_model.compile.decomposition import Decomposition
@@ -37,12 +37,10 @@ def calibrated(
         Units in which the clients' own problems are given to the solver.
     """
     subs = {name: compiled[name] for name in agreeing.columns}
-    here = {name: cost_at(sub.client.cost, sub.spread(points[name])) for name, sub in subs.items()}
+    here = _costs(subs, points)
     wishes = wished(subs, points, before)
-    regrets = {
-        name: abs(here[name] - cost_at(subs[name].client.cost, subs[name].spread(wish)))
-        for name, wish in wishes.items()
-    }
+    alone = _costs({name: subs[name] for name in wishes}, wishes)
+    regrets = {name: abs(here[name] - cost) for name, cost in alone.items()}
     missing = [name for name in subs if not np.isfinite(regrets.get(name, np.nan))]
     paid = sum(r for r in regrets.values() if np.isfinite(r))
     size = sum(abs(cost) for cost in here.values() if np.isfinite(cost))
@@ -63,6 +61,13 @@ def calibrated(
     if worth <= FREE * sum(changes.values()):
         worth = sum(changes.values())
     return Scales(max(worth, FLOOR * size) or 1.0, spreads)
+
+
+def _costs(subs: Mapping[Hashable, Subproblem], points: Points) -> dict[Hashable, float]:
+    """What each client pays at its point."""
+    values = {key: x for n, sub in subs.items() for key, x in sub.spread(points[n]).items()}
+    found = costs_at([sub.client.cost for sub in subs.values()], values)
+    return dict(zip(subs, found.tolist(), strict=True))
 
 
 def _filled(

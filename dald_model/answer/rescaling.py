@@ -213,16 +213,22 @@ def _times(factor: float, value: Any) -> Any:
     return [_times(factor, one) for one in value] if isinstance(value, list) else factor * value
 
 
-def cost_at(expression: cp.Expression, values: Mapping[int, np.ndarray]) -> float:
-    """The value of a scalar expression where its variables have these values; NaN if it has none.
+def costs_at(expressions: Sequence[cp.Expression], values: Mapping[int, np.ndarray]) -> np.ndarray:
+    """The values of scalar expressions where variables have these values; NaN where it has none.
 
     Variables keep the values that they have.
     """
-    with preserved(expression.variables()), np.errstate(all="ignore"), warnings.catch_warnings():
+    variables = unique_variables(expressions)
+    with preserved(variables), np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        for v in expression.variables():
+        for v in variables:
             v.save_value(values[v.id])
-        return number(expression.value)
+        return np.array([number(expression.value) for expression in expressions])
+
+
+def cost_at(expression: cp.Expression, values: Mapping[int, np.ndarray]) -> float:
+    """The value of one expression, see :func:`costs_at`."""
+    return float(costs_at([expression], values)[0])
 
 
 def cost_near(

@@ -90,14 +90,13 @@ def moved(points: Points, wishes: Points, before: Scales | None) -> dict[Hashabl
 def felt(sub: Subproblem, point: np.ndarray, move: np.ndarray, noise: float) -> np.ndarray:
     """A move without the entries that change a client's cost by less than noise, either way.
 
-    Groups of entries are tried together and halved where they are felt; what is small beside the
-    others alone is doubted.
+    What is small beside the others is doubted: groups of it are tried together and halved where
+    they are felt. Where nothing is small the whole is tried, and kept or left out.
     """
     here = cost_at(sub.client.cost, sub.spread(point))
     doubted = np.flatnonzero((move != 0) & (np.abs(move) <= SMALL * np.abs(move).max(initial=0.0)))
-    if doubted.size == 0:
-        doubted = np.flatnonzero(move)
-    kept, groups = move.copy(), [doubted]
+    some = doubted.size > 0
+    kept, groups = move.copy(), [doubted if some else np.flatnonzero(move)]
     for _ in range(TRIALS):
         if not groups:
             break
@@ -108,7 +107,7 @@ def felt(sub: Subproblem, point: np.ndarray, move: np.ndarray, noise: float) -> 
         changes = [abs(cost - here) for cost in costs if np.isfinite(cost - here)]
         if changes and max(changes) <= noise:
             kept[group] = 0.0
-        elif group.size > 1:
+        elif some and group.size > 1:
             groups += np.array_split(group, 2)
     return kept
 
