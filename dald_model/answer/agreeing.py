@@ -71,7 +71,7 @@ def _ends(compiled: Decomposition, columns: dict[Hashable, slice]) -> _Ends:
     column, gain = np.full((2, compiled.size), -1), np.ones((2, compiled.size))
     for name, place in columns.items():
         sub = compiled[name]
-        matrix = sp.csr_array(sub.sides[0])
+        matrix = sp.csr_array(sub.sides[0], copy=True)
         matrix.eliminate_zeros()
         single = np.flatnonzero(np.diff(matrix.indptr) == 1)
         at = matrix.indptr[single]

@@ -78,11 +78,11 @@ def reach(expressions: Sequence[cp.Expression], around: Mapping[int, Measure]) -
     Of an affine one :math:`|A| X`. Of another half the range of its values at the samples; zero
     where fewer than two could be computed.
     """
-    if not expressions:
-        return np.zeros(0)
     variables = unique_variables(expressions)
+    if not variables:
+        return np.zeros(sum(e.size for e in expressions))
     if all(is_affine_throughout(e) for e in expressions):
-        spread = np.concatenate([flat(around[v.id].spread) for v in variables] or [np.zeros(0)])
+        spread = np.concatenate([flat(around[v.id].spread) for v in variables])
         maps = [affine_map(e, variables)[0] for e in expressions]
         return np.concatenate([abs(matrix) @ spread for matrix in maps])
     found = np.full((1 + 2 * SAMPLES, sum(e.size for e in expressions)), np.nan)

@@ -13,9 +13,10 @@ what is measured is the largest over the clients of
     \qquad W_i = \max \Big( \max_e |p_{i,e}| X_{i,e}, \; \frac V N \Big)
 
 where :math:`X_i` are the spreads and V the worth of :mod:`dald_model.answer.scales`, so that
-nothing has a unit, :math:`p_i = \pm G_i^\top \mu` what the multipliers charge the client, N the
-number of variables of all clients, and :math:`a_i` what is amiss with the prices of the client's
-constraints beyond that (:func:`dald_model.answer.priced.amiss`).
+nothing has a unit, :math:`p_i = \pm G_i^\top \mu` what the multipliers charge the client (of a
+server, whose charges cancel, what each of its clients pays), N the number of variables of all
+clients, and :math:`a_i` what is amiss with the prices of the client's constraints beyond that
+(:func:`dald_model.answer.priced.amiss`).
 
 For small :math:`\delta` the quotient is the largest entry of :math:`X_i \circ \nabla L_i`, so
 :math:`W_i` makes it a relative error of the multipliers, of one client and one entry among
@@ -39,8 +40,10 @@ from dald_model.answer.rescaling import Measure, Solved, cost_near, minimise
 from dald_model.answer.scales import Points, Scales, measures
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import unique_variables
+from dald_model.solvers.exact.average import Average
 from dald_model.values import flat
 
+SERVER = Average()
 RADII = (1e-4, 1e-3)
 """How far from the solution the Lagrangians are minimised, in spreads."""
 EXACT = 1e-9
@@ -98,8 +101,11 @@ def certificate(result: Answer, names: Sequence[Hashable], points: Points, found
         price = sub.sides[0].T @ (sub.signs * mu[sub.entries])
         charged = float((np.abs(price) * spread).max())
         sizes[name] = max(least, charged)
-        if sub.client.is_server:
-            shares[name] = charged  # L is linear
+        if not SERVER.refuses(sub):
+            # L is linear, and zero if its clients' multipliers cancel: an error is one of these
+            reaches = abs(sub.sides[0]) @ spread
+            sizes[name] = max(least, float((np.abs(mu[sub.entries]) * reaches).max()))
+            shares[name] = charged
             continue
         around = measures(sub, points[name], spread)
         rules = list(zip(sub.client.constraints, _shares(result, name), strict=True))
