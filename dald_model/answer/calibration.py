@@ -15,8 +15,6 @@ from dald_model.compile.subproblem import Subproblem
 
 RAW = 1e-9
 """The same of an objective that was given to it as it stands, of its size."""
-FREE = 1e-8
-"""Of what F changes by over the spreads: agreeing that costs less costs nothing."""
 FLOOR = 1e-10
 """Of the sizes of the objectives: what they vary by at least, as doubles do not resolve less."""
 
@@ -49,17 +47,19 @@ def calibrated(
         name: felt(subs[name], points[name], move, noise)
         for name, move in moved(points, wishes, before).items()
     }
-    if not any(move.any() for move in moves.values()):
+    agreed = not any(move.any() for move in moves.values())
+    if agreed:
         moves = moved(points, middles(subs, points, before), before)
     shares = {
-        name: shrunk(subs, agreeing, points, here, name, move, paid) for name, move in moves.items()
+        name: shrunk(subs, agreeing, points, here, name, move, 0.0 if agreed else paid)
+        for name, move in moves.items()
     }
     found = farthest(agreeing, moves, shares)
     spreads = _filled(subs, agreeing, points, found, NOISE * (paid + size))
     changes = _changes(subs, points, spreads)
-    worth = paid + sum(changes.get(name, 0.0) for name in missing)
-    if worth <= FREE * sum(changes.values()):
-        worth = sum(changes.values())
+    worth = sum(changes.values())
+    if not agreed:
+        worth = paid + sum(changes.get(name, 0.0) for name in missing)
     return Scales(max(worth, FLOOR * size) or 1.0, spreads)
 
 

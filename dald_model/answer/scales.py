@@ -10,9 +10,9 @@ client i alone would choose, :math:`\arg\min_{X_i} f_i`:
   change of :math:`f_i(x^* + \theta \circ X)` over some samples :math:`\theta \in [-1, 1]`;
 * the spread :math:`X_e` of an entry is the farthest that a client's wish moves it,
   :math:`\max_i t_i |x_{i,e}^{own} - x_e^*|`, each shrunk by a :math:`t_i \le 1` until F rises by
-  no more than 2 V on the way, but not to below the median wish: a client that hardly cares may
-  wish for something far away, and that is no scale. Entries that consensus makes one have one
-  spread;
+  no more than 2 V on the way (to the median wish by the root of that): a client that hardly
+  cares may wish for something far away, and that is no scale. Entries that consensus makes one
+  have one spread;
 * the reach of a constraint is the change of its value over the same samples, and :math:`|A| X`
   where it is affine.
 
@@ -20,7 +20,7 @@ What a solver's digits do not resolve, because a point or F hardly changes, coun
 Last resorts, each only where the one before says nothing: where everybody agrees on everything, a
 point inside of a client's constraints takes the place of its wish; an entry that everybody wants
 where it is has the spread :math:`|x_e^*|`, the largest spread in its variable, the largest of all,
-or one; a problem in which agreeing costs nothing is worth what F changes by over the spreads.
+or one; a problem in which everybody agrees is worth what F changes by over the spreads.
 """
 
 from __future__ import annotations

@@ -151,7 +151,11 @@ def shrunk(
 
 
 def farthest(agreeing: Agreeing, moves: Points, shares: Mapping[Hashable, float]) -> np.ndarray:
-    """The farthest move of each class; one is not shrunk to below the lower median of them."""
+    """The farthest move of each class.
+
+    One is shrunk by the root of its share only as far as the lower median of them: at a kink others
+    lose at once what they would lose far away, and the clients' spread is what it is.
+    """
     found = np.zeros(agreeing.many)
     if not moves:
         return found
@@ -166,5 +170,6 @@ def farthest(agreeing: Agreeing, moves: Points, shares: Mapping[Hashable, float]
     seen, first, count = np.unique(place[order], return_index=True, return_counts=True)
     median = np.zeros(agreeing.many)
     median[seen] = whole[order][first + (count - 1) // 2]
-    np.maximum.at(found, place, np.minimum(whole, np.maximum(share * whole, median[place])))
+    least = np.minimum(np.sqrt(share) * whole, median[place])
+    np.maximum.at(found, place, np.maximum(share * whole, least))
     return found
