@@ -166,7 +166,7 @@ def _least(given: Sequence[_Lagrangian], radius: float, worth: float, solver: st
             for v in unique_variables([one.cost, *one.kept])
         ]
         rules += [*one.kept, sum(away) <= 1.0]
-    cost = cp.sum([one.cost for one in given])
+    cost: Any = sum([one.cost for one in given])
     return minimise(cost, rules, units, radius * worth, solver)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -67,7 +68,7 @@ def _own(subs: Sequence[Subproblem], points: Points, before: Scales | None) -> S
     if before is not None:
         for sub in subs:
             units |= measures(sub, points[sub.name], before.spreads[sub.name])
-    cost = cp.sum([sub.client.cost for sub in subs])
+    cost: Any = sum([sub.client.cost for sub in subs])
     rules = [rule for sub in subs for rule in sub.client.constraints]
     return minimise(cost, rules, units, 1.0 if before is None else before.worth)
 
