@@ -60,8 +60,8 @@ class Answer(Identified):
     status : Status
         A string such as "optimal", with its explanation in ``status.message``.
     value : float
-        The sum of the clients' objectives at their own variables; ``inf`` or ``-inf`` where the
-        problem is infeasible or unbounded, as in cvxpy.
+        The sum of the clients' objectives, as the user wrote them, each at the client's own
+        variables; ``inf`` or ``-inf`` where the problem is infeasible or unbounded, as in cvxpy.
     rounds : int
         Inner loops in total, the unit of communication.
     answer_round : int

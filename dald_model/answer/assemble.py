@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from copy import deepcopy
 
 import numpy as np
 import pandas as pd
 
 from dald_model.answer.local_duals import dual_values
+from dald_model.answer.rescaling import costs_at
 from dald_model.answer.result import Result
-from dald_model.compile.decomposition import Recovered
+from dald_model.compile.decomposition import Decomposition, Recovered
 from dald_model.coordinate.outcome import Outcome, objective
 from dald_model.coordinate.status import Status
 
@@ -33,7 +34,7 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
         }
         recovered = compiled.recover(points, duals, mu, membership.gone)
         multipliers = {ends: mu[slot].copy() for ends, slot in compiled.slots.items()}
-        value = objective(membership, state.objectives)
+        value = objective(membership, _costs(compiled, points, state.objectives))
     if termination.status == Status.INFEASIBLE:
         value = compiled.sense * math.inf
     if termination.status == Status.UNBOUNDED:
@@ -60,3 +61,16 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
     )
     found.apply()
     return found
+
+
+def _costs(
+    compiled: Decomposition, points: Mapping[Hashable, np.ndarray], solvers: np.ndarray
+) -> np.ndarray:
+    """What each client minimises at its own variables, from the user's expressions.
+
+    A solver's figure may be a difference of large numbers, or a sum of squares multiplied out. It
+    counts only where the expression has no value, as at the edge of the domain of an atom.
+    """
+    values = {key: x for n, sub in compiled.items() for key, x in sub.spread(points[n]).items()}
+    found = costs_at([sub.client.cost for sub in compiled.values()], values)
+    return np.where(np.isfinite(found), found, solvers)

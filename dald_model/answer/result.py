@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import cvxpy as cp
 import pandas as pd
 
 from dald_model.answer import plots
@@ -12,7 +11,7 @@ from dald_model.answer.answer import Answer
 from dald_model.answer.verification import Verification, verify
 from dald_model.errors import ResultError
 from dald_model.text import Bare, Heading, Part, Printed
-from dald_model.values import holding, one_at_a_time
+from dald_model.values import one_at_a_time
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,20 +29,14 @@ class Result(Printed, Answer):
         tol_feasibility: float = 1e-4,
         tol_dual: float = 1e-4,
     ) -> Verification:
-        """Compare with the all-in-one solve; see :func:`dald_model.answer.verification.verify`.
-
-        The problem is the one that was solved, whatever values its Parameters have by now.
-        """
-        # What a callback computes follows from others, and cannot be set
-        given = [(p, value) for p, value in self.given if not isinstance(p, cp.CallbackParam)]
-        with holding(given):
-            return verify(
-                self,
-                solver=solver,
-                tol_objective=tol_objective,
-                tol_feasibility=tol_feasibility,
-                tol_dual=tol_dual,
-            )
+        """Compare with the all-in-one solve; see :func:`dald_model.answer.verification.verify`."""
+        return verify(
+            self,
+            solver=solver,
+            tol_objective=tol_objective,
+            tol_feasibility=tol_feasibility,
+            tol_dual=tol_dual,
+        )
 
     def plot(self) -> Figure:
         """Residuals, objective gap and rho against rounds.

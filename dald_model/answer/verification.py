@@ -1,42 +1,46 @@
-r"""Verification of a result against the all-in-one (AIO) solve by plain cvxpy."""
+r"""Verification of a result against the all-in-one (AIO) solve by plain cvxpy.
+
+Nothing is held against one, an absolute figure or the size of a number: figures are in units of the
+worth V of the objective, of the spread of each variable and of the reach of each constraint, see
+:mod:`dald_model.answer.scales`. They come from the problem, so a verdict is the same whatever the
+run was, and in whatever units the problem is written.
+
+That a verification is ok means: the result's values agree among clients and meet all constraints
+to 1e-4 of what agreeing moves them by, the objective there and the reported value are the optimum
+to 1e-4 of what agreeing costs, and the multipliers support the optimum to the same.
+"""
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import pandas as pd
 
 from dald_model.answer.answer import Answer
-from dald_model.answer.duality_gap import dual_gap
+from dald_model.answer.comparison import (
+    Row,
+    broken,
+    consensus,
+    distances,
+    explained,
+    objective,
+    unique,
+    violation,
+)
+from dald_model.answer.reference import Reference, Task, doubted, reference, task
+from dald_model.answer.stationarity import certificate
 from dald_model.coordinate.status import Status
-from dald_model.declare.client import all_in_one, short
-from dald_model.errors import OptionError
 from dald_model.text import Bare, Heading, Part, Printed, counted
-from dald_model.values import flat, largest, number, preserved
+from dald_model.values import flat, holding
+
+__all__ = ["Row", "Verification", "verify"]
 
 UNIQUE = 1e-3
-"""A relative distance of two solutions up to which they count as the same."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One comparison: what was measured, what is allowed (None: told, not judged), where."""
-
-    check: str
-    measured: float
-    allowed: float | None = None
-    where: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Whether the measured figure is within the allowed one; NaN never is."""
-        return self.allowed is None or bool(self.measured <= self.allowed)
+"""A distance of two solutions, in spreads, up to which they count as the same."""
+SURE = 10.0
+"""A distance that is judged may be larger than a violation by this factor."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,19 +123,26 @@ def verify(
     r"""Solve ``model.monolithic()`` by plain cvxpy and compare.
 
     With :math:`F` the objective of the AIO problem, :math:`F^*` its optimum, :math:`x` the
-    values in the result and :math:`x_i` those at the clients, the rows are
+    values in the result and :math:`x_i` those at the clients, V the worth of the objective, X the
+    spreads of variables (:mod:`dald_model.answer.scales`), the rows are
 
-    * objective gap, :math:`|F(x) - F^*| / \max(1, |F^*|)`,
+    * objective gap, :math:`|F(x) - F^*| / V`,
     * reported value, the same for ``result.value``,
-    * consensus violation, the largest :math:`|\mathcal C_r| / \max(1, |x_r|)` over all edges and
-      over the copies of shared variables,
-    * constraint violation, the largest over all constraints, relative to
-      :math:`\max(1, \|x\|_\infty)`,
-    * multipliers, the duality gap that the result's own multipliers certify
-      (:func:`dald_model.answer.duality_gap.dual_gap`), relative to :math:`\max(1, |F^*|)`:
-      multipliers are often not unique, and this is what makes any of them right,
+    * consensus violation, the largest :math:`|\mathcal C_r|` over all edges and over the copies of
+      shared variables, in units of what the sides move by over the spreads,
+    * constraint violation, the largest over all constraints and attributes of variables, each in
+      units of its reach,
+    * multipliers, how far the result's own multipliers are from supporting the AIO solution
+      (:mod:`dald_model.answer.stationarity`): multipliers are often not unique, and this is what
+      makes any of them right,
+    * distance where unique, the largest :math:`|x - x^*| / X` among variables that provably only
+      one point is optimal for; there is no such row where nothing proves it,
     * distance of multipliers and of the solution from the AIO solve's, relative, told but not
       judged: where they are large although all other rows hold, the optimum is not unique.
+
+    An AIO solution that is doubtful, because its solver says so or because the result is feasible
+    and better, is cross-checked by a second solver; the note says so, and the better one counts.
+    A result that is better than all solvers, and not by breaking constraints, has no gap.
 
     Parameters
     ----------
@@ -139,7 +150,11 @@ def verify(
     solver : str
         The cvxpy solver of the AIO problem; default Clarabel, which is accurate for every cone.
     tol_objective, tol_feasibility, tol_dual : float
-        What is allowed of the first two, the next two and the fifth row.
+        What is allowed of the first two, the next two and the fifth row; a distance may be ten
+        times what a violation may.
+
+    The problem is the one that was solved, whatever values its Parameters have by now; where these
+    have changed, the note says so.
 
     Where clients left or edges were dropped for good, the AIO problem is that of those who are
     still there, over the copies of the clients.
@@ -154,142 +169,112 @@ def verify(
     OptionError
         If cvxpy cannot solve the AIO problem with this solver.
     """
-    problem, values = aio(result)
-    with preserved(_leaves(problem)):
-        begun = time.perf_counter()
-        try:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-                problem.solve(solver=solver or "CLARABEL")
-        except cp.SolverError as error:
-            raise OptionError(
-                f"verify: the all-in-one solve failed with {solver or 'CLARABEL'} ({error}); name "
-                f"another solver, verify(solver=...), among {', '.join(cp.installed_solvers())}"
-            ) from error
-        seconds = time.perf_counter() - begun
-        status, value = str(problem.status), number(problem.value)
-        aio_values = {v.id: v.value for v in problem.variables()}
-        aio_duals = {c.id: c.dual_value for c in problem.constraints}
-    kind = status.removesuffix("_inaccurate")
+    notes = _moved(result)
+    # What a callback computes follows from others, and cannot be set
+    then = [(p, value) for p, value in result.given if not isinstance(p, cp.CallbackParam)]
+    with holding(then):
+        tolerances = tol_objective, tol_feasibility, tol_dual
+        return _compared(result, solver, tolerances, notes)
+
+
+def _compared(
+    result: Answer, solver: str | None, tolerances: tuple[float, float, float], notes: list[str]
+) -> Verification:
+    """The comparison, with the Parameters as they were at the time of the solve."""
+    tol_objective, tol_feasibility, tol_dual = tolerances
+    given = task(result)
+    made = reference(given, solver)
+    kind = made.status.removesuffix("_inaccurate")
     if kind != "optimal" or result.status in (Status.INFEASIBLE, Status.UNBOUNDED):
         same = kind == result.status
-        row = Row("status", 0.0 if same else np.inf, 0.0, f"{result.status}, AIO {status}")
-        return Verification(result, (row,), status, value, seconds)
+        said = f"{result.status}, AIO {made.status}"
+        return _judged(result, made, [Row("status", 0.0 if same else np.inf, 0.0, said)], notes)
     if not result.recovered.values:
-        row = Row("status", np.inf, 0.0, f"{result.status} without a point, AIO {status}")
-        return Verification(result, (row,), status, value, seconds)
+        said = f"{result.status} without a point, AIO {made.status}"
+        return _judged(result, made, [Row("status", np.inf, 0.0, said)], notes)
 
-    scale = max(1.0, abs(value))
+    made, gap, beats, said = _held_against(given, made, tol_objective, tol_feasibility)
+    notes += said
+    assert made.scales is not None
+    points = given.split(made.values)
+    found = certificate(result, list(given.live.columns), points, made.scales)
+    # Where the result is better than the AIO solve its own objective is what it should report
+    known = objective(given, made) if beats else made.value
     rows = [
-        Row("objective gap", abs(_objective(values, problem) - value) / scale, tol_objective),
-        Row("reported value", abs(result.value - value) / scale, tol_objective),
-        _consensus(result, problem, tol_feasibility),
-        _violation(result, problem, values, tol_feasibility),
-        Row("multipliers", dual_gap(result) / scale, tol_dual, "duality gap they certify"),
-        *_apart("multiplier distance", result.duals.by_id, problem.constraints, aio_duals),
-        *_apart("solution distance", values, problem.variables(), aio_values),
+        Row("objective gap", gap, tol_objective),
+        Row("reported value", abs(result.value - known) / made.scales.worth, tol_objective),
+        consensus(given, made.scales, tol_feasibility),
+        violation(given, made, tol_feasibility),
+        Row("multipliers", found.measured, tol_dual, found.where),
+        *unique(given, made, SURE * tol_feasibility),
+        *distances(given, made),
     ]
-    note = ""
     if rows[-1].measured > UNIQUE and all(row.ok for row in rows):
-        note = "the optimum is not unique to this accuracy: both solutions are feasible and optimal"
-    return Verification(result, tuple(rows), status, value, seconds, note)
+        notes.append(
+            "the optimum is not unique to this accuracy: both solutions are feasible and optimal"
+        )
+    return _judged(result, made, rows, notes)
 
 
-def aio(result: Answer) -> tuple[cp.Problem, Mapping[int, Any]]:
-    """The all-in-one problem that a result answers, and the result's values by variable id."""
-    compiled = result.compiled
-    if not (result.left or result.dropped):
-        return compiled.model.monolithic(), result.recovered.values
-    live = {n: c for n, c in compiled.form.clients.items() if n not in result.left}
-    rules = [rule for client in live.values() for rule in client.constraints]
-    for edge in compiled.edges:
-        if edge.ends not in result.dropped and not set(edge.ends) & set(result.left):
-            pairs = zip(edge.given(edge.tail), edge.given(edge.head), strict=True)
-            rules += [one == two for one, two in pairs]
-    points = compiled.gather(result.recovered)
-    values = {key: v for name in live for key, v in compiled[name].spread(points[name]).items()}
-    return all_in_one(live.values(), rules, compiled.sense < 0), values
+def _judged(result: Answer, made: Reference, rows: list[Row], notes: list[str]) -> Verification:
+    note = "; ".join([*made.notes, *notes])
+    return Verification(result, tuple(rows), made.status, made.value, made.seconds, note)
 
 
-def _leaves(problem: cp.Problem) -> list[cp.Variable]:
-    """The variables and dual variables of a problem."""
-    return problem.variables() + [d for c in problem.constraints for d in c.dual_variables]
+def _held_against(
+    given: Task, made: Reference, tol_objective: float, tol_feasibility: float
+) -> tuple[Reference, float, bool, list[str]]:
+    """The reference that counts, the gap to it, whether it is beaten, and what to say of it."""
+    gap, beats = _gap(given, made, tol_objective, tol_feasibility)
+    if made.status == "optimal" and not beats:
+        return made, abs(gap), False, []
+    why = (
+        f"the result is feasible and better than {made.solver}'s AIO solution"
+        if made.status == "optimal"
+        else f"{made.solver}'s AIO solution is inaccurate by its own account"
+    )
+    other = doubted(given, made)
+    if other is None:
+        said = f"{why}, and no other installed solver can be asked"
+        return made, 0.0 if beats else abs(gap), beats, [said]
+    assert made.scales is not None
+    lower = given.result.compiled.sense * (made.value - other.value) / made.scales.worth
+    said = f"{why}; {other.solver} finds {other.value:.8g}"
+    if lower > tol_objective and broken(given, made, other.values).measured <= tol_feasibility:
+        made, said = other, f"{said}, which is better and counts"
+        gap, beats = _gap(given, made, tol_objective, tol_feasibility)
+    if beats:
+        return made, 0.0, True, [f"{said}; the result is better than both"]
+    return made, abs(gap), False, [said]
 
 
-def _objective(values: Mapping[int, Any], problem: cp.Problem) -> float:
-    with preserved(_leaves(problem)):
-        for v in problem.variables():
-            v.save_value(values[v.id])
-        return number(problem.objective.value)
+def _gap(
+    given: Task, made: Reference, tol_objective: float, tol_feasibility: float
+) -> tuple[float, bool]:
+    """The signed gap of the result's objective, and whether the result beats the reference.
+
+    It does where it is lower by more than is tolerated, feasible, and lower by more than its
+    violations can account for.
+    """
+    assert made.scales is not None
+    sense, worth = given.result.compiled.sense, made.scales.worth
+    gap = sense * (objective(given, made) - made.value) / worth
+    if not gap < -tol_objective:
+        return gap, False
+    feasible = violation(given, made, tol_feasibility).ok
+    return gap, feasible and -gap > tol_objective + explained(given, made) / worth
 
 
-def _consensus(result: Answer, problem: cp.Problem, allowed: float) -> Row:
-    compiled, recovered = result.compiled, result.recovered
-    worst, where = 0.0, ""
-    sides = compiled.sides(compiled.gather(recovered))
-    gaps = np.abs(sides[0] - sides[1]) / np.maximum(1.0, np.abs(sides).max(axis=0))
-    for edge in compiled.edges:
-        if edge.ends in result.dropped or set(edge.ends) & set(result.left):
-            continue
-        gap = largest(gaps[compiled.slots[edge.ends]])
-        if not gap <= worst:
-            worst, where = gap, f"edge {edge.tail!r} - {edge.head!r}"
-    names = {v.id: v.name() for v in problem.variables()}
-    for name, found in recovered.at_clients.items():
-        # Who left, or who can be apart from others, need not have the value of the variable.
-        for key, value in () if result.left or result.dropped else found.items():
-            gap = _relative(value, recovered.values[key])
-            if not gap <= worst:
-                worst, where = gap, f"{names[key]} at {name!r} against the result's value"
-    return Row("consensus violation", worst, allowed, where)
-
-
-def _violation(
-    result: Answer, problem: cp.Problem, values: Mapping[int, Any], allowed: float
-) -> Row:
-    """The worst violation at the result's values, and of a client's rules at the client's own."""
-    worst, where = 0.0, ""
-    # cvxpy divides by the size of a cone's argument even where that is zero.
-    with preserved(_leaves(problem)), np.errstate(divide="ignore", invalid="ignore"):
-        for v in problem.variables():
-            v.save_value(values[v.id])
-        size = max(1.0, *(largest(v.value) for v in problem.variables()))
-        for rule in problem.constraints:
-            gap = largest(rule.violation()) / size
-            if not gap <= worst:
-                worst, where = gap, short(rule, 40)
-        for name, client in result.compiled.model.clients.items():
-            if name in result.left:
-                continue
-            for v in client.variables:
-                v.save_value(result.recovered.at_clients[name][v.id])
-            for rule in client.constraints:
-                gap = largest(rule.violation()) / size
-                if not gap <= worst:
-                    worst, where = gap, f"{short(rule, 40)} at {name!r}"
-    return Row("constraint violation", worst, allowed, where)
-
-
-def _apart(
-    check: str, ours: Mapping[int, Any], objects: Sequence[Any], aio: Mapping[int, Any]
-) -> list[Row]:
-    """The largest relative distance between our values (or duals) and the AIO solve's."""
-    if not objects:
+def _moved(result: Answer) -> list[str]:
+    """The Parameters that have another value than at the time of the solve, as a sentence."""
+    changed = [
+        parameter.name()
+        for parameter, value in result.given
+        if not np.array_equal(flat(value), flat(parameter.value))
+    ]
+    if not changed:
         return []
-    worst, where = 0.0, ""
-    for one in objects:
-        if ours.get(one.id) is None or aio[one.id] is None:
-            continue
-        gap = _relative(_flat_all(ours[one.id]), _flat_all(aio[one.id]))
-        if not gap <= worst:
-            worst, where = gap, short(one, 40)
-    return [Row(check, worst, None, where)]
-
-
-def _flat_all(value: Any) -> np.ndarray:
-    parts = value if isinstance(value, list) else [value]
-    return np.concatenate([flat(part) for part in parts])
-
-
-def _relative(ours: Any, theirs: Any) -> float:
-    return largest(flat(ours) - flat(theirs)) / max(1.0, largest(theirs))
+    return [
+        f"Parameter {', '.join(map(repr, changed))} has another value by now than at the time of "
+        "the solve, which is compared with the problem that it solved"
+    ]

@@ -281,34 +281,40 @@ def test_a_result_in_a_notebook_holds_the_same() -> None:
 
 
 def test_a_verification_names_what_failed_and_by_how_much() -> None:
+    """Alone they choose 2 and -3, together -1/2: the spread is 5/2 and agreeing costs 25/2.
+
+    So 1/4 apart is a tenth, or of x - y, which reaches 5, a twentieth; and 14.3125 is 1.1875 short
+    of 15.5, 9.5 % of what agreeing costs.
+    """
     model, _, _ = numbers()
     check = model.solve(rho=1.0, max_rounds=2).verify()
     text = """\
 Verification of 'two numbers': FAILED (objective gap, reported value, consensus violation, \
-constraint violation, multipliers)
+constraint violation, multipliers, distance where unique)
   distributed  14.3125  round_limit  #.## s, 2 rounds
   all-in-one   15.5     optimal      #.## s
-  check                 measured  allowed          where
-  objective gap         7.7e-02   1e-04    FAILED
-  reported value        7.7e-02   1e-04    FAILED
-  consensus violation   2.5e-01   1e-04    FAILED  edge 'a' - 'b'
-  constraint violation  2.5e-01   1e-04    FAILED  x == y
-  multipliers           #.#e-##   1e-04    FAILED  duality gap they certify
-  multiplier distance   1.0e-01            told    x == y
-  solution distance     2.5e-01            told    y"""
-    # The multipliers' row has tests of its own in test_verify.py.
-    assert re.sub(r"(multipliers +)\S+", r"\1#.#e-##", masked(check)) == text
+  check                  measured  allowed          where
+  objective gap          9.5e-02   1e-04    FAILED
+  reported value         9.5e-02   1e-04    FAILED
+  consensus violation    1.0e-01   1e-04    FAILED  edge 'a' - 'b'
+  constraint violation   5.0e-02   1e-04    FAILED  x == y
+  multipliers            #.#e-##   1e-04    FAILED  stationarity at 'a'
+  distance where unique  1.0e-01   1e-03    FAILED  variables of 'b'
+  multiplier distance    #.#e-##            told    x == y
+  solution distance      1.0e-01            told    y"""
+    # The multipliers' rows have tests of their own in test_verify.py.
+    assert re.sub(r"(multiplier\S*(?: distance)? +)\d\S+", r"\1#.#e-##", masked(check)) == text
     html = cells(check._repr_html_())
-    assert ["consensus violation", "2.5e-01", "1e-04", "FAILED", "edge 'a' - 'b'"] in html
+    assert ["consensus violation", "1.0e-01", "1e-04", "FAILED", "edge 'a' - 'b'"] in html
 
 
 def test_a_verification_that_passed_in_one_line_each() -> None:
     model, _, _ = numbers()
     lines = str(model.solve().verify()).splitlines()
     assert lines[0] == "Verification of 'two numbers': passed"
-    assert len(lines) == 1 + 2 + 1 + 7
-    assert all(" ok" in line for line in lines[4:9])
-    assert all(" told" in line for line in lines[9:11])
+    assert len(lines) == 1 + 2 + 1 + 8
+    assert all(" ok" in line for line in lines[4:10])
+    assert all(" told" in line for line in lines[10:12])
 
 
 # --- Explanation ----------------------------------------------------------------------------------

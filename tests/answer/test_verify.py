@@ -104,14 +104,21 @@ def _fails(result: dm.Result, *rows: str) -> None:
 
 
 def test_a_corrupt_value_of_a_variable(peers: Case, federated: Case) -> None:
-    _fails(_values(peers, 1e-2), "objective gap", "consensus violation", "constraint violation")
-    _fails(_values(federated, 1e-2), "objective gap", "consensus violation")
+    _fails(
+        _values(peers, 1e-2),
+        "objective gap",
+        "consensus violation",
+        "constraint violation",
+        "distance where unique",
+    )
+    rows = ("objective gap", "consensus violation", "distance where unique")
+    _fails(_values(federated, 1e-2), *rows)
 
 
 @pytest.mark.parametrize("by", [1e-3, -1e-3])
 def test_a_corrupt_value_at_a_client(peers: Case, federated: Case, by: float) -> None:
-    """The client of the equality breaks it too; its multipliers still fit to second order."""
-    _fails(_client(peers, 1, by), "consensus violation", "constraint violation", "multipliers")
+    """The client of the equality breaks it too; multipliers are held against the AIO solution."""
+    _fails(_client(peers, 1, by), "consensus violation", "constraint violation")
     assert "consensus violation" in [r.check for r in _client(federated, 2, by).verify().failures]
     assert "consensus violation" in [
         r.check for r in _client(federated, "server", by).verify().failures
@@ -298,17 +305,19 @@ def test_the_table_of_a_verification_that_passes() -> None:
     masked = re.sub(r"\d\.\de[+-]\d\d", "#.#e-##", re.sub(r"\d+\.\d\d s", "#.## s", text))
     masked = re.sub(r"\d+ rounds", "# rounds", masked)
     masked = re.sub(r"(  (?:distributed|all-in-one) +)[\d.e-]+ +", r"\1#  ", masked)
-    masked = re.sub(r"(distance .* told).*", r"\1", masked)
+    # Both ends are as far off as each other, so which is the worst is rounding's
+    masked = re.sub(r"(distance .* told|stationarity at|variables of).*", r"\1", masked)
     assert masked == (
         "Verification of 'two': passed\n"
         "  distributed  #  optimal  #.## s, # rounds\n"
         "  all-in-one   #  optimal  #.## s\n"
-        "  check                 measured  allowed        where\n"
-        "  objective gap         #.#e-##   1e-04    ok\n"
-        "  reported value        #.#e-##   1e-04    ok\n"
-        "  consensus violation   #.#e-##   1e-04    ok    edge 'left' - 'right'\n"
-        "  constraint violation  #.#e-##   1e-04    ok    x0 == x1\n"
-        "  multipliers           #.#e-##   1e-04    ok    duality gap they certify\n"
-        "  multiplier distance   #.#e-##            told\n"
-        "  solution distance     #.#e-##            told"
+        "  check                  measured  allowed        where\n"
+        "  objective gap          #.#e-##   1e-04    ok\n"
+        "  reported value         #.#e-##   1e-04    ok\n"
+        "  consensus violation    #.#e-##   1e-04    ok    edge 'left' - 'right'\n"
+        "  constraint violation   #.#e-##   1e-04    ok    x0 == x1\n"
+        "  multipliers            #.#e-##   1e-04    ok    stationarity at\n"
+        "  distance where unique  #.#e-##   1e-03    ok    variables of\n"
+        "  multiplier distance    #.#e-##            told\n"
+        "  solution distance      #.#e-##            told"
     )

@@ -59,7 +59,9 @@ def test_a_client_whose_solver_fails_goes_on_with_the_next(solver: Any, broken: 
     assert (event.failed, event.next, event.message) == ("factor", "conic", FACTOR)
     count = result.history.fallbacks.tolist()
     assert count == [0] * 3 + [1] * (result.rounds - 3)
-    assert turns == [[0, 1, 2]] + 4 * [[0, 1], [2]] + (result.rounds - 4) * [[0, 1]], "b is not tried again"
+    assert turns == [[0, 1, 2]] + 4 * [[0, 1], [2]] + (result.rounds - 4) * [[0, 1]], (
+        "b is not tried again"
+    )
     assert result.rounds == known.rounds
     assert result.history.objective.to_numpy() == near(known.history.objective.to_numpy())
     line = f"  fallbacks        1, first client 'b' in round 4: from factor to conic ({FACTOR})"

@@ -1,0 +1,114 @@
+"""Calibration: the scales of a problem, found at a solution of it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+import numpy as np
+
+from dald_model.answer.agreeing import Agreeing
+from dald_model.answer.rescaling import costs_at
+from dald_model.answer.scales import Points, Scales, measures, reach
+from dald_model.answer.wishes import NOISE, farthest, felt, middles, moved, shrunk, wished
+from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.subproblem import Subproblem
+
+RAW = 1e-9
+"""The same of an objective that was given to it as it stands, of its size."""
+FLOOR = 1e-10
+"""Of the sizes of the objectives: what they vary by at least, as doubles do not resolve less."""
+
+
+def calibrated(
+    compiled: Decomposition, agreeing: Agreeing, points: Points, before: Scales | None
+) -> Scales:
+    """The scales at a solution.
+
+    Parameters
+    ----------
+    compiled : Decomposition
+    agreeing : Agreeing
+        The clients that are there, and which of their entries are one.
+    points : dict
+        Client -> its part of the solution.
+    before : Scales or None
+        Units in which the clients' own problems are given to the solver.
+    """
+    subs = {name: compiled[name] for name in agreeing.columns}
+    here = _costs(subs, points)
+    wishes = wished(subs, points, before)
+    alone = _costs({name: subs[name] for name in wishes}, wishes)
+    regrets = {name: abs(here[name] - cost) for name, cost in alone.items()}
+    missing = [name for name in subs if not np.isfinite(regrets.get(name, np.nan))]
+    paid = sum(r for r in regrets.values() if np.isfinite(r))
+    size = sum(abs(cost) for cost in here.values() if np.isfinite(cost))
+    noise = NOISE * paid + (RAW * size if before is None else 0.0)
+    moves = {
+        name: felt(subs[name], points[name], move, noise)
+        for name, move in moved(points, wishes, before).items()
+    }
+    agreed = not any(move.any() for move in moves.values())
+    if agreed:
+        moves = moved(points, middles(subs, points, before), before)
+    shares = {
+        name: shrunk(subs, agreeing, points, here, name, move, 0.0 if agreed else paid)
+        for name, move in moves.items()
+    }
+    found = farthest(agreeing, moves, shares)
+    spreads = _filled(subs, agreeing, points, found, NOISE * (paid + size))
+    changes = _changes(subs, points, spreads)
+    worth = sum(changes.values())
+    if not agreed:
+        worth = paid + sum(changes.get(name, 0.0) for name in missing)
+    return Scales(max(worth, FLOOR * size) or 1.0, spreads)
+
+
+def _costs(subs: Mapping[Hashable, Subproblem], points: Points) -> dict[Hashable, float]:
+    """What each client pays at its point."""
+    values = {key: x for n, sub in subs.items() for key, x in sub.spread(points[n]).items()}
+    found = costs_at([sub.client.cost for sub in subs.values()], values)
+    return dict(zip(subs, found.tolist(), strict=True))
+
+
+def _filled(
+    subs: Mapping[Hashable, Subproblem],
+    agreeing: Agreeing,
+    points: Points,
+    found: np.ndarray,
+    noise: float,
+) -> dict[Hashable, np.ndarray]:
+    """The spreads of all entries, those that nobody moves by last resort."""
+    sizes = np.zeros(agreeing.many)
+    for name, place in agreeing.columns.items():
+        if not subs[name].client.is_server and not found[agreeing.classes[place]].all():
+            one = felt(subs[name], points[name], np.abs(points[name]), noise)
+            np.maximum.at(sizes, agreeing.classes[place], one / agreeing.factors[place])
+    found = np.where(found > 0, found, sizes)
+    overall = found.max(initial=0.0) or 1.0
+    spreads = _local(agreeing, found)
+    for name, spread in spreads.items():
+        at = 0
+        for v in subs[name].variables:
+            part = spread[at : at + v.size]  # a view
+            part[part == 0] = part.max(initial=0.0) or overall
+            at += v.size
+    return spreads
+
+
+def _local(agreeing: Agreeing, found: np.ndarray) -> dict[Hashable, np.ndarray]:
+    """What classes have, as vectors of the clients' variables."""
+    return {
+        name: found[agreeing.classes[place]] * agreeing.factors[place]
+        for name, place in agreeing.columns.items()
+    }
+
+
+def _changes(
+    subs: Mapping[Hashable, Subproblem], points: Points, spreads: Points
+) -> dict[Hashable, float]:
+    """The reach of each client's objective."""
+    return {
+        name: float(reach([sub.client.cost], measures(sub, points[name], spreads[name])).max())
+        for name, sub in subs.items()
+        if not sub.client.is_server
+    }

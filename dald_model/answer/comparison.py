@@ -1,0 +1,271 @@
+"""Comparisons of a result with the all-in-one solution, each a row of a verification."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model._cvxpy import Equality, Inequality
+from dald_model.answer.reference import Reference, Task
+from dald_model.answer.rescaling import Measure, cost_near, minimise
+from dald_model.answer.scales import Scales, measures, reach
+from dald_model.declare.client import short
+from dald_model.values import flat, largest, preserved
+
+ROUNDING = 8 * np.finfo(float).eps
+"""Of the size of two numbers: a difference that says nothing."""
+MODULUS = 0.1
+"""Of strong convexity in units of worth and spreads, from which a distance is judged: a gap of
+1e-8, which a solver leaves, is then a distance below 5e-4."""
+EIGENVALUES = 400
+"""Variables of a client up to which its modulus is computed."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison: what was measured, what is allowed (None: told, not judged), where."""
+
+    check: str
+    measured: float
+    allowed: float | None = None
+    where: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the measured figure is within the allowed one; NaN never is."""
+        return self.allowed is None or bool(self.measured <= self.allowed)
+
+
+@dataclass
+class Worst:
+    """The largest of some figures and where it was met; NaN is larger than all."""
+
+    measured: float = 0.0
+    where: str = ""
+    _met: bool = field(default=False, repr=False)
+
+    def meets(self, figure: float, where: str) -> None:
+        """Take one more figure."""
+        if np.isnan(self.measured):
+            return
+        if not self._met or not figure <= self.measured:
+            self.measured, self.where, self._met = figure, where, True
+
+    def row(self, check: str, allowed: float | None) -> Row:
+        """As a row."""
+        return Row(check, self.measured, allowed, self.where if self.measured else "")
+
+
+def relative(gap: Any, scale: Any) -> float:
+    """The largest entry of a difference in units of a scale; zero of nothing is zero."""
+    gap, scale = np.abs(flat(gap)), flat(scale)
+    with np.errstate(all="ignore"):
+        share = np.where(gap == 0, 0.0, gap / scale)
+    return float(share.max(initial=0.0))
+
+
+def objective(given: Task, made: Reference) -> float:
+    """The user's objective at the result's values."""
+    assert made.scales is not None
+    at = given.measures(given.values, made.scales)
+    cost = cost_near(given.cost, given.values, at, made.scales.worth)
+    return given.result.compiled.sense * cost
+
+
+def consensus(given: Task, found: Scales, allowed: float) -> Row:
+    """How far the ends of edges, and the clients from the result's values, are apart."""
+    result, compiled = given.result, given.result.compiled
+    worst = Worst()
+    sides = compiled.sides(compiled.gather(result.recovered))
+    reaches = _reaches(given, found)
+    gaps = np.maximum(np.abs(sides[0] - sides[1]) - ROUNDING * np.abs(sides).max(axis=0), 0.0)
+    for edge in compiled.edges:
+        part = compiled.slots[edge.ends]
+        if not given.off[part].any():
+            worst.meets(relative(gaps[part], reaches[part]), f"edge {edge.tail!r} - {edge.head!r}")
+    if result.left or result.dropped:
+        # Who left, or who can be apart from others, need not have the value of the variable.
+        return worst.row("consensus violation", allowed)
+    names = {v.id: v for v in given.problem.variables()}
+    spreads = given.measures(result.recovered.values, found)
+    for name, own in result.recovered.at_clients.items():
+        for key, value in own.items():
+            if key not in names:
+                continue
+            agreed = flat(result.recovered.values[key])
+            gap = np.abs(flat(value) - agreed) - ROUNDING * np.abs(agreed)
+            share = relative(np.maximum(gap, 0.0), spreads[key].spread)
+            worst.meets(share, f"{names[key].name()} at {name!r} against the result's value")
+    return worst.row("consensus violation", allowed)
+
+
+def _reaches(given: Task, found: Scales) -> np.ndarray:
+    """How far the larger of the two sides of each entry of an edge moves over the spreads."""
+    compiled = given.result.compiled
+    most = np.zeros(compiled.size)
+    for name, spread in found.spreads.items():
+        sub = compiled[name]
+        np.maximum.at(most, sub.entries, abs(sp.csr_array(sub.sides[0])) @ spread)
+    return most
+
+
+def violation(given: Task, made: Reference, allowed: float) -> Row:
+    """The worst violation at the result's values, and of a client's rules at the client's own."""
+    assert made.scales is not None
+    result = given.result
+    worst = broken(given, made, given.values)
+    around = given.measures(made.values, made.scales)
+    for name, client in result.compiled.model.clients.items():
+        if name in result.left:
+            continue
+        own, near = result.recovered.at_clients[name], around
+        if client.constraints and (result.left or result.dropped):
+            near = _own_measures(given, made, name)
+        for rule in client.constraints:
+            share = _broken(rule, own, near)
+            worst.meets(share, f"{short(rule, 40)} at {name!r}")
+    return worst.row("constraint violation", allowed)
+
+
+def broken(given: Task, made: Reference, values: Mapping[int, Any]) -> Worst:
+    """The worst violation of the AIO problem's constraints and attributes at some values."""
+    assert made.scales is not None
+    worst = Worst()
+    around = given.measures(made.values, made.scales)
+    for rule in given.problem.constraints:
+        worst.meets(_broken(rule, values, around), short(rule, 40))
+    for v in given.problem.variables():
+        worst.meets(_outside(v, values[v.id], around[v.id]), f"attributes of {v.name()}")
+    return worst
+
+
+def _own_measures(given: Task, made: Reference, name: Hashable) -> dict[int, Measure]:
+    """Of the user's variables at one client, where the problem is over the clients' copies."""
+    assert made.scales is not None
+    sub = given.result.compiled[name]
+    point = given.split(made.values)[name]
+    local = measures(sub, point, made.scales.spreads[name])
+    homes = given.result.compiled.form.homes
+    return {key: local[mine[name].id] for key, mine in homes.items() if name in mine}
+
+
+def _scale(rule: Any, around: Mapping[int, Measure]) -> np.ndarray:
+    """The reach of each entry of a constraint."""
+    return reach(
+        [rule.expr] if isinstance(rule, Inequality | Equality) else list(rule.args), around
+    )
+
+
+def _broken(rule: Any, values: Mapping[int, Any], around: Mapping[int, Measure]) -> float:
+    """The violation of a constraint, in units of its reach."""
+    if not all(np.isfinite(flat(values[v.id])).all() for v in rule.variables()):
+        return float("nan")
+    # cvxpy divides by the size of a cone's argument even where that is zero.
+    with preserved(rule.variables()), np.errstate(all="ignore"):
+        for v in rule.variables():
+            v.save_value(values[v.id])
+        gap = flat(rule.violation())
+    if np.isfinite(gap).all():
+        scale = _scale(rule, around)
+        return relative(gap, scale if gap.size == scale.size else scale.max(initial=0.0))
+    return _away(rule, values, around)
+
+
+def _away(rule: Any, values: Mapping[int, Any], around: Mapping[int, Measure]) -> float:
+    """How many spreads a point is from a constraint that has no value there; NaN if not known."""
+    away = cp.Variable(nonneg=True)
+    spreads = {
+        v.id: Measure(np.asarray(values[v.id], float), around[v.id].spread)
+        for v in rule.variables()
+    }
+    near = [
+        cp.abs(cp.multiply(1 / spreads[v.id].spread, v - spreads[v.id].centre)) <= away
+        for v in rule.variables()
+    ]
+    found = minimise(away, [rule, *near], spreads)
+    return found.value if found.is_optimal else float("nan")
+
+
+def _outside(variable: cp.Variable, value: Any, measure: Measure) -> float:
+    """How far a value is from the attributes that a variable was declared with, in spreads."""
+    value = np.asarray(value, dtype=float)
+    if not np.isfinite(value).all():
+        return float("nan")
+    return relative(flat(variable.project(value)) - flat(value), measure.spread)
+
+
+def unique(given: Task, made: Reference, allowed: float) -> list[Row]:
+    r"""The distance of the variables that only one point is optimal for, if there are any.
+
+    Where a client's objective has a quadratic part :math:`\tfrac12 x^\top P x` with
+    :math:`X P X \succeq 0.1 V`, every feasible point within a gap of :math:`\epsilon V` of the
+    optimum is within :math:`\sqrt{20 \epsilon}` spreads of it in all of this client's variables,
+    and in all that consensus ties to these.
+    """
+    found = made.scales
+    assert found is not None
+    compiled, ties = given.result.compiled, given.live
+    certain = np.zeros(ties.many, dtype=bool)
+    for name, place in ties.columns.items():
+        form = compiled[name].form
+        if form is None or not form.valued or form.size > EIGENVALUES:
+            continue
+        spread = found.spreads[name]
+        matrix = spread[:, None] * form.quadratic.full * spread / found.worth
+        if matrix.any() and np.linalg.eigvalsh(matrix)[0] >= MODULUS:
+            certain[ties.classes[place]] = True
+    if not certain.any():
+        return []
+    worst, ours = Worst(), given.split(given.values)
+    for name, point in given.split(made.values).items():
+        mine = certain[ties.classes[ties.columns[name]]]
+        share = np.abs(ours[name] - point) / found.spreads[name]
+        worst.meets(float(share[mine].max(initial=0.0)), f"variables of {name!r}")
+    return [worst.row("distance where unique", allowed)]
+
+
+def distances(given: Task, made: Reference) -> list[Row]:
+    """Distances of multipliers and of the solution from the AIO solve's, told but not judged."""
+    assert made.scales is not None
+    around = given.measures(made.values, made.scales)
+    rows = []
+    if given.problem.constraints:
+        worst = Worst()
+        for rule in given.problem.constraints:
+            ours, theirs = given.result.duals.by_id.get(rule.id), made.duals.get(rule.id)
+            if ours is not None and theirs is not None:
+                gap = largest(_flat(ours) - _flat(theirs))
+                most = _scale(rule, around).max(initial=0.0)
+                worst.meets(gap * most / made.scales.worth, short(rule, 40))
+        rows.append(worst.row("multiplier distance", None))
+    worst = Worst()
+    for v in given.problem.variables():
+        gap = flat(given.values[v.id]) - flat(made.values[v.id])
+        worst.meets(relative(gap, around[v.id].spread), short(v, 40))
+    return [*rows, worst.row("solution distance", None)]
+
+
+def explained(given: Task, made: Reference) -> float:
+    r"""How much lower than the optimum a point may be for breaking constraints by as much.
+
+    By weak duality :math:`F(x) \ge F^* - \sum_k |\lambda_k| v_k` for every point with violations
+    :math:`v_k`, with the multipliers of the AIO solve.
+    """
+    total = 0.0
+    with preserved(given.problem.variables()), np.errstate(all="ignore"):
+        for v in given.problem.variables():
+            v.save_value(given.values[v.id])
+        for rule in given.problem.constraints:
+            if rule.id in made.duals:
+                total += largest(rule.violation()) * np.abs(_flat(made.duals[rule.id])).sum()
+    return float(total)
+
+
+def _flat(value: Any) -> np.ndarray:
+    parts = value if isinstance(value, list) else [value]
+    return np.concatenate([flat(part) for part in parts])

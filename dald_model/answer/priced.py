@@ -1,0 +1,80 @@
+"""Constraints with a price on them: their terms of the Lagrangian, and what is amiss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model._cvxpy import Equality, Inequality
+from dald_model.answer.rescaling import Measure
+from dald_model.answer.scales import reach
+from dald_model.values import flat, preserved
+
+PRICED = (
+    Inequality,
+    Equality,
+    cp.Zero,
+    cp.NonNeg,
+    cp.PSD,
+    cp.SOC,
+    cp.ExpCone,
+    cp.PowCone3D,
+)
+"""Constraints whose dual value enters the Lagrangian; any other stays a constraint."""
+
+Share = tuple[Any, ...]
+"""Values of a constraint's ``dual_variables``."""
+
+
+def term(rule: Any, share: Share) -> Any:
+    """The constraint's term of the Lagrangian, with cvxpy's sign conventions."""
+    if not rule.size:
+        return cp.Constant(0.0)
+    if isinstance(rule, Inequality):
+        return cp.scalar_product(np.maximum(share[0], 0.0), rule.expr)
+    if isinstance(rule, Equality | cp.Zero):
+        return cp.scalar_product(share[0], rule.expr)
+    return -cp.scalar_product(rule.args, list(share))
+
+
+def amiss(rule: Any, share: Share, around: Mapping[int, Measure]) -> float:
+    r"""What is amiss with a price beyond stationarity, in units of the objective.
+
+    .. math:: \sum_k |\lambda_k| \min(|c_k(x^*)|, X_k) + \mathrm{dist}(\lambda, K^*) \max_k X_k
+
+    with :math:`X_k` the reach of entry k. A slack counts up to the reach only: how far away an
+    inactive constraint is does not matter, and that it has a price does. A cone other than the
+    orthant has one such product for all its entries.
+    """
+    if not rule.size or isinstance(rule, Equality | cp.Zero):
+        return 0.0
+    parts = [rule.expr] if isinstance(rule, Inequality) else list(rule.args)
+    reaches = reach(parts, around)
+    price = np.concatenate([flat(one) for one in share])
+    with preserved(rule.variables()), np.errstate(all="ignore"):
+        for v in rule.variables():
+            v.save_value(around[v.id].centre)
+        values = [part.value for part in parts]
+    # Where it has no value it is at the edge of its domain, and the reach is all that is known
+    known = all(value is not None for value in values)
+    slack = np.concatenate([flat(v) for v in values]) if known else np.full(price.size, np.nan)
+    slack = np.where(np.isfinite(slack), slack, 0.0)
+    if isinstance(rule, Inequality | cp.NonNeg):
+        wrong = np.maximum(-price, 0.0) @ reaches
+        return float(np.abs(price) @ np.minimum(np.abs(slack), reaches) + wrong)
+    product = min(abs(float(price @ slack)), float(np.abs(price) @ reaches))
+    return product + _outside(rule, share) * float(reaches.max(initial=0.0))
+
+
+def _outside(rule: Any, share: Share) -> float:
+    """How far a dual value is outside its cone."""
+    if not isinstance(rule, cp.Cone):
+        return 0.0
+    # cvxpy divides by the size of a cone's argument even where that is zero.
+    with preserved(rule.dual_variables), np.errstate(divide="ignore", invalid="ignore"):
+        for variable, value in zip(rule.dual_variables, share, strict=True):
+            variable.save_value(value)
+        return float(np.max(rule.dual_residual))

@@ -1,0 +1,289 @@
+r"""The all-in-one (AIO) solution that a result is compared with, and the scales found at it.
+
+The problem is solved as it stands, which gives the first scales; where these say that its units
+are not those of a solver's tolerances it is solved again in units of the scales
+(:mod:`dald_model.answer.rescaling`), until they stay. A solution that its solver calls inaccurate,
+or that a feasible point beats, is doubtful and cross-checked by another solver.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model.answer.agreeing import Agreeing, agreeing
+from dald_model.answer.answer import Answer
+from dald_model.answer.calibration import calibrated
+from dald_model.answer.rescaling import ACCURATE, Measure, Solved, cost_near, minimise
+from dald_model.answer.scales import Scales
+from dald_model.coordinate.status import Status
+from dald_model.declare.client import all_in_one
+from dald_model.errors import OptionError
+from dald_model.values import flat
+
+PASSES = 6
+"""How often the problem is solved at most while scales still change."""
+SAME = 10.0
+"""Scales that differ by less than this factor need no further pass."""
+ORDINARY = 100.0
+"""Units within this factor of those of the scales are a solver's own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """The all-in-one problem that a result answers.
+
+    Attributes
+    ----------
+    problem : cp.Problem
+    cost : cp.Expression
+        What it minimises: its objective or the negative.
+    values : dict
+        Variable id -> the result's value.
+    live : Agreeing
+        The clients that are still there.
+    off : ndarray of bool
+        The entries of edges that do not count any more.
+    """
+
+    result: Answer
+    problem: cp.Problem
+    cost: cp.Expression
+    values: Mapping[int, Any]
+    live: Agreeing
+    off: np.ndarray
+
+    @property
+    def claims_a_point(self) -> bool:
+        """Whether the result is a point, be it optimal or on the way there."""
+        empty = self.result.status in (Status.INFEASIBLE, Status.UNBOUNDED)
+        return not empty and bool(self.result.recovered.values)
+
+    def split(self, values: Mapping[int, Any]) -> dict[Hashable, np.ndarray]:
+        """Values by variable id -> the vector of each client's local variables."""
+        compiled = self.result.compiled
+        users = self._users()
+        return {
+            name: np.concatenate(
+                [
+                    flat(values[v.id] if v.id in values else values[users[v.id]])
+                    for v in compiled[name].variables
+                ]
+            )
+            for name in self.live.columns
+        }
+
+    def _users(self) -> dict[int, int]:
+        """Local variable -> the user's variable that it is a copy of; by id, copies only."""
+        homes = self.result.compiled.form.homes
+        return {v.id: key for key, local in homes.items() for v in local.values() if v.id != key}
+
+    def measures(self, values: Mapping[int, Any], found: Scales) -> dict[int, Measure]:
+        """A point of the problem and the spreads around it, by variable id."""
+        compiled = self.result.compiled
+        users = self._users()
+        spreads: dict[int, np.ndarray] = {}
+        for name, spread in found.spreads.items():
+            for key, part in compiled[name].spread(spread).items():
+                user = users.get(key, key)
+                spreads[key] = part
+                spreads[user] = np.maximum(spreads.get(user, part), part)
+        return {
+            v.id: Measure(np.asarray(values[v.id], float), spreads[v.id])
+            for v in self.problem.variables()
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """The solution of the task, see the module.
+
+    Attributes
+    ----------
+    status, value : str, float
+        As cvxpy would say it, in the user's sense.
+    values, duals : dict
+        By variable id, and by constraint id.
+    scales : Scales or None
+        None where there is no optimum.
+    solver : str
+        Who found it.
+    seconds : float
+        Of all solves for it.
+    notes : tuple of str
+        What a reader should know about it.
+    """
+
+    status: str
+    value: float
+    values: Mapping[int, Any]
+    duals: Mapping[int, Any]
+    scales: Scales | None
+    solver: str
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+
+def task(result: Answer) -> Task:
+    """The all-in-one problem that a result answers, and the result's values."""
+    compiled = result.compiled
+    off = np.zeros(compiled.size, dtype=bool)
+    for edge in compiled.edges:
+        gone = edge.ends in result.dropped or set(edge.ends) & set(result.left)
+        off[compiled.slots[edge.ends]] = bool(gone)
+    live = {n: c for n, c in compiled.form.clients.items() if n not in result.left}
+    ties = agreeing(compiled, tuple(live), off)
+    if not (result.left or result.dropped):
+        problem, values = compiled.model.monolithic(), result.recovered.values
+    else:
+        rules = [rule for client in live.values() for rule in client.constraints]
+        for edge in compiled.edges:
+            if not off[compiled.slots[edge.ends]].any():
+                pairs = zip(edge.given(edge.tail), edge.given(edge.head), strict=True)
+                rules += [one == two for one, two in pairs]
+        problem = all_in_one(live.values(), rules, compiled.sense < 0)
+        values = {}
+        if result.recovered.values:
+            points = compiled.gather(result.recovered)
+            values = {k: v for name in live for k, v in compiled[name].spread(points[name]).items()}
+    return Task(result, problem, compiled.sense * problem.objective.expr, values, ties, off)
+
+
+def reference(given: Task, solver: str | None) -> Reference:
+    """Solve the task.
+
+    Raises
+    ------
+    OptionError
+        If cvxpy cannot solve the AIO problem with this solver.
+    """
+    begun = time.perf_counter()
+    name = (solver or "CLARABEL").upper()
+    found = minimise(given.cost, given.problem.constraints, solver=name)
+    notes: tuple[str, ...] = ()
+    if found.status == "failed":
+        if solver is not None:
+            raise _failed(found, name)
+        first, (name, found) = found, _second(given, name, None, None)
+        if found.status == "failed":
+            raise _failed(first)
+        notes = (f"the AIO solve by CLARABEL failed ({first.said}); this is {name}'s",)
+    if not found.is_optimal and given.claims_a_point:
+        name, found, notes = _contradicted(given, name, found, notes)
+    made = _at(given, found, name, None, notes)
+    for _ in range(PASSES - 1):
+        if made.scales is None or _is_ordinary(given, made, before := made.scales):
+            break
+        name, again = _again(given, made, before)
+        if not again.is_optimal:
+            break
+        made = _at(given, again, name, before, notes)
+        if made.scales is None or not made.scales.differ(before, SAME):
+            break
+    return replace(made, seconds=time.perf_counter() - begun)
+
+
+def _again(given: Task, made: Reference, before: Scales) -> tuple[str, Solved]:
+    """Solve in units of scales; of smaller ones where these, found in bad units, are too large."""
+    solver, again = made.solver, Solved("failed", float("nan"), {}, {})
+    for share in (1.0, 1e-2, 1e-4):
+        size = Scales(share**2 * before.worth, {k: share * s for k, s in before.spreads.items()})
+        units = given.measures(made.values, size)
+        again = minimise(given.cost, given.problem.constraints, units, size.worth, solver)
+        if again.is_optimal:
+            return solver, again
+    return _second(given, solver, given.measures(made.values, before), before.worth)
+
+
+def _contradicted(
+    given: Task, name: str, found: Solved, notes: tuple[str, ...]
+) -> tuple[str, Solved, tuple[str, ...]]:
+    """What to take where a solver finds no optimum of a problem that the result has one of.
+
+    It may have failed at the problem's units: it is asked again from the result's point on, whose
+    only part is to say where to look, and after it another solver.
+    """
+    centres = {key: np.asarray(value, float) for key, value in given.values.items()}
+    units = {
+        key: Measure(c, np.abs(c).max(initial=0.0) + np.zeros(c.shape))
+        for key, c in centres.items()
+        if np.isfinite(c).all() and c.any()
+    }
+    again = minimise(given.cost, given.problem.constraints, units, solver=name)
+    if again.is_optimal:
+        return name, again, notes
+    other, again = _second(given, name, None, None)
+    if again.is_optimal:
+        return other, again, (f"{name} called the AIO problem {found.status}; {other} solves it",)
+    return name, found, notes
+
+
+def doubted(given: Task, made: Reference) -> Reference | None:
+    """What another solver finds for the same problem in the same units; None without an answer."""
+    assert made.scales is not None
+    begun = time.perf_counter()
+    units = given.measures(made.values, made.scales)
+    name, found = _second(given, made.solver, units, made.scales.worth)
+    if not found.is_optimal:
+        return None
+    other = _at(given, found, name, made.scales, made.notes)
+    return replace(other, seconds=made.seconds + time.perf_counter() - begun)
+
+
+def _at(
+    given: Task, found: Solved, solver: str, before: Scales | None, notes: tuple[str, ...]
+) -> Reference:
+    """What a solve means, with the scales at its point."""
+    sense = given.result.compiled.sense
+    if not found.is_optimal:
+        return Reference(found.status, sense * found.value, {}, {}, None, solver, 0.0, notes)
+    values = found.values
+    size = calibrated(given.result.compiled, given.live, given.split(values), before)
+    cost = cost_near(given.cost, values, given.measures(values, size), size.worth)
+    duals = {
+        rule.id: found.duals[at]
+        for at, rule in enumerate(given.problem.constraints)
+        if at in found.duals
+    }
+    value = sense * (cost if np.isfinite(cost) else found.value)
+    return Reference(found.status, value, values, duals, size, solver, 0.0, notes)
+
+
+def _is_ordinary(given: Task, made: Reference, found: Scales) -> bool:
+    """Whether the problem as it stands is in units that a solver's tolerances are meant for."""
+    sizes = [np.asarray(m.spread) for m in given.measures(made.values, found).values()]
+    offsets = [np.abs(m.centre) / m.spread for m in given.measures(made.values, found).values()]
+    return (
+        made.status == "optimal"
+        and found.worth >= 1 / ORDINARY
+        and abs(made.value) <= ORDINARY * found.worth
+        and all(s.size == 0 or 1 / ORDINARY <= s.min() <= s.max() <= ORDINARY for s in sizes)
+        and all(o.max(initial=0.0) <= ORDINARY for o in offsets)
+    )
+
+
+def _second(
+    given: Task, used: str, units: Mapping[int, Measure] | None, worth: float | None
+) -> tuple[str, Solved]:
+    """The first other installed solver that can solve the task, and what it found."""
+    found = Solved("failed", float("nan"), {}, {})
+    for name in ACCURATE:
+        if name == used or name not in cp.installed_solvers():
+            continue
+        found = minimise(given.cost, given.problem.constraints, units, worth or 1.0, name)
+        if found.status != "failed":
+            return name, found
+    return used, found
+
+
+def _failed(found: Solved, name: str = "CLARABEL") -> OptionError:
+    others = ", ".join(cp.installed_solvers())
+    return OptionError(
+        f"verify: the all-in-one solve failed with {name} ({found.said}); name another solver, "
+        f"verify(solver=...), among {others}"
+    )

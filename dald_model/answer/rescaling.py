@@ -1,0 +1,255 @@
+r"""Convex problems solved in units of their own, so that a solver's tolerances mean something.
+
+A solver stops at absolute figures, such as a gap of 1e-8, which is much for an objective of size
+1e-7 and nothing for one of size 1e7. A problem is therefore given to cvxpy in :math:`z` and
+divided by the worth :math:`V` of its objective,
+
+.. math:: \min_z \; f(\bar x + X \circ z) / V \quad\text{s.t. } c(\bar x + X \circ z) \in K,
+
+where the centre :math:`\bar x` and the spread :math:`X` make z of the order of one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model.declare.client import unique_variables
+from dald_model.values import number, preserved
+
+ACCURATE = {
+    "CLARABEL": {"tol_gap_abs": 1e-8, "tol_gap_rel": 1e-11, "tol_feas": 1e-9},
+    "PIQP": {},
+    "HIGHS": {},
+    "SCS": {"eps_abs": 1e-8, "eps_rel": 1e-8, "max_iters": 20_000},
+}
+"""What is asked of solvers beyond their defaults, in the problem's own units. The gap relative to
+the objective may not decide: of an objective of size 1e5 that varies by 1 it would leave 1e-3.
+A solver that fails at that is asked for its defaults."""
+SIGNS = ("nonneg", "nonpos", "pos", "neg")
+CONES = ("PSD", "NSD", "diag")
+OPTIMAL = ("optimal", "optimal_inaccurate")
+TROUBLES = (cp.SolverError, ArithmeticError, ValueError, TypeError)
+"""What cvxpy and its solvers raise where they cannot go on."""
+
+
+class Measure(NamedTuple):
+    """Where a variable is measured from, and in what units; both of the variable's shape."""
+
+    centre: np.ndarray
+    spread: np.ndarray
+
+
+class Solved(NamedTuple):
+    """What a solver found, in the user's units.
+
+    Attributes
+    ----------
+    status : str
+        cvxpy's word; "failed" where the solver gave up.
+    value : float
+        The least value by the solver's own account.
+    values : dict
+        Variable id -> value.
+    duals : dict
+        Position of the constraint -> its dual value.
+    said : str
+        What the solver said where it failed.
+    """
+
+    status: str
+    value: float
+    values: dict[int, np.ndarray]
+    duals: dict[int, Any]
+    said: str = ""
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether there is a point, accurate or not."""
+        return self.status in OPTIMAL
+
+
+def minimise(
+    cost: cp.Expression,
+    rules: Sequence[cp.Constraint],
+    measures: Mapping[int, Measure] | None = None,
+    worth: float = 1.0,
+    solver: str = "CLARABEL",
+    box: float | None = None,
+) -> Solved:
+    r"""Minimise a cost under rules, in the units of the measures and the worth.
+
+    Parameters
+    ----------
+    cost : cp.Expression
+    rules : sequence of cp.Constraint
+    measures : dict
+        Variable id -> :class:`Measure`; without them, and where an expression cannot be written in
+        other variables, the problem is solved as it stands.
+    worth : float
+        What the cost is divided by.
+    solver : str
+    box : float
+        Only points with :math:`|x - \bar x| \le X` times this count; needs measures.
+
+    Returns
+    -------
+    Solved
+        Variables keep the values that they have.
+    """
+    variables = unique_variables([cost, *rules])
+    if box is not None:
+        assert measures is not None
+        rules = [*rules, *_box(variables, measures, box)]
+    with cleared(variables):
+        swaps, goal, held = _written_anew(cost, rules, variables, measures or {})
+        problem = cp.Problem(cp.Minimize(goal / worth), held)
+        with preserved([d for rule in held for d in rule.dual_variables]):
+            name = solver.upper()
+            found = _solved(problem, swaps, worth, name, ACCURATE.get(name, {}))
+            if found.status == "failed" and name in ACCURATE:
+                found = _solved(problem, swaps, worth, name, {})
+            return found
+
+
+def _solved(
+    problem: cp.Problem,
+    swaps: Mapping[int, cp.Expression],
+    worth: float,
+    solver: str,
+    options: Mapping[str, Any],
+) -> Solved:
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")  # the status says what a warning would say
+            problem.solve(solver=solver, **options)
+    except TROUBLES as error:
+        return Solved("failed", float("nan"), {}, {}, str(error))
+    if problem.status not in OPTIMAL:
+        return Solved(str(problem.status), worth * number(problem.value), {}, {})
+    values = {key: np.asarray(_dense(x.value), dtype=float) for key, x in swaps.items()}
+    duals = {
+        at: _times(worth, rule.dual_value)
+        for at, rule in enumerate(problem.constraints)
+        if rule.dual_value is not None
+    }
+    if not all(np.isfinite(value).all() for value in values.values()):
+        return Solved("failed", float("nan"), {}, {}, "the point that was found is not finite")
+    return Solved(str(problem.status), worth * number(problem.value), values, duals)
+
+
+def _written_anew(
+    cost: cp.Expression,
+    rules: Sequence[cp.Constraint],
+    variables: Sequence[cp.Variable],
+    measures: Mapping[int, Measure],
+) -> tuple[dict[int, cp.Expression], cp.Expression, list[cp.Constraint]]:
+    """Cost and rules over new variables, and the old ones as expressions of the new."""
+    same: dict[int, cp.Expression] = {v.id: v for v in variables}
+    if not measures:
+        return same, cost, list(rules)
+    swaps = {v.id: _measured(v, measures[v.id]) if v.id in measures else v for v in variables}
+    names = {id(v): swaps[v.id] for v in variables}
+    try:
+        goal = cost.tree_copy(names)
+        held = [rule.tree_copy(names) for rule in rules]
+        if goal.is_convex() and all(rule.is_dcp() for rule in held):
+            return swaps, goal, held
+    except (TypeError, ValueError, AttributeError, NotImplementedError):
+        pass  # an atom that cannot be made again from its arguments, such as perspective
+    return same, cost, list(rules)
+
+
+def _measured(variable: cp.Variable, measure: Measure) -> cp.Expression:
+    """The variable as an expression of a new one that has the same attributes.
+
+    Who has a sign keeps the origin, and who is semidefinite one unit for all entries: cvxpy's
+    rules of convexity may rest on these attributes.
+    """
+    kept = {k: v for k, v in variable.attributes.items() if v is not None and v is not False}
+    if any(kept.get(name) for name in SIGNS) and len(kept) == 1:
+        return cp.multiply(measure.spread, cp.Variable(variable.shape, **kept))
+    if any(kept.get(name) for name in CONES) and len(kept) == 1:
+        return float(measure.spread.max()) * cp.Variable(variable.shape, **kept)
+    if kept.get("symmetric") and len(kept) == 1:
+        centre, spread = ((a + a.T) / 2 for a in measure)
+        return centre + cp.multiply(spread, cp.Variable(variable.shape, symmetric=True))
+    if kept:
+        return variable
+    return measure.centre + cp.multiply(measure.spread, cp.Variable(variable.shape))
+
+
+def _box(
+    variables: Sequence[cp.Variable], measures: Mapping[int, Measure], size: float
+) -> list[cp.Constraint]:
+    return [
+        cp.abs(cp.multiply(1 / measures[v.id].spread, v - measures[v.id].centre)) <= size
+        for v in variables
+    ]
+
+
+@contextmanager
+def cleared(variables: Sequence[cp.Variable]) -> Iterator[None]:
+    """Take variables their values for a while.
+
+    cvxpy 1.9 canonicalises ``cvar`` and ``sum_largest`` wrongly where values are set.
+    """
+    with preserved(variables):
+        for v in variables:
+            v.save_value(None)
+        yield
+
+
+def _dense(value: Any) -> Any:
+    return value.toarray() if hasattr(value, "toarray") else value
+
+
+def _times(factor: float, value: Any) -> Any:
+    return [_times(factor, one) for one in value] if isinstance(value, list) else factor * value
+
+
+def costs_at(expressions: Sequence[cp.Expression], values: Mapping[int, np.ndarray]) -> np.ndarray:
+    """The values of scalar expressions where variables have these values; NaN where it has none.
+
+    Variables keep the values that they have.
+    """
+    variables = unique_variables(expressions)
+    with preserved(variables), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for v in variables:
+            v.save_value(values[v.id])
+        return np.array([number(expression.value) for expression in expressions])
+
+
+def cost_at(expression: cp.Expression, values: Mapping[int, np.ndarray]) -> float:
+    """The value of one expression, see :func:`costs_at`."""
+    return float(costs_at([expression], values)[0])
+
+
+def cost_near(
+    expression: cp.Expression,
+    values: Mapping[int, np.ndarray],
+    measures: Mapping[int, Measure],
+    worth: float = 1.0,
+) -> float:
+    r"""The value of a scalar expression; at the edge of its domain the least value near by.
+
+    A point that is right to seven digits may lie outside the domain of a logarithm or a power by
+    less than that. Then it is the least value within :math:`10^{-6}`, else :math:`10^{-4}`, of the
+    spread that counts, and NaN where there is none.
+    """
+    found = cost_at(expression, values)
+    if np.isfinite(found):
+        return found
+    around = {v.id: Measure(values[v.id], measures[v.id].spread) for v in expression.variables()}
+    for reach in (1e-6, 1e-4):
+        inner = {key: Measure(m.centre, reach * m.spread) for key, m in around.items()}
+        best = minimise(expression, [], inner, worth, box=1.0)
+        if best.is_optimal and np.isfinite(best.value):
+            return best.value
+    return float("nan")

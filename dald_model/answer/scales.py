@@ -1,0 +1,113 @@
+r"""Scales of a problem: what a difference of a variable, of a constraint and of F is held against.
+
+They come from the problem and a solution :math:`x^*` of it, never from a run
+(:mod:`dald_model.answer.calibration`), and follow when the objective is multiplied, a variable (or
+one entry of it) is measured in other units, or the origin is moved. With :math:`x_i^{own}` what
+client i alone would choose, :math:`\arg\min_{X_i} f_i`:
+
+* the worth, or variation of the objective, is what agreeing costs,
+  :math:`V = \sum_i [f_i(x^*) - f_i(x_i^{own})]`, and of a client that alone is unbounded the
+  change of :math:`f_i(x^* + \theta \circ X)` over some samples :math:`\theta \in [-1, 1]`;
+* the spread :math:`X_e` of an entry is the farthest that a client's wish moves it,
+  :math:`\max_i t_i |x_{i,e}^{own} - x_e^*|`, each shrunk by a :math:`t_i \le 1` until F rises by
+  no more than 2 V on the way (to the median wish by the root of that): a client that hardly
+  cares may wish for something far away, and that is no scale. Entries that consensus makes one
+  have one spread;
+* the reach of a constraint is the change of its value over the same samples, and :math:`|A| X`
+  where it is affine.
+
+What a solver's digits do not resolve, because a point or F hardly changes, counts as no move.
+Last resorts, each only where the one before says nothing: where everybody agrees on everything, a
+point inside of a client's constraints takes the place of its wish; an entry that everybody wants
+where it is has the spread :math:`|x_e^*|`, the largest spread in its variable, the largest of all,
+or one; a problem in which everybody agrees is worth what F changes by over the spreads.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model._cvxpy import is_affine_throughout
+from dald_model.answer.rescaling import Measure
+from dald_model.compile.affine import affine_map
+from dald_model.compile.subproblem import Subproblem
+from dald_model.declare.client import unique_variables
+from dald_model.values import flat, preserved
+
+SAMPLES = 8
+"""How many random moves, and their opposites, a reach is found from."""
+
+Points = Mapping[Hashable, np.ndarray]
+"""Client -> vector of its local variables."""
+
+
+class Scales(NamedTuple):
+    """See the module.
+
+    Attributes
+    ----------
+    worth : float
+        Of the objective.
+    spreads : dict
+        Client -> the spreads of its local variables, a vector.
+    """
+
+    worth: float
+    spreads: dict[Hashable, np.ndarray]
+
+    def differ(self, other: Scales, factor: float) -> bool:
+        """Whether the worth or a spread is larger or smaller by more than a factor."""
+        ours, theirs = (np.concatenate([[s.worth], *s.spreads.values()]) for s in (self, other))
+        return bool(np.abs(np.log(ours / theirs)).max() > np.log(factor))
+
+
+def measures(sub: Subproblem, point: np.ndarray, spread: np.ndarray) -> dict[int, Measure]:
+    """A client's point and spreads by variable."""
+    centres, spreads = sub.spread(point), sub.spread(spread)
+    return {key: Measure(centres[key], spreads[key]) for key in centres}
+
+
+def reach(expressions: Sequence[cp.Expression], around: Mapping[int, Measure]) -> np.ndarray:
+    r"""How far each entry of some expressions moves where variables move by their spreads, flat.
+
+    Of an affine one :math:`|A| X`. Of another half the range of its values at the samples; zero
+    where fewer than two could be computed.
+    """
+    variables = unique_variables(expressions)
+    if not variables:
+        return np.zeros(sum(e.size for e in expressions))
+    if all(is_affine_throughout(e) for e in expressions):
+        spread = np.concatenate([flat(around[v.id].spread) for v in variables])
+        maps = [affine_map(e, variables)[0] for e in expressions]
+        return np.concatenate([abs(matrix) @ spread for matrix in maps])
+    found = np.full((1 + 2 * SAMPLES, sum(e.size for e in expressions)), np.nan)
+    with preserved(variables), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for row, moves in zip(found, _samples(sum(v.size for v in variables)), strict=True):
+            at = 0
+            for v in variables:
+                part = moves[at : at + v.size].reshape(v.shape, order="F")
+                v.save_value(around[v.id].centre + part * around[v.id].spread)
+                at += v.size
+            values = [e.value for e in expressions]
+            if all(value is not None for value in values):
+                row[:] = np.concatenate([flat(value) for value in values])
+    inside = np.isfinite(found)
+    highest = np.where(inside, found, -np.inf).max(axis=0, initial=-np.inf)
+    lowest = np.where(inside, found, np.inf).min(axis=0, initial=np.inf)
+    return np.where(highest > lowest, (highest - lowest) / 2, 0.0)
+
+
+def _samples(size: int) -> Iterator[np.ndarray]:
+    """No move at all, then moves of every entry, each with its opposite; the same in every run."""
+    generator = np.random.default_rng(0)
+    yield np.zeros(size)
+    for _ in range(SAMPLES):
+        moves = generator.uniform(-1.0, 1.0, size)
+        yield moves
+        yield -moves

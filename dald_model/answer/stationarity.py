@@ -1,0 +1,221 @@
+r"""How far a result's multipliers are from supporting the all-in-one solution.
+
+Multipliers are right, whichever of many they are, if every client minimises its Lagrangian at a
+solution :math:`x^*`, (A1-2) and (A2-2), and complementary slackness holds. With
+
+.. math:: L_i(y) = f_i(y) \pm \mu^\top (G_i y + g_i) + \lambda_i^\top c_i(y)
+
+what is measured is the largest over the clients of
+
+.. math::
+    \frac1{W_i} \Big[ \frac{m_i(\delta_0) - m_i(\delta_1)}{\delta_1 - \delta_0} + a_i \Big],
+    \qquad m_i(\delta) = \min_{\|(y - x_i^*) / X_i\|_1 \le \delta} L_i(y),
+    \qquad W_i = \max \Big( \max_e |p_{i,e}| X_{i,e}, \; \frac V N \Big)
+
+where :math:`X_i` are the spreads and V the worth of :mod:`dald_model.answer.scales`, so that
+nothing has a unit, :math:`p_i = \pm G_i^\top \mu` what the multipliers charge the client (of a
+server, whose charges cancel, what each of its clients pays), N the number of variables of all
+clients, and :math:`a_i` what is amiss with the prices of the client's constraints beyond that
+(:func:`dald_model.answer.priced.amiss`).
+
+For small :math:`\delta` the quotient is the largest entry of :math:`X_i \circ \nabla L_i`, so
+:math:`W_i` makes it a relative error of the multipliers, of one client and one entry among
+thousands as of all, and sees it to first order, where a duality gap sees the square of it. What
+goes on within :math:`\delta_0` is left out: a kink that the AIO solution misses by a digit has
+another gradient there. So an error of a price passes where the client would answer it by a move
+below :math:`\delta_0` of its spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model.answer.answer import Answer
+from dald_model.answer.priced import PRICED, amiss, term
+from dald_model.answer.rescaling import Measure, Solved, cost_near, minimise
+from dald_model.answer.scales import Points, Scales, measures
+from dald_model.compile.subproblem import Subproblem
+from dald_model.declare.client import unique_variables
+from dald_model.solvers.exact.average import Average
+from dald_model.values import flat
+
+SERVER = Average()
+RADII = (1e-4, 1e-3)
+"""How far from the solution the Lagrangians are minimised, in spreads."""
+EXACT = 1e-9
+"""Relative difference of two sums of the same numbers."""
+SOLVERS = ("CLARABEL", "SCS")
+"""Who is asked for the minimum near by, one after the other."""
+
+
+class Certificate(NamedTuple):
+    """The figure, and the client that most of it is from or why there is none."""
+
+    measured: float
+    where: str
+
+
+class _Lagrangian(NamedTuple):
+    """A client's Lagrangian, what stays a constraint, the solution and the spreads."""
+
+    cost: cp.Expression
+    kept: list[cp.Constraint]
+    around: dict[int, Measure]
+
+
+def certificate(result: Answer, names: Sequence[Hashable], points: Points, found: Scales):
+    """What the multipliers of a result certify at a solution, see the module.
+
+    Parameters
+    ----------
+    result : Answer
+    names : sequence
+        The clients that are there.
+    points : dict
+        Client -> its part of the solution.
+    found : Scales
+        At that solution.
+
+    Returns
+    -------
+    Certificate
+        NaN, which never passes, where it cannot be computed; infinite where reported dual values
+        contradict one another.
+    """
+    mu = _multipliers(result)
+    if mu is None:
+        return Certificate(np.inf, "duals and multipliers of an edge contradict one another")
+    apart = _apart(result)
+    if apart:
+        return Certificate(np.inf, apart)
+    shares: dict[Hashable, float] = {}
+    sizes: dict[Hashable, float] = {}
+    given: dict[Hashable, _Lagrangian] = {}
+    least = found.worth / sum(points[name].size for name in names)
+    for name in names:
+        sub, spread = result.compiled[name], found.spreads[name]
+        price = sub.sides[0].T @ (sub.signs * mu[sub.entries])
+        charged = float((np.abs(price) * spread).max())
+        sizes[name] = max(least, charged)
+        if not SERVER.refuses(sub):
+            # L is linear, and zero if its clients' multipliers cancel: an error is one of these
+            reaches = abs(sub.sides[0]) @ spread
+            sizes[name] = max(least, float((np.abs(mu[sub.entries]) * reaches).max()))
+            shares[name] = charged
+            continue
+        around = measures(sub, points[name], spread)
+        rules = list(zip(sub.client.constraints, _shares(result, name), strict=True))
+        priced = [(r, s) for r, s in rules if isinstance(r, PRICED)]
+        shares[name] = sum(amiss(rule, share, around) for rule, share in priced)
+        kept = [rule for rule, _ in rules if not isinstance(rule, PRICED)]
+        terms = [term(rule, share) for rule, share in priced]
+        given[name] = _lagrangian(sub, price, terms, kept, points[name], spread)
+    inner, outer = (_near(given, radius, least) for radius in RADII)
+    for name in given:
+        gained = (inner[name] - outer[name]) / (RADII[1] - RADII[0])
+        if not np.isfinite(gained):
+            said = f"the certificate of client {name!r} could not be computed"
+            return Certificate(np.nan, said)
+        shares[name] += max(gained, 0.0)
+    worst = max(shares, key=lambda name: shares[name] / sizes[name])
+    return Certificate(shares[worst] / sizes[worst], f"stationarity at {worst!r}")
+
+
+def _lagrangian(
+    sub: Subproblem,
+    price: np.ndarray,
+    terms: list[Any],
+    kept: list[cp.Constraint],
+    point: np.ndarray,
+    spread: np.ndarray,
+) -> _Lagrangian:
+    stacked = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
+    cost = sub.client.cost + price @ (stacked - point) + sum(terms)
+    return _Lagrangian(cost, kept, measures(sub, point, spread))
+
+
+def _near(
+    given: Mapping[Hashable, _Lagrangian], radius: float, worth: float
+) -> dict[Hashable, float]:
+    """The least value of each Lagrangian within a radius of the solution.
+
+    Clients share no variable, so one problem does for all; one after the other where that fails.
+    """
+    together = _least(list(given.values()), radius, worth, SOLVERS[0])
+    found = {name: _value(one, together, worth) for name, one in given.items()}
+    for name, one in given.items():
+        for solver in SOLVERS:
+            if not np.isfinite(found[name]):
+                found[name] = _value(one, _least([one], radius, worth, solver), worth)
+    return found
+
+
+def _least(given: Sequence[_Lagrangian], radius: float, worth: float, solver: str) -> Solved:
+    if not given:
+        return Solved("optimal", 0.0, {}, {})
+    units: dict[int, Measure] = {}
+    rules: list[cp.Constraint] = []
+    for one in given:
+        units |= {k: Measure(m.centre, radius * m.spread) for k, m in one.around.items()}
+        away = [
+            cp.norm1(cp.multiply(1 / units[v.id].spread, v - units[v.id].centre))
+            for v in unique_variables([one.cost, *one.kept])
+        ]
+        rules += [*one.kept, sum(away) <= 1.0]
+    cost: Any = sum([one.cost for one in given])
+    return minimise(cost, rules, units, radius * worth, solver)
+
+
+def _value(one: _Lagrangian, least: Solved, worth: float) -> float:
+    if not least.is_optimal:
+        return np.nan
+    return cost_near(one.cost, least.values, one.around, worth)
+
+
+def _shares(result: Answer, name: Hashable):
+    return result.recovered.local_duals[name]
+
+
+def _apart(result: Answer) -> str:
+    """Where the reported dual values are not the sums over the clients; empty where they are."""
+    totals: dict[int, np.ndarray] = {}
+    sizes: dict[int, np.ndarray] = {}
+    for name, client in result.compiled.model.clients.items():
+        shares = _shares(result, name)
+        if len(shares) < len(client.constraints):
+            if name in result.left:
+                continue
+            return f"client {name!r} has constraints without dual values"
+        for rule, share in zip(client.constraints, shares, strict=True):
+            one = np.concatenate([flat(part) for part in share])
+            totals[rule.id] = totals.get(rule.id, 0.0) + one
+            sizes[rule.id] = sizes.get(rule.id, 0.0) + np.abs(one)
+    for key, total in totals.items():
+        stated = result.duals.by_id.get(key)
+        if stated is None:
+            return "a constraint has no dual value"
+        parts = stated if isinstance(stated, list) else [stated]
+        gap = np.abs(np.concatenate([flat(p) for p in parts]) - total)
+        if not np.all(gap <= EXACT * sizes[key]):
+            return "a dual value is not the sum of those of its clients"
+    return ""
+
+
+def _multipliers(result: Answer) -> np.ndarray | None:
+    """The multipliers as one vector; None if duals and multipliers contradict one another."""
+    compiled = result.compiled
+    mu = np.concatenate([np.asarray(result.multipliers[e.ends], float) for e in compiled.edges])
+    for edge in compiled.edges:
+        for part in edge.parts:
+            if part.agreement.constraint is None:
+                continue
+            stated = part.sign * flat(result.duals[part.agreement.constraint])
+            at = slice(compiled.slots[edge.ends].start + part.start, None)
+            held = mu[at][: part.stop - part.start]
+            if not np.all(np.abs(stated - held) <= EXACT * np.abs(held)):
+                return None
+    return mu

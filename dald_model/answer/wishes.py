@@ -1,0 +1,176 @@
+"""What clients alone would choose, and how far that moves the entries of a solution."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model.answer.agreeing import Agreeing
+from dald_model.answer.rescaling import Measure, Solved, cost_at, minimise
+from dald_model.answer.scales import Points, Scales, measures
+from dald_model.compile.subproblem import Subproblem
+from dald_model.values import flat
+
+NOISE = 1e-7
+"""Of the units a problem is solved in: what a solver does not resolve."""
+ROUNDED = 1e-13
+"""Of the size of an entry: two points nearer than that are the same for doubles."""
+ASKED = 4
+"""How many others are asked what they lose where one has its wish."""
+SMALL = 1e-3
+"""Beside the largest move of a client: moves that may be a solver's noise."""
+TRIALS = 200
+"""How many groups of entries of a client are tried at most."""
+
+
+def wished(
+    subs: Mapping[Hashable, Subproblem], points: Points, before: Scales | None
+) -> dict[Hashable, np.ndarray]:
+    """What each client alone would choose; who alone is unbounded is left out."""
+    asked = {
+        name: sub
+        for name, sub in subs.items()
+        if sub.client.constraints or not sub.client.cost.is_affine()
+    }
+    together = _own(list(asked.values()), points, before)
+    if together.is_optimal:
+        return {name: _point(sub, together.values) for name, sub in asked.items()}
+    alone = {name: _own([sub], points, before) for name, sub in asked.items()}
+    return {name: _point(asked[name], own.values) for name, own in alone.items() if own.is_optimal}
+
+
+def middles(
+    subs: Mapping[Hashable, Subproblem], points: Points, before: Scales | None
+) -> dict[Hashable, np.ndarray]:
+    """A point inside of each client's constraints, of those that have any.
+
+    An interior-point solver without an objective ends about in the middle.
+    """
+    found = {}
+    for name, sub in subs.items():
+        if sub.client.constraints:
+            units = {} if before is None else measures(sub, points[name], before.spreads[name])
+            middle = minimise(cp.Constant(0.0), sub.client.constraints, units)
+            if middle.is_optimal:
+                stands = sub.spread(points[name]) | middle.values
+                found[name] = _point(sub, stands)
+    return found
+
+
+def _own(subs: Sequence[Subproblem], points: Points, before: Scales | None) -> Solved:
+    """The own answers of clients; they share no variable, so one problem does for all of them."""
+    if not subs:
+        return Solved("optimal", 0.0, {}, {})
+    units: dict[int, Measure] = {}
+    if before is not None:
+        for sub in subs:
+            units |= measures(sub, points[sub.name], before.spreads[sub.name])
+    cost: Any = sum([sub.client.cost for sub in subs])
+    rules = [rule for sub in subs for rule in sub.client.constraints]
+    return minimise(cost, rules, units, 1.0 if before is None else before.worth)
+
+
+def _point(sub: Subproblem, values: Mapping[int, np.ndarray]) -> np.ndarray:
+    return np.concatenate([flat(values[v.id]) for v in sub.variables])
+
+
+def moved(points: Points, wishes: Points, before: Scales | None) -> dict[Hashable, np.ndarray]:
+    """From the solution to each client's wish; zero where a solver cannot tell them apart."""
+    found = {}
+    for name, wish in wishes.items():
+        move = wish - points[name]
+        units = 0.0 if before is None else before.spreads[name]
+        same = np.abs(move) <= np.maximum(ROUNDED * np.abs(points[name]), NOISE * units)
+        found[name] = np.where(same, 0.0, move)
+    return found
+
+
+def felt(sub: Subproblem, point: np.ndarray, move: np.ndarray, noise: float) -> np.ndarray:
+    """A move without the entries that change a client's cost by less than noise, either way.
+
+    What is small beside the others is doubted: groups of it are tried together and halved where
+    they are felt. Where nothing is small the whole is tried, and kept or left out.
+    """
+    here = cost_at(sub.client.cost, sub.spread(point))
+    doubted = np.flatnonzero((move != 0) & (np.abs(move) <= SMALL * np.abs(move).max(initial=0.0)))
+    some = doubted.size > 0
+    kept, groups = move.copy(), [doubted if some else np.flatnonzero(move)]
+    for _ in range(TRIALS):
+        if not groups:
+            break
+        group = groups.pop()
+        step = np.zeros(move.size)
+        step[group] = move[group]
+        costs = [cost_at(sub.client.cost, sub.spread(p)) for p in (point + step, point - step)]
+        changes = [abs(cost - here) for cost in costs if np.isfinite(cost - here)]
+        if changes and max(changes) <= noise:
+            kept[group] = 0.0
+        elif some and group.size > 1:
+            groups += np.array_split(group, 2)
+    return kept
+
+
+def shrunk(
+    subs: Mapping[Hashable, Subproblem],
+    agreeing: Agreeing,
+    points: Points,
+    here: Mapping[Hashable, float],
+    name: Hashable,
+    move: np.ndarray,
+    paid: float,
+) -> float:
+    """The share of a move that costs all, of whom some are asked, little more than they paid."""
+    mine = agreeing.columns[name]
+    common = np.zeros(agreeing.many)
+    common[agreeing.classes[mine]] = move / agreeing.factors[mine]
+    touched = [(subs[name], points[name], move, here[name])]
+    for other, place in agreeing.columns.items():
+        theirs = common[agreeing.classes[place]] * agreeing.factors[place]
+        if other != name and np.any(theirs) and not subs[other].client.is_server:
+            touched.append((subs[other], points[other], theirs, here[other]))
+        if len(touched) > ASKED:
+            break
+
+    def rises(share: float) -> np.ndarray:
+        return np.array(
+            [
+                cost_at(sub.client.cost, sub.spread(point + share * moved)) - cost
+                for sub, point, moved, cost in touched
+            ]
+        )
+
+    # Who stands at the edge of a domain has no value however short the step
+    touched = [t for t, rise in zip(touched, rises(NOISE), strict=True) if np.isfinite(rise)]
+    share = 1.0
+    # Twice, as with two alike clients the rise is what is paid to the digit. NaN is too far.
+    while share > NOISE and paid > 0 and not rises(share).sum() <= 2 * paid:
+        share /= 2
+    return share
+
+
+def farthest(agreeing: Agreeing, moves: Points, shares: Mapping[Hashable, float]) -> np.ndarray:
+    """The farthest move of each class.
+
+    One is shrunk by the root of its share only as far as the lower median of them: at a kink others
+    lose at once what they would lose far away, and the clients' spread is what it is.
+    """
+    found = np.zeros(agreeing.many)
+    if not moves:
+        return found
+    place = np.concatenate([agreeing.classes[agreeing.columns[name]] for name in moves])
+    whole = np.concatenate(
+        [np.abs(move) / agreeing.factors[agreeing.columns[name]] for name, move in moves.items()]
+    )
+    share = np.concatenate([np.full(move.size, shares[name]) for name, move in moves.items()])
+    wished = whole > 0
+    place, whole, share = place[wished], whole[wished], share[wished]
+    order = np.lexsort((whole, place))
+    seen, first, count = np.unique(place[order], return_index=True, return_counts=True)
+    median = np.zeros(agreeing.many)
+    median[seen] = whole[order][first + (count - 1) // 2]
+    least = np.minimum(np.sqrt(share) * whole, median[place])
+    np.maximum.at(found, place, np.maximum(share * whole, least))
+    return found
