@@ -13,12 +13,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
 from pathlib import Path
 
 from tqdm.auto import tqdm
 
 from tests.fuzz.draw import case
 from tests.fuzz.judge import Verdict, judge_seed
+from tests.fuzz.metamorphic import all_units, compared, steady, table
 from tests.fuzz.shrink import shrunk
 from tests.fuzz.table import frame, tables
 
@@ -32,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="of the first case; default a random one")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--shrink", type=int, default=10, help="failures of a kind made small")
+    parser.add_argument("--units", type=int, default=0, help="models compared in 39 units each")
     parser.add_argument("--only", type=int, help="judge one seed, make it small, print it")
     parser.add_argument("--out", type=Path, help="write a row a case to this csv file")
     given = parser.parse_args(arguments)
@@ -45,6 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
     print(tables(verdicts))
     if given.out:
         frame(verdicts).to_csv(given.out, index=False)
+    if given.units:
+        models = islice(steady(first), given.units)
+        print(table([one for each in models for one in compared(each, all_units(each))]))
     failed = [one for one in verdicts if one.failed]
     for one in _few_of_each(failed, given.shrink):
         _print_small(one)

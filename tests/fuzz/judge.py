@@ -41,8 +41,8 @@ class Verdict:
     verdict : str
         "right", "honest" (no optimum found, and not claimed), "doubtful" (the all-in-one solvers do
         not agree), "refused" (an error of ours), "timeout", or one of :data:`FAILURES`.
-    status, aio : str
-        Of the run and of the all-in-one solve.
+    status, aio, aio_value :
+        Of the run and of the all-in-one solve, its value in ordinary units.
     gap, violation : float
         Of the answer: the objective's relative to its variation; the largest in ordinary units.
     """
@@ -56,6 +56,7 @@ class Verdict:
     violation: float = np.nan
     seconds: float = np.nan
     detail: str = ""
+    aio_value: float = np.nan
     features: tuple[str, ...] = ()
 
     @property
@@ -108,9 +109,11 @@ def judge(case: Case) -> Verdict:
             found = _judged(case, known)
     except TimeoutReached:
         found: dict[str, Any] = {"verdict": "timeout"}
-    aio = known.status if known else "timeout"
+    aio, value = (known.status, known.value) if known else ("timeout", np.nan)
     seconds = time.perf_counter() - begun
-    return Verdict(case.seed, aio=aio, seconds=seconds, features=case.features, **found)
+    return Verdict(
+        case.seed, aio=aio, aio_value=value, seconds=seconds, features=case.features, **found
+    )
 
 
 def solve(case: Case) -> dm.Result:
@@ -163,17 +166,22 @@ def _judged(case: Case, known: Reference) -> dict[str, Any]:
     return {"verdict": "right", "detail": failed, **found}
 
 
-def errors(case: Case, known: Reference, result: dm.Result) -> tuple[float, float, float]:
-    """The relative gap of the objective, the worst violation, and the reported value's gap."""
+def errors(
+    case: Case, known: Reference, result: dm.Result, scale: float | None = None
+) -> tuple[float, float, float]:
+    """The relative gap of the objective, the worst violation, and the reported value's gap.
+
+    ``scale`` is the variation of F, by default found where it matters: it is at least
+    :data:`tests.fuzz.reference.LEAST` and costs a solve a client, so small gaps do without.
+    """
     values = {
         owner.name: ordinary(case, {v.name(): x for v, x in result[owner.name].items()})
         for owner in case.owners
     }
     sign = -1.0 if case.maximises else 1.0
-    reported = sign * result.value / case.units.objective
+    reported = abs(sign * result.value / case.units.objective - known.value)
     gap = known.objective(values) - known.value
     violation = known.violation(values)
-    # The variation is at least LEAST, and costs a solve a client: small gaps do without.
-    small = max(abs(gap), abs(reported - known.value)) <= 1e-2 * RIGHT
-    scale = 1.0 if small else known.variation()
-    return gap / scale, violation, abs(reported - known.value) / scale
+    if scale is None:
+        scale = 1.0 if max(abs(gap), reported) <= 1e-2 * RIGHT else known.variation()
+    return gap / scale, violation, reported / scale
