@@ -79,9 +79,10 @@ import math
 import warnings
 
 from dald_model.coordinate.membership import Membership
-from dald_model.coordinate.method import Method
+from dald_model.coordinate.method import Method, kept
 from dald_model.coordinate.stopping import FixedBudget, ShrinkingTolerance, Stopping
 from dald_model.errors import SequenceWarning
+from dald_model.schedule.participation import Participation
 
 
 def default_stopping(membership: Membership, method: Method) -> Stopping:
@@ -110,26 +111,74 @@ def default_stopping(membership: Membership, method: Method) -> Stopping:
     return ShrinkingTolerance(start=1.0, factor=0.97)
 
 
-def warn_if_unsafe(membership: Membership, stopping: Stopping, method: Method) -> None:
+def check_order(membership: Membership, stopping: Stopping, method: Method) -> None:
+    """Warn of an order with which multipliers may run away, or never move.
+
+    Warns
+    -----
+    SequenceWarning
+    """
+    if method.update is kept:
+        return
+    _warn_of_participation(membership)
+    if isinstance(stopping, FixedBudget):
+        _warn_of_long_steps(membership, stopping, method)
+        if membership.sequence is not method.sequence:  # an algorithm's own has the steps for it
+            _warn_of_jacobi(membership, stopping)
+
+
+def _warn_of_participation(membership: Membership) -> None:
+    """Warn where one client at a time takes part although two agree peer to peer."""
+    sequence, compiled = membership.sequence, membership.compiled
+    if sequence.parts or not isinstance(sequence.strategy, Participation):
+        return
+    peers = [edge for edge in compiled.edges if not set(edge.ends) & set(compiled.servers)]
+    if sequence.strategy.k == 1 and peers:
+        warnings.warn(
+            f"{sequence} draws one client a round, but {peers[0].tail!r} and {peers[0].head!r} "
+            "agree peer to peer: their multiplier moves only in rounds in which both take part, so "
+            "never, and the run does not converge; take dm.Sequence.participating(2) or more, or "
+            "dm.Sequence.random(1), which closes each outer loop by a full cycle",
+            SequenceWarning,
+            stacklevel=5,
+        )
+
+
+def _warn_of_long_steps(membership: Membership, stopping: Stopping, method: Method) -> None:
     r"""Warn of a dual step above 1 with few sweeps, where a sweep is not two-block ADMM.
 
     One sweep converges for steps below :math:`(1 + \sqrt 5)/2` where it is two-block (Glowinski
     1984). In natural order a ring of five diverges from 1.28 on, of seven from 1.19, of fifteen
     from 1.08, one of four from 1.51; in any order a triangle does from 1.56 (equal quadratic
     clients; the least diverging step on a grid of 0.01).
-
-    Warns
-    -----
-    SequenceWarning
     """
-    few = isinstance(stopping, FixedBudget)
     network = membership.bound.network
-    if few and method.dual_step > 1 and not network.is_two_block:
+    if method.dual_step > 1 and not network.is_two_block:
         warnings.warn(
             f"the dual step {method.dual_step:g} with {stopping} on {membership.sequence} may "
             "diverge: a step above 1 is covered by theory only where a sweep is two-block ADMM, "
             f"and this network has {len(network.levels)} levels and a cycle; take dual_step=1, the "
             "default stopping, or an order of two colours if the graph has one",
             SequenceWarning,
-            stacklevel=4,
+            stacklevel=5,
+        )
+
+
+def _warn_of_jacobi(membership: Membership, stopping: Stopping) -> None:
+    r"""Warn of neighbours that are solved side by side with few sweeps an update.
+
+    The proof does not hold, as neither end is the later one: both answer to the other's last value.
+    Two clients without curvature have :math:`r^+ = -r - 2\mu/w` and :math:`\mu^+ = \mu + w r^+`, of
+    spectral radius :math:`1 + \sqrt 2 = 2.41`. An even number of sweeps takes the sign back, every
+    odd one does not: with equal quadratic clients of curvature :math:`10^{-4} w` 21 sweeps an
+    update have the radius 2.41 as well, on two clients, rings of four and stars.
+    """
+    if membership.sequence.is_jacobi and membership.compiled.edges:
+        warnings.warn(
+            f"{membership.sequence} with {stopping} may diverge: neighbours are solved side by "
+            "side, each with the other's value of before, and multipliers that follow after few "
+            "sweeps overshoot, on two clients by a factor of up to 2.41 an update; take an order "
+            "such as dm.Sequence.natural(), or the default stopping",
+            SequenceWarning,
+            stacklevel=5,
         )

@@ -113,8 +113,8 @@ def _verdict(table: pd.DataFrame, divisor: str) -> Iterator[str]:
     is_known = off["cell"].map(DIFFERING.__contains__).astype(bool)
     if is_known.any():
         yield (
-            "In these cells one of the two printed numbers is ours and the other is not, probably a "
-            "slip in print:\n" + _named(off[is_known])
+            "In these cells one of the two printed numbers is ours and the other is not, "
+            "probably a slip in print:\n" + _named(off[is_known])
         )
     if not is_known.all():
         yield "NOT EXPECTED to differ, but these do:\n" + _named(off[~is_known])

@@ -206,7 +206,7 @@ def test_the_printed_table_is_the_published_one() -> None:
 
 
 def kept() -> Iterator[tuple[Cell, list[tuple[str, ...]], bool]]:
-    """The cells of notebooks/TABLE2.md: the paper's, ours by 785 and by (31); whether it was run."""
+    """The cells of notebooks/TABLE2.md: the paper's, ours by 785, by (31); whether it was run."""
     for line in (ROOT / "notebooks" / "TABLE2.md").read_text().splitlines():
         columns = [column.strip() for column in line.strip("| ").split("|")]
         if len(columns) == 7 and columns[3].isdigit():
