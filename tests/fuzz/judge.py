@@ -17,6 +17,7 @@ import numpy as np
 import dald_model as dm
 from tests.fuzz.case import Case, run
 from tests.fuzz.draw import case as drawn
+from tests.fuzz.multipliers import dual_gap
 from tests.fuzz.reference import Reference, is_panic, ordinary, reference
 
 WRONG = 1e-4
@@ -45,6 +46,8 @@ class Verdict:
         Of the run and of the all-in-one solve, its value in ordinary units.
     gap, violation : float
         Of the answer: the objective's relative to its variation; the largest in ordinary units.
+    price : float
+        What the bound by the multipliers falls short of, relative to the variation.
     """
 
     seed: int
@@ -54,6 +57,7 @@ class Verdict:
     rounds: int = 0
     gap: float = np.nan
     violation: float = np.nan
+    price: float = np.nan
     seconds: float = np.nan
     detail: str = ""
     aio_value: float = np.nan
@@ -161,7 +165,13 @@ def _judged(case: Case, known: Reference) -> dict[str, Any]:
     if not worst <= WRONG:
         detail = f"verify().ok {verified}, reported value off by {reported:.1e}"
         return {"verdict": "false verification" if verified else "wrong", "detail": detail, **found}
-    if worst <= RIGHT and not verified:
+    short = dual_gap(case, known, result)
+    priced = short if short <= 1e-2 * RIGHT else short / known.variation
+    found["price"] = priced
+    if priced > WRONG:
+        detail = f"multipliers, verify().ok {verified}"
+        return {"verdict": "false verification" if verified else "wrong", "detail": detail, **found}
+    if worst <= RIGHT and not priced > RIGHT and not verified:
         return {"verdict": "false verification", "detail": f"right, but failed {failed}", **found}
     return {"verdict": "right", "detail": failed, **found}
 
@@ -183,5 +193,5 @@ def errors(
     gap = known.objective(values) - known.value
     violation = known.violation(values)
     if scale is None:
-        scale = 1.0 if max(abs(gap), reported) <= 1e-2 * RIGHT else known.variation()
+        scale = 1.0 if max(abs(gap), reported) <= 1e-2 * RIGHT else known.variation
     return gap / scale, violation, reported / scale

@@ -57,7 +57,7 @@ def all_units(case: Case) -> Iterator[tuple[str, Units]]:
 def compared(case: Case, units: Iterable[tuple[str, Units]]) -> Iterator[Same]:
     """A model in several units, each beside itself in ordinary ones."""
     known = reference(case)
-    scale = known.variation()
+    scale = known.variation
 
     def run(there: Case) -> tuple[str, int, float]:
         try:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import cvxpy as cp
@@ -19,10 +20,9 @@ from tests.fuzz.case import Case, run
 
 SPREAD = 1.0
 """How far a variable is moved to see how an objective varies: the size of the data."""
+TIGHT = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-10)
 LEAST = 1e-2
 """The variation counted at least; the weights of terms are from 0.2 to 2."""
-AGREED = 1e-6
-"""Up to here, relative to the variation, two solvers found the same optimum."""
 
 
 @dataclass
@@ -37,6 +37,8 @@ class Reference:
     status : str
         "optimal", "infeasible", "unbounded", or "doubtful" where solvers do not agree.
     value : float
+    best : dict
+        The variables there.
     """
 
     case: Case
@@ -46,6 +48,7 @@ class Reference:
     variables: dict[str, cp.Variable]
     status: str = ""
     value: float = np.nan
+    best: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def problem(self) -> cp.Problem:
@@ -56,24 +59,39 @@ class Reference:
     def solve(self) -> None:
         """Find the optimum by Clarabel, and by another solver where that is not sure of it."""
         self.status, self.value = solved(self.problem, "CLARABEL")
+        self._keep()
         if self.status.endswith("_inaccurate") or self.status == "error":
             self.confirm()
 
     def confirm(self) -> None:
         """Solve once more, more accurately and by others; what they do not agree on is doubtful."""
         found = [
-            solved(self.problem, "CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10),
+            solved(self.problem, "CLARABEL", **TIGHT),
             solved(self.problem, "SCS", eps_abs=1e-9, eps_rel=1e-9, max_iters=50_000),
         ]
         kinds = {status.removesuffix("_inaccurate") for status, _ in found}
         values = [value for _, value in found]
         if kinds == {"optimal"} and abs(values[0] - values[1]) <= 1e-5 * max(LEAST, abs(values[0])):
+            solved(self.problem, "CLARABEL", **TIGHT)  # SCS has set the variables last
             self.status, self.value = "optimal", values[0]
+            self._keep()
         elif kinds in ({"infeasible"}, {"unbounded"}):
             self.status = kinds.pop()
         else:
             self.status = "doubtful"
 
+    def _keep(self) -> None:
+        known = {key: v.value for key, v in self.variables.items() if v.value is not None}
+        self.best = {key: _dense(value) for key, value in known.items()}
+
+    @cached_property
+    def near(self) -> dict[str, list[cp.Constraint]]:
+        """Variable -> that it is no more than :data:`SPREAD` from the optimum."""
+        return {
+            key: [cp.abs(self.variables[key] - value) <= SPREAD] for key, value in self.best.items()
+        }
+
+    @cached_property
     def variation(self) -> float:
         r"""How much the objectives vary where the data are, :math:`\sum_i f_i(x_i^*) - m_i`.
 
@@ -81,17 +99,19 @@ class Reference:
         :data:`SPREAD` from the optimum of all: what consensus costs. It is free of units, and
         adding a constant to an objective leaves it.
         """
-        solved(self.problem, "CLARABEL")
         total = 0.0
         for name, cost in self.costs.items():
-            near = [cp.abs(v - v.value) <= SPREAD for v in cost.variables() if v.value is not None]
-            here = _number(cost.value)
-            status, least = solved(
-                cp.Problem(cp.Minimize(cost), self.rules[name] + near), "CLARABEL"
-            )
+            with self.at(self.best):
+                here = _number(cost.value)
+            problem = cp.Problem(cp.Minimize(cost), self.rules[name] + self.near_of(cost))
+            status, least = solved(problem, "CLARABEL")
             if status.startswith("optimal") and np.isfinite(here):
                 total += max(0.0, here - least)
         return max(LEAST, total)
+
+    def near_of(self, cost: cp.Expression) -> list[cp.Constraint]:
+        """The same of the variables of one client's objective."""
+        return [rule for v in cost.variables() for rule in self.near.get(v.name(), ())]
 
     def objective(self, values: Mapping[str, Mapping[str, Any]]) -> float:
         """The sum of the clients' objectives at their own values.
@@ -109,8 +129,7 @@ class Reference:
         return total
 
     def _inside(self, cost: cp.Expression, values: Mapping[str, Any]) -> float:
-        solved(self.problem, "CLARABEL")
-        best = {key: np.array(v.value) for key, v in self.variables.items() if v.value is not None}
+        best = self.best
         moved = {key: v + 1e-6 * (best[key] - v) for key, v in values.items() if key in best}
         with self.at(moved):
             return _number(cost.value)

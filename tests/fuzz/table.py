@@ -30,7 +30,7 @@ def tables(verdicts: Sequence[Verdict]) -> str:
     parts.append(_titled("verdict by feature", share))
     if len(optimal):
         shares = [0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0]
-        ours = optimal[["rounds", "gap", "violation", "seconds"]].abs().quantile(shares)
+        ours = optimal[["rounds", "gap", "violation", "price", "seconds"]].abs().quantile(shares)
         parts.append(_titled("quantiles of what is right and optimal", ours.map("{:.2g}".format)))
     parts.append(f"{all_.seconds.sum():.0f} seconds of work, {all_.seconds.mean():.2f} a case")
     failed = all_[all_.verdict.isin(FAILURES)]

@@ -10,6 +10,7 @@ import dald_model as dm
 from tests.fuzz import judge as judging
 from tests.fuzz.case import Case, Link, Owner, Units, Unknown
 from tests.fuzz.judge import judge
+from tests.fuzz.multipliers import dual_gap
 from tests.fuzz.reference import reference
 from tests.fuzz.shrink import smallest
 
@@ -55,6 +56,7 @@ def _judged(monkeypatch: pytest.MonkeyPatch, given: Any, case: Case = PLAIN) -> 
         return given
 
     monkeypatch.setattr(judging, "solve", answer)
+    monkeypatch.setattr(judging, "dual_gap", lambda *_: 0.0)  # it has a test of its own
     return judge(case).verdict
 
 
@@ -97,7 +99,7 @@ def test_the_reference_is_the_closed_form() -> None:
     assert known.value == pytest.approx(4.0, abs=1e-6)
     # Alone and at most 1 from zero: client 0 goes to 1 and saves 2; client 1 to -0.75, where
     # 2 (0.0625 + 0.375) = 0.875, and saves 1.125; client 2 stays.
-    assert known.variation() == pytest.approx(3.125, abs=1e-5)
+    assert known.variation == pytest.approx(3.125, abs=1e-5)
 
 
 def test_an_answer_in_other_units_is_judged_in_ordinary_ones(
@@ -124,3 +126,29 @@ def test_the_shrinker_keeps_what_fails_and_nothing_else() -> None:
     assert small.units == Units()
     assert not small.options
     assert not small.maximises
+
+
+@pytest.mark.parametrize("units", [Units(), Units(1e-3, 1e2, 0.0)])
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_multipliers_are_judged_by_the_bound_they_give(units: Units, is_shared: bool) -> None:
+    """Of the optimum; with a price that is off by d it falls short by a multiple of d^2."""
+    case = replace(PLAIN, units=units, options=())
+    if is_shared:
+        owners = tuple(
+            replace(
+                one,
+                unknowns=("y0",),
+                terms=tuple(t.replace("x" + one.name[1], "x0") for t in one.terms),
+                rules=(),
+            )
+            for one in PLAIN.owners
+        )
+        case = replace(case, unknowns=PLAIN.unknowns[:1], owners=owners, links=())
+    known, result = reference(case), judging.solve(case)
+    assert result.status == "optimal"
+    assert abs(dual_gap(case, known, result)) < 1e-5
+    for price in result.multipliers.values():
+        price += 0.1 * units.objective / units.variable
+    for price in result.duals.values():
+        price += 0.1 * units.objective / units.variable
+    assert dual_gap(case, known, result) > 1e-3
