@@ -1,7 +1,8 @@
 """Draws and judges many models: ``make fuzz``, ``FUZZ=500 SEED=7 make fuzz``.
 
 Ends with 1 if an answer was silently wrong, a verification false, a status dishonest or an
-exception not one of ours; each such model is made small and printed as a program.
+exception not one of ours; each such model is made small and printed as a program. What units change
+is told and does not count: a kink can be met a round earlier or later.
 """
 
 from __future__ import annotations

@@ -37,10 +37,12 @@ class Same:
     @property
     def is_same(self) -> bool:
         """Whether the units were without consequence."""
+        if self.status != "optimal" or not np.isfinite(self.gaps).all():
+            return False
         before, after = self.rounds
         least, most = sorted(max(FLOOR, abs(gap)) for gap in self.gaps)
         steady = abs(after - before) <= max(1, ROUNDS * before)
-        return self.status == "optimal" and steady and most <= FACTOR * least
+        return steady and most <= FACTOR * least
 
 
 def all_units(case: Case) -> Iterator[tuple[str, Units]]:
@@ -98,6 +100,12 @@ def table(found: list[Same]) -> str:
         }
         for one in found
     )
-    shares = rows.groupby("units")[["same", "optimal"]].mean()
-    spans = rows.groupby("units")[["rounds", "gap"]].agg(["min", "median", "max"])
-    return f"in other units\n{shares.join(spans).to_string()}"
+    spans = rows.groupby("units").agg(
+        same=("same", "mean"),
+        optimal=("optimal", "mean"),
+        fewest_rounds=("rounds", "min"),
+        most_rounds=("rounds", "max"),
+        least_gap=("gap", "min"),
+        largest_gap=("gap", "max"),
+    )
+    return f"in other units, beside ordinary ones\n{spans.to_string()}"

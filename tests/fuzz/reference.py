@@ -21,7 +21,7 @@ from tests.fuzz.case import Case, run
 SPREAD = 1.0
 """How far a variable is moved to see how an objective varies: the size of the data."""
 TIGHT = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-10)
-LEAST = 1e-2
+LEAST = 0.1
 """The variation counted at least; the weights of terms are from 0.2 to 2."""
 
 
