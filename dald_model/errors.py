@@ -79,4 +79,4 @@ class DatasetError(DaldError, RuntimeError):
 
 
 class SequenceWarning(UserWarning):
-    """A choice of the user's goes without a guarantee that the default has."""
+    """A choice of the user's may keep the run from converging."""

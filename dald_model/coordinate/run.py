@@ -26,7 +26,7 @@ from dald_model.coordinate.overlapped_sweeps import (
     pays,
 )
 from dald_model.coordinate.penalty import PenaltyRule
-from dald_model.coordinate.safeguards import default_stopping, warn_if_unsafe
+from dald_model.coordinate.safeguards import check_order, default_stopping
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import (
     AskedError,
@@ -95,7 +95,7 @@ class Run:
         self.rule, self.layer, self.settings = rule, layer, settings
         self._progress = progress
         self._stopping = settings.stopping or default_stopping(membership, method)
-        warn_if_unsafe(membership, self._stopping, method)
+        check_order(membership, self._stopping, method)
         if membership.online or method.ignore_absent or membership.sequence.leaves_out:
             state.channels = Channels.start(state.sides)
         self._outer, self._inner, self._round = 1, 0, 0

@@ -51,9 +51,9 @@ class Everybody:
     per_loop: None = None
     known: str = (
         "every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); one "
-        "sweep a multiplier update converges for every graph, order and fixed rho, with the dual "
-        "step 1 (see dald_model.coordinate.safeguards; two-block ADMM where two colours are "
-        "followed)"
+        "sweep a multiplier update converges on every graph in every order, where clients are "
+        "minimised exactly, for dual steps up to 1, from where rho stays (see "
+        "dald_model.coordinate.safeguards; two-block ADMM where two colours are followed)"
     )
 
     def check(self, network: HierarchicalNetwork) -> None:
@@ -71,8 +71,10 @@ class Jacobi:
     label: str = "Jacobi"
     per_loop: None = None
     known: str = (
-        "the form of (60): for gradient steps that are short enough, as in DGD (57); of exact "
-        "minimisation side by side nothing is known without further proximal terms, take an order"
+        "the form of (60): for gradient steps that are short enough, as in DGD (57); exact "
+        "minimisation side by side diverges where multipliers follow after few sweeps, by a factor "
+        "of up to 2.41 a sweep (see dald_model.coordinate.safeguards): take an order, or inner "
+        "loops that end by a tolerance"
     )
 
     def check(self, network: HierarchicalNetwork) -> None:
@@ -88,7 +90,8 @@ class Participation:
     """Partial participation: ``k`` clients drawn with equal probability, and every server.
 
     Who does not take part stays out until it is drawn again: no full cycle closes an outer loop,
-    and the multipliers of its edges stay.
+    and the multipliers of its edges stay. So of two clients that agree peer to peer both must be
+    drawn for their multiplier to move, and ``k`` must be 2 at least.
     """
 
     k: int
@@ -96,9 +99,11 @@ class Participation:
     at_once: bool = False
     per_loop: None = None
     known: str = (
-        "all clients are drawn with the same positive probability (Remark 1); with multipliers it "
-        "is ADMM with random activation, which converges almost surely to the optimum (Wei and "
-        "Ozdaglar 2013), without them a stochastic method, which does not at a constant step"
+        "all clients are drawn with the same positive probability (Remark 1); with a server and "
+        "multipliers it is ADMM with random activation, which converges almost surely to the "
+        "optimum (Wei and Ozdaglar 2013), without them a stochastic method, which does not at a "
+        "constant step; peer to peer the multiplier of an edge moves only where both of its "
+        "clients are drawn together, of which nothing is proved, and with one client never"
     )
 
     @property

@@ -291,6 +291,13 @@ class Sequence:
         )
 
     @property
+    def is_jacobi(self) -> bool:
+        """Whether neighbours may be solved side by side, with each other's values of before."""
+        return isinstance(self.strategy, strategies.Jacobi) or any(
+            part.is_jacobi for part in self.parts
+        )
+
+    @property
     def is_constant(self) -> bool:
         """Whether every inner loop has the same stages."""
         return (

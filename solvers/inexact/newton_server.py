@@ -11,6 +11,10 @@ from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.smooth import Smooth
 from dald_model.solvers.base import Answers, Multipliers, Session, Turn
 
+NO_STEP = 1e-9
+"""What of the gradient no step takes away, relative to the sizes of what it is a sum of: rounding
+leaves less by far."""
+
 
 class CurvedAverage:
     r"""Minimise the surrogate (47) over :math:`\hat x`: :math:`1/\alpha_i = \nabla^2 f_i`, (41).
@@ -79,13 +83,24 @@ class _Session:
             total += order.T @ hessian @ order
             right += order.T @ (hessian @ (point - order @ turn.points))
         if not (np.isfinite(total).all() and np.isfinite(right).all()):
-            said = (
+            return _failed(
+                turn,
                 "the sum of the clients' Hessians or gradients is not finite: the iterate left the "
-                "domain of an objective; give a start in it, or take a smaller damping"
+                "domain of an objective; give a start in it, or take a smaller damping",
             )
-            nowhere = np.full(turn.points.size, np.nan)
-            return Answers(
-                nowhere, np.full(1, np.nan), ["solver_error"], Multipliers.none(1), {0: said}
+        step = np.linalg.lstsq(total, right)[0]
+        size = abs(matrix.T) @ np.abs(told_mu.mu) + np.abs(total) @ np.abs(turn.points)
+        if (np.abs(total @ step - right) > NO_STEP * size).any():
+            return _failed(
+                turn,
+                "the sum of the clients' Hessians is singular and the gradient not in its range: "
+                "Newton's step does not exist, as along some direction there is a slope but no "
+                "curvature; add a regulariser, or take dm.DALD()",
             )
-        found = turn.points + self._damping * np.linalg.lstsq(total, right)[0]
+        found = turn.points + self._damping * step
         return Answers(found, np.zeros(1), ["optimal"], Multipliers.none(1), {})
+
+
+def _failed(turn: Turn, said: str) -> Answers:
+    nowhere = np.full(turn.points.size, np.nan)
+    return Answers(nowhere, np.full(1, np.nan), ["solver_error"], Multipliers.none(1), {0: said})

@@ -232,3 +232,26 @@ def test_stochastic_newton_with_singular_hessians_takes_the_shortest_step() -> N
         return x - np.linalg.pinv(A[mine]) @ (A[mine] @ x - b[mine])
 
     same(iterates(model, dm.StochasticNewton(), w), follow(step, np.zeros(10)))
+
+
+@pytest.mark.parametrize("slopes", [(1.0, 2.0), (3.0, -1.0)])
+def test_newton_does_not_call_an_unbounded_problem_optimal(slopes: tuple[float, float]) -> None:
+    x = cp.Variable(2, name="x")
+    model = dm.Model()
+    for name, slope in zip("ab", slopes, strict=True):
+        model.client(name, slope * cp.sum(x) + cp.square(x[0]))
+    result = model.solve(algorithm=dm.NewtonMethod())
+    assert result.status == "solver_error"
+    assert "along some direction there is a slope but no curvature; add a regul" in result.detail
+
+
+def test_newton_stays_where_there_is_neither_slope_nor_curvature() -> None:
+    """The Hessian of (x0 - 1)^2 + (x0 - 3)^2 is singular, but slopes cancel in x1."""
+    x = cp.Variable(2, name="x")
+    model = dm.Model()
+    model.client("a", cp.square(x[0] - 1) + 5 * x[1])
+    model.client("b", cp.square(x[0] - 3) - 5 * x[1])
+    result = model.solve(algorithm=dm.NewtonMethod())
+    assert result.status == "optimal"
+    assert result[x] == pytest.approx([2.0, 0.0], abs=1e-9)
+    assert result.value == pytest.approx(2.0, abs=1e-9)

@@ -351,8 +351,9 @@ not quadratic
 Coordination
   order: 2 levels one after the other, 4 clients at once
   by colour: every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); one
-    sweep a multiplier update converges for every graph, order and fixed rho, with the dual step 1
-    (see dald_model.coordinate.safeguards; two-block ADMM where two colours are followed)"""
+    sweep a multiplier update converges on every graph in every order, where clients are minimised
+    exactly, for dual steps up to 1, from where rho stays (see dald_model.coordinate.safeguards;
+    two-block ADMM where two colours are followed)"""
     assert str(explanation) == text
     assert repr(explanation) == text
     html = explanation._repr_html_()

@@ -57,8 +57,9 @@ that are no quadratic and no known function
 Coordination
   order: 2 levels one after the other, 7 clients at once
   by colour: every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); one
-    sweep a multiplier update converges for every graph, order and fixed rho, with the dual step 1
-    (see dald_model.coordinate.safeguards; two-block ADMM where two colours are followed)"""  # noqa: E501 - as printed
+    sweep a multiplier update converges on every graph in every order, where clients are minimised
+    exactly, for dual steps up to 1, from where rho stays (see dald_model.coordinate.safeguards;
+    two-block ADMM where two colours are followed)"""  # noqa: E501 - as printed
 
 
 def test_the_table_says_who_solves_whom_and_why(compiled: dm.Compiled) -> None:

@@ -377,6 +377,7 @@ NOT: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*Jacobi.* may diverge:dald_model.SequenceWarning")
 @pytest.mark.parametrize("why", NOT)
 def test_it_is_not_used_where_a_sweep_may_depend_on_more_than_the_one_before(
     blocks: list[int], why: str

@@ -248,7 +248,10 @@ def test_multipliers_sum_to_zero_after_the_server(
 def test_multipliers_do_not_sum_to_zero_where_the_server_is_not_last(
     watched: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    r"""(A1-4) is false then: the sum is :math:`\sum 2\rho_i^2 \circ (x_i^{v-1} - x_i^v)`."""
+    r"""(A1-4) is false then: the sum is :math:`\sum 2\rho_i^2 \circ (x_i^{v-1} - x_i^v)`.
+
+    It concerns an extension alone, an order of the user's: Algorithm 2 always has the server last.
+    """
     first = dm.Sequence.levels([["server"], ["n", "e", "s", "w"]])
     monkeypatch.setitem(SEQUENCES, "first", lambda _: first)
     _, _, found = watched("ridge", "star", "first", stopping=dm.FixedBudget(3))
@@ -328,6 +331,10 @@ def test_an_inexact_inner_loop_ends_as_near_as_its_turns_are_exact(
 def test_theorem_1_needs_blocks_that_only_a_smooth_term_joins() -> None:
     r"""(A1) does not say so, but (26) takes :math:`\partial\Pi` for a product over the clients.
 
+    It concerns the general form (23) alone. For (8) and (16) it holds by itself: :math:`f` is a sum
+    over the clients and only :math:`\mu^\top\mathcal C + \|\rho\circ\mathcal C\|^2`, which is
+    smooth, joins them. So Theorem 1 stands there.
+
     :math:`\Psi = (x_1^2 + x_2^2) / 2` and :math:`\Pi = |x_1 - x_2|` satisfy (A1) and (A2), each
     of (1, 1) is best given the other, and (0, 0) is better.
     """
@@ -348,7 +355,7 @@ def _pair() -> dm.Model:
 
 
 def test_a_client_left_out_does_not_count_as_at_rest() -> None:
-    r"""Remark 1, and where (A2-8) is incomplete: partial cycles.
+    r"""Remark 1, and where (A2-8) is incomplete: the partial cycles of the paper's own Section V-A.
 
     With client 2 left out x1 = (2 + 2 x2) / 4 rests at 1/2 from the first turn on, so that
     :math:`x^{k,v} - x^{k,v-1}`, the dual residual of (A2-8), is zero; yet x2 = 0 is not best. The
@@ -417,7 +424,9 @@ def test_multipliers_reach_the_least_of_the_aio_multipliers(
 
     On a ring :math:`\nabla h \nabla h^\top = A A^\top` of (28) has no inverse, multipliers are not
     unique and the proof fails; but :math:`\mu^k` stays in the range of A, and so reaches the
-    shortest of them.
+    shortest of them. It concerns the paper's own Algorithm 3: (28) needs full row rank, which for
+    its sides, whole variables, means that the graph is a forest. A star is one, so Algorithm 2 is
+    not concerned.
     """
     built, _, found = watched(
         name, graph, sequence, **GROWING | {"start": 2.0, "grow": 1.3, "loops": 8}
@@ -479,6 +488,9 @@ def test_theorem_2_is_false_where_the_tolerance_shrinks_more_slowly_than_the_pen
     about :math:`\rho^{-2}` in a sweep, all in all too little to come to 1/2. By the two clients'
     optimality, 2 (x1 - 1) + mu = -2 rho^2 D and 2 x2 = mu, so that mu - 1 = -C - rho^2 D. The run's
     own tolerance is for :math:`\rho^2 \mathcal D` too, and there (B2) reaches mu* = 1.
+
+    It concerns the paper's own Algorithm 3: two clients with :math:`x_1 = x_2`, all of Theorem 2's
+    assumptions hold.
     """
     options: dict[str, Any] = {"rho": Doubling(), "eps_pri": 0.0, "eps_dual": 1e-12}
     swept = _pair().solve(stopping=dm.FixedBudget(1), max_rounds=40, **options)

@@ -1,5 +1,6 @@
 """Table 2 and Figure 5: the conventions by plain numpy, known cells of the paper, the report."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
@@ -28,8 +29,8 @@ from dald_model.experiments.mnist_federated import (
     Images,
     Setting,
 )
-from dald_model.experiments.table2_printed import CLIENTS, MISPRINTS, PRINTED, ROUNDS, WEIGHTS, Cell
-from tests.paths import DATA
+from dald_model.experiments.table2_printed import CLIENTS, DIFFERING, PRINTED, ROUNDS, WEIGHTS, Cell
+from tests.paths import DATA, ROOT
 
 needs_mnist = pytest.mark.skipif(
     not DATA.is_dir(), reason=f"DALD_DATA is not set and {DATA} does not exist: no MNIST here"
@@ -204,6 +205,39 @@ def test_the_printed_table_is_the_published_one() -> None:
         pd.testing.assert_frame_equal(ours, published)
 
 
+def kept() -> Iterator[tuple[Cell, list[tuple[str, ...]], bool]]:
+    """The cells of notebooks/TABLE2.md: the paper's, ours by 785, by (31); whether it was run."""
+    for line in (ROOT / "notebooks" / "TABLE2.md").read_text().splitlines():
+        columns = [column.strip() for column in line.strip("| ").split("|")]
+        if len(columns) == 7 and columns[3].isdigit():
+            n, weight, method, rounds = columns[:4]
+            name = method if method == FEDPROX else f"Fed-{method}"
+            cell = Cell(int(n), float(weight), name, int(rounds))
+            figures = [tuple(re.findall(r"[\d.]+", column)) for column in columns[4:]]
+            yield cell, figures, "†" not in columns[5]
+
+
+def test_the_counts_that_are_told_are_those_of_the_table() -> None:
+    cells = list(kept())
+    assert [cell for cell, _, _ in cells] == list(PRINTED)
+    for cell, (paper, _, _), _ in cells:
+        assert paper == tuple(f"{value:.2f}" for value in PRINTED[cell])
+    same = {cell for cell, (paper, by_785, _), _ in cells if by_785 == paper}
+    by_equation = {cell for cell, (paper, _, by_31), _ in cells if by_31 == paper}
+    assert set(PRINTED) - same == DIFFERING
+    for cell, (paper, by_785, _), _ in cells:
+        if cell in DIFFERING:
+            assert [ours == theirs for ours, theirs in zip(by_785, paper, strict=True)] in (
+                [True, False],
+                [False, True],
+            )
+    ran = same & {cell for cell, _, was_run in cells if was_run}
+    readme = one_line((ROOT / "README.md").read_text())
+    assert f"{len(same)} of its {len(PRINTED)} cells come out to both printed decimals" in readme
+    assert f"{len(ran)} of them run through the library" in readme
+    assert f"which is equation (31), {len(by_equation)} do." in readme
+
+
 # --- the report -----------------------------------------------------------------------------------
 
 
@@ -260,15 +294,18 @@ def test_by_equation_31_only_cells_without_a_server_must_agree() -> None:
     assert "Fed-DALD-CC, 1,000 rounds: paper" not in text
 
 
-def test_misprints_are_named_with_both_values() -> None:
-    known = sorted(MISPRINTS)
+def test_cells_that_are_known_to_differ_are_named_with_both_values() -> None:
+    known = sorted(DIFFERING)
     assert len(known) == 7
     lines = [(*cell, PRINTED[cell].mean - 0.1, PRINTED[cell].deviation) for cell in known]
     table = pd.DataFrame(lines, columns=table2.COLUMNS)
     assert table2_text.surprises(table, PAPER) == []
     text = table2_text.table2_text(table, PAPER)
     assert "0 of 7 cells agree" in text
-    assert "one of the two printed numbers is ours and the other looks mistyped:\n  n = " in text
+    assert (
+        "In these cells one of the two printed numbers is ours and the other is not, probably a "
+        "slip in print:\n  n = "
+    ) in text
     assert text.count(", ours ") == 7
 
 

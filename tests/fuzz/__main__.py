@@ -1,0 +1,109 @@
+"""Draws and judges many models: ``make fuzz``, ``FUZZ=500 SEED=7 make fuzz``.
+
+Ends with 1 if an answer was silently wrong, a verification false, a status dishonest or an
+exception not one of ours; each such model is made small and printed as a program. What units change
+is told and does not count: a kink can be met a round earlier or later.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import secrets
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
+from pathlib import Path
+
+from tqdm.auto import tqdm
+
+from tests.fuzz.draw import case
+from tests.fuzz.judge import Verdict, judge_seed
+from tests.fuzz.metamorphic import all_units, compared, steady, table
+from tests.fuzz.shrink import shrunk
+from tests.fuzz.table import frame, tables
+
+BATCH = 400
+"""Cases before the processes are started anew, which bounds their memory."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, help="of the first case; default a random one")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--shrink", type=int, default=10, help="failures of a kind made small")
+    parser.add_argument("--units", type=int, default=0, help="models compared in 39 units each")
+    parser.add_argument("--only", type=int, help="judge one seed, make it small, print it")
+    parser.add_argument("--out", type=Path, help="write a row a case to this csv file")
+    given = parser.parse_args(arguments)
+    if given.only is not None:
+        return _one(given.only)
+    first = secrets.randbelow(10**9) if given.seed is None else given.seed
+    print(f"{given.count} models from seed {first}: FUZZ={given.count} SEED={first} make fuzz")
+    seeds = range(first, first + given.count)
+    bar = tqdm(_judged(seeds, given.processes), total=given.count, disable=None)
+    verdicts = sorted(bar, key=lambda one: one.seed)
+    print(tables(verdicts))
+    if given.out:
+        frame(verdicts).to_csv(given.out, index=False)
+    if given.units:
+        models = islice(steady(first), given.units)
+        print(table([one for each in models for one in compared(each, all_units(each))]))
+    failed = [one for one in verdicts if one.failed]
+    for one in _few_of_each(failed, given.shrink):
+        _print_small(one)
+    return 1 if failed else 0
+
+
+def _judged(seeds: Sequence[int], processes: int) -> Iterator[Verdict]:
+    context = multiprocessing.get_context("spawn")
+    for at in range(0, len(seeds), BATCH):
+        batch = seeds[at : at + BATCH]
+        done: set[int] = set()
+        with ProcessPoolExecutor(processes, mp_context=context) as pool:
+            tasks: dict[Future[Verdict], int] = {pool.submit(judge_seed, s): s for s in batch}
+            try:
+                for task in as_completed(tasks):
+                    yield task.result()
+                    done.add(tasks[task])
+            except BrokenProcessPool:
+                pass
+        for seed in batch:  # one of them has killed its process; alone, it kills but itself
+            if seed not in done:
+                yield _alone(seed)
+
+
+def _alone(seed: int) -> Verdict:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        try:
+            return pool.submit(judge_seed, seed).result()
+        except BrokenProcessPool:
+            return Verdict(seed, "crash", "none", detail="the process died")
+
+
+def _few_of_each(failed: Sequence[Verdict], most: int) -> list[Verdict]:
+    """At most so many of each kind."""
+    kinds: dict[tuple[str, str], list[Verdict]] = {}
+    for one in failed:
+        kinds.setdefault(one.kind, []).append(one)
+    return [one for alike in kinds.values() for one in alike[:most]]
+
+
+def _print_small(one: Verdict) -> None:
+    title = f"seed {one.seed}: {one.verdict} {one.status} (AIO {one.aio}) {one.detail}"
+    small = case(one.seed) if one.verdict == "crash" else shrunk(case(one.seed), one.kind)
+    print(f"\n# {title}\n{small.script()}", flush=True)
+
+
+def _one(seed: int) -> int:
+    found = judge_seed(seed)
+    print(found)
+    _print_small(found)
+    return 1 if found.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

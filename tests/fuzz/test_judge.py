@@ -1,0 +1,182 @@
+"""The judge sees what is planted; the shrinker keeps what fails, and nothing else."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dald_model as dm
+from tests.fuzz import judge as judging
+from tests.fuzz.case import Case, Link, Owner, Units, Unknown
+from tests.fuzz.judge import Verdict, judge
+from tests.fuzz.metamorphic import Same, table
+from tests.fuzz.multipliers import dual_gap
+from tests.fuzz.reference import reference
+from tests.fuzz.shrink import smallest
+from tests.fuzz.table import tables
+
+PLAIN = Case(
+    0,
+    (Unknown("y0", (2,)), Unknown("y1", (2,)), Unknown("y2", (2,))),
+    (
+        Owner("c0", ("y0",), ("cp.sum_squares(x0 - 1.0)",)),
+        Owner("c1", ("y1",), ("cp.sum_squares(x1 + 1.0)", "0.5 * cp.norm1(x1)"), ("x1 <= 3.0",)),
+        Owner("c2", ("y2",), ("cp.sum_squares(x2)",), ("x2 >= -1.0",)),
+    ),
+    (Link("x0", "x1"), Link("x1", "x2")),
+    options=(("max_rounds", "400"),),
+)
+"""The optimum is zero: 3 x^2 + 2 + |x| / 2 in each of two entries, so 4."""
+
+
+def _result(
+    values: dict[str, float], value: float, status: str = "optimal", ok: bool = True
+) -> Any:
+    """A result that claims what it is told to."""
+
+    class Claimed(dict):
+        def verify(self) -> Any:
+            rows = [] if ok else [type("Row", (), {"check": "objective gap"})]
+            return type("Check", (), {"ok": ok, "failures": rows})()
+
+    variables = {f"c{at}": f"y{at}" for at in range(3)}
+    named = {
+        client: {type("V", (), {"name": lambda self, n=n: n})(): np.full(2, values[client])}
+        for client, n in variables.items()
+    }
+    found = Claimed(named)
+    found.status, found.value, found.rounds = dm.Status(status), value, 7  # type: ignore[attr-defined]
+    found.detail = ""  # type: ignore[attr-defined]
+    return found
+
+
+def _judged(monkeypatch: pytest.MonkeyPatch, given: Any, case: Case = PLAIN) -> str:
+    def answer(_: Case) -> Any:
+        if isinstance(given, BaseException):
+            raise given
+        return given
+
+    monkeypatch.setattr(judging, "solve", answer)
+    monkeypatch.setattr(judging, "dual_gap", lambda *_: 0.0)  # it has a test of its own
+    return judge(case).verdict
+
+
+AGREED = {"c0": 0.0, "c1": 0.0, "c2": 0.0}
+APART = {"c0": 1e-3, "c1": 0.0, "c2": 0.0}
+OFF = {"c0": 0.05, "c1": 0.05, "c2": 0.05}
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict"),
+    [
+        (_result(AGREED, 4.0), "right"),
+        (_result(AGREED, 4.0, ok=False), "false verification"),
+        (_result(APART, 4.0), "false verification"),
+        (_result(APART, 4.0, ok=False), "wrong"),
+        (_result(OFF, 4.065, ok=False), "wrong"),
+        (_result(AGREED, 4.1, ok=False), "wrong"),
+        (_result(AGREED, 4.0, "stalled"), "honest"),
+        (_result(AGREED, np.inf, "infeasible"), "dishonest"),
+        (_result(AGREED, -np.inf, "unbounded"), "dishonest"),
+        (TypeError("foreign"), "exception"),
+        (dm.OptionError("ours"), "refused"),
+    ],
+)
+def test_what_is_planted_is_seen(given: Any, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _judged(monkeypatch, given) == verdict
+
+
+def test_an_optimum_of_what_has_none_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    apart = replace(PLAIN.owners[0], rules=("x0 >= 4.0",))
+    infeasible = replace(PLAIN, owners=(apart, *PLAIN.owners[1:]))
+    assert _judged(monkeypatch, _result(AGREED, 4.0), infeasible) == "wrong"
+    claimed = _result(AGREED, np.inf, "infeasible")
+    assert _judged(monkeypatch, claimed, infeasible) == "right"
+
+
+def test_the_reference_is_the_closed_form() -> None:
+    known = reference(replace(PLAIN, units=Units(1e3, 1e-3, 50.0)))
+    assert known.status == "optimal"
+    assert known.value == pytest.approx(4.0, abs=1e-6)
+    # Alone and at most 1 from zero: client 0 goes to 1 and saves 2; client 1 to -0.75, where
+    # 2 (0.0625 + 0.375) = 0.875, and saves 1.125; client 2 stays.
+    assert known.variation == pytest.approx(3.125, abs=1e-5)
+
+
+def test_an_answer_in_other_units_is_judged_in_ordinary_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    units = Units(1e-3, 1e4, 2.0)
+    at = dict.fromkeys(AGREED, 1e4 * (0.0 + 2.0))
+    case = replace(PLAIN, units=units)
+    assert _judged(monkeypatch, _result(at, 4e-3), case) == "right"
+    off = dict.fromkeys(AGREED, 1e4 * (0.05 + 2.0))
+    assert _judged(monkeypatch, _result(off, 4e-3), case) == "false verification"
+
+
+def test_the_tables_count_what_failed_and_what_is_optimal() -> None:
+    given = [
+        Verdict(1, "right", "optimal", "optimal", 12, 1e-7, 1e-8, 1e-9, 0.2),
+        Verdict(2, "right", "infeasible", "infeasible"),
+        Verdict(3, "honest", "optimal", "stalled", 700),
+        Verdict(4, "exception", "optimal", detail="TypeError here: what was said"),
+        Verdict(5, "exception", "optimal", detail="TypeError here: something else"),
+    ]
+    text = tables(given)
+    assert "right and optimal: 1 of 4 models with an optimum, 25.00%" in text
+    failures = text.split("failures\n")[1]
+    assert failures.splitlines()[-1].split() == ["exception", "TypeError", "here", "2", "4"]
+
+
+def test_the_table_of_units_says_which_runs_are_the_same() -> None:
+    def of(kind: str, rounds: int, gap: float, status: str = "optimal") -> Same:
+        return Same(0, kind, Units(), status, (20, rounds), (1e-6, gap))
+
+    found = [of("objective", 22, 3e-6), of("offset", 23, 1e-6), of("offset", 20, 1e-6, "stalled")]
+    assert [one.is_same for one in found] == [True, False, False]
+    assert not of("offset", 20, 3.1e-6).is_same
+    assert not of("offset", 20, np.nan).is_same
+    lines = [line.split()[:3] for line in table(found).splitlines()[-2:]]
+    assert lines == [["objective", "1.0", "1.0"], ["offset", "0.0", "0.5"]]
+
+
+def test_the_shrinker_keeps_what_fails_and_nothing_else() -> None:
+    def fails(case: Case) -> bool:
+        return any("norm1" in term for owner in case.owners for term in owner.terms)
+
+    small = smallest(replace(PLAIN, units=Units(1e3, 1e-3, 50.0), maximises=True), fails)
+    assert [owner.terms for owner in small.owners if owner.name == "c1"] == [
+        ("0.5 * cp.norm1(x1)",)
+    ]
+    assert len(small.owners) == 2
+    assert [owner.rules for owner in small.owners] == [(), ()]
+    assert small.units == Units()
+    assert not small.options
+    assert not small.maximises
+
+
+@pytest.mark.parametrize("units", [Units(), Units(1e-3, 1e2, 0.0)])
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_multipliers_are_judged_by_the_bound_they_give(units: Units, is_shared: bool) -> None:
+    """Of the optimum; with a price that is off by d it falls short by a multiple of d^2."""
+    case = replace(PLAIN, units=units, options=())
+    if is_shared:
+        owners = tuple(
+            replace(
+                one,
+                unknowns=("y0",),
+                terms=tuple(t.replace("x" + one.name[1], "x0") for t in one.terms),
+                rules=(),
+            )
+            for one in PLAIN.owners
+        )
+        case = replace(case, unknowns=PLAIN.unknowns[:1], owners=owners, links=())
+    known, result = reference(case), judging.solve(case)
+    assert result.status == "optimal"
+    assert abs(dual_gap(case, known, result)) < 1e-5
+    for price in result.multipliers.values():
+        price += 0.1 * units.objective / units.variable
+    for price in result.duals.values():
+        price += 0.1 * units.objective / units.variable
+    assert dual_gap(case, known, result) > 1e-3
