@@ -182,7 +182,12 @@ def reference(case: Case) -> Reference:
 
 
 def solved(problem: cp.Problem, solver: str, **options: Any) -> tuple[str, float]:
-    """The status and the optimum of a problem; "error" where the solver gave up."""
+    """The status and the optimum of a problem; "error" where the solver gave up.
+
+    Without values of the variables: cvxpy compiles some atoms wrongly where there are any.
+    """
+    for variable in problem.variables():
+        variable.save_value(None)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
