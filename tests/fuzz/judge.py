@@ -108,7 +108,8 @@ def judge(case: Case) -> Verdict:
     begun = time.perf_counter()
     known = None
     try:
-        with limited(SECONDS):
+        with limited(SECONDS), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # cvxpy's, of what a user would write otherwise
             known = reference(case)
             found = _judged(case, known)
     except TimeoutReached:
