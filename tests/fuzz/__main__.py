@@ -42,11 +42,14 @@ def main(arguments: list[str] | None = None) -> int:
     if given.only is not None:
         return _one(given.only)
     first = secrets.randbelow(10**9) if given.seed is None else given.seed
-    print(f"{given.count} models from seed {first}: FUZZ={given.count} SEED={first} make fuzz")
+    print(
+        f"{given.count} models from seed {first}: FUZZ={given.count} SEED={first} make fuzz",
+        flush=True,
+    )
     seeds = range(first, first + given.count)
     bar = tqdm(_judged(seeds, given.processes), total=given.count, disable=None)
     verdicts = sorted(bar, key=lambda one: one.seed)
-    print(tables(verdicts))
+    print(tables(verdicts), flush=True)
     if given.out:
         frame(verdicts).to_csv(given.out, index=False)
     if given.units:
