@@ -97,8 +97,11 @@ def _few_of_each(failed: Sequence[Verdict], most: int) -> list[Verdict]:
 
 def _print_small(one: Verdict) -> None:
     title = f"seed {one.seed}: {one.verdict} {one.status} (AIO {one.aio}) {one.detail}"
-    small = case(one.seed) if one.verdict == "crash" else shrunk(case(one.seed), one.kind)
-    print(f"\n# {title}\n{small.script()}", flush=True)
+    print(f"\n# {title}", flush=True)
+    if one.verdict != "broken":
+        alive = one.verdict != "crash"  # what kills a process is not run in this one
+        small = shrunk(case(one.seed), one.kind) if alive else case(one.seed)
+        print(small.script(), flush=True)
 
 
 def _one(seed: int) -> int:
