@@ -42,11 +42,14 @@ def main(arguments: list[str] | None = None) -> int:
     if given.only is not None:
         return _one(given.only)
     first = secrets.randbelow(10**9) if given.seed is None else given.seed
-    print(f"{given.count} models from seed {first}: FUZZ={given.count} SEED={first} make fuzz")
+    print(
+        f"{given.count} models from seed {first}: FUZZ={given.count} SEED={first} make fuzz",
+        flush=True,
+    )
     seeds = range(first, first + given.count)
     bar = tqdm(_judged(seeds, given.processes), total=given.count, disable=None)
     verdicts = sorted(bar, key=lambda one: one.seed)
-    print(tables(verdicts))
+    print(tables(verdicts), flush=True)
     if given.out:
         frame(verdicts).to_csv(given.out, index=False)
     if given.units:
@@ -94,8 +97,11 @@ def _few_of_each(failed: Sequence[Verdict], most: int) -> list[Verdict]:
 
 def _print_small(one: Verdict) -> None:
     title = f"seed {one.seed}: {one.verdict} {one.status} (AIO {one.aio}) {one.detail}"
-    small = case(one.seed) if one.verdict == "crash" else shrunk(case(one.seed), one.kind)
-    print(f"\n# {title}\n{small.script()}", flush=True)
+    print(f"\n# {title}", flush=True)
+    if one.verdict != "broken":
+        alive = one.verdict != "crash"  # what kills a process is not run in this one
+        small = shrunk(case(one.seed), one.kind) if alive else case(one.seed)
+        print(small.script(), flush=True)
 
 
 def _one(seed: int) -> int:

@@ -121,7 +121,7 @@ class Drawer:
 
     def value(self, code: str) -> Any:
         """What an expression is worth at the point."""
-        x = cp.Variable(self.space.shape)
+        x = cp.Variable(self.space.shape, symmetric=self.space.symmetric is not None)
         x.save_value(self.point)
         own = {one.name: cp.Variable(one.shape) for one in self.own}
         for variable in own.values():

@@ -29,8 +29,8 @@ tolerance's scale decides, either is taken."""
 SECONDS = 60
 """A case may take so long."""
 
-FAILURES = ("wrong", "false verification", "dishonest", "exception", "crash")
-"""What must never happen."""
+FAILURES = ("wrong", "false verification", "dishonest", "exception", "crash", "broken")
+"""What must never happen; "broken" is the harness itself, which then has judged nothing."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,11 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def judge_seed(seed: int) -> Verdict:
-    """Draw a case and judge it."""
-    return judge(drawn(seed))
+    """Draw a case and judge it; what fails here must not cost what was judged before."""
+    try:
+        return judge(drawn(seed))
+    except Exception as error:
+        return Verdict(seed, "broken", "none", detail=f"{type(error).__name__}: {error}")
 
 
 def judge(case: Case) -> Verdict:
@@ -108,7 +111,8 @@ def judge(case: Case) -> Verdict:
     begun = time.perf_counter()
     known = None
     try:
-        with limited(SECONDS):
+        with limited(SECONDS), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # cvxpy's, of what a user would write otherwise
             known = reference(case)
             found = _judged(case, known)
     except TimeoutReached:
