@@ -210,7 +210,9 @@ def _dense(value: Any) -> Any:
 
 
 def _times(factor: float, value: Any) -> Any:
-    return [_times(factor, one) for one in value] if isinstance(value, list) else factor * value
+    if isinstance(value, list):
+        return [_times(factor, one) for one in value]
+    return None if value is None else factor * value
 
 
 def costs_at(expressions: Sequence[cp.Expression], values: Mapping[int, np.ndarray]) -> np.ndarray:

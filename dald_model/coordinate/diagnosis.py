@@ -10,6 +10,7 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.certificates import proof
+from dald_model.coordinate.own_answers import ROUGH, minimised
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
 from dald_model.schedule.moment import Residuals
@@ -84,11 +85,11 @@ class FailureMonitor:
                 "dual step, the default rho, or a stopping condition with more inner loops",
             )
         if is_stuck:
-            edge = self._worst_edge(state)
+            edge, waited = self._worst_edge(state), round_ - self._bettered
             return Termination(
                 Status.STALLED,
                 edge,
-                f"no improvement for {round_ - self._bettered} rounds; the largest residual is on edge "
+                f"no improvement for {waited} rounds; the largest residual is on edge "
                 f"{edge}; ask for a larger eps_pri and eps_dual, a more accurate solver, or leave "
                 "rho to its default",
             )
@@ -114,7 +115,13 @@ class FailureMonitor:
         not change from round to round; a solver that says so of a client it has solved before has
         met the numbers of a run that does not converge.
         """
-        if not state.solved([self.compiled.places[failure.culprit]]):
+        name = failure.culprit
+        if not state.solved([self.compiled.places[name]]):
+            sub = self.compiled[name]
+            is_claim = failure.status == Status.INFEASIBLE and sub.form is not None
+            if is_claim and minimised(sub, ROUGH).status != Status.INFEASIBLE:
+                said = f"the solver called client {name!r} infeasible, which cannot be proved"
+                return Termination(Status.SOLVER_ERROR, name, f"{said} ({failure.detail})")
             return failure
         closer = self.prove(state)
         if closer is not None or failure.status == Status.SOLVER_ERROR:

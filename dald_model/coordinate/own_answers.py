@@ -12,6 +12,7 @@ import scipy.sparse.linalg as spla
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.curvature import Curvature
+from dald_model.declare.problem import Problem
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.base import FOUND, Turn
@@ -27,8 +28,10 @@ where it is held, and does not pass for a length of the problem.
 """
 ACCURACY = 1e-9
 """Relative accuracy of these answers, if they are numerical."""
-ROUGH = 1e-6
-"""The same of cone programs, which are dearer."""
+ROUGH, ROUGHER = 1e-6, 1e-4
+"""The same of cone programs, which are dearer: once as accurate as it has to be and once less."""
+SETTLED = 0.1
+"""By how much these two may differ, relative to the answer."""
 SMALL = 1e-4
 """Answers of cone programs below this may be zero: they are asked for again in their own units."""
 BALANCED = 1e-3
@@ -163,24 +166,38 @@ def _ask(
 def _alone(sub: Subproblem) -> np.ndarray:
     """The client's answer without any hold; NaN where it has none."""
     nothing = np.full(sub.size, np.nan)
-    if sub.form is not None:
-        answer, size = _minimised(sub, 1.0), 0.0
-        if answer.status in FOUND:
-            size = np.abs(answer.point).max()
-        if 0.0 < size < SMALL:  # is that a number, or what is left of zero?
-            closer = _minimised(sub, size)
-            if closer.status in FOUND:
-                is_zero = np.abs(closer.point).max() < SMALL * size
-                answer = closer._replace(point=np.zeros(sub.size)) if is_zero else closer
-        if answer.status not in FOUND:
-            return nothing
-        # Where an objective falls for ever, a point that is far enough out passes for a minimiser.
-        cone = sub.form.cone
-        steep = abs(cone.rows).sum(axis=0) * np.abs(answer.multipliers).max(initial=0.0)
-        slopes = (np.abs(cone.linear) + steep)[: sub.size]
-        is_balanced = answer.left.max() <= BALANCED * slopes.max()
-        return answer.point if is_balanced else nothing
-    problem = cp.Problem(cp.Minimize(sub.client.cost), sub.client.constraints)
+    if sub.form is None:
+        return _by_cvxpy(sub)
+    answer = minimised(sub, ROUGH)
+    if answer.status not in FOUND:
+        return nothing
+    length = np.abs(answer.point).max()
+    if 0.0 < length < SMALL:  # is that a number, or what is left of zero?
+        answer = minimised(sub, ROUGH, length)
+        if answer.status in FOUND and np.abs(answer.point).max() < SMALL * length:
+            return np.zeros(sub.size)
+    # Where an objective falls for ever, or is flat for ever, an answer is as far out as the solver
+    # was patient.
+    other = minimised(sub, ROUGHER, length or 1.0)
+    if not {answer.status, other.status} <= set(FOUND):
+        return nothing
+    is_settled = np.abs(answer.point - other.point).max() <= SETTLED * np.abs(answer.point).max()
+    return answer.point if is_settled and _is_balanced(sub, answer) else nothing
+
+
+def _is_balanced(sub: Subproblem, answer: ClientAnswer) -> bool:
+    """Whether the slopes that meet at an answer add up to nothing, beside their sizes."""
+    assert sub.form is not None
+    cone = sub.form.cone
+    steep = abs(cone.rows).sum(axis=0) * np.abs(answer.multipliers).max(initial=0.0)
+    slopes = (np.abs(cone.linear) + steep)[: sub.size]
+    return bool(answer.left.max() <= BALANCED * slopes.max())
+
+
+def _by_cvxpy(sub: Subproblem) -> np.ndarray:
+    """The same of a client of which cvxpy alone knows."""
+    nothing = np.full(sub.size, np.nan)
+    problem = Problem(cp.Minimize(sub.client.cost), sub.client.constraints)
     duals = [dual for rule in problem.constraints for dual in rule.dual_variables]
     with preserved([*sub.variables, *duals]), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -191,12 +208,12 @@ def _alone(sub: Subproblem) -> np.ndarray:
         return sub.point() if problem.status in FOUND else nothing
 
 
-def _minimised(sub: Subproblem, length: float) -> ClientAnswer:
-    """A client alone as a cone program, in units of this length."""
+def minimised(sub: Subproblem, tolerance: float, length: float = 1.0) -> ClientAnswer:
+    """The answer of a client alone as a cone program, in units of this length."""
     assert sub.form is not None
     program = ClarabelProgram(sub.form.cone, Scaling(*np.full((2, sub.size), [[length], [1.0]])))
     program.set(np.zeros((sub.size, sub.size)))
-    return program.minimise(np.zeros(sub.size), ROUGH)
+    return program.minimise(np.zeros(sub.size), tolerance)
 
 
 def _place(compiled: Decomposition, found: np.ndarray) -> None:

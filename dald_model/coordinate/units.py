@@ -38,7 +38,7 @@ from dald_model.coordinate.own_answers import (
     sides_of,
 )
 from dald_model.engines.dispatch import SolverLayer
-from dald_model.values import number, preserved
+from dald_model.values import evaluated, preserved
 
 RESOLVED, ROUNDED = 1e-7, 1e-12
 """Answers that are closer to each other than this, relative to their size, are the same: of solvers
@@ -288,4 +288,4 @@ def _objective(sub: Subproblem, point: np.ndarray) -> float:
         return sub.form.objective(point)
     for variable, value in zip(sub.variables, sub.spread(point).values(), strict=True):
         variable.save_value(value)
-    return number(sub.client.cost.value)
+    return evaluated(sub.client.cost)

@@ -18,6 +18,7 @@ import numpy as np
 
 from dald_model.compile.form import Form
 from dald_model.solvers.exact.cone_program import cone_program
+from dald_model.solvers.exact.one_by_one import Scaling
 from dald_model.solvers.exact.polyhedral import LARGEST, DaqpProgram
 from dald_model.solvers.exact.quadratic_step import Errors, Step
 
@@ -44,7 +45,9 @@ class EpigraphQP:
 
     def __init__(self, forms: Sequence[Form]) -> None:
         self._heights = forms[0].equalities.rhs.size, forms[0].inequalities.rhs.size
-        self._programs = [DaqpProgram(cone_program(form), form.size) for form in forms]
+        self._programs = [
+            DaqpProgram(cone_program(form), Scaling(*np.ones((2, form.size)))) for form in forms
+        ]
         self._hessians = [np.zeros((0, 0))] * len(forms)
 
     def factor(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
