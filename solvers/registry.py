@@ -35,6 +35,8 @@ ORDER: tuple[Solver, ...] = (
 )
 """Fastest first: ``auto`` gives a client to the first that takes it. The last two take nearly
 everything, and so are what the others fall back on."""
+NUMERICAL = ORDER[1:-1]
+"""Those that know a client by its form and sides alone."""
 MEMBERS = ("name", "batches", "is_exact", "refuses", "open")
 """What a solver of the user's own must have, see :class:`dald_model.solvers.base.Solver`."""
 NAMED = {solver.name: solver for solver in ORDER[:-1]} | {"reference": ORDER[-1]}

@@ -11,7 +11,7 @@ form holds numbers only, so it can be stacked with others of its shape and can t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -114,6 +114,17 @@ class ConeProgram(NamedTuple):
     rhs: np.ndarray
     cones: tuple[tuple[str, Any], ...]
 
+    def around(self, centre: np.ndarray) -> ConeProgram:
+        """The same in the differences of the client's variables from a point of shape (m,)."""
+        full = np.zeros(self.linear.size)
+        full[: centre.size] = centre
+        bent = self.matrix @ full
+        return self._replace(
+            linear=self.linear + bent,
+            constant=float(self.constant + (bent / 2 + self.linear) @ full),
+            rhs=self.rhs - self.rows @ full,
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Form:
@@ -173,6 +184,28 @@ class Form:
     def cone(self) -> ConeProgram:
         """See the class; made when first asked for."""
         return self.program()
+
+    def around(self, centre: np.ndarray) -> Form:
+        """The same client in its differences from a point of shape (m,)."""
+        matrix, linear, constant, root = self.quadratic
+        bent = self.quadratic.full @ centre
+        level = float(constant + (linear + bent / 2) @ centre)
+        padded = np.concatenate([centre, np.zeros(self.extra)])
+        rows = [
+            Rows(part.matrix, part.rhs - np.asarray(part.matrix @ padded))
+            for part in (self.equalities, self.inequalities)
+        ]
+        return replace(
+            self,
+            quadratic=Quadratic(matrix, linear + bent, level, root),
+            equalities=rows[0],
+            inequalities=rows[1],
+            terms=tuple(
+                term._replace(offset=term.offset + np.asarray(term.matrix @ centre))
+                for term in self.terms
+            ),
+            program=lambda: self.cone.around(centre),
+        )
 
     def objective(self, point: np.ndarray) -> float:
         """The client's objective at a point of shape (m,), if the form is valued."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Hashable
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -50,6 +51,12 @@ class Lowered:
     ) -> None:
         self.form = form
         self._template, self._structure, self._rows = template, structure, rows
+
+    def around(self, centre: np.ndarray) -> Lowered:
+        """The same client in its differences from a point of shape (m,)."""
+        found = copy(self)
+        found.form = self.form.around(centre)
+        return found
 
     def local_duals(
         self, equality: np.ndarray, inequality: np.ndarray, balls: np.ndarray

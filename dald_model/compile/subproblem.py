@@ -213,6 +213,21 @@ class Subproblem(Identified):
             found.__dict__.pop(made, None)
         return found
 
+    def around(self, centre: np.ndarray) -> Subproblem:
+        """The same edges and numbers in the differences of the variables from a point, (m,).
+
+        Numbers that have a large part in common lose it, and solvers their rounding errors. What
+        cvxpy knows of the client, its :attr:`problem`, stays where it was.
+        """
+        (matrix, offset), lowered = self.sides, self.lowered
+        assert self._sides is not None
+        assert self._lowered is not None
+        assert lowered is not None
+        found = copy(self)
+        found._sides = self._sides[0], (matrix, offset + matrix @ centre)
+        found._lowered = self._lowered[0], lowered.around(centre)
+        return found
+
     @cached_property
     def size(self) -> int:
         """The number of scalar variables of the client, ``m``."""

@@ -23,7 +23,6 @@ from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.solvers.exact.certificates import is_infeasible, is_unbounded
 from dald_model.solvers.exact.conic import native_cone
-from dald_model.solvers.exact.one_by_one import centred
 
 
 class Proof(NamedTuple):
@@ -81,7 +80,7 @@ class _Joint(NamedTuple):
                 return None
             mine = compiled.columns[name]
             own = sub.form.cone if sub.form else _nothing(sub.size)
-            cone = centred(own, units.start[mine])
+            cone = own.around(units.start[mine])
             scale = np.ones(cone.linear.size)
             scale[: sub.size] = units.point_lengths[mine]
             parts.append(cone)

@@ -59,10 +59,11 @@ def curvature(sub: Subproblem) -> Curvature:
         inner = any(term.kind.is_positive for term in smooth)
         points = terms.inner() if inner else start[None]
         bent, slopes = terms.hessians(None, points)[0], terms.gradients(None, points)[0]
-        if np.isfinite(bent).all() and np.isfinite(slopes).all():
-            start = points[0]
-            gradient = gradient + hessian @ start + slopes
-            hessian = hessian + bent
+        if not (np.isfinite(bent).all() and np.isfinite(slopes).all()):
+            return Curvature(start, 1.0, start, start, is_known=False)
+        start = points[0]
+        gradient = gradient + hessian @ start + slopes
+        hessian = hessian + bent
     diagonal, sharp = np.maximum(np.diag(hessian), 0.0), _kinks(form)
     live = diagonal > 0
     root = np.sqrt(diagonal[live])

@@ -32,6 +32,8 @@ ROUGH, ROUGHER = 1e-6, 1e-4
 """The same of cone programs, which are dearer: once as accurate as it has to be and once less."""
 SETTLED = 0.1
 """By how much these two may differ, relative to the answer."""
+PRICES = 0.3, 3.0
+"""Prices, as shares of the slopes at an answer, that are tried to see how far it moves."""
 SMALL = 1e-4
 """Answers of cone programs below this may be zero: they are asked for again in their own units."""
 BALANCED = 1e-3
@@ -41,12 +43,15 @@ HOLDS, STILL = 3, 1e-3
 share of how far they are apart: each time what the origin does to them is 1e-4 of what it was."""
 FAR = 3.0
 """Answers this many times farther from zero than from each other are far from zero."""
+OUTLYING = 100.0
+"""From here on numbers lose digits to what they have in common, so they are taken around the
+answers."""
 
 
 def own_answers(
     compiled: Decomposition, layer: SolverLayer, curvatures: Mapping[Hashable, Curvature]
-) -> np.ndarray:
-    r"""The clients' own answers one after the other, NaN for those that have none.
+) -> tuple[np.ndarray, frozenset[Hashable]]:
+    r"""The clients' own answers one after the other, and who has one.
 
     .. math:: x_i^{own} = \arg\min_{x_i \in X_i} f_i(x_i) + \text{a weak hold}
 
@@ -54,7 +59,7 @@ def own_answers(
     are then far from zero beside how far they are apart, once more at the mean of its neighbours'
     answers, so that the origin of a variable does not matter. Any other is solved as a cone
     program, without a hold. Servers, and clients that are unbounded alone, answer with the mean
-    of their neighbours' answers where that says enough.
+    of their neighbours' answers where that says enough, else with NaN.
     """
     found = np.full(sum(sub.size for sub in compiled.values()), np.nan)
     held = []
@@ -69,24 +74,33 @@ def own_answers(
     rho = {name: _weak(compiled[name], curvatures[name]) for name in held}
     origin = sides_of(compiled, np.zeros(found.size))
     for batch in batches:
-        _ask(compiled, batch, found, curvatures, rho, batch.ends.own(origin))
+        _ask(layer, batch, found, curvatures, rho, batch.ends.own(origin))
     missing = np.isnan(found)
+    having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
     _place(compiled, found)
     sides = sides_of(compiled, found)
+    if is_far(compiled, sides, OUTLYING).any():
+        layer.centre(found)
+        for name in compiled:
+            part = compiled.columns[name]
+            if name in having and name not in held:
+                found[part] += np.nan_to_num(_alone(compiled[name].around(found[part])))
+        batches = layer.batches(tuple(name for name in compiled.layout if name in set(held)))
+        sides = sides_of(compiled, found)
     for _ in range(HOLDS):
         if not is_far(compiled, sides).any():
             break
         centre = np.where(np.isnan(sides), sides[::-1], sides)
         centre = np.where(np.isnan(centre), origin, centre)
         for batch in batches:
-            _ask(compiled, batch, found, curvatures, rho, batch.ends.other(centre))
+            _ask(layer, batch, found, curvatures, rho, batch.ends.other(centre))
         found[missing] = np.nan
         _place(compiled, found)
         before, sides = sides, sides_of(compiled, found)
         with np.errstate(invalid="ignore"):
             if not (np.abs(sides - before) > STILL * np.abs(sides[0] - sides[1])).any():
                 break
-    return found
+    return found, having
 
 
 def sides_of(compiled: Decomposition, points: np.ndarray) -> np.ndarray:
@@ -94,13 +108,13 @@ def sides_of(compiled: Decomposition, points: np.ndarray) -> np.ndarray:
     return compiled.sides({name: points[part] for name, part in compiled.columns.items()})
 
 
-def is_far(compiled: Decomposition, sides: np.ndarray) -> np.ndarray:
+def is_far(compiled: Decomposition, sides: np.ndarray, share: float = FAR) -> np.ndarray:
     """Entries of edges whose sides are far from where they are at zero, (Q,) bool."""
     origin = sides_of(compiled, np.zeros(sum(sub.size for sub in compiled.values())))
     distance = np.abs(sides - origin)
     apart = np.abs(sides[0] - sides[1])
     with np.errstate(invalid="ignore"):
-        return distance.min(axis=0) > FAR * apart
+        return distance.min(axis=0) > share * apart
 
 
 def _weak(sub: Subproblem, known: Curvature) -> np.ndarray:
@@ -139,7 +153,7 @@ def natural(curvature: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def _ask(
-    compiled: Decomposition,
+    layer: SolverLayer,
     batch: Batch,
     found: np.ndarray,
     curvatures: Mapping[Hashable, Curvature],
@@ -148,7 +162,7 @@ def _ask(
 ) -> None:
     """Let clients answer that are held at ``told``, in the order of the batch's ends."""
     known = [curvatures[name] for name in batch.names]
-    sizes = [compiled[name].size for name in batch.names]
+    sizes = [layer.compiled[name].size for name in batch.names]
     turn = Turn(
         batch.which,
         np.zeros(told.size),
@@ -158,7 +172,7 @@ def _ask(
         np.concatenate([natural(one.diagonal, np.abs(one.answer)) for one in known]),
         np.ones(sum(sizes)),
     )
-    answers = batch.session.minimise(turn, ACCURACY)
+    answers = layer.first_answer(batch, turn, ACCURACY)
     is_found = np.repeat([status in FOUND for status in answers.statuses], sizes)
     found[batch.columns] = np.where(is_found, answers.points, np.nan)
 
@@ -185,13 +199,36 @@ def _alone(sub: Subproblem) -> np.ndarray:
     return answer.point if is_settled and _is_balanced(sub, answer) else nothing
 
 
-def _is_balanced(sub: Subproblem, answer: ClientAnswer) -> bool:
-    """Whether the slopes that meet at an answer add up to nothing, beside their sizes."""
+def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
+    """How far a client's own answer moves for a price like the slopes that meet there, (m,).
+
+    Zero where it does not move, or where slopes are not known.
+    """
+    nothing = np.zeros(sub.size)
+    if sub.form is None or np.isnan(point).any():
+        return nothing
+    near = sub.around(point)
+    program = _program(near, 1.0)
+    slopes = _slopes(near, program.minimise(nothing, ROUGH))
+    for share in PRICES:
+        for sign in (1.0, -1.0):
+            moved = program.minimise(sign * share * slopes, ROUGH)
+            if moved.status in FOUND and np.abs(moved.point).max() > SMALL * np.abs(point).max():
+                return np.abs(moved.point)
+    return nothing
+
+
+def _slopes(sub: Subproblem, answer: ClientAnswer) -> np.ndarray:
+    """The slopes that may meet at an answer, shape (m,)."""
     assert sub.form is not None
     cone = sub.form.cone
     steep = abs(cone.rows).sum(axis=0) * np.abs(answer.multipliers).max(initial=0.0)
-    slopes = (np.abs(cone.linear) + steep)[: sub.size]
-    return bool(answer.left.max() <= BALANCED * slopes.max())
+    return (np.abs(cone.linear) + steep)[: sub.size]
+
+
+def _is_balanced(sub: Subproblem, answer: ClientAnswer) -> bool:
+    """Whether the slopes that meet at an answer add up to nothing, beside their sizes."""
+    return bool(answer.left.max() <= BALANCED * _slopes(sub, answer).max())
 
 
 def _by_cvxpy(sub: Subproblem) -> np.ndarray:
@@ -210,10 +247,14 @@ def _by_cvxpy(sub: Subproblem) -> np.ndarray:
 
 def minimised(sub: Subproblem, tolerance: float, length: float = 1.0) -> ClientAnswer:
     """The answer of a client alone as a cone program, in units of this length."""
+    return _program(sub, length).minimise(np.zeros(sub.size), tolerance)
+
+
+def _program(sub: Subproblem, length: float) -> ClarabelProgram:
     assert sub.form is not None
     program = ClarabelProgram(sub.form.cone, Scaling(*np.full((2, sub.size), [[length], [1.0]])))
     program.set(np.zeros((sub.size, sub.size)))
-    return program.minimise(np.zeros(sub.size), tolerance)
+    return program
 
 
 def _place(compiled: Decomposition, found: np.ndarray) -> None:

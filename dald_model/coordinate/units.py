@@ -16,8 +16,9 @@ the objective, and its entries have the lengths and slopes
 
 Multiply the objective by s, and E and M are multiplied by s. Measure a variable in other units, and
 its X and M follow. Move the origin, and nothing changes: :math:`O_r` is a difference, and a run
-starts where the clients' own answers are. Where all answers are the same to seven digits, or to
-twelve where solvers are exact, their distance from zero is the length: numbers resolve no other.
+starts where the clients' own answers are. Where all answers are the same to all digits that
+solvers have, or there is only one, the length is how far an answer moves for a price like the
+slopes that meet there; where that says nothing either, its distance from zero.
 """
 
 from __future__ import annotations
@@ -35,14 +36,15 @@ from dald_model.coordinate.curvature import curvature
 from dald_model.coordinate.own_answers import (
     along,
     own_answers,
+    response,
     sides_of,
 )
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.values import evaluated, preserved
 
-RESOLVED, ROUNDED = 1e-7, 1e-12
+RESOLVED, REFINED, ROUNDED = 1e-7, 1e-9, 1e-12
 """Answers that are closer to each other than this, relative to their size, are the same: of solvers
-that are not exact, and of those that are."""
+that are not exact, of these where they were asked again around their answers, and of exact ones."""
 NOISE = 1e-4
 """Answers closer than this share of how far others of the variable are apart are the same but for
 what solvers leave, as of entries that a constraint holds at zero."""
@@ -104,7 +106,7 @@ class _Measurement:
     def __init__(self, compiled: Decomposition, layer: SolverLayer) -> None:
         self._compiled = compiled
         self._curvatures = {n: curvature(sub) for n, sub in compiled.items() if not _serves(sub)}
-        self._own = own_answers(compiled, layer, self._curvatures)
+        self._own, self._having = own_answers(compiled, layer, self._curvatures)
         self._sides = sides_of(compiled, self._own)
         self._parts = [
             slice(slot.start + part.start, slot.start + part.stop)
@@ -159,9 +161,22 @@ class _Measurement:
         resolved = np.full(compiled.size, ROUNDED)
         for name, known in self._curvatures.items():
             if not (known.is_known and layer.solver(name).is_exact):
-                resolved[compiled[name].entries] = RESOLVED
+                resolved[compiled[name].entries] = REFINED if layer.is_centred else RESOLVED
+        is_none = found <= resolved * magnitude
+        if is_none.any():
+            found = np.where(is_none, self._responses(is_none), found)
         found = np.where(found > resolved * magnitude, found, magnitude)
         return np.maximum(found, self._shared_by_all(found, resolved))
+
+    def _responses(self, asked: np.ndarray) -> np.ndarray:
+        """How far single answers move for a price, along the entries asked for; else 0."""
+        found = np.zeros(asked.size)
+        for name in self._curvatures:
+            sub = self._compiled[name]
+            if asked[sub.entries].any() and name in self._having:
+                moved = response(sub, self._own[self._compiled.columns[name]])
+                np.maximum.at(found, sub.entries, abs(sub.sides[0]) @ moved)
+        return np.where(asked, found, 0.0)
 
     def _shared_by_all(self, distances: np.ndarray, resolved: np.ndarray) -> np.ndarray:
         """For entries without any, the largest distance of the quantity on all edges; else 0."""

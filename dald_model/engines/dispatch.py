@@ -11,7 +11,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.engines.batches import Batch, Layout
 from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.solvers.base import FOUND, Answers, Session, Solver, Turn
-from dald_model.solvers.registry import Choice
+from dald_model.solvers.registry import NUMERICAL, Choice
 
 PROVEN = ("infeasible", "unbounded")
 """Statuses that a client's most general solver is believed without asking another."""
@@ -30,10 +30,11 @@ class Event(NamedTuple):
 
 
 class _Bench(NamedTuple):
-    """A session and the clients it was opened with."""
+    """A session, the clients it was opened with, and whether their numbers are around points."""
 
     session: Session
     places: dict[Hashable, int]
+    is_centred: bool
 
 
 class SolverLayer:
@@ -54,6 +55,7 @@ class SolverLayer:
         self._chains: dict[Hashable, list[Solver]] = {
             name: choice.chain(sub) for name, sub in compiled.items()
         }
+        self._centre = np.zeros(sum(sub.size for sub in compiled.values()))
         self._final = {name: solvers[-1] for name, solvers in self._chains.items()}
         self._benches: dict[Hashable, _Bench] = {}
         self._layout = Layout(compiled)
@@ -65,8 +67,24 @@ class SolverLayer:
             together.setdefault((id(first), shape), []).append(name)
         for names in together.values():
             self._open(names)
+        self._together = list(together.values())
         self._batches = self._forgotten()
         self._is_exact: bool | None = None
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether the clients' numbers are around points, see :meth:`centre`."""
+        return bool(self._centre.any())
+
+    def centre(self, points: np.ndarray) -> None:
+        """Have the clients' numbers around these points, all variables one after the other.
+
+        Of the clients whose solvers know nothing but numbers; NaN where there is no point.
+        """
+        self._centre = np.nan_to_num(points)
+        for names in self._together:
+            self._open(names)
+        self._batches = self._forgotten()
 
     @property
     def is_exact(self) -> bool:
@@ -102,7 +120,7 @@ class SolverLayer:
         each client by itself; a client that none of its solvers could solve has a status that
         says why.
         """
-        answers = batch.session.minimise(turn, tolerance)
+        answers = self.first_answer(batch, turn, tolerance)
         if all(status in FOUND for status in answers.statuses):
             yield batch, turn, answers
             return
@@ -123,11 +141,20 @@ class SolverLayer:
             verdict = one if is_final else verdict
             if one.statuses[0] in FOUND or (is_final and one.statuses[0] in PROVEN):
                 break
-            one = self._next(name, one).minimise(turn, tolerance)
+            self._next(name, one)
+            one = self.first_answer(self._batch([name]), turn, tolerance)
         is_final = solvers[0] is self._final[name]
         return self._batch([name]), one if is_final or one.statuses[0] in FOUND else verdict
 
-    def _next(self, name: Hashable, failed: Answers) -> Session:
+    def first_answer(self, batch: Batch, turn: Turn, tolerance: float) -> Answers:
+        """What the clients' session answers, whether it found points or not."""
+        centre = self._centre[batch.columns]
+        if not centre.any() or not self._benches[batch.names[0]].is_centred:
+            return batch.session.minimise(turn, tolerance)
+        answers = batch.session.minimise(turn._replace(points=turn.points - centre), tolerance)
+        return answers._replace(points=answers.points + centre)
+
+    def _next(self, name: Hashable, failed: Answers) -> None:
         before = self._chains[name].pop(0)
         self._chains[name].append(before)
         message = failed.messages.get(0, failed.statuses[0])
@@ -137,11 +164,15 @@ class SolverLayer:
         self._open([name])
         self._batches = self._forgotten()
         self._is_exact = None
-        return self._benches[name].session
 
     def _open(self, names: list[Hashable]) -> None:
-        session = self._chains[names[0]][0].open([self.compiled[name] for name in names])
-        bench = _Bench(session, {name: at for at, name in enumerate(names)})
+        solver, subs = self._chains[names[0]][0], [self.compiled[name] for name in names]
+        is_centred = solver in NUMERICAL and bool(self._centre.any())
+        if is_centred:
+            columns = self.compiled.columns
+            subs = [sub.around(self._centre[columns[sub.name]]) for sub in subs]
+        places = {name: at for at, name in enumerate(names)}
+        bench = _Bench(solver.open(subs), places, is_centred)
         self._benches |= dict.fromkeys(names, bench)
 
     def _batch(self, names: list[Hashable]) -> Batch:

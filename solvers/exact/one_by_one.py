@@ -12,13 +12,9 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Turn
 
-FAR = 100.0
-"""How many natural lengths a client may be away from where its numbers are centred: beyond, they
-lose digits to what all of them have in common."""
-
 
 class ClientAnswer(NamedTuple):
-    """What was found for one client.
+    r"""What was found for one client.
 
     Attributes
     ----------
@@ -88,7 +84,6 @@ class SequentialSession:
         self._sizes = np.array([sub.size for sub in subproblems])
         self._make = make
         self._programs: list[Program | None] = [None] * len(subproblems)
-        self._centres = [np.zeros(size) for size in self._sizes]
         self._augmented = Augmented(subproblems)
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
@@ -103,8 +98,7 @@ class SequentialSession:
                 turn.lengths[mine] if turn.lengths.size else ones,
                 turn.slopes[mine] if turn.slopes.size else ones,
             )
-            point = turn.points[mine] if turn.points.size else 0 * ones
-            answer = self._answer(at, linear[mine], tolerance, units, point, bool(changed[i]))
+            answer = self._answer(at, linear[mine], tolerance, units, bool(changed[i]))
             scaled[i] = np.max(answer.left / units.slopes)
             answers.append(answer)
 
@@ -125,32 +119,12 @@ class SequentialSession:
         linear: np.ndarray,
         tolerance: float,
         units: Scaling,
-        point: np.ndarray,
         differs: bool,
     ) -> ClientAnswer:
-        """One client's, in coordinates around a point that is near its answers."""
-        program, centre = self._programs[at], self._centres[at]
-        is_far = bool((np.abs(point - centre) > FAR * units.lengths).any())
-        if program is None or is_far:
-            self._centres[at] = centre = point.copy() if is_far else centre
-            program = self._make(centred(self._forms[at].cone, centre), units)
-            self._programs[at] = program
-        curvature = self._augmented.last_hessians(np.array([at]))[0]
+        """One client's, whose program has the units of its first turn."""
+        program = self._programs[at]
+        if program is None:
+            program = self._programs[at] = self._make(self._forms[at].cone, units)
         if differs or not program.is_set:
-            program.set(curvature)
-        answer = program.minimise(linear + curvature @ centre, tolerance)
-        return answer._replace(point=answer.point + centre)
-
-
-def centred(cone: ConeProgram, centre: np.ndarray) -> ConeProgram:
-    """The same cone program in the differences of the client's variables from a point, (m,)."""
-    if not centre.any():
-        return cone
-    full = np.zeros(cone.linear.size)
-    full[: centre.size] = centre
-    bent = cone.matrix @ full
-    return cone._replace(
-        linear=cone.linear + bent,
-        constant=float(cone.constant + (bent / 2 + cone.linear) @ full),
-        rhs=cone.rhs - cone.rows @ full,
-    )
+            program.set(self._augmented.last_hessians(np.array([at]))[0])
+        return program.minimise(linear, tolerance)
