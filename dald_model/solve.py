@@ -18,7 +18,7 @@ from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.outcome import interrupted_before
-from dald_model.coordinate.penalty import PenaltyRule, ResidualBalancing, as_rule
+from dald_model.coordinate.penalty import Fixed, PenaltyRule, ResidualBalancing, as_rule
 from dald_model.coordinate.run import Run, Settings
 from dald_model.coordinate.state import State
 from dald_model.coordinate.stopping import Accuracy, Stopping
@@ -151,8 +151,12 @@ def solve(
         chosen = sequence or method.sequence or Sequence(label="by colour")
         membership = Membership(compiled, chosen, as_online(online))
         layer = SolverLayer(compiled, method.solver)
-        own = layer if method.solver is None else SolverLayer(compiled, None)
-        state, rule = begin(compiled, method.rho, start, Units.of(compiled, own))
+        units = Units.plain(compiled)
+        is_free = isinstance(as_rule(method.rho), Fixed) and layer.is_exact
+        if min(eps_pri, eps_dual) > 0 or not is_free:  # else nothing is measured by units
+            own = layer if method.solver is None else SolverLayer(compiled, None)
+            units = Units.of(compiled, own)
+        state, rule = begin(compiled, method.rho, start, units)
         settings = Settings(
             stopping or method.stopping,
             Accuracy(accuracy, eps_pri, eps_dual),
@@ -188,7 +192,8 @@ def begin(compiled: Decomposition, rho: Any, start: Any, units: Units) -> tuple[
         rule = replace(rule, start=units.penalty)
     if start is None:
         # A penalty that is given is the paper's setting, which starts at zero.
-        begun = units if rho is None else replace(units, start=np.zeros(units.start.size))
+        is_given = not isinstance(rule, ResidualBalancing)
+        begun = replace(units, start=np.zeros(units.start.size)) if is_given else units
         return State.start(compiled, rule.init(compiled), begun), rule
     if not isinstance(start, Result):
         raise OptionError(

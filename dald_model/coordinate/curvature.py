@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
@@ -64,7 +65,7 @@ def curvature(sub: Subproblem) -> Curvature:
         start = points[0]
         gradient = gradient + hessian @ start + slopes
         hessian = hessian + bent
-    diagonal, sharp = np.maximum(np.diag(hessian), 0.0), _kinks(form)
+    diagonal, (sharp, elsewhere) = np.maximum(np.diag(hessian), 0.0), _kinks(form)
     live = diagonal > 0
     root = np.sqrt(diagonal[live])
     scaled = hessian[np.ix_(live, live)] / np.outer(root, root)
@@ -73,17 +74,25 @@ def curvature(sub: Subproblem) -> Curvature:
         ridged = scaled + FLOOR * np.eye(root.size)
         answer[live] -= np.linalg.solve(ridged, gradient[live] / root) / root
     spread = _spread(scaled) if sub.size <= EXACT else 1.0
-    is_known = not (np.abs(gradient) + sharp)[~live].any()
+    # A weight on |x_k| alone keeps at zero what does not slope by more.
+    is_known = not (elsewhere[~live].any() or (np.abs(gradient) > sharp)[~live].any())
     return Curvature(diagonal, spread, sharp, answer, is_known)
 
 
-def _kinks(form: Form) -> np.ndarray:
-    """The sum of w |A| over the terms without a gradient, shape (m,)."""
-    total = np.zeros(form.size)
+def _kinks(form: Form) -> tuple[np.ndarray, np.ndarray]:
+    """The sums of w |A| over the terms without a gradient, two of shape (m,).
+
+    Of all, and of those whose kink is elsewhere than where one variable is zero.
+    """
+    total, elsewhere = np.zeros((2, form.size))
     for term in form.terms:
         if not term.is_smooth and not term.is_set:
-            total += np.repeat(term.weight, term.width) @ np.abs(term.matrix)
-    return total
+            matrix = sp.csr_array(abs(sp.csr_array(term.matrix)))
+            weight = np.repeat(term.weight, term.width)
+            total += weight @ matrix
+            is_elsewhere = (np.diff(matrix.indptr) > 1) | (term.offset != 0)
+            elsewhere += (weight * is_elsewhere) @ matrix
+    return total, elsewhere
 
 
 def _spread(scaled: np.ndarray) -> float:

@@ -28,6 +28,8 @@ where it is held, and does not pass for a length of the problem.
 """
 ACCURACY = 1e-9
 """Relative accuracy of these answers, if they are numerical."""
+DEAR = 200
+"""Variables of a client with some curvature from which on it is held rather than solved alone."""
 ROUGH, ROUGHER = 1e-6, 1e-4
 """The same of cone programs, which are dearer: once as accurate as it has to be and once less."""
 SETTLED = 0.1
@@ -66,7 +68,8 @@ def own_answers(
     for name, sub in compiled.items():
         if sub.client.is_server:
             continue
-        if curvatures[name].is_known:
+        known = curvatures[name]
+        if known.is_known or (sub.size > DEAR and known.diagonal.any()):
             held.append(name)
         else:
             found[compiled.columns[name]] = _alone(sub)
@@ -83,7 +86,7 @@ def own_answers(
         layer.centre(found)
         for name in compiled:
             part = compiled.columns[name]
-            if name in having and name not in held:
+            if name in having and name not in held and compiled[name].form is not None:
                 found[part] += np.nan_to_num(_alone(compiled[name].around(found[part])))
         batches = layer.batches(tuple(name for name in compiled.layout if name in set(held)))
         sides = sides_of(compiled, found)

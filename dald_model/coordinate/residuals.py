@@ -80,15 +80,16 @@ def extremes(
     ``largest`` and ``total`` reduce an array with an entry for each of the edges' entries.
     """
     prices = np.abs(scales.prices)
-    return Extremes(
-        largest(gap),
-        largest(moved),
-        largest(gap / scales.lengths),
-        largest(np.maximum(moved / scales.lengths, stationarity / scales.slopes)),
-        total((prices + scales.kinks) * gap),
-        total(stationarity * scales.lengths),
-        total(prices * scales.lengths),
-    )
+    with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverges
+        return Extremes(
+            largest(gap),
+            largest(moved),
+            largest(gap / scales.lengths),
+            largest(np.maximum(moved / scales.lengths, stationarity / scales.slopes)),
+            total((prices + scales.kinks) * gap),
+            total(stationarity * scales.lengths),
+            total(prices * scales.lengths),
+        )
 
 
 def combined(
@@ -99,9 +100,10 @@ def combined(
     ``energy`` is the sum of the edges' energies, ``slack`` and ``slack_scaled`` what solvers that
     are not exact leave, in units of the gradient and of its natural slopes.
     """
-    allowed = SHARE * np.maximum(found.variation, LEAST * energy)
-    primal = np.maximum(found.primal_scaled, found.disagreement / allowed)
-    dual = np.maximum(found.dual_scaled, found.pull / allowed)
+    with np.errstate(over="ignore", invalid="ignore"):
+        allowed = SHARE * np.maximum(found.variation, LEAST * energy)
+        primal = np.maximum(found.primal_scaled, found.disagreement / allowed)
+        dual = np.maximum(found.dual_scaled, found.pull / allowed)
     columns = found.primal, found.dual, primal, np.maximum(dual, slack_scaled), slack
     return [Residuals(*row) for row in zip(*(one.tolist() for one in columns), strict=True)]
 

@@ -20,6 +20,7 @@ from dald_model.solvers.exact.cone_program import ball_rows, cone_program
 from dald_model.solvers.exact.conic import ClarabelProgram
 from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.exact.epigraph import EpigraphQP
+from dald_model.solvers.exact.one_by_one import Scaling
 from dald_model.solvers.exact.quadratic_step import StepMethod
 from dald_model.solvers.prox.nonsmooth import NonsmoothPart, kinks_of
 from dald_model.values import flat
@@ -120,7 +121,8 @@ class _ByCone:
         form = self._form = part.known
         self._ways = part.ways
         self._program = ClarabelProgram(
-            cone_program(form) if form.complete else form.cone, form.size
+            cone_program(form) if form.complete else form.cone,
+            Scaling(*np.ones((2, form.size))),
         )
         self._alpha = np.nan
 

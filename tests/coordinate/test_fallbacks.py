@@ -87,7 +87,7 @@ def test_the_dual_values_are_those_of_who_took_over(
 ) -> None:
     model, x, rule = capped()
     known = model.solve(solver={"b": "conic"})
-    monkeypatch.setattr(dm.solvers.ActiveSet, "solve", _fails(dm.solvers.ActiveSet.solve, 3))
+    monkeypatch.setattr(dm.solvers.ActiveSet, "solve", _fails(dm.solvers.ActiveSet.solve, 4))
     broken(place=0, round_=5)
     result = model.solve()
     assert result.status == "optimal"

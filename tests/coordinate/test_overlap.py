@@ -308,7 +308,7 @@ def test_a_client_that_nobody_can_solve_ends_the_run_with_the_block_before(turn:
 
 
 @pytest.mark.usefixtures("unwatched")
-@pytest.mark.parametrize("turn", [1, 9, 20])
+@pytest.mark.parametrize("turn", [2, 9, 20])
 def test_the_next_solver_takes_over_within_a_block(
     monkeypatch: pytest.MonkeyPatch, blocks: list[int], turn: int
 ) -> None:

@@ -195,13 +195,12 @@ def test_each_client_goes_to_the_solver_it_was_given_to() -> None:
         (
             {"a": "average"},
             "solver: 'average' cannot take client 'a': it is no server; choose one of "
-            "'factor', 'polyhedral', 'conic', 'reference', or leave it to 'auto'",
+            "'factor', 'conic', 'reference', or leave it to 'auto'",
         ),
         (
             {"c": "newton"},
             "solver: 'newton' cannot take client 'c': it has no smooth term that is not quadratic; "
-            "choose one of 'factor', 'polyhedral', 'conic', 'reference', or leave it to "
-            "'auto'",
+            "choose one of 'factor', 'conic', 'reference', or leave it to 'auto'",
         ),
     ],
     ids=["all", "object", "average", "newton"],

@@ -58,7 +58,7 @@ def test_a_state_has_the_size_of_its_arrays_whatever_the_clients_data(
     state = model.solve().state
     assert state is not None
     held = sum(array.nbytes for array in arrays(state).values())
-    assert held == 8 * (2 * 6 + 3 * 3 + 6 + 2 + 4 + 6 + 2) + 2 + 2
+    assert held == 8 * (2 * 6 + 2 * 3 + 6 + 2 + 4 + 6 + 2) + 2 + 2
     state.save(tmp_path / "state.npz")
     assert (tmp_path / "state.npz").stat().st_size < held + 13 * 400  # npz's headers
 
