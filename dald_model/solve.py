@@ -147,15 +147,20 @@ def solve(
         check_kind("sequence", sequence, "bind", "dm.Sequence.natural()")
         check_kind("stopping", stopping, "ends", "dm.FixedBudget(v_max=1)")
         algorithm = algorithm or DALD()
-        method = with_algorithm(algorithm, algorithm.open(compiled), rho, solver)
+        opened = algorithm.open(compiled)
+        method = with_algorithm(algorithm, opened, rho, solver)
         chosen = sequence or method.sequence or Sequence(label="by colour")
         membership = Membership(compiled, chosen, as_online(online))
         layer = SolverLayer(compiled, method.solver)
         units = Units.plain(compiled)
-        is_free = isinstance(as_rule(method.rho), Fixed) and layer.is_exact
-        if min(eps_pri, eps_dual) > 0 or not is_free:  # else nothing is measured by units
+        is_plain = isinstance(as_rule(method.rho), Fixed) and layer.is_exact
+        if max(eps_pri, eps_dual) > 0 or not is_plain:  # else nothing is measured by units
             own = layer if method.solver is None else SolverLayer(compiled, None)
             units = Units.of(compiled, own)
+        # What is given is a setting of the paper's or of a textbook's, which starts at zero.
+        is_own = opened.rho is None and opened.solver is None
+        if not (is_own and isinstance(as_rule(rho), ResidualBalancing)):
+            units = replace(units, start=np.zeros(units.start.size))
         state, rule = begin(compiled, method.rho, start, units)
         settings = Settings(
             stopping or method.stopping,
@@ -191,10 +196,7 @@ def begin(compiled: Decomposition, rho: Any, start: Any, units: Units) -> tuple[
     if isinstance(rule, ResidualBalancing) and rule.start is None:
         rule = replace(rule, start=units.penalty)
     if start is None:
-        # A penalty that is given is the paper's setting, which starts at zero.
-        is_given = not isinstance(rule, ResidualBalancing)
-        begun = replace(units, start=np.zeros(units.start.size)) if is_given else units
-        return State.start(compiled, rule.init(compiled), begun), rule
+        return State.start(compiled, rule.init(compiled), units), rule
     if not isinstance(start, Result):
         raise OptionError(
             f"start: given {start!r}, expected the result of an earlier solve of this model"

@@ -43,6 +43,8 @@ def calibrated(
     paid = sum(r for r in regrets.values() if np.isfinite(r))
     size = sum(abs(cost) for cost in here.values() if np.isfinite(cost))
     noise = NOISE * paid + (RAW * size if before is None else 0.0)
+    if missing:  # what those pay who would go on for ever is part of the regret
+        noise += NOISE * size
     moves = {
         name: felt(subs[name], points[name], move, noise)
         for name, move in moved(points, wishes, before).items()

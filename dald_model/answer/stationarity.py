@@ -115,8 +115,10 @@ def certificate(result: Answer, names: Sequence[Hashable], points: Points, found
         terms = [term(rule, share) for rule, share in priced]
         given[name] = _lagrangian(sub, price, terms, kept, points[name], spread)
     inner, outer = (_near(given, radius, least) for radius in RADII)
-    for name in given:
-        gained = (inner[name] - outer[name]) / (RADII[1] - RADII[0])
+    for name, one in given.items():
+        # The solution itself is no worse than the least near by, which a solver may miss.
+        here = cost_near(one.cost, {k: m.centre for k, m in one.around.items()}, one.around, least)
+        gained = (np.fmin(inner[name], here) - outer[name]) / (RADII[1] - RADII[0])
         if not np.isfinite(gained):
             said = f"the certificate of client {name!r} could not be computed"
             return Certificate(np.nan, said)

@@ -107,7 +107,8 @@ def breaking_choice(moment: dm.Moment, generator: Any) -> list[Any]:
 BREAKING: dict[str, tuple[dict[str, Any], str]] = {
     "metric": ({"metrics": {"norm": raises(3, ERROR)}}, "metrics: 'norm'"),
     "online": ({"online": breaking_online}, "online: Callback(function="),
-    "sequence": ({"sequence": dm.Sequence.custom(breaking_choice)}, "sequence: "),
+    # With a penalty of one it starts at zero, and takes more than three rounds
+    "sequence": ({"sequence": dm.Sequence.custom(breaking_choice), "rho": 1.0}, "sequence: "),
     "stopping": ({"stopping": Stop(ERROR)}, "stopping: Stop()"),
     "penalty rule": ({"rho": Rule()}, "rho: Rule()"),
 }
@@ -134,7 +135,7 @@ def check_kept(result: Any, given: dict[str, Any], w: cp.Variable) -> None:
     assert isinstance(result, dm.Result)
     assert result.status == "user_error"
     assert result.rounds == 3
-    alike = {k: v for k, v in given.items() if k == "sequence"}
+    alike = {k: v for k, v in given.items() if k == "sequence" or v == 1.0}
     if "stopping" in given:
         alike["stopping"] = dm.FixedBudget(1)
     if "metrics" in given:
