@@ -48,6 +48,8 @@ that are not exact, of these where they were asked again around their answers, a
 NOISE = 1e-4
 """Answers closer than this share of how far others of the variable are apart are the same but for
 what solvers leave, as of entries that a constraint holds at zero."""
+FAINT = 1e-6
+"""Stiffness below this share of what it is on a client's other edges is noise."""
 PROBED = 64
 """Up to this many variables a client without known curvature is probed one by one."""
 
@@ -229,7 +231,7 @@ class _Measurement:
         return 2 * rise / lengths**2
 
     def _filled(self, given: np.ndarray) -> np.ndarray:
-        """Entries without any take those of their clients' other edges, else the mean of others.
+        """Entries with next to none take those of their clients' other edges, else others' mean.
 
         Means are geometric.
         """
@@ -238,13 +240,9 @@ class _Measurement:
             return np.ones(found.size)
         for sub in self._compiled.values():
             mine = found[sub.entries]
-            if (mine > 0).all() or not (given[sub.entries] > 0).any():
-                continue
-            matrix = sub.sides[0]
-            picks = abs(matrix)
-            widest = _columnwise(picks, given[sub.entries])
-            near = picks @ widest
-            found[sub.entries] = np.where(mine > 0, mine, near)
+            matrix = abs(sub.sides[0])
+            near = matrix @ _columnwise(matrix, given[sub.entries])
+            found[sub.entries] = np.where(mine > FAINT * near, mine, near)
         rest = found == 0
         found[rest] = np.exp(np.log(found[~rest]).mean())
         return found
