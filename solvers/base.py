@@ -45,7 +45,8 @@ class Turn(NamedTuple):
     def tables(self, size: int) -> tuple[np.ndarray, np.ndarray]:
         """Lengths and slopes of clients of one size, each of shape (k, m)."""
         if self.lengths.size == 0:
-            return (np.ones((self.which.size, size)),) * 2
+            ones = np.ones((self.which.size, size))
+            return ones, ones
         return self.lengths.reshape(-1, size), self.slopes.reshape(-1, size)
 
     def each(self, subproblems: Sequence[Subproblem]) -> Iterator[Turn]:

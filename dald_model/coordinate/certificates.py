@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
-import clarabel
 import numpy as np
 import scipy.sparse as sp
 from clarabel import DefaultSettings, DefaultSolver  # pyright: ignore[reportAttributeAccessIssue]
@@ -22,7 +21,7 @@ from dald_model.coordinate.own_answers import sides_of
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.solvers.exact.certificates import is_infeasible, is_unbounded
-from dald_model.solvers.exact.conic import native_cone
+from dald_model.solvers.exact.conic import STATUSES, native_cone
 
 
 class Proof(NamedTuple):
@@ -46,21 +45,12 @@ def proof(compiled: Decomposition, state: State) -> Proof | None:
     cones = [native_cone(kind, argument) for kind, argument in cone.cones]
     upper = sp.csc_array(sp.triu(cone.matrix))
     found = DefaultSolver(upper, cone.linear, cone.rows, cone.rhs, cones, settings).solve()
-    if found.status in _INFEASIBLE and is_infeasible(cone, found.z):
+    status = STATUSES.get(str(found.status))
+    if status == "infeasible" and is_infeasible(cone, found.z):
         return Proof(Status.INFEASIBLE, joint.heaviest(np.abs(cone.rhs * found.z), joint.rows))
-    if found.status in _UNBOUNDED and is_unbounded(cone, found.x, found.s):
+    if status == "unbounded" and is_unbounded(cone, found.x, found.s):
         return Proof(Status.UNBOUNDED, joint.heaviest(-cone.linear * found.x, joint.columns))
     return None
-
-
-_INFEASIBLE = (
-    clarabel.SolverStatus.PrimalInfeasible,
-    clarabel.SolverStatus.AlmostPrimalInfeasible,
-)
-_UNBOUNDED = (
-    clarabel.SolverStatus.DualInfeasible,
-    clarabel.SolverStatus.AlmostDualInfeasible,
-)
 
 
 class _Joint(NamedTuple):

@@ -118,7 +118,9 @@ class OverlappedSweeper:
         moved = np.abs(view.later(tails, heads) - view.earlier(state.received))
         mu, units = view.get(state.mu), state.units
         prices = mu + 2 * rho**2 * gap
-        scales = Scales(*map(view.get, (units.lengths, units.slopes, units.kinks)), prices)
+        scales = Scales(
+            view.get(units.lengths), view.get(units.slopes), view.get(units.kinks), prices
+        )
         force = 2 * rho**2 * moved
         found = extremes(np.abs(gap), moved, force, scales, view.largest, view.total)
         measured.settled(sweeps, found)

@@ -237,7 +237,7 @@ def _is_balanced(sub: Subproblem, answer: ClientAnswer) -> bool:
 def _by_cvxpy(sub: Subproblem) -> np.ndarray:
     """The same of a client of which cvxpy alone knows."""
     nothing = np.full(sub.size, np.nan)
-    problem = Problem(cp.Minimize(sub.client.cost), sub.client.constraints)
+    problem = Problem(cp.Minimize(sub.client.cost), list(sub.client.constraints))
     duals = [dual for rule in problem.constraints for dual in rule.dual_variables]
     with preserved([*sub.variables, *duals]), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

@@ -323,7 +323,7 @@ class NewtonBatch:
         sizes = np.max(length / natural, axis=1, initial=0.0)
         is_rounding = np.zeros(which.size, dtype=bool)
         if self.session.floor:
-            is_rounding = (length <= self.session.floor * np.abs(x)).all(axis=1)
+            is_rounding |= np.all(length <= self.session.floor * np.abs(x), axis=1)
         if found.failed.any():
             sizes[found.failed] = np.nan
         return _Model(step, sizes, found.multipliers, is_rounding)

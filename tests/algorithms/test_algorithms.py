@@ -357,7 +357,8 @@ HELD = 1 + 1e-4
 
 def loops_by_hand(ends: Callable[[int, int, float], bool], rounds: int) -> list[int]:
     """The sweeps of each outer loop of the two clients above, as their closed forms give them."""
-    x2 = mu = 0.0
+    x1 = x2 = mu = 0.0
+    sweep = 0
     loops: list[int] = []
     while sum(loops) < rounds:
         for sweep in range(1, rounds - sum(loops) + 1):

@@ -14,7 +14,7 @@ A = _GENERATOR.normal(size=(3, 12, 3))
 B = _GENERATOR.normal(size=(3, 12)) + A @ np.array([1.0, -2.0, 0.5])
 
 
-def _squares(i: int, x: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
+def _squares(i: int, x: cp.Expression) -> tuple[Any, list[Any]]:
     return cp.sum_squares(A[i] @ x - B[i]), [x <= 0.9] if i == 1 else [cp.sum(x) >= -5]
 
 
@@ -26,7 +26,7 @@ def _cone(i: int, x: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]
     return cp.norm1(A[i] @ x - B[i]), [cp.SOC(cp.Constant(1.5), x)] if i == 0 else []
 
 
-def _linear(i: int, x: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
+def _linear(i: int, x: cp.Expression) -> tuple[Any, list[Any]]:
     return A[i][0] @ x, [x >= 0, cp.sum(x) == 1] if i == 0 else []
 
 

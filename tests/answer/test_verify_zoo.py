@@ -7,7 +7,7 @@ by them; of multipliers, the largest.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -43,7 +43,8 @@ def solved(request: pytest.FixtureRequest) -> Solved:
             alone = cp.Problem(cp.Minimize(client.cost), list(client.constraints))
             alone.solve(solver="CLARABEL")
             away = flat(variable.value) - flat(built.points[client.name])
-        cost -= float(alone.value)
+        value: Any = alone.value
+        cost -= float(value)
         spread = max(spread, float(np.abs(away).max()))
     return Solved(built, result, spread, cost)
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 import dald_model as dm
-from dald_model.coordinate.curvature import curvature_penalty
 from dald_model.datasets import load
 from dald_model.errors import DatasetError
 from dald_model.experiments.table1 import PAPER, SEED
@@ -78,7 +77,7 @@ def row(task: Task) -> list[str]:
         return Run(result.rounds, abs(result.value / task.best - 1), result.seconds)
 
     first = run(None, MOST)
-    start = curvature_penalty(compiled)
+    start = dm.ResidualBalancing().init(compiled)
     best: Run | None = None
     at = ""
     grid = [(f, base) for base in ("curvature", "1") for f in FACTORS]
