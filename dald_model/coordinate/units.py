@@ -12,7 +12,7 @@ before the run. For entry r of an edge let
 A consensus equality has the energy :math:`E = \max_r h_r O_r^2` over its entries, in the units of
 the objective, and its entries have the lengths and slopes
 
-.. math:: X_r = \sqrt{E / h_r}, \qquad M_r = \sqrt{E \, h_r}, \qquad X_r M_r = E.
+.. math:: X_r = \tfrac14 \sqrt{E / h_r}, \qquad M_r = h_r X_r.
 
 Multiply the objective by s, and E and M are multiplied by s. Measure a variable in other units, and
 its X and M follow. Move the origin, and nothing changes: :math:`O_r` is a difference, and a run
@@ -45,6 +45,11 @@ from dald_model.values import evaluated, preserved
 RESOLVED, REFINED, ROUNDED = 1e-7, 1e-9, 1e-12
 """Answers that are closer to each other than this, relative to their size, are the same: of solvers
 that are not exact, of these where they were asked again around their answers, and of exact ones."""
+NOTHING = 1e-18
+"""Energies below this share of the largest are rounding errors of answers that are zero."""
+CAUTION = 0.25
+"""Share of the lengths that counts, as answers alone are often farther apart than prices move
+them."""
 NOISE = 1e-4
 """Answers closer than this share of how far others of the variable are apart are the same but for
 what solvers leave, as of entries that a constraint holds at zero."""
@@ -141,7 +146,7 @@ class _Measurement:
             ends[sub.entries] += own > 0
         penalty = self._filled(penalty / np.maximum(ends, 1))
         stiffness = self._filled(stiffness)
-        lengths = self._natural(stiffness)
+        lengths = CAUTION * self._natural(stiffness)
         slopes = stiffness * lengths
         points = self._of_points(lengths, slopes, bends)
         return Units(
@@ -253,7 +258,8 @@ class _Measurement:
         energies = stiffness * self._distances**2
         most = energies.max(initial=0.0) or 1.0
         for part in self._parts:
-            energy = energies[part].max(initial=0.0) or most
+            energy = energies[part].max(initial=0.0)
+            energy = energy if energy > NOTHING * most else most
             found[part] = np.sqrt(energy / stiffness[part])
         return found
 

@@ -349,10 +349,10 @@ def test_the_augmented_lagrangian_falls_with_every_turn(graph: str, solver: str)
 #     x1 = (2 + 2 x2 - mu) / 4,   x2 = (2 x1 + mu) / 4,
 # so that a sweep takes a quarter of the last one's step: x2 moves by 1/4, 1/16, ... while mu = 0.
 # Alone, and held at zero by 1e-4 of its curvature, client 1 answers 1 / (1 + 1e-4) and client 2
-# zero: that is the natural length, and twice as much the natural slope; so (1 + 1e-4) |D| is held
-# against the tolerance.
+# zero: a quarter of that is the natural length, and twice as much the natural slope; so
+# 4 (1 + 1e-4) |D| is held against the tolerance.
 
-HELD = 1 + 1e-4
+HELD = 4 * (1 + 1e-4)
 
 
 def loops_by_hand(ends: Callable[[int, int, float], bool], rounds: int) -> list[int]:
@@ -410,7 +410,7 @@ def test_the_number_of_inner_loops(
 
 
 def test_the_run_ends_when_both_residuals_allow() -> None:
-    """An exact inner loop takes C from 1 to 1/3, 1/9, ...: 1/243 is the first below 1/100."""
+    """An exact inner loop takes C from 1 to 1/3, 1/9, ...: 1/729 is the first below 1/400."""
     x = [cp.Variable(name=f"x{i}") for i in (1, 2)]
     model = dm.Model()
     model.client(1, cp.square(x[0] - 1))
@@ -421,8 +421,8 @@ def test_the_run_ends_when_both_residuals_allow() -> None:
     loops = loops_by_hand(lambda k, v, d: d <= 1e-3, result.rounds)
     assert result.history.groupby("outer").inner.max().tolist() == loops
     ends = result.history.groupby("outer").primal.last()
-    assert ends.tolist() == pytest.approx([1 / 3, 1 / 9, 1 / 27, 1 / 81, 1 / 243], abs=2e-3)
-    assert ends.iloc[-2] > 1e-2 > ends.iloc[-1]
+    assert ends.tolist() == pytest.approx([3.0**-k for k in range(1, 7)], abs=2e-3)
+    assert ends.iloc[-2] > 1e-2 / HELD > ends.iloc[-1]
 
 
 # --- compiled once --------------------------------------------------------------------------------
