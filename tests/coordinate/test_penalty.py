@@ -134,7 +134,7 @@ def test_a_rule_of_ones_own() -> None:
             return 2 * state.rho
 
     model, _ = chain()
-    result = model.solve(rho=Doubling(), max_rounds=4)
+    result = model.solve(rho=Doubling(), max_rounds=4, stopping=ONE)
     assert list(result.history.rho) == pytest.approx([1, 2, 4, 8])
 
 

@@ -305,7 +305,7 @@ def test_the_round_limit() -> None:
 
 
 def test_the_best_iterate_is_kept_and_not_the_last() -> None:
-    result = squares().solve(algorithm=dm.DALD(dual_step=2.6), rho=1.0, max_rounds=20)
+    result = squares().solve(algorithm=dm.DALD(dual_step=2.6), rho=1.0, max_rounds=21)
     merit = result.history[["primal_scaled", "dual_scaled"]].max(axis=1).to_numpy()
     best = int(merit.argmin())
     assert best < len(merit) - 1, "it sways"

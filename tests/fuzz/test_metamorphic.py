@@ -32,9 +32,13 @@ LOGISTIC = replace(
 CASES = {"least squares": SQUARES, "logistic": LOGISTIC}
 
 
+# Not the logistic loss far from zero: its curvature is taken at zero, where it is then flat.
+UNITS = [(name, kind) for name in CASES for kind in ("objective", "variable")]
+UNITS += [("least squares", "offset")]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["objective", "variable", "offset"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "kind"), UNITS)
 def test_units_are_without_consequence(name: str, kind: str) -> None:
     case = CASES[name]
     found: list[Same] = list(compared(case, [one for one in all_units(case) if one[0] == kind]))
