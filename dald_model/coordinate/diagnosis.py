@@ -19,8 +19,6 @@ PERIOD = 25
 """Rounds between two looks."""
 PATIENCE = 500
 """Rounds without improvement after which a run counts as stalled; kinks may take hundreds."""
-LONG = 3
-"""So many times the patience may pass in which nothing but inner loops come nearer to their end."""
 GROWTH = 1e8
 """A residual this many times its size in the first rounds counts as diverged."""
 STEADY = 2e-2
@@ -51,7 +49,6 @@ class FailureMonitor:
     _early: float = 0.0
     _best: float = np.inf
     _since: int = 0
-    _bettered: int = 0
     _looked: int = 0
     _inner: float = np.inf
     _looks: list[_Look] = field(default_factory=list)
@@ -59,7 +56,7 @@ class FailureMonitor:
 
     def renew(self, round_: int) -> None:
         """The problem is another one from this round on."""
-        self._best, self._since, self._bettered = np.inf, round_, round_
+        self._best, self._since = np.inf, round_
         self._looks, self._is_sound = [], False
 
     def look(
@@ -73,7 +70,6 @@ class FailureMonitor:
         self._looked = round_ // PERIOD
         is_out = not np.isfinite(worst) or worst > GROWTH * self._early
         is_stuck = round_ - self._since >= self.patience
-        is_stuck |= round_ - self._bettered >= LONG * self.patience
         if (is_out or is_stuck) and (termination := self.prove(state)):
             return termination
         if is_out:
@@ -85,11 +81,11 @@ class FailureMonitor:
                 "dual step, the default rho, or a stopping condition with more inner loops",
             )
         if is_stuck:
-            edge, waited = self._worst_edge(state), round_ - self._bettered
+            edge = self._worst_edge(state)
             return Termination(
                 Status.STALLED,
                 edge,
-                f"no improvement for {waited} rounds; the largest residual is on edge "
+                f"no improvement for {self.patience} rounds; the largest residual is on edge "
                 f"{edge}; ask for a larger eps_pri and eps_dual, a more accurate solver, or leave "
                 "rho to its default",
             )
@@ -101,7 +97,7 @@ class FailureMonitor:
         if round_ <= 10:
             self._early = max(self._early, worst, 1.0)
         if merit < 0.99 * self._best:
-            self._best, self._since, self._bettered = merit, round_, round_
+            self._best, self._since = merit, round_
         # Multipliers stay within an inner loop, so there only the dual residual has to fall.
         if inner == 1:
             self._inner = found.dual_scaled
