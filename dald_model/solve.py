@@ -15,6 +15,7 @@ from dald_model.answer.assemble import assemble
 from dald_model.answer.result import Result
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.iterate import Iterate
+from dald_model.coordinate.measurement import natural_units
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.outcome import interrupted_before
@@ -100,7 +101,7 @@ def solve(
         :mod:`dald_model.solvers`, or a dict from clients to any of these. A server has a closed
         form.
     accuracy : float
-        How exactly each client is minimised, relative to the size of its variables, where its
+        How exactly each client is minimised, relative to its natural units, where its
         solver is iterative; default :class:`Accuracy`, which follows the residuals.
     online : Online, dict, callable or list of these
         What changes while the run goes on: ``dm.Dropout(p)``, ``dm.Stragglers(...)``,
@@ -108,7 +109,8 @@ def solve(
         :class:`Moment` that returns a :class:`Change` or None; asked before each inner loop.
     start : Result
         An earlier result of this model, or of one with some of its clients and edges, to go on
-        from; default all variables and multipliers zero.
+        from; default all multipliers zero, and the variables where the clients' own answers are,
+        or zero where a penalty is given or the algorithm sets one, as in the paper.
     metrics : dict
         Name of a column of the history -> function of an :class:`Iterate`, called each round.
     eps_pri, eps_dual : float
@@ -156,7 +158,7 @@ def solve(
         is_plain = isinstance(as_rule(method.rho), Fixed) and layer.is_exact
         if max(eps_pri, eps_dual) > 0 or not is_plain:  # else nothing is measured by units
             own = layer if method.solver is None else SolverLayer(compiled, None)
-            units = Units.of(compiled, own)
+            units = natural_units(compiled, own)
         # What is given is a setting of the paper's or of a textbook's, which starts at zero.
         is_own = opened.rho is None and opened.solver is None
         if not (is_own and isinstance(as_rule(rho), ResidualBalancing)):

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 from dald_model.coordinate.state import State
-from dald_model.schedule.moment import Residuals
 
 
 @dataclass
@@ -22,18 +21,15 @@ class Best:
     state: State | None = None
     round: int = 0
     _merit: float = math.inf
-    _worst: float = math.inf
 
-    def offer(self, state: State, round_: int, found: Residuals, merit: float) -> None:
+    def offer(self, state: State, round_: int, merit: float) -> None:
         """Keep the iterate if it is better than the one before.
 
         ``merit`` is the larger of both residuals relative to their tolerances.
         """
-        # Relative residuals flatter an iterate that runs away; absolute ones do not.
-        worst = max(found.primal, found.dual)
-        if merit <= self._merit and worst <= 10 * self._worst:
+        if merit <= self._merit:
             self.take(state.snapshot(), round_)
-            self._merit, self._worst = merit, worst
+            self._merit = merit
 
     def take(self, state: State, round_: int) -> None:
         """Keep the iterate, whatever its residuals."""

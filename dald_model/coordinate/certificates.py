@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from clarabel import DefaultSettings, DefaultSolver  # pyright: ignore[reportAttributeAccessIssue]
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import ConeProgram
@@ -21,7 +20,7 @@ from dald_model.coordinate.own_answers import sides_of
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.solvers.exact.certificates import is_infeasible, is_unbounded
-from dald_model.solvers.exact.conic import STATUSES, native_cone
+from dald_model.solvers.exact.conic import STATUSES, solved_once
 
 
 class Proof(NamedTuple):
@@ -40,11 +39,7 @@ def proof(compiled: Decomposition, state: State) -> Proof | None:
     if joint is None:
         return None
     cone = joint.cone
-    settings = DefaultSettings()
-    settings.verbose, settings.max_threads = False, 1
-    cones = [native_cone(kind, argument) for kind, argument in cone.cones]
-    upper = sp.csc_array(sp.triu(cone.matrix))
-    found = DefaultSolver(upper, cone.linear, cone.rows, cone.rhs, cones, settings).solve()
+    found = solved_once(cone)
     status = STATUSES.get(str(found.status))
     if status == "infeasible" and is_infeasible(cone, found.z):
         return Proof(Status.INFEASIBLE, joint.heaviest(np.abs(cone.rhs * found.z), joint.rows))

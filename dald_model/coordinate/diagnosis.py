@@ -116,8 +116,12 @@ class FailureMonitor:
             sub = self.compiled[name]
             is_claim = failure.status == Status.INFEASIBLE and sub.form is not None
             if is_claim and minimised(sub, ROUGH).status != Status.INFEASIBLE:
-                said = f"the solver called client {name!r} infeasible, which cannot be proved"
-                return Termination(Status.SOLVER_ERROR, name, f"{said} ({failure.detail})")
+                return Termination(
+                    Status.SOLVER_ERROR,
+                    name,
+                    f"the solver called client {name!r} infeasible, which cannot be proved; scale "
+                    "the client's data or choose another solver by the option solver",
+                )
             return failure
         closer = self.prove(state)
         if closer is not None or failure.status == Status.SOLVER_ERROR:

@@ -73,7 +73,8 @@ def own_answers(
             held.append(name)
         else:
             found[compiled.columns[name]] = _alone(sub)
-    batches = layer.batches(tuple(name for name in compiled.layout if name in set(held)))
+    order = sorted(held, key=lambda name: compiled.places[name])
+    batches = layer.batches(tuple(order))
     rho = {name: _weak(compiled[name], curvatures[name]) for name in held}
     origin = sides_of(compiled, np.zeros(found.size))
     for batch in batches:
@@ -88,7 +89,7 @@ def own_answers(
             part = compiled.columns[name]
             if name in having and name not in held and compiled[name].form is not None:
                 found[part] += np.nan_to_num(_alone(compiled[name].around(found[part])))
-        batches = layer.batches(tuple(name for name in compiled.layout if name in set(held)))
+        batches = layer.batches(tuple(order))
         sides = sides_of(compiled, found)
     for _ in range(HOLDS):
         if not is_far(compiled, sides).any():
@@ -139,20 +140,23 @@ def along(sub: Subproblem, diagonal: np.ndarray) -> np.ndarray:
     return np.where(weight > 0, found, 0.0)
 
 
-def natural(curvature: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    r"""Lengths along which an objective of these curvatures varies alike, all of one shape (m,).
+def _guess(known: Curvature) -> tuple[np.ndarray, np.ndarray]:
+    r"""Lengths and slopes of a client's variables by its curvature alone, each of shape (m,).
 
-    .. math:: X_k = \sqrt{E / h_k}, \qquad E = \max_k h_k L_k^2
+    .. math:: X_k = \sqrt{E / h_k}, \qquad M_k = E / X_k, \qquad E = \max_k h_k L_k^2
 
-    with the given lengths L; those of what has no curvature are the longest given.
+    with L the distances of the quadratic model's minimum from zero. What has no curvature is as
+    long as the longest.
     """
-    energy = float((curvature * lengths**2).max(initial=0.0))
+    bend, far = known.diagonal, np.abs(known.answer)
+    energy = float((bend * far**2).max(initial=0.0))
     if energy == 0.0:
-        return np.full(lengths.size, lengths.max(initial=0.0) or 1.0)
-    bent = curvature > 0
-    found = np.full(lengths.size, max(lengths.max(), np.sqrt(energy / curvature[bent]).max()))
-    found[bent] = np.sqrt(energy / curvature[bent])
-    return found
+        ones = np.ones(far.size)
+        return ones, ones
+    bent = bend > 0
+    lengths = np.full(far.size, max(far.max(), np.sqrt(energy / bend[bent]).max()))
+    lengths[bent] = np.sqrt(energy / bend[bent])
+    return lengths, energy / lengths
 
 
 def _ask(
@@ -164,7 +168,7 @@ def _ask(
     told: np.ndarray,
 ) -> None:
     """Let clients answer that are held at ``told``, in the order of the batch's ends."""
-    known = [curvatures[name] for name in batch.names]
+    lengths, slopes = zip(*(_guess(curvatures[name]) for name in batch.names), strict=True)
     sizes = [layer.compiled[name].size for name in batch.names]
     turn = Turn(
         batch.which,
@@ -172,8 +176,8 @@ def _ask(
         np.concatenate([rho[name] for name in batch.names]),
         told,
         np.nan_to_num(found[batch.columns]),
-        np.concatenate([natural(one.diagonal, np.abs(one.answer)) for one in known]),
-        np.ones(sum(sizes)),
+        np.concatenate(lengths),
+        np.concatenate(slopes),
     )
     answers = layer.first_answer(batch, turn, ACCURACY)
     is_found = np.repeat([status in FOUND for status in answers.statuses], sizes)

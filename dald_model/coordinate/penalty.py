@@ -10,8 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.measurement import natural_units
 from dald_model.coordinate.state import State
-from dald_model.coordinate.units import Units
 from dald_model.declare.consensus import Edge
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.errors import OptionError
@@ -158,7 +158,7 @@ class ResidualBalancing:
     def init(self, compiled: Decomposition) -> np.ndarray:
         """See :class:`PenaltyRule`."""
         if self.start is None:
-            return Units.of(compiled, SolverLayer(compiled, None)).penalty
+            return natural_units(compiled, SolverLayer(compiled, None)).penalty
         return Fixed(self.start).init(compiled)
 
     def update(self, state: State, outer: int) -> np.ndarray:

@@ -253,7 +253,7 @@ class Run:
         if not self._is_answer():
             return
         if self._is_tested:
-            self._best.offer(self.state, self._round, self._found, merit)
+            self._best.offer(self.state, self._round, merit)
         else:
             self._best.take(self.state.snapshot(), self._round)
 

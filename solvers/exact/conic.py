@@ -79,7 +79,7 @@ class ClarabelProgram:
             linear=self._lengths * cone.linear / self._energy,
             rows=sp.csc_array(cone.rows @ scale),
         )
-        self._cones = [native_cone(kind, argument) for kind, argument in cone.cones]
+        self._cones = [_native_cone(kind, argument) for kind, argument in cone.cones]
         self._matrix: sp.csc_array | None = None
         self._solver: Any = None
         self._tolerance = np.nan
@@ -208,7 +208,14 @@ def _settings(options: dict[str, Any]) -> Any:
     return settings
 
 
-def native_cone(kind: str, argument: Any) -> Any:
+def solved_once(cone: ConeProgram) -> Any:
+    """What Clarabel finds for a cone program that is solved by its defaults and not again."""
+    cones = [_native_cone(kind, argument) for kind, argument in cone.cones]
+    upper = sp.csc_array(sp.triu(cone.matrix))
+    return DefaultSolver(upper, cone.linear, cone.rows, cone.rhs, cones, _settings({})).solve()
+
+
+def _native_cone(kind: str, argument: Any) -> Any:
     """Clarabel's own object for a cone of :class:`dald_model.compile.form.ConeProgram`."""
     if kind == "GenPowerConeT":
         # Clarabel wants them to add up to 1 to the last digit; cvxpy's bound one entry

@@ -1,10 +1,11 @@
 r"""Every problem of the zoo on its graphs: the answer, the dual answer and two certificates.
 
-What is asked, and why. A run ends when its residuals, relative to the size of the variables and of
-the gradients, are below 1e-6. An iteration that gains a factor c a round is then 1 / (1 - c) steps
-from the answer, and one that ends within the 1,000 rounds allowed has c^1000 <= 1e-6, hence
-1 / (1 - c) <= 73. So 1e-4 is asked of variables and multipliers, relative to max(1, size). The
-objective is asked for ten times as much, as errors along the constraints cancel at an optimum.
+What is asked, and why. A run ends when its residuals, relative to the natural units of the
+variables and of the gradients, are below 1e-6. An iteration that gains a factor c a round is then
+1 / (1 - c) steps from the answer, and one that ends within the 1,000 rounds allowed has
+c^1000 <= 1e-6, hence 1 / (1 - c) <= 73. So 1e-4 is asked of variables and multipliers, relative to
+max(1, size). The objective is asked for ten times as much, as errors along the constraints cancel
+at an optimum.
 """
 
 from typing import Any

@@ -46,8 +46,9 @@ def _result(
         for client, n in variables.items()
     }
     found = Claimed(named)
-    found.status, found.value, found.rounds = dm.Status(status), value, 7  # type: ignore[attr-defined]
-    found.detail = ""  # type: ignore[attr-defined]
+    told = {"status": dm.Status(status), "value": value, "rounds": 7, "detail": ""}
+    for name, one in told.items():
+        setattr(found, name, one)
     return found
 
 

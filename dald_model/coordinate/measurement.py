@@ -1,0 +1,245 @@
+r"""Measurement of the natural units of a problem, see :mod:`dald_model.coordinate.units`."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.curvature import curvature
+from dald_model.coordinate.own_answers import along, own_answers, response, sides_of
+from dald_model.coordinate.units import Units
+from dald_model.engines.dispatch import SolverLayer
+from dald_model.values import evaluated, preserved
+
+RESOLVED, REFINED, ROUNDED = 1e-7, 1e-9, 1e-12
+"""Answers that are closer to each other than this, relative to their size, are the same: of solvers
+that are not exact, of these where they were asked again around their answers, and of exact ones."""
+NOTHING = 1e-18
+"""Energies below this share of the largest are rounding errors of answers that are zero."""
+CAUTION = 0.25
+"""Share of the lengths that counts, as answers alone are often farther apart than prices move
+them."""
+NOISE = 1e-4
+"""Answers closer than this share of how far others of the variable are apart are the same but for
+what solvers leave, as of entries that a constraint holds at zero."""
+FAINT = 1e-6
+"""Stiffness below this share of what it is on a client's other edges is noise."""
+PROBED = 64
+"""Up to this many variables a client without known curvature is probed one by one."""
+
+
+def natural_units(compiled: Decomposition, layer: SolverLayer) -> Units:
+    """The units of a model with the present values of the user's Parameters.
+
+    ``layer`` is asked for the clients' own answers, and is left with its numbers around these where
+    they are far from zero.
+    """
+    return _Measurement(compiled, layer).units()
+
+
+class _Measurement:
+    """Everything that is measured of a model on the way to its units."""
+
+    def __init__(self, compiled: Decomposition, layer: SolverLayer) -> None:
+        self._compiled = compiled
+        self._curvatures = {n: curvature(sub) for n, sub in compiled.items() if not _serves(sub)}
+        self._own, self._having = own_answers(compiled, layer, self._curvatures)
+        self._sides = sides_of(compiled, self._own)
+        self._parts = [
+            slice(slot.start + part.start, slot.start + part.stop)
+            for edge in compiled.edges
+            for slot in [compiled.slots[edge.ends]]
+            for part in edge.parts
+        ]
+        self._distances = self._apart(layer)
+
+    def units(self) -> Units:
+        """See the module."""
+        compiled, size = self._compiled, self._own.size
+        stiffness, kinks, penalty = np.zeros((3, compiled.size))
+        ends = np.zeros(compiled.size)
+        bends = np.zeros(size)
+        for name, known in self._curvatures.items():
+            sub = compiled[name]
+            lengths = self._lengths(sub)
+            if known.is_known:
+                bend = known.diagonal + 2 * known.kinks / np.where(lengths > 0, lengths, np.inf)
+                sharp, share = _steepest(sub, known.kinks), known.diagonal * known.spread
+            else:
+                bend = self._probed(sub, lengths)
+                sharp, share = _steepest(sub, bend * lengths / 2), bend
+            bends[compiled.columns[name]] = bend
+            np.maximum.at(stiffness, sub.entries, along(sub, bend))
+            np.maximum.at(kinks, sub.entries, sharp)
+            own = along(sub, share)
+            penalty[sub.entries] += own
+            ends[sub.entries] += own > 0
+        penalty = self._filled(penalty / np.maximum(ends, 1))
+        stiffness = self._filled(stiffness)
+        lengths = CAUTION * self._natural(stiffness)
+        slopes = stiffness * lengths
+        points = self._of_points(lengths, slopes, bends)
+        return Units(
+            lengths, slopes, kinks, *points, np.sqrt(penalty / 2), np.nan_to_num(self._own)
+        )
+
+    def _apart(self, layer: SolverLayer) -> np.ndarray:
+        r"""The distances :math:`O_r`; zero where nobody has an answer."""
+        compiled = self._compiled
+        gap = np.nan_to_num(np.abs(self._sides[0] - self._sides[1]))
+        found = gap.copy()
+        # How far one client's answer is from the mean says something of all who share the variable.
+        for sub in compiled.values():
+            matrix = abs(sub.sides[0])
+            widest = _columnwise(matrix, gap[sub.entries])
+            np.maximum.at(found, sub.entries, matrix @ widest)
+        origin = sides_of(compiled, np.zeros(self._own.size))
+        magnitude = np.nan_to_num(np.abs(self._sides - origin)).max(axis=0)
+        resolved = np.full(compiled.size, ROUNDED)
+        for name, known in self._curvatures.items():
+            if not (known.is_known and layer.solver(name).is_exact):
+                resolved[compiled[name].entries] = REFINED if layer.is_centred else RESOLVED
+        is_none = found <= resolved * magnitude
+        if is_none.any():
+            found = np.where(is_none, self._responses(is_none), found)
+        found = np.where(found > resolved * magnitude, found, magnitude)
+        return np.maximum(found, self._shared_by_all(found, resolved))
+
+    def _responses(self, asked: np.ndarray) -> np.ndarray:
+        """How far single answers move for a price, along the entries asked for; else 0."""
+        found = np.zeros(asked.size)
+        for name in self._curvatures:
+            sub = self._compiled[name]
+            if asked[sub.entries].any() and name in self._having:
+                moved = response(sub, self._own[self._compiled.columns[name]])
+                np.maximum.at(found, sub.entries, abs(sub.sides[0]) @ moved)
+        return np.where(asked, found, 0.0)
+
+    def _shared_by_all(self, distances: np.ndarray, resolved: np.ndarray) -> np.ndarray:
+        """For entries without any, the largest distance of the quantity on all edges; else 0."""
+        compiled = self._compiled
+        ends, columns = [], []
+        for name, sub in compiled.items():
+            matrix = sub.sides[0].tocoo()
+            ends.append(sub.entries[matrix.row])
+            columns.append(compiled.size + compiled.columns[name].start + matrix.col)
+        rows, others = np.concatenate(ends), np.concatenate(columns)
+        count = compiled.size + self._own.size
+        links = sp.coo_array((np.ones(rows.size), (rows, others)), shape=(count, count))
+        quantity = connected_components(links, directed=False)[1][: compiled.size]
+        largest = np.zeros(count)
+        np.maximum.at(largest, quantity, distances)
+        wide = largest[quantity]
+        return np.where(distances <= resolved * wide, wide, 0.0)
+
+    @cached_property
+    def _reaches(self) -> np.ndarray:
+        """The distances, without those that are noise beside the others of the same variable."""
+        found = self._distances.copy()
+        for part in self._parts:
+            mine = found[part]
+            mine[mine < NOISE * mine.max()] = mine.max()
+        return found
+
+    def _lengths(self, sub: Subproblem) -> np.ndarray:
+        """The distances as lengths of a client's variables, shape (m,)."""
+        found = _columnwise(abs(sub.sides[0]), self._reaches[sub.entries])
+        own = np.nan_to_num(np.abs(self._own[self._compiled.columns[sub.name]]))
+        rest = found.max(initial=0.0) or own.max(initial=0.0) or 1.0
+        return np.where(found > 0, found, rest)
+
+    def _probed(self, sub: Subproblem, lengths: np.ndarray) -> np.ndarray:
+        r"""The stiffness of an objective from its values so far from the client's answer, (m,)."""
+        centre = np.nan_to_num(self._own[self._compiled.columns[sub.name]])
+        steps = np.diag(lengths)
+        if sub.size > PROBED:
+            signs = np.random.default_rng(0).choice((-1.0, 1.0), size=(PROBED, sub.size))
+            steps = signs * lengths
+        with preserved(sub.variables), np.errstate(all="ignore"):
+            here = _objective(sub, centre)
+            ahead = np.array([_objective(sub, centre + step) for step in steps]) - here
+            behind = np.array([_objective(sub, centre - step) for step in steps]) - here
+        both = np.abs([ahead, behind])
+        rise = np.where(np.isfinite(both), both, 0.0).max(axis=0)
+        if sub.size > PROBED:
+            rise = np.full(sub.size, rise.mean() / sub.size)
+        return 2 * rise / lengths**2
+
+    def _filled(self, given: np.ndarray) -> np.ndarray:
+        """Entries with next to none take those of their clients' other edges, else others' mean.
+
+        Means are geometric.
+        """
+        found = given.copy()
+        if not (found > 0).any():
+            return np.ones(found.size)
+        for sub in self._compiled.values():
+            mine = found[sub.entries]
+            matrix = abs(sub.sides[0])
+            near = matrix @ _columnwise(matrix, given[sub.entries])
+            found[sub.entries] = np.where(mine > FAINT * near, mine, near)
+        rest = found == 0
+        found[rest] = np.exp(np.log(found[~rest]).mean())
+        return found
+
+    def _natural(self, stiffness: np.ndarray) -> np.ndarray:
+        """The lengths :math:`X_r`."""
+        found = np.empty(stiffness.size)
+        energies = stiffness * self._distances**2
+        most = energies.max(initial=0.0) or 1.0
+        for part in self._parts:
+            energy = energies[part].max(initial=0.0)
+            energy = energy if energy > NOTHING * most else most
+            found[part] = np.sqrt(energy / stiffness[part])
+        return found
+
+    def _of_points(
+        self, lengths: np.ndarray, slopes: np.ndarray, bends: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Lengths and slopes of the clients' variables, those on no edge included."""
+        long, steep = np.empty(bends.size), np.empty(bends.size)
+        for name, sub in self._compiled.items():
+            mine = self._compiled.columns[name]
+            energy = float((lengths * slopes)[sub.entries].max())
+            found = _columnwise(abs(sub.sides[0]), lengths[sub.entries])
+            own = np.abs(np.nan_to_num(self._own[mine]))
+            bent = np.sqrt(energy / np.where(bends[mine] > 0, bends[mine], np.inf))
+            rest = np.where(bent > 0, bent, np.where(own > 0, own, found.max()))
+            long[mine] = np.where(found > 0, found, rest)
+            steep[mine] = energy / long[mine]
+        return long, steep
+
+
+def _serves(sub: Subproblem) -> bool:
+    return sub.client.is_server
+
+
+def _columnwise(matrix: sp.csr_array, along_sides: np.ndarray) -> np.ndarray:
+    """Lengths along the sides as lengths of the variables, (m,) from (q,); ``matrix`` is |G|.
+
+    The mean of what each side makes of a variable's, with weights :math:`G_{rk}^2`: sides that
+    hardly see it have little to say.
+    """
+    weight = np.asarray(matrix.power(2).sum(axis=0)).reshape(-1)
+    return (matrix.T @ along_sides) / np.where(weight > 0, weight, np.inf)
+
+
+def _steepest(sub: Subproblem, slopes: np.ndarray) -> np.ndarray:
+    """Slopes along the variables as slopes along the sides, (q,) from (m,)."""
+    matrix = abs(sub.sides[0])
+    weight = np.asarray(matrix.power(2).sum(axis=1)).reshape(-1)
+    return (matrix @ slopes) / np.where(weight > 0, weight, np.inf)
+
+
+def _objective(sub: Subproblem, point: np.ndarray) -> float:
+    """The client's objective at a point, whether it is feasible or not; NaN outside its domain."""
+    if sub.form is not None and sub.form.valued:
+        return sub.form.objective(point)
+    for variable, value in zip(sub.variables, sub.spread(point).values(), strict=True):
+        variable.save_value(value)
+    return evaluated(sub.client.cost)
