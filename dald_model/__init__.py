@@ -53,6 +53,9 @@ from dald_model.model import Model
 from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import HierarchicalNetwork
 from dald_model.schedule.changes import Change, Dropout, LossyLinks, Stragglers
+from dald_model.coordinate.acceleration.anderson import Anderson
+from dald_model.coordinate.acceleration.hybrid import Hybrid
+from dald_model.coordinate.acceleration.secant import Secant
 from dald_model.coordinate.penalty import Fixed, ResidualBalancing
 from dald_model.engines.portable import Portable, pack, unpack
 from dald_model.answer.result import Result
@@ -112,6 +115,9 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "FixedBudget",
     "Fixed",
     "ResidualBalancing",
+    "Hybrid",
+    "Secant",
+    "Anderson",
     "solvers",
     "partition",
     "Iterate",

@@ -25,6 +25,7 @@ COLUMNS = (
     "solved",
     "absent",
     "who",
+    "proposal",
     "fallbacks",
     "seconds",
 )

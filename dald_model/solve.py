@@ -14,6 +14,8 @@ from dald_model.algorithms.dald import DALD
 from dald_model.answer.assemble import assemble
 from dald_model.answer.result import Result
 from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.acceleration.evaluation import Acceleration
+from dald_model.coordinate.acceleration.hybrid import Hybrid
 from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.measurement import natural_units
 from dald_model.coordinate.membership import Membership
@@ -44,6 +46,9 @@ OTHER = 10.0
 are those of another problem, to which its prices and penalties are scaled."""
 
 
+DEFAULT_ACCELERATION = Hybrid()
+
+
 class Compilable(Protocol):
     """What can be solved: a :class:`dald_model.Model`."""
 
@@ -60,6 +65,7 @@ def solve(
     rho: Any = None,
     solver: Solver | str | Mapping[Any, Solver | str] | None = None,
     accuracy: float | None = None,
+    acceleration: Acceleration | None = DEFAULT_ACCELERATION,
     online: Any = None,
     start: Result | None = None,
     metrics: Mapping[str, Callable[[Iterate], Any]] | None = None,
@@ -90,8 +96,8 @@ def solve(
         Who is solved when; default one colour of the consensus graph after the other, which is
         two-block ADMM where two colours suffice.
     stopping : Stopping
-        When an inner loop ends, (B1) to (B4); default
-        :func:`dald_model.coordinate.safeguards.default_stopping`.
+        When an inner loop ends, (B1) to (B4); default one round where outer loops are accelerated,
+        else :func:`dald_model.coordinate.safeguards.default_stopping`.
     rho : float, dict, array or penalty rule
         The penalty; default :class:`ResidualBalancing`, which needs no tuning.
     solver : Solver, str or dict
@@ -103,6 +109,11 @@ def solve(
     accuracy : float
         How exactly each client is minimised, relative to its natural units, where its
         solver is iterative; default :class:`Accuracy`, which follows the residuals.
+    acceleration : Acceleration or None
+        What proposes where the next outer loop begins: :class:`Hybrid` (default),
+        :class:`Anderson`, :class:`Secant`; None follows Algorithms 2 and 3 to the letter. The
+        default is left out where the outer loops are not one map: with other algorithms, orders
+        that change, and clients that may be absent.
     online : Online, dict, callable or list of these
         What changes while the run goes on: ``dm.Dropout(p)``, ``dm.Stragglers(...)``,
         ``dm.LossyLinks(p)``, a dict from rounds to :class:`Change`, or a function of a
@@ -147,6 +158,7 @@ def solve(
         compiled.instantiate()
         check_kind("algorithm", algorithm, "open", "dm.DALD()")
         check_kind("sequence", sequence, "bind", "dm.Sequence.natural()")
+        check_kind("acceleration", acceleration, "open", "dm.Anderson(), or None")
         check_kind("stopping", stopping, "ends", "dm.FixedBudget(v_max=1)")
         algorithm = algorithm or DALD()
         opened = algorithm.open(compiled)
@@ -171,6 +183,8 @@ def solve(
             eps_dual,
             max_rounds,
             check_metrics(metrics),
+            acceleration,
+            insists=acceleration is not DEFAULT_ACCELERATION,
         )
         with tqdm(total=max_rounds, unit="round", disable=not verbose) as progress:
             outcome = Run(membership, method, state, rule, layer, settings, progress).go()

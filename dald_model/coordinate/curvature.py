@@ -32,6 +32,8 @@ class Curvature:
         :math:`D^{-1/2} H D^{-1/2}, \; D = \operatorname{diag} H`; one beyond ``EXACT`` variables.
     kinks : ndarray, shape (m,)
         How steep the terms without a gradient are along each variable.
+    elsewhere : ndarray, shape (m,)
+        The same of those whose kink is elsewhere than where one variable is zero.
     answer : ndarray, shape (m,)
         Where the quadratic model has its minimum, as far as it has one: a first guess of the
         client's own answer.
@@ -43,6 +45,7 @@ class Curvature:
     diagonal: np.ndarray
     spread: float
     kinks: np.ndarray
+    elsewhere: np.ndarray
     answer: np.ndarray
     is_known: bool
 
@@ -51,7 +54,7 @@ def curvature(sub: Subproblem) -> Curvature:
     """The curvature of a client; unknown where its form has not the whole objective."""
     form, start = sub.form, np.zeros(sub.size)
     if form is None or not form.valued:
-        return Curvature(start, 1.0, start, start, is_known=False)
+        return Curvature(start, 1.0, start, start, start, is_known=False)
     hessian, gradient = form.quadratic.full, form.quadratic.linear
     smooth = tuple(term for term in form.terms if term.is_smooth)
     if smooth:
@@ -61,7 +64,7 @@ def curvature(sub: Subproblem) -> Curvature:
         points = terms.inner() if inner else start[None]
         bent, slopes = terms.hessians(None, points)[0], terms.gradients(None, points)[0]
         if not (np.isfinite(bent).all() and np.isfinite(slopes).all()):
-            return Curvature(start, 1.0, start, start, is_known=False)
+            return Curvature(start, 1.0, start, start, start, is_known=False)
         start = points[0]
         gradient = gradient + hessian @ start + slopes
         hessian = hessian + bent
@@ -76,7 +79,7 @@ def curvature(sub: Subproblem) -> Curvature:
     spread = _spread(scaled) if sub.size <= EXACT else 1.0
     # A weight on |x_k| alone keeps at zero what does not slope by more.
     is_known = not (elsewhere[~live].any() or (np.abs(gradient) > sharp)[~live].any())
-    return Curvature(diagonal, spread, sharp, answer, is_known)
+    return Curvature(diagonal, spread, sharp, elsewhere, answer, is_known)
 
 
 def _kinks(form: Form) -> tuple[np.ndarray, np.ndarray]:

@@ -70,6 +70,8 @@ class _Measurement:
             if known.is_known:
                 bend = known.diagonal + 2 * known.kinks / np.where(lengths > 0, lengths, np.inf)
                 sharp, share = _steepest(sub, known.kinks), known.diagonal * known.spread
+                # A kink at zero keeps variables there; others bend the way between the answers.
+                share = share + 2 * known.elsewhere / np.where(lengths > 0, lengths, np.inf)
             else:
                 bend = self._probed(sub, lengths)
                 sharp, share = _steepest(sub, bend * lengths / 2), bend

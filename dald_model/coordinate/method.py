@@ -63,6 +63,8 @@ class Method:
         values do.
     dual_step : float
         How far the multipliers move; 1 is the paper's.
+    accelerates : bool
+        Whether outer loops may begin elsewhere than where the one before ended.
     """
 
     update: Update = kept
@@ -74,6 +76,7 @@ class Method:
     after_stage: AfterStage | None = None
     ignore_absent: bool = False
     dual_step: float = 1.0
+    accelerates: bool = False
 
 
 class Algorithm(Protocol):

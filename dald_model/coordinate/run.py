@@ -12,6 +12,9 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from dald_model.coordinate import outcome
+from dald_model.coordinate.acceleration.applicability import why_not
+from dald_model.coordinate.acceleration.evaluation import Acceleration
+from dald_model.coordinate.acceleration.watchdog import Watchdog
 from dald_model.coordinate.best import Best
 from dald_model.coordinate.channels import Channels
 from dald_model.coordinate.diagnosis import FailureMonitor
@@ -35,10 +38,10 @@ from dald_model.coordinate.status import (
     Status,
     Termination,
 )
-from dald_model.coordinate.stopping import Accuracy, Stopping
+from dald_model.coordinate.stopping import Accuracy, FixedBudget, Stopping
 from dald_model.coordinate.sweeper import Record, SerialSweeper, Sweeper
 from dald_model.engines.dispatch import SolverLayer
-from dald_model.errors import DaldError, RunError
+from dald_model.errors import DaldError, OptionError, RunError
 from dald_model.schedule.moment import Moment, Residuals
 from dald_model.text import counted
 
@@ -56,6 +59,9 @@ class Settings:
     max_rounds : int
     metrics : dict
         Name of a column of the history -> function of an :class:`Iterate`.
+    acceleration : Acceleration or None
+    insists : bool
+        Whether it is refused where it does not apply; else the run goes without.
     """
 
     stopping: Stopping | None
@@ -64,6 +70,8 @@ class Settings:
     eps_dual: float
     max_rounds: int
     metrics: Mapping[str, Callable[[Iterate], Any]]
+    acceleration: Acceleration | None = None
+    insists: bool = False
 
 
 class Run:
@@ -94,14 +102,15 @@ class Run:
         self.membership, self.method, self.state = membership, method, state
         self.rule, self.layer, self.settings = rule, layer, settings
         self._progress = progress
-        self._stopping = settings.stopping or default_stopping(membership, method)
-        check_order(membership, self._stopping, method)
         if membership.online or method.ignore_absent or membership.sequence.leaves_out:
             state.channels = Channels.start(state.sides)
         self._outer, self._inner, self._round = 1, 0, 0
         self._found = Residuals(*4 * [math.inf])
         self._best = Best()
         self._monitor = FailureMonitor(membership.compiled, method.goal is not Goal.FIXED_POINT)
+        self._watchdog = self._chosen_watchdog()
+        self._stopping = settings.stopping or self._default_stopping()
+        check_order(membership, self._stopping, method)
         self._sweeper = self._chosen_sweeper()
         self._rows: list[dict[str, Any]] = []
         self._begun = time.perf_counter()
@@ -158,9 +167,18 @@ class Run:
         if plan.changed:
             self._begin_anew(moment)
         self._connect(plan)
-        tolerance = self.settings.accuracy.of(self._agreed_apart(self._found))
+        tolerance = self.settings.accuracy.of(
+            self._agreed_apart(self._found), learns=self._watchdog is not None
+        )
         self.layer.round = moment.round
-        records = self._sweeper.run(self.state, plan.stages, tolerance, self._most())
+        try:
+            records = self._sweeper.run(self.state, plan.stages, tolerance, self._most())
+        except ClientFailedError:
+            origin = self._watchdog and self._watchdog.origin
+            if not origin or not self._watchdog.failed(self.state):
+                raise
+            self._give_up(plan, origin)
+            return None
         merit = math.inf
         for at, record in enumerate(records, start=1):
             merit = self._account(record, plan)
@@ -177,6 +195,13 @@ class Run:
         if not self._is_tested:
             return None
         return self._monitor.look(self._round, inner, self.state, self._found, merit)
+
+    def _give_up(self, plan: RoundPlan, origin: str) -> None:
+        """Write down an inner loop that ended in the middle, at a proposal that was taken back."""
+        before = self._found
+        self._account(Record(Residuals(*5 * [math.nan]), self.state.objectives), plan)
+        self._rows[-1]["proposal"] = f"{origin}, taken back"
+        self._found, self._inner = before, 0
 
     def _stops(self, tolerance: float) -> bool:
         """The outer test, at the end of an outer loop."""
@@ -207,6 +232,8 @@ class Run:
         if channels is None or not channels.lagging:
             with Asking("rho", self.rule):
                 state.rho = self.rule.update(state, self._outer)
+        if self._watchdog is not None and self._watchdog.look(state):
+            self._rows[-1]["proposal"] += ", taken back"
         self._outer, self._inner = self._outer + 1, 0
 
     def _account(self, record: Record, plan: RoundPlan) -> float:
@@ -234,6 +261,7 @@ class Run:
             "solved": sum(map(len, plan.stages)),
             "absent": plan.absent,
             "who": plan.who,
+            "proposal": self._watchdog.origin if self._watchdog else "",
             "fallbacks": len(self.layer.events),
             "seconds": time.perf_counter() - self._begun,
         }
@@ -259,7 +287,7 @@ class Run:
 
     def _begin_anew(self, moment: Moment) -> None:
         """The problem, or the order, is another one from this round on."""
-        self._stopping = self.settings.stopping or default_stopping(self.membership, self.method)
+        self._stopping = self.settings.stopping or self._default_stopping()
         self._best = Best()  # the one so far was the best of another problem
         self._monitor.renew(moment.round)
 
@@ -273,10 +301,32 @@ class Run:
         if self.method.ignore_absent:
             channels.off = channels.off | ~membership.taking_part(plan.stages)
 
+    def _chosen_watchdog(self) -> Watchdog | None:
+        """The watchdog over the acceleration; None without one."""
+        settings, compiled = self.settings, self.membership.compiled
+        if settings.acceleration is None:
+            return None
+        obstacle = why_not(self.membership, self.method)
+        if not obstacle:
+            # A constant order asks for no residuals
+            stages = self.membership.bound.stages(self._moment(closing=True))
+            return Watchdog(compiled, settings.acceleration, stages, self.state)
+        if settings.insists:
+            raise OptionError(
+                f"acceleration: given {settings.acceleration!r}, but {obstacle}; leave it out, or "
+                "take acceleration=None"
+            )
+        return None
+
+    def _default_stopping(self) -> Stopping:
+        if self._watchdog is not None:
+            return FixedBudget(1)
+        return default_stopping(self.membership, self.method)
+
     def _chosen_sweeper(self) -> Sweeper:
         membership, method = self.membership, self.method
         serial = SerialSweeper(self.layer, method.after_stage, method.goal is Goal.FIXED_POINT)
-        if self.state.channels or self.settings.metrics:
+        if self.state.channels or self.settings.metrics or self._watchdog:
             return serial
         if not may_overlap(membership.sequence, self._stopping, method):
             return serial
@@ -292,7 +342,7 @@ class Run:
         left = self.settings.max_rounds - self._round
         return int(min(left, self.rule.period - (self._outer - 1) % self.rule.period))
 
-    def _moment(self) -> Moment:
+    def _moment(self, closing: bool | None = None) -> Moment:
         membership, compiled = self.membership, self.membership.compiled
         return Moment(
             self._round + 1,
@@ -301,7 +351,7 @@ class Run:
             membership.live,
             compiled.servers,
             not membership.gone,
-            self._ends(self._inner + 1),
+            self._ends(self._inner + 1) if closing is None else closing,
             self._found,
             lambda: self.state.staleness(compiled),
         )

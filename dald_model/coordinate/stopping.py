@@ -99,6 +99,10 @@ def is_one_sweep(stopping: Stopping) -> bool:
     return isinstance(stopping, FixedBudget) and stopping.v_max == 1
 
 
+PLAIN, LEARNT = (1e-3, 1e-2), (1e-5, 1e-3)
+"""The coarsest accuracy of a client, and its share of the residuals; of runs that learn, finer."""
+
+
 @dataclass(frozen=True)
 class Accuracy:
     r"""Inner tolerance schedule, proportional to the outer residuals.
@@ -135,13 +139,17 @@ class Accuracy:
         """The accuracy of the last rounds."""
         return min(max(1e-3 * self.eps, 1e-10), 1e-6)
 
-    def of(self, found: Residuals) -> float:
-        """The accuracy of the round after these residuals."""
+    def of(self, found: Residuals, learns: bool = False) -> float:
+        """The accuracy of the round after these residuals.
+
+        Of a run that ``learns`` from the answers it is finer, as what solvers leave teaches errors.
+        """
         if self.given is not None:
             return float(self.given)
         primal = found.primal_scaled / max(self.eps_pri, self.eps)
         dual = found.dual_scaled / max(self.eps_dual, self.eps)
-        return min(1e-3, max(1e-2 * self.eps * max(primal, dual), self.floor))
+        most, share = LEARNT if learns else PLAIN
+        return min(most, max(share * self.eps * max(primal, dual), self.floor))
 
     def suffices(self, used: float) -> bool:
         """Whether residuals measured with this accuracy may end a run."""

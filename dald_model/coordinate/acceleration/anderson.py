@@ -1,0 +1,116 @@
+"""Anderson acceleration of the outer loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
+from dald_model.validate import argument, check_whole
+
+RIDGE = 1e-10
+"""Added to the squares of the columns, which have length one."""
+LARGEST = 1e6
+"""Coefficients beyond are those of columns that depend on each other."""
+
+
+@dataclass(frozen=True)
+class Anderson:
+    r"""Anderson acceleration, type II, over the last ``memory`` outer loops.
+
+    .. math::
+        v_{k+1} = g_k - \sum_j \gamma_j \, (g_{j+1} - g_j), \qquad
+        \gamma = \arg\min \big\| r_k - \sum_j \gamma_j (r_{j+1} - r_j) \big\|
+
+    with :math:`v = (\mu, b)`, its image g and residual :math:`r = g - v`, in the metric of
+    :mod:`dald_model.coordinate.acceleration.evaluation` (Anderson 1965; Walker and Ni 2011). It
+    takes every model on every graph. Peer to peer it needs of all edges together the inner products
+    of the residuals, an all-reduce of ``memory`` numbers a round; with a server nothing more.
+
+    Raises
+    ------
+    OptionError
+        If ``memory`` is no whole number from 1.
+    """
+
+    memory: int = 20
+
+    def __post_init__(self) -> None:
+        check_whole(argument(self, "memory"), self.memory)
+
+    def open(self, compiled: Decomposition, heads: np.ndarray, rho: np.ndarray) -> AndersonMixer:
+        """See :class:`Acceleration`."""
+        return AndersonMixer(self.memory, compiled.size)
+
+    def explain(self) -> str:
+        """See :class:`Acceleration`."""
+        return (
+            f"{self!r} mixes the last {self.memory} outer loops; of all edges together it takes "
+            f"{8 * self.memory} bytes of inner products a round"
+        )
+
+
+class AndersonMixer:
+    """The differences of the last evaluations, stored without the metric, and their products.
+
+    So a change of the penalties asks for new products, and does not empty the memory.
+    """
+
+    def __init__(self, memory: int, size: int) -> None:
+        self._images, self._residuals = np.empty((2, memory, 2, size))
+        self._gram = np.zeros((memory, memory))
+        self._count = 0
+        self._last: Evaluation | None = None
+        self._rho = np.zeros(0)
+
+    def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
+        """See :class:`Accelerator`."""
+        last, self._last = self._last, evaluation
+        if last is None:
+            return
+        at = self._count % len(self._images)
+        self._count += 1
+        np.subtract(evaluation.after, last.after, out=self._images[at])
+        residual = self._residuals[at]
+        np.subtract(evaluation.after, evaluation.before, out=residual)
+        residual -= last.after - last.before
+        held = self._held
+        if self._rho is not rho:
+            self._rho = rho
+            for one in range(held):
+                self._gram[one, :held] = self._products(self._residuals[one])
+        self._gram[at, :held] = self._gram[:held, at] = self._products(residual)
+
+    def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
+        """See :class:`Accelerator`."""
+        held = self._held
+        lengths = np.sqrt(np.diag(self._gram)[:held])
+        if not (held and (lengths > 0).all() and np.isfinite(lengths).all()):
+            return None
+        right = self._products(evaluation.after - evaluation.before) / lengths
+        scaled = self._gram[:held, :held] / np.outer(lengths, lengths) + RIDGE * np.eye(held)
+        found = np.linalg.solve(scaled, right)
+        # A residual is as long as its products with columns of length one, and longer
+        if not np.abs(found).max() <= LARGEST * np.linalg.norm(right):
+            return None
+        mixed = np.tensordot(found / lengths, self._images[:held], 1)
+        return Proposal(evaluation.after - mixed, "anderson")
+
+    def reject(self, name: str) -> None:
+        """See :class:`Accelerator`: the next evaluation is as good to learn from."""
+
+    def accept(self, name: str) -> None:
+        """See :class:`Accelerator`."""
+
+    @property
+    def _held(self) -> int:
+        return min(self._count, len(self._images))
+
+    def _products(self, residual: np.ndarray) -> np.ndarray:
+        """Inner products with all residuals that are held."""
+        weight = 2 * self._rho**2
+        scaled = np.stack([residual[0] / weight, residual[1] * weight])
+        held = self._held
+        return self._residuals[:held].reshape(held, -1) @ scaled.reshape(-1)

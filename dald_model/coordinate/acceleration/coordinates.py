@@ -1,0 +1,107 @@
+r"""Coordinates of the clients' shared directions in which the first penalties are the identity."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.subproblem import Subproblem
+
+DEPENDENT = 1e-10
+"""Directions that edges see by less than this share of the strongest are not seen."""
+
+
+class Group(NamedTuple):
+    """Clients with as many shared directions.
+
+    Attributes
+    ----------
+    columns : ndarray of int, shape (n, r)
+        Their coordinates.
+    degrees : ndarray of int, shape (n,)
+        How many edges each has.
+    is_server : bool
+    """
+
+    columns: np.ndarray
+    degrees: np.ndarray
+    is_server: bool
+
+
+class Coordinates:
+    r"""Of each client i coordinates :math:`\xi_i` with :math:`G_i x_i = P_i \xi_i`.
+
+    With :math:`W_i = 2 \operatorname{diag}(\rho_i \circ \rho_i)` of the first penalties
+    :math:`P_i^\top W_i P_i = I`, so that :math:`\xi_i` are as many as the edges see directions of
+    :math:`x_i`, and
+
+    .. math::
+        \xi_i = P_i^\top W_i (a_i - g_i), \qquad \phi_i = -P_i^\top (s_i \circ \lambda_i)
+
+    are found from the client's sides :math:`a_i` and the prices :math:`\lambda_i` that it
+    balanced, :math:`\phi_i` being the slope of its objective along :math:`\xi_i`.
+
+    Attributes
+    ----------
+    weight : ndarray, shape (Q,)
+        W.
+    matrix : csr_array, shape (2 Q, N)
+        All :math:`P_i`, the rows of the tails first.
+    signed : csr_array, shape (Q, N)
+        The tails' rows less the heads'; times :math:`\xi` it is :math:`\mathcal C`.
+    offset : ndarray, shape (2, Q)
+        g.
+    groups : list of Group
+    """
+
+    def __init__(self, compiled: Decomposition, rho: np.ndarray) -> None:
+        size = compiled.size
+        self.weight = 2 * rho**2
+        self.offset = np.zeros((2, size))
+        gathered: dict[tuple[int, bool], list[tuple[int, int]]] = {}
+        rows, columns, values, at = [], [], [], 0
+        for name, sub in compiled.items():
+            self.offset[sub.rows, sub.entries] = sub.sides[1]
+            local = _whitened(sub, self.weight[sub.entries])
+            rows.append((sub.rows * size + sub.entries)[local.row])
+            columns.append(at + local.col)
+            values.append(local.data)
+            width = local.shape[1]
+            gathered.setdefault((width, name in compiled.servers), []).append((at, len(sub.others)))
+            at += width
+        where = np.concatenate(rows), np.concatenate(columns)
+        self.matrix = sp.csr_array((np.concatenate(values), where), shape=(2 * size, at))
+        self.signed = sp.csr_array(self.matrix[:size] - self.matrix[size:])
+        self._transposed = sp.csr_array(self.matrix.T)
+        self.groups = []
+        for (width, is_server), found in gathered.items():
+            starts, degrees = np.array(found).T
+            if width:
+                self.groups.append(Group(starts[:, None] + np.arange(width), degrees, is_server))
+
+    def points(self, sides: np.ndarray) -> np.ndarray:
+        r""":math:`\xi` of sides (2, Q)."""
+        return self._transposed @ (self.weight * (sides - self.offset)).reshape(-1)
+
+    def slopes(self, estimates: np.ndarray) -> np.ndarray:
+        r""":math:`\phi` of the prices that the ends balanced, (2, Q)."""
+        return self._transposed @ np.concatenate([-estimates[0], estimates[1]])
+
+    def sides(self, points: np.ndarray) -> np.ndarray:
+        r"""The sides (2, Q) at some :math:`\xi`."""
+        return (self.matrix @ points).reshape(2, -1) + self.offset
+
+
+def _whitened(sub: Subproblem, weight: np.ndarray) -> sp.coo_array:
+    """The matrix P of a client, (q, r)."""
+    sides = sub.sides[0]
+    if np.diff(sides.indptr).max(initial=0) <= 1:
+        squares = sides.power(2).T @ weight
+        seen = np.flatnonzero(squares)
+        return sp.coo_array(sides[:, seen] / np.sqrt(squares[seen]))
+    root = np.sqrt(weight)[:, None]
+    left, values, _ = np.linalg.svd(root * sides.toarray(), full_matrices=False)
+    return sp.coo_array(left[:, values > DEPENDENT * values[0]] / root)

@@ -1,0 +1,129 @@
+r"""The consensus of the clients' models, and the prices that go with it.
+
+.. math::
+    \min_\xi \sum_i \phi_i^\top (\xi_i - \bar\xi_i)
+    + \tfrac12 (\xi_i - \bar\xi_i)^\top B_i (\xi_i - \bar\xi_i)
+    \quad \text{s.t. all consensus constraints}
+
+is the coordination step of ALADIN (Houska, Frasch and Diehl 2016), with any :math:`B_i`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import SuperLU, splu
+
+from dald_model.coordinate.acceleration.agreed_points import AgreedPoints
+from dald_model.coordinate.acceleration.coordinates import Coordinates
+from dald_model.coordinate.acceleration.responses import Stiffness
+
+DENSE = 600
+"""Up to this many free directions the system is a dense one."""
+RIDGE = 1e-10
+"""Share of the diagonal that is taken from rows that may depend on each other."""
+
+
+class JointModel:
+    """Solver of the consensus of models on one consensus graph."""
+
+    def __init__(self, coordinates: Coordinates) -> None:
+        self._coordinates = coordinates
+        self._agreed = AgreedPoints(coordinates)
+
+    def solve(
+        self,
+        points: np.ndarray,
+        slopes: np.ndarray,
+        stiffness: Sequence[Stiffness],
+        prices: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """The agreed points, the models' slopes there and the prices nearest to ``prices``.
+
+        ``stiffness`` is that of each group. None where the models have no minimum together.
+        """
+        agreed = self._agreed
+        start = agreed.constant - points
+        right = -agreed.gather(slopes + self._times(stiffness, start))
+        try:
+            free = _minimiser(self._matrix(stiffness), right, agreed.rows, agreed.rhs)
+        except (np.linalg.LinAlgError, RuntimeError):  # the second is what SuperLU raises
+            return None
+        found = agreed.expand(free)
+        there = slopes + self._times(stiffness, found - points)
+        return found, there, self._nearest(there, prices)
+
+    def _times(self, stiffness: Sequence[Stiffness], change: np.ndarray) -> np.ndarray:
+        found = np.empty_like(change)
+        for group, one in zip(self._coordinates.groups, stiffness, strict=True):
+            found[group.columns] = one.times(change[group.columns])
+        return found
+
+    def _matrix(self, stiffness: Sequence[Stiffness]) -> np.ndarray | sp.csc_array:
+        """The sum of all clients' stiffness along z."""
+        agreed, pieces = self._agreed, []
+        size = agreed.count
+        is_dense = size <= DENSE
+        total = np.zeros((size, size) if is_dense else 0)
+        for group, (vectors, values) in zip(self._coordinates.groups, stiffness, strict=True):
+            classes = agreed.classes[group.columns]
+            scaled = agreed.factor[group.columns][:, :, None] * vectors
+            if is_dense and (classes == classes[0]).all():
+                wide = np.moveaxis(scaled, 1, 0).reshape(classes.shape[1], -1)
+                np.add.at(
+                    total,
+                    (classes[0][:, None], classes[0][None, :]),
+                    (wide * values.reshape(-1)) @ wide.T,
+                )
+                continue
+            blocks = (scaled * values[:, None, :]) @ np.swapaxes(scaled, 1, 2)
+            rows, columns = np.broadcast_arrays(classes[:, :, None], classes[:, None, :])
+            pieces.append(
+                sp.coo_array(
+                    (blocks.reshape(-1), (rows.reshape(-1), columns.reshape(-1))),
+                    shape=(size, size),
+                )
+            )
+        if is_dense:
+            return total + sum(piece.toarray() for piece in pieces)
+        return sp.csc_array(sum(sp.csc_array(piece) for piece in pieces))
+
+    @cached_property
+    def _prices(self) -> SuperLU:
+        r"""Factors of :math:`E W E^\top`, E having a row for each coordinate."""
+        signed, weight = self._coordinates.signed, self._coordinates.weight
+        weighted = sp.csr_array(sp.diags_array(weight) @ signed)
+        matrix = sp.csc_array(signed.T @ weighted + RIDGE * sp.eye_array(signed.shape[1]))
+        return splu(
+            matrix,
+            permc_spec="MMD_AT_PLUS_A",
+            diag_pivot_thresh=0.0,
+            options={"SymmetricMode": True},
+        )
+
+    def _nearest(self, slopes: np.ndarray, prices: np.ndarray) -> np.ndarray:
+        r"""The prices with :math:`E \mu = -\phi` of least :math:`\sum (\mu - \mu_0)^2 / w`."""
+        signed, found = self._coordinates.signed, prices
+        for _ in range(2):  # the second pass mends what the ridge leaves
+            missing = -slopes - signed.T @ found
+            found = found + self._coordinates.weight * (signed @ self._prices.solve(missing))
+        return found
+
+
+def _minimiser(
+    matrix: np.ndarray | sp.csc_array, right: np.ndarray, rows: sp.csc_array, rhs: np.ndarray
+) -> np.ndarray:
+    """The z of :math:`R z = h` where the gradient of the quadratic is normal to the rows."""
+    scale = float(matrix.diagonal().mean())
+    both = np.concatenate([right, scale * rhs])
+    if isinstance(matrix, np.ndarray):
+        low = scale * rows.toarray()
+        whole = np.block([[matrix, low.T], [low, -RIDGE * scale * np.eye(rhs.size)]])
+        return np.linalg.solve(whole, both)[: right.size]
+    low = scale * rows
+    corner = -RIDGE * scale * sp.eye_array(rhs.size)
+    whole = sp.block_array([[matrix, low.T], [low, corner]], format="csc") if rhs.size else matrix
+    return splu(whole).solve(both)[: right.size]

@@ -1,0 +1,73 @@
+"""Learned symmetric models of how clients respond."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+DEPENDENT = 1e-8
+"""A correction is left out where what it divides by is this share of what it could be."""
+EDGE = 1e-6
+"""A model's response is kept this far from 0 and 1 where its stiffness is asked for."""
+NOISE = 1e-14
+"""A client that was told the same up to this share of its point teaches rounding errors."""
+
+
+class Stiffness(NamedTuple):
+    r"""Of each client of a group :math:`B = V \operatorname{diag}(d) V^\top`.
+
+    Shapes (n, r, r) and (n, r).
+    """
+
+    vectors: np.ndarray
+    values: np.ndarray
+
+    def times(self, change: np.ndarray) -> np.ndarray:
+        """B times changes of the coordinates, (n, r)."""
+        along = np.einsum("nik,ni->nk", self.vectors, change) * self.values
+        return np.einsum("nik,nk->ni", self.vectors, along)
+
+
+class Responses:
+    r"""Models of the clients of a group, of r shared directions each.
+
+    A client that is told :math:`\tau` answers with the minimiser of its own objective and
+    :math:`\frac12 |\xi - \tau|^2`; so :math:`\tau = \xi + \phi` with the slope :math:`\phi` of its
+    objective there, and its response S, :math:`d \xi = S \, d \tau`, is symmetric with eigenvalues
+    in [0, 1]: 0 along a hard constraint, 1 where it has no curvature. From two answers
+    :math:`S y = x` with :math:`x = \Delta \xi, y = \Delta \xi + \Delta \phi`, the secant equation,
+    which symmetric corrections of rank one follow (SR1; Nocedal and Wright 2006, Section 6.2):
+
+    .. math:: u = x - S y, \qquad S \leftarrow S + \frac{u u^\top}{u^\top y}.
+
+    Parameters
+    ----------
+    start : ndarray, shape (n,)
+        The first response of each client, along all directions.
+    size : int
+        Directions r.
+    """
+
+    def __init__(self, start: np.ndarray, size: int) -> None:
+        self._response = start[:, None, None] * np.eye(size)
+
+    def learn(self, points: np.ndarray, moved: np.ndarray, told: np.ndarray) -> float:
+        """Correct the models by what was told and how far they moved; gives the squared error.
+
+        All arguments have shape (n, r); ``points`` are where they are now.
+        """
+        wrong = moved - np.einsum("nij,nj->ni", self._response, told)
+        product = np.einsum("ni,ni->n", wrong, told)
+        error, change = (np.einsum("ni,ni->n", one, one) for one in (wrong, told))
+        least = NOISE**2 * np.einsum("ni,ni->n", points, points)
+        is_sound = (np.abs(product) > DEPENDENT * np.sqrt(error * change)) & (change > least)
+        scale = np.zeros(product.size)
+        np.divide(1.0, product, out=scale, where=is_sound)
+        self._response += scale[:, None, None] * (wrong[:, :, None] * wrong[:, None, :])
+        return float(error.sum())
+
+    def stiffness(self) -> Stiffness:
+        r""":math:`B = S^{-1} - I`, with the eigenvalues of S taken from within (0, 1)."""
+        values, vectors = np.linalg.eigh(self._response)
+        return Stiffness(vectors, 1 / np.clip(values, EDGE, 1 - EDGE) - 1)

@@ -1,0 +1,145 @@
+"""Secant coordination: the consensus of learned models of the clients' responses."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.acceleration.coordinates import Coordinates, Group
+from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
+from dald_model.coordinate.acceleration.joint_model import JointModel
+from dald_model.coordinate.acceleration.responses import EDGE, Responses
+from dald_model.errors import OptionError
+from dald_model.validate import argument, check_whole
+
+SHORTEST = 0.1
+"""Share of the way to the models' consensus below which going there is not worth a round."""
+LONGEST = 16
+"""Rounds that the secant pauses at most after its proposals led nowhere."""
+
+
+@dataclass(frozen=True)
+class Secant:
+    r"""Secant coordination: consensus of learned models of the clients.
+
+    Whoever sees all prices and answers sees the slope of every client's objective where it
+    answered. From these a symmetric model of each client's response is learned
+    (:class:`dald_model.coordinate.acceleration.responses.Responses`), and each round the consensus
+    of the models is solved (:mod:`dald_model.coordinate.acceleration.joint_model`). That is ALADIN
+    (Houska, Frasch and Diehl 2016) with curvature that nobody sends: no message grows, and the
+    coordinator learns nothing that neighbours do not already send. The step towards the models'
+    consensus is as long as makes the error that the models had last time, relative to what they
+    were told, no larger than the present residual.
+
+    Parameters
+    ----------
+    directions : int
+        Clients with more shared directions than that are refused: their models would take more
+        rounds to learn than they save.
+
+    Raises
+    ------
+    OptionError
+        If ``directions`` is no whole number from 1.
+    """
+
+    directions: int = 32
+
+    def __post_init__(self) -> None:
+        check_whole(argument(self, "directions"), self.directions)
+
+    def takes(self, compiled: Decomposition) -> bool:
+        """Whether no client is too large."""
+        return self._largest(compiled) <= self.directions
+
+    def open(self, compiled: Decomposition, heads: np.ndarray, rho: np.ndarray) -> SecantModel:
+        """See :class:`Acceleration`."""
+        if not self.takes(compiled):
+            raise OptionError(
+                f"acceleration: {self!r} takes clients of up to {self.directions} shared entries, "
+                f"and {compiled.model.name!r} has one of {self._largest(compiled)}; take "
+                "dm.Anderson(), or a larger directions"
+            )
+        return SecantModel(compiled, heads, rho)
+
+    def explain(self) -> str:
+        """See :class:`Acceleration`."""
+        return (
+            f"{self!r} learns how each client responds; it takes a coordinator that sees the "
+            "prices and sides of all edges, as a server does, and adds nothing to the messages"
+        )
+
+    def _largest(self, compiled: Decomposition) -> int:
+        clients = (sub for name, sub in compiled.items() if name not in compiled.servers)
+        return max((min(sub.size, sub.entries.size) for sub in clients), default=0)
+
+
+class SecantModel:
+    """The models of one run."""
+
+    def __init__(self, compiled: Decomposition, heads: np.ndarray, rho: np.ndarray) -> None:
+        self._heads = heads
+        self._coordinates = Coordinates(compiled, rho)
+        self._joint = JointModel(self._coordinates)
+        self._models = [
+            Responses(_first(group), group.columns.shape[1]) for group in self._coordinates.groups
+        ]
+        self._points: np.ndarray | None = None
+        self._slopes = np.zeros(0)
+        self._error = math.inf
+        self._rest, self._pause = 0, 1
+
+    def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
+        """See :class:`Accelerator`."""
+        points = self._coordinates.points(evaluation.sides)
+        slopes = self._coordinates.slopes(evaluation.estimates)
+        if self._points is not None:
+            moved = points - self._points
+            told = moved + slopes - self._slopes
+            error = 0.0
+            for group, model in zip(self._coordinates.groups, self._models, strict=True):
+                if not group.is_server:
+                    mine = (one[group.columns] for one in (points, moved, told))
+                    error += model.learn(*mine)
+            self._error = math.sqrt(error) / (float(np.linalg.norm(told)) or 1.0)
+        self._points, self._slopes = points, slopes
+
+    def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
+        """See :class:`Accelerator`."""
+        if self._rest:
+            self._rest -= 1
+            return None
+        assert self._points is not None
+        stiffness = [model.stiffness() for model in self._models]
+        found = self._joint.solve(self._points, self._slopes, stiffness, evaluation.after[0])
+        if found is None:
+            return None
+        agreed, there, prices = found
+        told = float(np.linalg.norm(agreed - self._points + there - self._slopes))
+        predicted, residual = self._error * told, evaluation.size(rho)
+        share = residual / predicted if predicted > residual else 1.0
+        if not share >= SHORTEST:
+            return None
+        sides = self._coordinates.sides(agreed)
+        point = np.stack([prices, np.where(self._heads, sides[1], sides[0])])
+        if share < 1:
+            point = evaluation.after + share * (point - evaluation.after)
+        return Proposal(point, "secant") if np.isfinite(point).all() else None
+
+    def reject(self, name: str) -> None:
+        """See :class:`Accelerator`: pause, twice as long each time."""
+        self._rest, self._pause = self._pause, min(2 * self._pause, LONGEST)
+
+    def accept(self, name: str) -> None:
+        """See :class:`Accelerator`."""
+        self._pause = 1
+
+
+def _first(group: Group) -> np.ndarray:
+    r"""The first responses: as curved as the penalty of one edge; a server is not curved at all."""
+    if group.is_server:
+        return np.full(group.degrees.size, 1 - EDGE)
+    return group.degrees / (1.0 + group.degrees)

@@ -1,0 +1,158 @@
+r"""atch over proposals, with the proof that a run with them still converges.
+
+An *excursion* leaves the point that is kept by a proposal. It ends well, with *progress*, where the
+residual is below :data:`PROGRESS` times that of the kept point, and the new point is kept in its
+place. It ends badly after :data:`PATIENCE` loops without, where the residual is more than
+:data:`GROWTH` times that of the kept point, or where a client could not be solved: then the run
+goes back to the image of the kept point, and the next loop is a plain one. What a plain loop from
+there finds is always kept. In the first :data:`EARLY` excursions the residual may also be as large
+as the first of the run, as the way may lead over high ground.
+
+**Theorem.** Under the conditions of :mod:`dald_model.coordinate.safeguards` (closed convex clients
+minimised exactly, a saddle point, penalties and order that stay from some round on, one sweep an
+update, a dual step in (0, 1]) the kept points converge to a fixed point, whose sides and
+multipliers are optimal, whatever is proposed.
+
+*Proof.* Let T be the map of an outer loop and :math:`r(v) = |T v - v|`. The descent (2) of that
+module, written for two runs, says that T is nonexpansive, and the module that its iterates converge
+to a fixed point. Look at the rounds after the penalties have come to rest and the early excursions
+are over. A proposal farther than :data:`FARTHEST` times the residual from the image is not taken;
+so an excursion from v, of at most ``PATIENCE`` + 1 loops with residuals of at most ``GROWTH`` r(v),
+ends within a constant times r(v) from v.
+
+If finitely many excursions end well, then from some round on each leaves nothing behind and is
+followed by a plain loop: the kept points are the plain iteration. If infinitely many do, r of the
+kept points falls below each power of ``PROGRESS``, as plain loops do not raise it, :math:`|T T v -
+T v| \le |T v - v|`. So the moves of the excursions are summable, and the kept points are plain
+steps with summable errors: for every fixed point the distances to it converge (quasi-Fejer
+monotone; Combettes 2001). With :math:`r \to 0` and T continuous every limit point is a fixed point,
+so they converge to one. The idea of a safeguard by summable residuals is that of Zhang, O'Donoghue
+and Boyd (2020) and of SuperMann (Themelis and Patrinos 2019).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable
+
+import numpy as np
+
+from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.acceleration.evaluation import (
+    Acceleration,
+    Evaluation,
+    Proposal,
+    length,
+)
+from dald_model.coordinate.state import State
+
+PROGRESS = 0.9
+"""Share of the kept point's residual below which a proposal has paid."""
+PATIENCE = 8
+"""Loops of an excursion without progress."""
+GROWTH = 10.0
+"""How many times the kept point's residual one of an excursion may be."""
+EARLY = 100
+"""Excursions in which a residual may also be as large as the first of the run."""
+FARTHEST = 1e6
+"""How many times the residual a proposal may be from the image."""
+
+
+class Watchdog:
+    """Proposals of an acceleration in one run, and what is kept if they fail.
+
+    Attributes
+    ----------
+    origin : str
+        Whose proposal the present outer loop began at; "" where it began at a plain image.
+    """
+
+    def __init__(
+        self,
+        compiled: Decomposition,
+        acceleration: Acceleration,
+        stages: Iterable[Iterable[Hashable]],
+        state: State,
+    ) -> None:
+        rank = {name: at for at, stage in enumerate(stages) for name in stage}
+        self._heads = np.zeros(compiled.size, dtype=bool)
+        for (tail, head), slot in compiled.slots.items():
+            self._heads[slot] = rank[head] > rank[tail]
+        self._accelerator = acceleration.open(compiled, self._heads, state.rho)
+        self._before, self._rho = self._point(state), state.rho
+        self._kept: Evaluation | None = None
+        self._first = math.inf
+        self._excursions = self._loops = 0
+        self.origin = ""
+
+    def failed(self, state: State) -> bool:
+        """A client could not be solved: whether that was at a proposal, which is taken back."""
+        if not self.origin or self._kept is None:
+            return False
+        self._return(state, self._kept)
+        return True
+
+    def look(self, state: State) -> bool:
+        """Judge the outer loop that ended and choose where the next begins.
+
+        ``state`` has the new multipliers and penalties. Gives whether the proposal that the loop
+        began at was taken back.
+        """
+        evaluation, rho = self._evaluated(state), state.rho
+        self._rho = rho
+        self._accelerator.observe(evaluation, rho)
+        size = evaluation.size(rho)
+        kept = self._kept.size(rho) if self._kept else math.inf
+        if self._kept is None:
+            self._first = size
+        if size < PROGRESS * kept or self._loops == 0:
+            if self.origin:
+                self._accelerator.accept(self.origin)
+            self._kept, self._loops = evaluation, 0
+        else:
+            assert self._kept is not None
+            early = self._first if self._excursions <= EARLY else 0.0
+            if self._loops > PATIENCE or not size <= max(GROWTH * kept, early):
+                self._return(state, self._kept)
+                return True
+        proposal = self._accelerator.propose(evaluation, rho)
+        if proposal and not length(proposal.point - evaluation.after, rho) <= FARTHEST * size:
+            proposal = None
+        self._begin(state, evaluation.after, proposal)
+        return False
+
+    def _evaluated(self, state: State) -> Evaluation:
+        """The outer loop that ended; prices are those of the penalties that it was run with."""
+        mu, weight = self._before[0], 2 * self._rho**2
+        estimates = np.stack(
+            [
+                mu + weight * (state.sides[0] - state.received[0]),
+                mu + weight * (state.received[1] - state.sides[1]),
+            ]
+        )
+        return Evaluation(self._before, self._point(state), state.sides.copy(), estimates)
+
+    def _begin(self, state: State, image: np.ndarray, proposal: Proposal | None) -> None:
+        """Begin the next loop at a proposal, or at the image of the one that ended."""
+        self.origin = "" if proposal is None else proposal.name
+        if proposal is not None and self._loops == 0:
+            self._excursions += 1
+        if proposal is not None or self._loops:
+            self._loops += 1
+        self._set(state, image if proposal is None else proposal.point)
+
+    def _return(self, state: State, kept: Evaluation) -> None:
+        """Go back to the plain image of the kept point."""
+        if self.origin:
+            self._accelerator.reject(self.origin)
+        self.origin, self._loops = "", 0
+        self._set(state, kept.after)
+
+    def _set(self, state: State, point: np.ndarray) -> None:
+        self._before = point
+        state.mu = point[0].copy()
+        np.copyto(state.sides[1], point[1], where=self._heads)
+        np.copyto(state.sides[0], point[1], where=~self._heads)
+
+    def _point(self, state: State) -> np.ndarray:
+        return np.stack([state.mu, np.where(self._heads, state.sides[1], state.sides[0])])
