@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.stopping import Stopping
 from dald_model.explain import Explanation, explain
+from dald_model.options import DEFAULT_ACCELERATION
 from dald_model.schedule import drawing
 from dald_model.schedule.sequence import Sequence
 from dald_model.text import Heading, Part, Printed, counted, shortened
@@ -30,12 +32,13 @@ class Compiled(Printed, Decomposition):
         sequence: Sequence | None = None,
         algorithm: Algorithm | None = None,
         stopping: Stopping | None = None,
+        acceleration: Acceleration | None = DEFAULT_ACCELERATION,
     ) -> Explanation:
         """The plan of a solve: solver of each client, order and parallelism.
 
         Parameters
         ----------
-        solver, sequence, algorithm, stopping :
+        solver, sequence, algorithm, stopping, acceleration :
             As the options of :meth:`Model.solve`.
 
         Raises
@@ -46,7 +49,7 @@ class Compiled(Printed, Decomposition):
         SequenceError
             If the sequence does not fit the consensus graph.
         """
-        return explain(self, solver, sequence, algorithm, stopping)
+        return explain(self, solver, sequence, algorithm, stopping, acceleration)
 
     def draw(self, sequence: Sequence | None = None) -> Figure:
         """The hierarchical network level by level, the root on top (Definition 2).

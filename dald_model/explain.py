@@ -16,11 +16,13 @@ import pandas as pd
 from dald_model.algorithms.dald import DALD
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.acceleration.applicability import why_not
+from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.overlapped_sweeps import may_overlap, pays
 from dald_model.coordinate.stopping import Stopping
 from dald_model.declare.problem import Problem
-from dald_model.options import with_algorithm
+from dald_model.options import DEFAULT_ACCELERATION, with_algorithm
 from dald_model.schedule.moment import Moment, Residuals
 from dald_model.schedule.network import Levels
 from dald_model.schedule.sequence import Sequence
@@ -71,6 +73,8 @@ class Explanation(Printed, tuple[Reason, ...]):
         The consensus graph.
     algorithm : Algorithm or None
         If one was named.
+    acceleration : str
+        What accelerates the outer loops, or why nothing does.
     overlaps : bool
         Whether sweeps overlap, if solvers and penalties allow it.
     """
@@ -79,6 +83,7 @@ class Explanation(Printed, tuple[Reason, ...]):
     stages: Levels
     graph: nx.Graph
     algorithm: Algorithm | None
+    acceleration: str
     overlaps: bool
 
     @cached_property
@@ -128,6 +133,7 @@ class Explanation(Printed, tuple[Reason, ...]):
             if self.overlaps
             else str(self.parallelism),
             self.sequence.explain(),
+            self.acceleration,
             self.algorithm.explain() if self.algorithm else "",
         ]
         lines = [line for text in said for line in text.splitlines()]
@@ -150,6 +156,7 @@ def explain(
     sequence: Sequence | None = None,
     algorithm: Algorithm | None = None,
     stopping: Stopping | None = None,
+    acceleration: Acceleration | None = DEFAULT_ACCELERATION,
 ) -> Explanation:
     """Say what ``solve`` would do with these options, see :class:`Explanation`."""
     chosen = algorithm or DALD()
@@ -172,6 +179,12 @@ def explain(
     found.stages = bound.stages(moment)
     ends = stopping or method.stopping
     may = ends is not None and may_overlap(sequence, ends, method)
+    obstacle = "it is None" if acceleration is None else why_not(sequence, method)
+    if acceleration is None or obstacle:
+        found.acceleration = f"acceleration: none, as {obstacle}"
+    else:
+        found.acceleration = f"acceleration: {acceleration.explain()}"
+        may = False
     found.overlaps = may and pays(compiled, found.stages)
     return found
 

@@ -10,11 +10,15 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.acceleration.hybrid import Hybrid
 from dald_model.coordinate.method import Method
 from dald_model.errors import OptionError
 from dald_model.schedule.moment import Residuals
 from dald_model.validate import check_from_zero, check_whole
 from dald_model.values import flat
+
+DEFAULT_ACCELERATION = Hybrid()
+"""Left out where it does not apply; another is refused there."""
 
 COLUMNS = (
     "outer",

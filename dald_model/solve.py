@@ -15,7 +15,6 @@ from dald_model.answer.assemble import assemble
 from dald_model.answer.result import Result
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.evaluation import Acceleration
-from dald_model.coordinate.acceleration.hybrid import Hybrid
 from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.measurement import natural_units
 from dald_model.coordinate.membership import Membership
@@ -29,6 +28,7 @@ from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.errors import OptionError
 from dald_model.options import (
+    DEFAULT_ACCELERATION,
     check_kind,
     check_metrics,
     check_parameters,
@@ -44,9 +44,6 @@ from dald_model.values import one_at_a_time
 OTHER = 10.0
 """Natural units of another size than this many times those of the result that a run goes on from
 are those of another problem, to which its prices and penalties are scaled."""
-
-
-DEFAULT_ACCELERATION = Hybrid()
 
 
 class Compilable(Protocol):

@@ -306,7 +306,7 @@ class Run:
         settings, compiled = self.settings, self.membership.compiled
         if settings.acceleration is None:
             return None
-        obstacle = why_not(self.membership, self.method)
+        obstacle = why_not(self.membership.sequence, self.method, bool(self.membership.online))
         if not obstacle:
             # A constant order asks for no residuals
             stages = self.membership.bound.stages(self._moment(closing=True))

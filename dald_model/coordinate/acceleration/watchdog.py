@@ -1,4 +1,4 @@
-r"""atch over proposals, with the proof that a run with them still converges.
+r"""Watch over proposals, with the proof that a run with them still converges.
 
 An *excursion* leaves the point that is kept by a proposal. It ends well, with *progress*, where the
 residual is below :data:`PROGRESS` times that of the kept point, and the new point is kept in its
