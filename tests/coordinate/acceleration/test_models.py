@@ -1,0 +1,154 @@
+r"""Parts of secant coordination against closed forms and dense linear algebra.
+
+For quadratic clients everything is known: the response is :math:`(I + H)^{-1}`, symmetric rank one
+corrections find it after as many independent answers as there are directions (Nocedal and Wright
+2006, Theorem 6.1), and the consensus of the models is a linear system.
+"""
+
+import cvxpy as cp
+import networkx as nx
+import numpy as np
+import pytest
+
+import dald_model as dm
+from dald_model.coordinate.acceleration.agreed_points import AgreedPoints
+from dald_model.coordinate.acceleration.coordinates import Coordinates
+from dald_model.coordinate.acceleration.joint_model import JointModel
+from dald_model.coordinate.acceleration.responses import Responses, Stiffness
+
+RNG = np.random.default_rng(5)
+
+
+def test_a_quadratic_is_learned_from_as_many_answers_as_it_has_directions() -> None:
+    size, count = 5, 3
+    roots = RNG.normal(size=(count, size, size))
+    hessians = roots @ np.swapaxes(roots, 1, 2)
+    responses = np.linalg.inv(np.eye(size) + hessians)
+    model = Responses(np.array([0.2, 0.5, 0.9]), size)
+    for _ in range(size):
+        told = RNG.normal(size=(count, size))
+        moved = np.einsum("nij,nj->ni", responses, told)
+        model.learn(moved, moved, told)
+    change = RNG.normal(size=(count, size))
+    found, expected = model.stiffness().times(change), np.einsum("nij,nj->ni", hessians, change)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_hard_constraint_and_a_free_direction_stay_within_bounds() -> None:
+    model = Responses(np.array([0.5]), 2)
+    for told in np.eye(2):
+        model.learn(np.ones((1, 2)), told[None] * [0.0, 1.0], told[None])
+    values = model.stiffness().values
+    assert values.min() == pytest.approx(1e-6, rel=1e-3)
+    assert values.max() == pytest.approx(1e6, rel=1e-3)
+
+
+def test_an_answer_to_nothing_teaches_nothing() -> None:
+    model = Responses(np.array([0.5]), 2)
+    before = model.stiffness()
+    model.learn(np.ones((1, 2)), np.full((1, 2), 1e-16), np.full((1, 2), -1e-16))
+    np.testing.assert_array_equal(model.stiffness().values, before.values)
+
+
+def affine() -> dm.Model:
+    """Ties with factors and constants, a cycle that fixes a value, and rows that are no ties."""
+    x = [cp.Variable(2, name=f"x{i}") for i in range(5)]
+    model = dm.Model("affine")
+    for i, one in enumerate(x):
+        model.client(i, cp.sum_squares(one - i))
+    model.consensus(
+        x[0] == 2 * x[1] + 1,
+        x[1] == x[2],
+        x[2] == 3 * x[0],  # x0 = 6 x0 + 1
+        cp.sum(x[2]) == x[3][0] - x[3][1],
+        x[3] == -x[4],
+    )
+    return model
+
+
+def test_agreed_points_fulfil_every_constraint_and_are_all_of_them() -> None:
+    compiled = affine().compile()
+    coordinates = Coordinates(compiled, RNG.uniform(0.5, 2, size=compiled.size))
+    agreed = AgreedPoints(coordinates)
+    # {x0, x1} and {x2} and {x3} and {x4}, entry by entry: x2 and x3 have a row that is no tie
+    assert agreed.count == 8
+    assert agreed.rows.shape == (7, 8)
+    free = np.linalg.lstsq(agreed.rows.toarray(), agreed.rhs)[0]
+    np.testing.assert_allclose(agreed.rows @ free, agreed.rhs, atol=1e-12)
+    sides = coordinates.sides(agreed.expand(free))
+    np.testing.assert_allclose(sides[0], sides[1], atol=1e-12)
+    np.testing.assert_allclose(sides[0, compiled.slots[0, 1]], -0.2, atol=1e-12)
+
+
+def test_ties_with_factors_are_one_class_and_a_cycle_may_fix_it() -> None:
+    x, model = [cp.Variable(name=f"x{i}") for i in range(3)], dm.Model("cycle")
+    for i, one in enumerate(x):
+        model.client(i, cp.square(one - i))
+    model.consensus(x[0] == 2 * x[1] + 1, x[1] == x[2], x[2] == 3 * x[0])  # x0 = 6 x0 + 1
+    compiled = model.compile()
+    coordinates = Coordinates(compiled, RNG.uniform(0.5, 2, size=compiled.size))
+    agreed = AgreedPoints(coordinates)
+    assert (agreed.count, agreed.rows.shape) == (1, (1, 1))
+    sides = coordinates.sides(agreed.expand(agreed.rhs / agreed.rows.toarray()[0]))
+    np.testing.assert_allclose(sides[0], sides[1], atol=1e-12)
+    np.testing.assert_allclose(sides[0, compiled.slots[0, 1]], -0.2, atol=1e-12)
+
+
+def test_one_variable_of_all_clients_is_one_class_an_entry_on_any_graph() -> None:
+    x, model = cp.Variable(3), dm.Model("ring")
+    for i in range(7):
+        model.client(i, cp.sum_squares(x - i))
+    model.topology(nx.cycle_graph(7))
+    compiled = model.compile()
+    agreed = AgreedPoints(Coordinates(compiled, np.ones(compiled.size)))
+    assert agreed.count == 3
+    assert agreed.rhs.size == 0
+
+
+@pytest.mark.parametrize("dense", [600, 0])
+def test_the_consensus_of_true_models_is_the_optimum_with_its_prices(
+    monkeypatch: pytest.MonkeyPatch, dense: int
+) -> None:
+    monkeypatch.setattr("dald_model.coordinate.acceleration.joint_model.DENSE", dense)
+    compiled = affine().compile()
+    coordinates = Coordinates(compiled, RNG.uniform(0.5, 2, size=compiled.size))
+    # Models of the quadratics |x_i - i|^2 at random points, in these coordinates
+    stiffness = []
+    points = RNG.normal(size=coordinates.matrix.shape[1])
+    slopes = np.empty_like(points)
+    for group in coordinates.groups:
+        roots = np.empty((len(group.columns), group.columns.shape[1], 2))
+        for at, columns in enumerate(group.columns):
+            roots[at], slopes[columns] = _quadratic(compiled, coordinates, columns, points)
+        values, vectors = np.linalg.eigh(2 * roots @ np.swapaxes(roots, 1, 2))
+        stiffness.append(Stiffness(vectors, values))
+    solved = JointModel(coordinates).solve(points, slopes, stiffness, np.zeros(compiled.size))
+    assert solved is not None
+    sides = coordinates.sides(solved[0])
+    # x0 = -1/5 and x1 = x2 = -3/5; x3 = -x4 with a difference of -6/5, from 3 and -4: -1/2 -+ 3/5
+    np.testing.assert_allclose(sides[0, compiled.slots[0, 1]], -0.2, atol=1e-7)
+    np.testing.assert_allclose(sides[1, compiled.slots[1, 2]], -0.6, atol=1e-7)
+    np.testing.assert_allclose(sides[0, compiled.slots[3, 4]], [-1.1, 0.1], atol=1e-7)
+    problem = compiled.model.monolithic()
+    problem.solve(solver="CLARABEL")
+    # Where the graph is a tree prices are unique: those of x3 == -x4
+    last = problem.constraints[-1].dual_value
+    np.testing.assert_allclose(solved[2][compiled.slots[3, 4]], last, atol=1e-6)
+
+
+def _quadratic(compiled, coordinates, columns, points):
+    """The map from x to the coordinates of one client, and its slope there."""
+    local = coordinates.matrix[:, columns].tocsr()
+    rows = np.flatnonzero(np.diff(local.indptr))
+    row, entry = divmod(rows[0], compiled.size)
+    edge = next(
+        e
+        for e in compiled.edges
+        if compiled.slots[e.ends].start <= entry < compiled.slots[e.ends].stop
+    )
+    name = edge.ends[row]
+    sub = compiled[name]
+    matrix = local[sub.rows * compiled.size + sub.entries].toarray()
+    to_x = np.linalg.lstsq(sub.sides[0].toarray(), matrix)[0]
+    x = to_x @ points[columns]
+    return to_x.T, to_x.T @ (2 * (x - name))

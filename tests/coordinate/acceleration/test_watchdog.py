@@ -1,0 +1,164 @@
+"""Accelerated runs: bad proposals do no harm, rounds are few, what does not apply is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cvxpy as cp
+import networkx as nx
+import numpy as np
+import pytest
+
+import dald_model as dm
+from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
+from dald_model.coordinate.status import ClientFailedError, Status, Termination
+from dald_model.coordinate.sweeper import SerialSweeper
+from tests.zoo import GRAPHS, PROBLEMS
+
+
+@dataclass
+class Wrecker:
+    """Proposes random points as far away as ``size`` times the residual; rests when refused."""
+
+    size: float
+    rest: int = 0
+
+    def open(self, compiled: dm.Compiled, heads: np.ndarray, rho: np.ndarray) -> Wrecker:
+        return self
+
+    def explain(self) -> str:
+        return "wrecks"
+
+    def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
+        pass
+
+    def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
+        if self.rest:
+            self.rest -= 1
+            return None
+        rng = np.random.default_rng(int(1e6 * evaluation.size(rho)) % 1000)
+        change = rng.normal(size=evaluation.after.shape) * evaluation.size(rho)
+        return Proposal(evaluation.after + self.size * change, "wrecker")
+
+    def reject(self, name: str) -> None:
+        self.rest = 8
+
+    def accept(self, name: str) -> None:
+        pass
+
+
+@pytest.mark.parametrize("size", [1.0, 100.0, 1e12, np.nan])
+@pytest.mark.parametrize("problem", ["least_squares", "lasso", "simplex"])
+def test_random_proposals_cost_rounds_and_no_answers(problem: str, size: float) -> None:
+    built = PROBLEMS[problem]().on(GRAPHS["ring"]())
+    result = built.model.solve(acceleration=Wrecker(size), max_rounds=3000)
+    assert result.status == "optimal"
+    assert result.verify().ok
+    taken_back = result.history["proposal"].str.endswith(", taken back")
+    # Farther than FARTHEST, or no number: not even tried
+    assert taken_back.any() == (size <= 100.0)
+    assert (result.history["proposal"] == "").any()
+
+
+class Breaker(Wrecker):
+    """Proposes prices for which a client has no minimum."""
+
+    def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal:
+        return Proposal(np.where([[True], [False]], 1e5, evaluation.after), "breaker")
+
+
+def test_a_solver_that_fails_at_a_proposal_says_nothing_of_the_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    honest = SerialSweeper.run
+
+    def failing(self, state, *args):
+        if np.abs(state.mu).max() > 1e4:
+            raise ClientFailedError(Termination(Status.INFEASIBLE, 0, "cold start"))
+        return honest(self, state, *args)
+
+    monkeypatch.setattr(SerialSweeper, "run", failing)
+    built = PROBLEMS["least_squares"]().on(GRAPHS["ring"]())
+    result = built.model.solve(acceleration=Breaker(1.0), max_rounds=2000)
+    assert result.status == "optimal"
+    assert (result.history["proposal"] == "breaker, taken back").any()
+    assert len(result.history) == result.rounds
+
+
+def chain(count: int, m: int, graph: nx.Graph | None) -> dm.Model:
+    rng = np.random.default_rng(3)
+    x, model = cp.Variable(m), dm.Model("fit")
+    for i in range(count):
+        A = rng.normal(size=(3 * m, m)) * 10.0 ** rng.uniform(-1, 1)
+        model.client(i, cp.sum_squares(A @ x - rng.normal(size=3 * m)))
+    if graph is not None:
+        model.topology(graph)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("name", "graph"),
+    [
+        ("star", None),
+        ("path of 100", nx.path_graph(100)),
+        ("ring of 50", nx.cycle_graph(50)),
+        ("tree", nx.full_rary_tree(2, 63)),
+        ("grid", nx.convert_node_labels_to_integers(nx.grid_2d_graph(7, 7))),
+    ],
+)
+def test_heterogeneous_least_squares_take_at_most_20_rounds_on_any_graph(
+    name: str, graph: nx.Graph | None
+) -> None:
+    # The bound is that of issue 12; plain iterations take hundreds on the path
+    result = chain(50 if graph is None else len(graph), 5, graph).solve()
+    assert result.status == "optimal"
+    assert result.rounds <= 20
+    assert result.verify().ok
+
+
+def test_anderson_ends_on_a_linear_map_after_as_many_rounds_as_it_has_dimensions() -> None:
+    # Two clients with three shared entries: of (mu, b) six numbers, GMRES's bound plus the first
+    x, model = cp.Variable(3), dm.Model("two")
+    rng = np.random.default_rng(8)
+    for i in range(2):
+        model.client(i, cp.sum_squares(rng.normal(size=(6, 3)) @ x - rng.normal(size=6)))
+    model.topology(nx.path_graph(2))
+    result = model.solve(acceleration=dm.Anderson(), rho=1.0)
+    assert result.status == "optimal"
+    assert result.rounds <= 8
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"sequence": dm.Sequence.random(1)}, "is another order from round to round"),
+        ({"online": dm.Dropout(0.1)}, "clients may be absent"),
+        ({"algorithm": dm.DALD(dual_step=1.5)}, "the algorithm is not dm.DALD with a dual step"),
+    ],
+)
+def test_what_cannot_be_accelerated_is_refused_if_asked_for(options, why: str) -> None:
+    model = chain(3, 2, nx.path_graph(3))
+    with pytest.raises(dm.OptionError, match=why):
+        model.solve(acceleration=dm.Anderson(), **options)
+    assert set(model.solve(max_rounds=5, **options).history["proposal"]) == {""}
+
+
+def test_a_client_too_large_for_the_secant_goes_to_anderson() -> None:
+    model = chain(3, 40, nx.path_graph(3))
+    with pytest.raises(dm.OptionError, match="clients of up to 32 shared entries, and 'fit' has"):
+        model.solve(acceleration=dm.Secant())
+    names = set(model.solve().history["proposal"].str.removesuffix(", taken back"))
+    assert names == {"", "anderson"}
+
+
+def test_none_is_plain() -> None:
+    history = chain(4, 2, nx.path_graph(4)).solve(acceleration=None).history
+    assert set(history["proposal"]) == {""}
+
+
+def test_explain_says_what_is_seen_and_sent() -> None:
+    compiled = chain(3, 2, nx.path_graph(3)).compile()
+    assert "adds nothing to the messages" in str(compiled.explain())
+    assert "acceleration: none, as it is None" in str(compiled.explain(acceleration=None))
+    jacobi = str(compiled.explain(sequence=dm.Sequence.jacobi()))
+    assert "acceleration: none, as" in jacobi
