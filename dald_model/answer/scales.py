@@ -37,7 +37,7 @@ from dald_model.answer.rescaling import Measure
 from dald_model.compile.affine import affine_map
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import unique_variables
-from dald_model.values import flat, preserved
+from dald_model.values import entries, flat, preserved
 
 SAMPLES = 8
 """How many random moves, and their opposites, a reach is found from."""
@@ -94,9 +94,7 @@ def reach(expressions: Sequence[cp.Expression], around: Mapping[int, Measure]) -
                 part = moves[at : at + v.size].reshape(v.shape, order="F")
                 v.save_value(around[v.id].centre + part * around[v.id].spread)
                 at += v.size
-            values = [e.value for e in expressions]
-            if all(value is not None for value in values):
-                row[:] = np.concatenate([flat(value) for value in values])
+            row[:] = np.concatenate([entries(e) for e in expressions])
     inside = np.isfinite(found)
     highest = np.where(inside, found, -np.inf).max(axis=0, initial=-np.inf)
     lowest = np.where(inside, found, np.inf).min(axis=0, initial=np.inf)

@@ -154,7 +154,11 @@ class _Measurement:
         return np.where(found > 0, found, rest)
 
     def _probed(self, sub: Subproblem, lengths: np.ndarray) -> np.ndarray:
-        r"""The stiffness of an objective from its values so far from the client's answer, (m,)."""
+        r"""The stiffness of an objective from its values so far from the client's answer, (m,).
+
+        And from those half as far, on either side; the gentlest counts, as :math:`1 / x` is steep
+        beyond all measure next to zero, where the client would not go for any price.
+        """
         centre = np.nan_to_num(self._own[self._compiled.columns[sub.name]])
         steps = np.diag(lengths)
         if sub.size > PROBED:
@@ -162,10 +166,10 @@ class _Measurement:
             steps = signs * lengths
         with preserved(sub.variables), np.errstate(all="ignore"):
             here = _objective(sub, centre)
-            ahead = np.array([_objective(sub, centre + step) for step in steps]) - here
-            behind = np.array([_objective(sub, centre - step) for step in steps]) - here
-        both = np.abs([ahead, behind])
-        rise = np.where(np.isfinite(both), both, 0.0).max(axis=0)
+            rises = [_rises(sub, centre, share * steps, here) / share**2 for share in (1.0, 0.5)]
+        gentle, steep = np.sort(np.min(rises, axis=0), axis=0)
+        rise = np.where(gentle > FAINT * steep, gentle, steep)
+        rise[np.isinf(rise)] = 0.0
         if sub.size > PROBED:
             rise = np.full(sub.size, rise.mean() / sub.size)
         return 2 * rise / lengths**2
@@ -234,6 +238,16 @@ def _steepest(sub: Subproblem, slopes: np.ndarray) -> np.ndarray:
     matrix = abs(sub.sides[0])
     weight = np.asarray(matrix.power(2).sum(axis=1)).reshape(-1)
     return (matrix @ slopes) / np.where(weight > 0, weight, np.inf)
+
+
+def _rises(sub: Subproblem, centre: np.ndarray, steps: np.ndarray, here: float) -> np.ndarray:
+    """What the objective changes by over each step and over its opposite, two rows.
+
+    Infinity where that is not known or nothing.
+    """
+    found = [[_objective(sub, centre + sign * step) for step in steps] for sign in (1.0, -1.0)]
+    change = np.abs(np.array(found) - here)
+    return np.where(np.isfinite(change) & (change > 0), change, np.inf)
 
 
 def _objective(sub: Subproblem, point: np.ndarray) -> float:
