@@ -2,7 +2,8 @@ r"""The all-in-one (AIO) solution that a result is compared with, and the scales
 
 The problem is solved as it stands, which gives the first scales; where these say that its units
 are not those of a solver's tolerances it is solved again in units of the scales
-(:mod:`dald_model.answer.rescaling`), until they stay. A solution that its solver calls inaccurate,
+(:mod:`dald_model.answer.rescaling`), until they stay. Those that never do are what solvers leave of
+nothing, as where everybody wants zero, and the largest of them count. A solution that its solver calls inaccurate,
 or that a feasible point beats, is doubtful and cross-checked by another solver.
 """
 
@@ -176,6 +177,7 @@ def reference(given: Task, solver: str | None) -> Reference:
     if not found.is_optimal and given.claims_a_point:
         name, found, notes = _contradicted(given, name, found, notes)
     made = _at(given, found, name, None, notes)
+    met: list[Scales] = []
     for _ in range(PASSES - 1):
         if made.scales is None or _is_ordinary(given, made, before := made.scales):
             break
@@ -185,6 +187,9 @@ def reference(given: Task, solver: str | None) -> Reference:
         made = _at(given, again, name, before, notes)
         if made.scales is None or not made.scales.differ(before, SAME):
             break
+        met.append(made.scales)
+    else:
+        made = replace(made, scales=met[0].or_larger(met[1:]))
     return replace(made, seconds=time.perf_counter() - begun)
 
 

@@ -65,6 +65,12 @@ class Scales(NamedTuple):
         ours, theirs = (np.concatenate([[s.worth], *s.spreads.values()]) for s in (self, other))
         return bool(np.abs(np.log(ours / theirs)).max() > np.log(factor))
 
+    def or_larger(self, others: Sequence[Scales]) -> Scales:
+        """The largest worth and the largest spread of each entry among these and others."""
+        every = [self, *others]
+        spreads = {k: np.max([one.spreads[k] for one in every], axis=0) for k in self.spreads}
+        return Scales(max(one.worth for one in every), spreads)
+
 
 def measures(sub: Subproblem, point: np.ndarray, spread: np.ndarray) -> dict[int, Measure]:
     """A client's point and spreads by variable."""

@@ -194,6 +194,8 @@ def _apart(result: Answer) -> str:
             return f"client {name!r} has constraints without dual values"
         for rule, share in zip(client.constraints, shares, strict=True):
             one = np.concatenate([flat(part) for part in share])
+            if not isinstance(rule, PRICED) and np.isnan(one).all():
+                continue  # cvxpy has no dual values of it
             totals[rule.id] = totals.get(rule.id, 0.0) + one
             sizes[rule.id] = sizes.get(rule.id, 0.0) + np.abs(one)
     for key, total in totals.items():

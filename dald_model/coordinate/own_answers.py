@@ -193,9 +193,9 @@ def _alone(sub: Subproblem) -> np.ndarray:
     if answer.status not in FOUND:
         return nothing
     length = np.abs(answer.point).max()
-    if 0.0 < length < SMALL:  # is that a number, or what is left of zero?
+    if 0.0 < length < SMALL:
         answer = minimised(sub, ROUGH, length)
-        if answer.status in FOUND and np.abs(answer.point).max() < SMALL * length:
+        if not _is_there(answer, length):
             return np.zeros(sub.size)
     # Where an objective falls for ever, or is flat for ever, an answer is as far out as the solver
     # was patient.
@@ -204,6 +204,15 @@ def _alone(sub: Subproblem) -> np.ndarray:
         return nothing
     is_settled = np.abs(answer.point - other.point).max() <= SETTLED * np.abs(answer.point).max()
     return answer.point if is_settled and _is_balanced(sub, answer) else nothing
+
+
+def _is_there(answer: ClientAnswer, length: float) -> bool:
+    """Whether a small answer is a number rather than what is left of zero.
+
+    ``answer`` was asked for again in units of this length, which the first one had.
+    """
+    again = np.abs(answer.point).max()
+    return answer.status in FOUND and bool(SMALL * length <= again <= length / SETTLED)
 
 
 def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
@@ -218,8 +227,13 @@ def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
     program = _program(near, 1.0)
     slopes = _slopes(near, program.minimise(nothing, ROUGH))
     for share in PRICES:
-        for sign in (1.0, -1.0):
-            moved = program.minimise(sign * share * slopes, ROUGH)
+        for price in (share * slopes, -share * slopes):
+            moved = program.minimise(price, ROUGH)
+            length = np.abs(moved.point).max()
+            if moved.status in FOUND and 0.0 < length < SMALL:
+                moved = _program(near, length).minimise(price, ROUGH)
+                if not _is_there(moved, length):
+                    continue
             if moved.status in FOUND and np.abs(moved.point).max() > SMALL * np.abs(point).max():
                 return np.abs(moved.point)
     return nothing
