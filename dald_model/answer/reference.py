@@ -2,8 +2,7 @@ r"""The all-in-one (AIO) solution that a result is compared with, and the scales
 
 The problem is solved as it stands, which gives the first scales; where these say that its units
 are not those of a solver's tolerances it is solved again in units of the scales
-(:mod:`dald_model.answer.rescaling`), until they stay. Those that never do are what solvers leave of
-nothing, as where everybody wants zero, and the largest of them count. A solution that its solver calls inaccurate,
+(:mod:`dald_model.answer.rescaling`), until they stay. A solution that its solver calls inaccurate,
 or that a feasible point beats, is doubtful and cross-checked by another solver.
 """
 
@@ -29,8 +28,8 @@ from dald_model.values import flat
 
 PASSES = 6
 """How often the problem is solved at most while scales still change."""
-SAME = 10.0
-"""Scales that differ by less than this factor need no further pass."""
+SAME, CLOSE = 10.0, 2.0
+"""Scales that differ by less than this factor need no further pass; of an inaccurate solution."""
 ORDINARY = 100.0
 """Units within this factor of those of the scales are a solver's own."""
 
@@ -177,7 +176,6 @@ def reference(given: Task, solver: str | None) -> Reference:
     if not found.is_optimal and given.claims_a_point:
         name, found, notes = _contradicted(given, name, found, notes)
     made = _at(given, found, name, None, notes)
-    met: list[Scales] = []
     for _ in range(PASSES - 1):
         if made.scales is None or _is_ordinary(given, made, before := made.scales):
             break
@@ -185,18 +183,21 @@ def reference(given: Task, solver: str | None) -> Reference:
         if not again.is_optimal:
             break
         made = _at(given, again, name, before, notes)
-        if made.scales is None or not made.scales.differ(before, SAME):
+        near = SAME if made.status == "optimal" else CLOSE
+        if made.scales is None or not made.scales.differ(before, near):
             break
-        met.append(made.scales)
     else:
-        made = replace(made, scales=met[0].or_larger(met[1:]))
+        made = replace(made, scales=_of_agreed(given, made))
     return replace(made, seconds=time.perf_counter() - begun)
 
 
 def _again(given: Task, made: Reference, before: Scales) -> tuple[str, Solved]:
-    """Solve in units of scales; of smaller ones where these, found in bad units, are too large."""
+    """Solve in units of scales, or of others where these, found in bad units, do not serve.
+
+    They are too large, or what a solver left of nothing.
+    """
     solver, again = made.solver, Solved("failed", float("nan"), {}, {})
-    for share in (1.0, 1e-2, 1e-4):
+    for share in (1.0, 1e-2, 1e-4, 1e4):
         size = Scales(share**2 * before.worth, {k: share * s for k, s in before.spreads.items()})
         units = given.measures(made.values, size)
         again = minimise(given.cost, given.problem.constraints, units, size.worth, solver)
@@ -257,6 +258,15 @@ def _at(
     }
     value = sense * (cost if np.isfinite(cost) else found.value)
     return Reference(found.status, value, values, duals, size, solver, 0.0, notes)
+
+
+def _of_agreed(given: Task, made: Reference) -> Scales:
+    """The scales if all clients want the solution, as what they wish beyond it was never the same.
+
+    In units of the problem as it stands: those that were met are what solvers leave of nothing.
+    """
+    points = given.split(made.values)
+    return calibrated(given.result.compiled, given.live, points, None, is_agreed=True)
 
 
 def _is_ordinary(given: Task, made: Reference, found: Scales) -> bool:

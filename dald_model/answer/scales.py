@@ -16,7 +16,9 @@ client i alone would choose, :math:`\arg\min_{X_i} f_i`:
 * the reach of a constraint is the change of its value over the same samples, and :math:`|A| X`
   where it is affine.
 
-What a solver's digits do not resolve, because a point or F hardly changes, counts as no move.
+What a solver's digits do not resolve, because a point or F hardly changes, counts as no move; and
+as such counts every move where scales do not stay when the problem is solved in their units, as
+where all clients want zero.
 Last resorts, each only where the one before says nothing: where everybody agrees on everything, a
 point inside of a client's constraints takes the place of its wish; an entry that everybody wants
 where it is has the spread :math:`|x_e^*|`, the largest spread in its variable, the largest of all,
@@ -64,12 +66,6 @@ class Scales(NamedTuple):
         """Whether the worth or a spread is larger or smaller by more than a factor."""
         ours, theirs = (np.concatenate([[s.worth], *s.spreads.values()]) for s in (self, other))
         return bool(np.abs(np.log(ours / theirs)).max() > np.log(factor))
-
-    def or_larger(self, others: Sequence[Scales]) -> Scales:
-        """The largest worth and the largest spread of each entry among these and others."""
-        every = [self, *others]
-        spreads = {k: np.max([one.spreads[k] for one in every], axis=0) for k in self.spreads}
-        return Scales(max(one.worth for one in every), spreads)
 
 
 def measures(sub: Subproblem, point: np.ndarray, spread: np.ndarray) -> dict[int, Measure]:

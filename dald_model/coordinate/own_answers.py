@@ -2,23 +2,19 @@ r"""What every client would answer if it were alone: where the scales of a probl
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable
+from typing import NamedTuple
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse.linalg as spla
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate.curvature import Curvature
-from dald_model.declare.problem import Problem
+from dald_model.coordinate.alone import answer_alone
+from dald_model.coordinate.curvature import Curvature, curvature, is_bent
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.base import FOUND, Turn
-from dald_model.solvers.exact.conic import ClarabelProgram
-from dald_model.solvers.exact.one_by_one import ClientAnswer, Scaling
-from dald_model.values import preserved
 
 WEAK = 1e-2
 """Share of its natural penalty with which a client is held while it is asked for its own answer.
@@ -30,16 +26,6 @@ ACCURACY = 1e-9
 """Relative accuracy of these answers, if they are numerical."""
 DEAR = 200
 """Variables of a client with some curvature from which on it is held rather than solved alone."""
-ROUGH, ROUGHER = 1e-6, 1e-4
-"""The same of cone programs, which are dearer: once as accurate as it has to be and once less."""
-SETTLED = 0.1
-"""By how much these two may differ, relative to the answer."""
-PRICES = 0.3, 3.0
-"""Prices, as shares of the slopes at an answer, that are tried to see how far it moves."""
-SMALL = 1e-4
-"""Answers of cone programs below this may be zero: they are asked for again in their own units."""
-BALANCED = 1e-3
-"""Share of the slopes that meet at an answer which may be left of their sum."""
 HOLDS, STILL = 3, 1e-3
 """So often clients are held at the mean of others' answers, or until these move no more than this
 share of how far they are apart: each time what the origin does to them is 1e-4 of what it was."""
@@ -50,61 +36,133 @@ OUTLYING = 100.0
 answers."""
 
 
-def own_answers(
-    compiled: Decomposition, layer: SolverLayer, curvatures: Mapping[Hashable, Curvature]
-) -> tuple[np.ndarray, frozenset[Hashable]]:
-    r"""The clients' own answers one after the other, and who has one.
+class OwnAnswers(NamedTuple):
+    """What clients answer alone.
+
+    Attributes
+    ----------
+    points : ndarray
+        One after the other; NaN where nobody has an answer.
+    having : frozenset
+        Who has one of its own.
+    curvatures : dict
+        Of each client but servers, at its answer.
+    """
+
+    points: np.ndarray
+    having: frozenset[Hashable]
+    curvatures: dict[Hashable, Curvature]
+
+
+def own_answers(compiled: Decomposition, layer: SolverLayer) -> OwnAnswers:
+    r"""The clients' own answers, and the curvatures there.
 
     .. math:: x_i^{own} = \arg\min_{x_i \in X_i} f_i(x_i) + \text{a weak hold}
 
-    A client whose curvature is known is held with 1e-4 of it, first at zero; where the answers
-    are then far from zero beside how far they are apart, once more at the mean of its neighbours'
-    answers, so that the origin of a variable does not matter. Any other is solved as a cone
-    program, without a hold. Servers, and clients that are unbounded alone, answer with the mean
-    of their neighbours' answers where that says enough, else with NaN.
+    A client that has some curvature at zero and is known by it is held with 1e-4 of it, first at
+    zero; where the answers are then far from zero beside how far they are apart, once more at the
+    mean of its neighbours' answers, with 1e-4 of the curvature at its own answer, so that the
+    origin of a variable does not matter. Any other, and who is curved so much less at its answer
+    that the hold is all that it felt, is solved as a cone program, without a hold. Servers, and
+    clients that are unbounded alone, answer with the mean of their neighbours' answers where that
+    says enough, else with NaN.
+
+    ``layer`` is left with its numbers around the answers where these are far from zero.
     """
-    found = np.full(sum(sub.size for sub in compiled.values()), np.nan)
-    held = []
-    for name, sub in compiled.items():
-        if sub.client.is_server:
-            continue
-        known = curvatures[name]
-        if known.is_known or (sub.size > DEAR and known.diagonal.any()):
-            held.append(name)
-        else:
-            found[compiled.columns[name]] = _alone(sub)
-    order = sorted(held, key=lambda name: compiled.places[name])
-    batches = layer.batches(tuple(order))
-    rho = {name: _weak(compiled[name], curvatures[name]) for name in held}
-    origin = sides_of(compiled, np.zeros(found.size))
-    for batch in batches:
-        _ask(layer, batch, found, curvatures, rho, batch.ends.own(origin))
-    missing = np.isnan(found)
-    having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
-    _place(compiled, found)
-    sides = sides_of(compiled, found)
-    if is_far(compiled, sides, OUTLYING).any():
-        layer.centre(found)
-        for name in compiled:
-            part = compiled.columns[name]
-            if name in having and name not in held and compiled[name].form is not None:
-                found[part] += np.nan_to_num(_alone(compiled[name].around(found[part])))
-        batches = layer.batches(tuple(order))
-        sides = sides_of(compiled, found)
-    for _ in range(HOLDS):
-        if not is_far(compiled, sides).any():
-            break
-        centre = np.where(np.isnan(sides), sides[::-1], sides)
-        centre = np.where(np.isnan(centre), origin, centre)
+    return _Survey(compiled, layer).answers()
+
+
+class _Survey:
+    """The clients' answers so far."""
+
+    def __init__(self, compiled: Decomposition, layer: SolverLayer) -> None:
+        self._compiled, self._layer = compiled, layer
+        self._subs = {n: sub for n, sub in compiled.items() if not sub.client.is_server}
+        self._curvatures = {name: curvature(sub) for name, sub in self._subs.items()}
+        self._found = np.full(sum(sub.size for sub in compiled.values()), np.nan)
+        held = [name for name in self._subs if self._is_held(name)]
+        self._held = tuple(sorted(held, key=lambda name: compiled.places[name]))
+
+    def answers(self) -> OwnAnswers:
+        """See :func:`own_answers`."""
+        compiled, found = self._compiled, self._found
+        for name in self._subs.keys() - set(self._held):
+            found[compiled.columns[name]] = answer_alone(self._subs[name])
+        origin = sides_of(compiled, np.zeros(found.size))
+        batches = self._layer.batches(self._held)
         for batch in batches:
-            _ask(layer, batch, found, curvatures, rho, batch.ends.other(centre))
-        found[missing] = np.nan
+            self._ask(batch, batch.ends.own(origin))
+        self._look_around()
+        missing = np.isnan(found)
+        having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
         _place(compiled, found)
-        before, sides = sides, sides_of(compiled, found)
-        with np.errstate(invalid="ignore"):
-            if not (np.abs(sides - before) > STILL * np.abs(sides[0] - sides[1])).any():
+        sides = sides_of(compiled, found)
+        if is_far(compiled, sides, OUTLYING).any():
+            self._centre(having)
+            batches = self._layer.batches(self._held)
+            sides = sides_of(compiled, found)
+        for _ in range(HOLDS):
+            if not is_far(compiled, sides).any():
                 break
-    return found, having
+            centre = np.where(np.isnan(sides), sides[::-1], sides)
+            centre = np.where(np.isnan(centre), origin, centre)
+            for batch in batches:
+                self._ask(batch, batch.ends.other(centre))
+            self._look_around()
+            found[missing] = np.nan
+            _place(compiled, found)
+            before, sides = sides, sides_of(compiled, found)
+            with np.errstate(invalid="ignore"):
+                if not (np.abs(sides - before) > STILL * np.abs(sides[0] - sides[1])).any():
+                    break
+        for name, sub in self._subs.items():  # those placed by their neighbours included
+            self._curvatures[name] = curvature(sub, found[compiled.columns[name]])
+        return OwnAnswers(found, having, self._curvatures)
+
+    def _is_held(self, name: Hashable) -> bool:
+        known = self._curvatures[name]
+        return bool(known.diagonal.any()) and (known.is_known or self._subs[name].size > DEAR)
+
+    def _look_around(self) -> None:
+        """Take the curvatures at the answers, and ask without a hold whom the hold has kept."""
+        for name in self._held:
+            sub, part = self._subs[name], self._compiled.columns[name]
+            if not is_bent(sub):
+                continue
+            before = self._curvatures[name].diagonal.max()
+            known = curvature(sub, self._found[part])
+            if known.diagonal.max() < WEAK**2 * before and sub.size <= DEAR:
+                alone = answer_alone(sub)
+                if not np.isnan(alone).any():
+                    self._found[part], known = alone, curvature(sub, alone)
+            if known.diagonal.any():
+                self._curvatures[name] = known
+
+    def _centre(self, having: Iterable[Hashable]) -> None:
+        """Take numbers around the answers, and ask cone programs again there."""
+        self._layer.centre(self._found)
+        for name in having:
+            part, sub = self._compiled.columns[name], self._compiled[name]
+            if name not in self._held and sub.form is not None:
+                self._found[part] += np.nan_to_num(answer_alone(sub.around(self._found[part])))
+
+    def _ask(self, batch: Batch, told: np.ndarray) -> None:
+        """Let clients answer that are held at ``told``, in the order of the batch's ends."""
+        subs = [self._subs[name] for name in batch.names]
+        known = [self._curvatures[name] for name in batch.names]
+        lengths, slopes = zip(*map(_guess, known), strict=True)
+        turn = Turn(
+            batch.which,
+            np.zeros(told.size),
+            np.concatenate([_weak(*each) for each in zip(subs, known, strict=True)]),
+            told,
+            np.nan_to_num(self._found[batch.columns]),
+            np.concatenate(lengths),
+            np.concatenate(slopes),
+        )
+        answers = self._layer.first_answer(batch, turn, ACCURACY)
+        is_found = np.repeat([one in FOUND for one in answers.statuses], [s.size for s in subs])
+        self._found[batch.columns] = np.where(is_found, answers.points, np.nan)
 
 
 def sides_of(compiled: Decomposition, points: np.ndarray) -> np.ndarray:
@@ -157,125 +215,6 @@ def _guess(known: Curvature) -> tuple[np.ndarray, np.ndarray]:
     lengths = np.full(far.size, max(far.max(), np.sqrt(energy / bend[bent]).max()))
     lengths[bent] = np.sqrt(energy / bend[bent])
     return lengths, energy / lengths
-
-
-def _ask(
-    layer: SolverLayer,
-    batch: Batch,
-    found: np.ndarray,
-    curvatures: Mapping[Hashable, Curvature],
-    rho: Mapping[Hashable, np.ndarray],
-    told: np.ndarray,
-) -> None:
-    """Let clients answer that are held at ``told``, in the order of the batch's ends."""
-    lengths, slopes = zip(*(_guess(curvatures[name]) for name in batch.names), strict=True)
-    sizes = [layer.compiled[name].size for name in batch.names]
-    turn = Turn(
-        batch.which,
-        np.zeros(told.size),
-        np.concatenate([rho[name] for name in batch.names]),
-        told,
-        np.nan_to_num(found[batch.columns]),
-        np.concatenate(lengths),
-        np.concatenate(slopes),
-    )
-    answers = layer.first_answer(batch, turn, ACCURACY)
-    is_found = np.repeat([status in FOUND for status in answers.statuses], sizes)
-    found[batch.columns] = np.where(is_found, answers.points, np.nan)
-
-
-def _alone(sub: Subproblem) -> np.ndarray:
-    """The client's answer without any hold; NaN where it has none."""
-    nothing = np.full(sub.size, np.nan)
-    if sub.form is None:
-        return _by_cvxpy(sub)
-    answer = minimised(sub, ROUGH)
-    if answer.status not in FOUND:
-        return nothing
-    length = np.abs(answer.point).max()
-    if 0.0 < length < SMALL:
-        answer = minimised(sub, ROUGH, length)
-        if not _is_there(answer, length):
-            return np.zeros(sub.size)
-    # Where an objective falls for ever, or is flat for ever, an answer is as far out as the solver
-    # was patient.
-    other = minimised(sub, ROUGHER, length or 1.0)
-    if not {answer.status, other.status} <= set(FOUND):
-        return nothing
-    is_settled = np.abs(answer.point - other.point).max() <= SETTLED * np.abs(answer.point).max()
-    return answer.point if is_settled and _is_balanced(sub, answer) else nothing
-
-
-def _is_there(answer: ClientAnswer, length: float) -> bool:
-    """Whether a small answer is a number rather than what is left of zero.
-
-    ``answer`` was asked for again in units of this length, which the first one had.
-    """
-    again = np.abs(answer.point).max()
-    return answer.status in FOUND and bool(SMALL * length <= again <= length / SETTLED)
-
-
-def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
-    """How far a client's own answer moves for a price like the slopes that meet there, (m,).
-
-    Zero where it does not move, or where slopes are not known.
-    """
-    nothing = np.zeros(sub.size)
-    if sub.form is None or np.isnan(point).any():
-        return nothing
-    near = sub.around(point)
-    program = _program(near, 1.0)
-    slopes = _slopes(near, program.minimise(nothing, ROUGH))
-    for share in PRICES:
-        for price in (share * slopes, -share * slopes):
-            moved = program.minimise(price, ROUGH)
-            length = np.abs(moved.point).max()
-            if moved.status in FOUND and 0.0 < length < SMALL:
-                moved = _program(near, length).minimise(price, ROUGH)
-                if not _is_there(moved, length):
-                    continue
-            if moved.status in FOUND and np.abs(moved.point).max() > SMALL * np.abs(point).max():
-                return np.abs(moved.point)
-    return nothing
-
-
-def _slopes(sub: Subproblem, answer: ClientAnswer) -> np.ndarray:
-    """The slopes that may meet at an answer, shape (m,)."""
-    assert sub.form is not None
-    cone = sub.form.cone
-    steep = abs(cone.rows).sum(axis=0) * np.abs(answer.multipliers).max(initial=0.0)
-    return (np.abs(cone.linear) + steep)[: sub.size]
-
-
-def _is_balanced(sub: Subproblem, answer: ClientAnswer) -> bool:
-    """Whether the slopes that meet at an answer add up to nothing, beside their sizes."""
-    return bool(answer.left.max() <= BALANCED * _slopes(sub, answer).max())
-
-
-def _by_cvxpy(sub: Subproblem) -> np.ndarray:
-    """The same of a client of which cvxpy alone knows."""
-    nothing = np.full(sub.size, np.nan)
-    problem = Problem(cp.Minimize(sub.client.cost), list(sub.client.constraints))
-    duals = [dual for rule in problem.constraints for dual in rule.dual_variables]
-    with preserved([*sub.variables, *duals]), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        try:
-            problem.solve(solver=cp.CLARABEL)
-        except cp.SolverError:
-            return nothing
-        return sub.point() if problem.status in FOUND else nothing
-
-
-def minimised(sub: Subproblem, tolerance: float, length: float = 1.0) -> ClientAnswer:
-    """The answer of a client alone as a cone program, in units of this length."""
-    return _program(sub, length).minimise(np.zeros(sub.size), tolerance)
-
-
-def _program(sub: Subproblem, length: float) -> ClarabelProgram:
-    assert sub.form is not None
-    program = ClarabelProgram(sub.form.cone, Scaling(*np.full((2, sub.size), [[length], [1.0]])))
-    program.set(np.zeros((sub.size, sub.size)))
-    return program
 
 
 def _place(compiled: Decomposition, found: np.ndarray) -> None:
