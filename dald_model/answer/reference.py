@@ -28,7 +28,7 @@ from dald_model.values import flat
 
 PASSES = 6
 """How often the problem is solved at most while scales still change."""
-SAME, CLOSE = 10.0, 2.0
+SAME, CLOSE = 10.0, 1.1
 """Scales that differ by less than this factor need no further pass; of an inaccurate solution."""
 ORDINARY = 100.0
 """Units within this factor of those of the scales are a solver's own."""

@@ -24,6 +24,9 @@ where it is held, and does not pass for a length of the problem.
 """
 ACCURACY = 1e-9
 """Relative accuracy of these answers, if they are numerical."""
+GONE = 10.0
+"""Who is curved at its answer by less than so many times its hold would go on without one, and is
+taken for curved as at zero; who is by so many times less was held too tightly to know."""
 DEAR = 200
 """Variables of a client with some curvature from which on it is held rather than solved alone."""
 HOLDS, STILL = 3, 1e-3
@@ -46,7 +49,8 @@ class OwnAnswers(NamedTuple):
     having : frozenset
         Who has one of its own.
     curvatures : dict
-        Of each client but servers, at its answer.
+        Of each client but servers; halfway between its answer and its neighbours', as answers
+        may lie where an objective is flat, or at the edge of its domain.
     """
 
     points: np.ndarray
@@ -81,6 +85,7 @@ class _Survey:
         self._curvatures = {name: curvature(sub) for name, sub in self._subs.items()}
         self._found = np.full(sum(sub.size for sub in compiled.values()), np.nan)
         held = [name for name in self._subs if self._is_held(name)]
+        self._endless: set[Hashable] = set()
         self._held = tuple(sorted(held, key=lambda name: compiled.places[name]))
 
     def answers(self) -> OwnAnswers:
@@ -89,24 +94,28 @@ class _Survey:
         for name in self._subs.keys() - set(self._held):
             found[compiled.columns[name]] = answer_alone(self._subs[name])
         origin = sides_of(compiled, np.zeros(found.size))
-        batches = self._layer.batches(self._held)
-        for batch in batches:
+        for batch in self._layer.batches(self._held):
             self._ask(batch, batch.ends.own(origin))
         self._look_around()
         missing = np.isnan(found)
         having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
         _place(compiled, found)
-        sides = sides_of(compiled, found)
-        if is_far(compiled, sides, OUTLYING).any():
+        if is_far(compiled, sides_of(compiled, found), OUTLYING).any():
             self._centre(having)
-            batches = self._layer.batches(self._held)
-            sides = sides_of(compiled, found)
+        self._hold_nearer(origin, missing)
+        self._go_halfway()
+        return OwnAnswers(found, having, self._curvatures)
+
+    def _hold_nearer(self, origin: np.ndarray, missing: np.ndarray) -> None:
+        """Hold clients at their neighbours' answers while these are far from zero."""
+        compiled, found = self._compiled, self._found
+        sides = sides_of(compiled, found)
         for _ in range(HOLDS):
             if not is_far(compiled, sides).any():
                 break
             centre = np.where(np.isnan(sides), sides[::-1], sides)
             centre = np.where(np.isnan(centre), origin, centre)
-            for batch in batches:
+            for batch in self._layer.batches(self._held):
                 self._ask(batch, batch.ends.other(centre))
             self._look_around()
             found[missing] = np.nan
@@ -115,9 +124,15 @@ class _Survey:
             with np.errstate(invalid="ignore"):
                 if not (np.abs(sides - before) > STILL * np.abs(sides[0] - sides[1])).any():
                     break
-        for name, sub in self._subs.items():  # those placed by their neighbours included
-            self._curvatures[name] = curvature(sub, found[compiled.columns[name]])
-        return OwnAnswers(found, having, self._curvatures)
+
+    def _go_halfway(self) -> None:
+        """Take the curvatures halfway to the neighbours' answers, see :class:`OwnAnswers`."""
+        sides = sides_of(self._compiled, self._found)
+        for name, sub in self._subs.items():
+            if is_bent(sub) and name not in self._endless:
+                own = self._found[self._compiled.columns[name]]
+                there = _moved_to(sub, own, sides[1 - sub.rows, sub.entries])
+                self._curvatures[name] = curvature(sub, own if there is None else (own + there) / 2)
 
     def _is_held(self, name: Hashable) -> bool:
         known = self._curvatures[name]
@@ -129,14 +144,17 @@ class _Survey:
             sub, part = self._subs[name], self._compiled.columns[name]
             if not is_bent(sub):
                 continue
-            before = self._curvatures[name].diagonal.max()
+            hold = WEAK**2 * self._curvatures[name].diagonal.max()
             known = curvature(sub, self._found[part])
-            if known.diagonal.max() < WEAK**2 * before and sub.size <= DEAR:
+            if known.diagonal.max() < hold / GONE and sub.size <= DEAR:
                 alone = answer_alone(sub)
                 if not np.isnan(alone).any():
-                    self._found[part], known = alone, curvature(sub, alone)
-            if known.diagonal.any():
+                    self._found[part], known, hold = alone, curvature(sub, alone), 0.0
+            if known.diagonal.max() > GONE * hold:
                 self._curvatures[name] = known
+                self._endless.discard(name)
+            else:
+                self._endless.add(name)
 
     def _centre(self, having: Iterable[Hashable]) -> None:
         """Take numbers around the answers, and ask cone programs again there."""
@@ -223,15 +241,22 @@ def _place(compiled: Decomposition, found: np.ndarray) -> None:
     sides = sides_of(compiled, found)
     for name in sorted(lacking, key=lambda one: not compiled[one].client.is_server):
         sub = compiled[name]
-        told = sides[1 - sub.rows, sub.entries]
-        known = np.flatnonzero(np.isfinite(told))
-        if known.size:
+        point = _moved_to(sub, np.zeros(sub.size), sides[1 - sub.rows, sub.entries])
+        if point is not None:
             matrix, offset = sub.sides
-            chosen, target = matrix[known], (told - offset)[known]
-            if (np.diff(chosen.indptr) <= 1).all():
-                counts = np.asarray(chosen.power(2).sum(axis=0)).reshape(-1)
-                point = (chosen.T @ target) / np.where(counts > 0, counts, 1.0)
-            else:
-                point = spla.lsqr(chosen, target)[0]
             found[compiled.columns[name]] = point
             sides[sub.rows, sub.entries] = matrix @ point + offset
+
+
+def _moved_to(sub: Subproblem, point: np.ndarray, told: np.ndarray) -> np.ndarray | None:
+    """The point moved to where its sides are as told, the mean of these; None if all are NaN."""
+    known = np.flatnonzero(np.isfinite(told))
+    if not known.size:
+        return None
+    matrix, offset = sub.sides
+    chosen = matrix[known]
+    apart = told[known] - (chosen @ point + offset[known])
+    if (np.diff(chosen.indptr) <= 1).all():
+        counts = np.asarray(chosen.power(2).sum(axis=0)).reshape(-1)
+        return point + (chosen.T @ apart) / np.where(counts > 0, counts, 1.0)
+    return point + spla.lsqr(chosen, apart)[0]
