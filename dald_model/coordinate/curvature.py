@@ -35,6 +35,8 @@ class Curvature:
     answer : ndarray, shape (m,)
         Where the quadratic model has its minimum, as far as it has one: a first guess of the
         client's own answer.
+    slopes : ndarray, shape (m,)
+        The gradient at the point, as far as the terms have one.
     is_known : bool
         Whether every variable that the objective slopes in is curved: only then do these say
         enough of the client.
@@ -44,6 +46,7 @@ class Curvature:
     spread: float
     kinks: np.ndarray
     answer: np.ndarray
+    slopes: np.ndarray
     is_known: bool
 
 
@@ -55,14 +58,14 @@ def curvature(sub: Subproblem, at: np.ndarray | None = None) -> Curvature:
     """
     form, start = sub.form, np.zeros(sub.size)
     if form is None or not form.valued:
-        return Curvature(start, 1.0, start, start, is_known=False)
+        return Curvature(start, 1.0, *np.zeros((3, sub.size)), is_known=False)
     hessian, gradient = form.quadratic.full, form.quadratic.linear
     if is_bent(sub):
         terms = Terms([_smooth(form)], sub.size)
         points = [terms.inner()[0]] if at is None else [at, terms.inner()[0]]
         inside = [(point, each) for point in points if (each := _bends(terms, point))]
         if not inside:
-            return Curvature(start, 1.0, start, start, is_known=False)
+            return Curvature(start, 1.0, *np.zeros((3, sub.size)), is_known=False)
         start, (bent, slopes) = inside[0]
         gradient = gradient + hessian @ start + slopes
         hessian = hessian + bent
@@ -77,7 +80,7 @@ def curvature(sub: Subproblem, at: np.ndarray | None = None) -> Curvature:
     spread = _spread(scaled) if sub.size <= EXACT else 1.0
     # A weight on |x_k| alone keeps at zero what does not slope by more.
     is_known = not (elsewhere[~live].any() or (np.abs(gradient) > sharp)[~live].any())
-    return Curvature(diagonal, spread, sharp, answer, is_known)
+    return Curvature(diagonal, spread, sharp, answer, gradient, is_known)
 
 
 def is_bent(sub: Subproblem) -> bool:

@@ -29,6 +29,8 @@ NOISE = 1e-4
 what solvers leave, as of entries that a constraint holds at zero."""
 FAINT = 1e-6
 """Stiffness below this share of what it is on a client's other edges is noise."""
+SUDDEN = 10.0
+"""How many times stiffer over the whole of a length than over half of it is a singularity."""
 PROBED = 64
 """Up to this many variables a client without known curvature is probed one by one."""
 
@@ -161,8 +163,8 @@ class _Measurement:
     def _probed(self, sub: Subproblem, lengths: np.ndarray) -> np.ndarray:
         r"""The stiffness of an objective from its values so far from the client's answer, (m,).
 
-        And from those half as far; the smaller counts, as :math:`1 / x` is steep beyond all measure
-        next to zero, where the client would not go for any price.
+        And from those half as far, where that is far less: :math:`1 / x` is steep beyond all
+        measure next to zero, where the client would not go for any price.
         """
         centre = np.nan_to_num(self._own[self._compiled.columns[sub.name]])
         steps = np.diag(lengths)
@@ -171,9 +173,9 @@ class _Measurement:
             steps = signs * lengths
         with preserved(sub.variables), np.errstate(all="ignore"):
             here = _objective(sub, centre)
-            rises = [_rises(sub, centre, share * steps, here) / share**2 for share in (1.0, 0.5)]
-        rise = np.where(np.greater(rises, 0), rises, np.inf).min(axis=0)
-        rise[np.isinf(rise)] = 0.0
+            rise = _rises(sub, centre, steps, here)
+            half = 4 * _rises(sub, centre, steps / 2, here)
+        rise = np.where((half > 0) & (rise > SUDDEN * half), half, rise)
         if sub.size > PROBED:
             rise = np.full(sub.size, rise.mean() / sub.size)
         return 2 * rise / lengths**2

@@ -25,8 +25,12 @@ where it is held, and does not pass for a length of the problem.
 ACCURACY = 1e-9
 """Relative accuracy of these answers, if they are numerical."""
 GONE = 10.0
-"""Who is curved at its answer by less than so many times its hold would go on without one, and is
-taken for curved as at zero; who is by so many times less was held too tightly to know."""
+"""Who is curved at its answer by less than so many times its hold would go on without one; who is
+by so many times less than its hold was held too tightly to know."""
+DRAGGED = 0.1
+"""Whom the hold drags by this share of the slopes at zero would go on without it as well."""
+ALIKE = 1e4
+"""Factor between the curvatures at two points from which on one says nothing of the other."""
 DEAR = 200
 """Variables of a client with some curvature from which on it is held rather than solved alone."""
 HOLDS, STILL = 3, 1e-3
@@ -49,8 +53,8 @@ class OwnAnswers(NamedTuple):
     having : frozenset
         Who has one of its own.
     curvatures : dict
-        Of each client but servers; halfway between its answer and its neighbours', as answers
-        may lie where an objective is flat, or at the edge of its domain.
+        Of each client but servers; at zero where that is near the answers, which are often where
+        an objective is flat or at the edge of its domain, else halfway to the neighbours'.
     """
 
     points: np.ndarray
@@ -65,11 +69,11 @@ def own_answers(compiled: Decomposition, layer: SolverLayer) -> OwnAnswers:
 
     A client that has some curvature at zero and is known by it is held with 1e-4 of it, first at
     zero; where the answers are then far from zero beside how far they are apart, once more at the
-    mean of its neighbours' answers, with 1e-4 of the curvature at its own answer, so that the
-    origin of a variable does not matter. Any other, and who is curved so much less at its answer
-    that the hold is all that it felt, is solved as a cone program, without a hold. Servers, and
-    clients that are unbounded alone, answer with the mean of their neighbours' answers where that
-    says enough, else with NaN.
+    mean of its neighbours' answers and with the curvature halfway to it, so that the origin of a
+    variable does not matter. Any other, and who is curved so much less at its answer that the hold
+    is all that it felt, is solved as a cone program, without a hold. Servers, and clients that are
+    unbounded alone, answer with the mean of their neighbours' answers where that says enough, else
+    with NaN.
 
     ``layer`` is left with its numbers around the answers where these are far from zero.
     """
@@ -86,25 +90,53 @@ class _Survey:
         self._found = np.full(sum(sub.size for sub in compiled.values()), np.nan)
         held = [name for name in self._subs if self._is_held(name)]
         self._endless: set[Hashable] = set()
+        self._dragged: set[Hashable] = set()
+        self._misplaced: set[Hashable] = set()
         self._held = tuple(sorted(held, key=lambda name: compiled.places[name]))
 
     def answers(self) -> OwnAnswers:
         """See :func:`own_answers`."""
         compiled, found = self._compiled, self._found
-        for name in self._subs.keys() - set(self._held):
-            found[compiled.columns[name]] = answer_alone(self._subs[name])
+        held = set(self._held)
+        for name, sub in self._subs.items():
+            if name not in held:
+                found[compiled.columns[name]] = answer_alone(sub)
         origin = sides_of(compiled, np.zeros(found.size))
         for batch in self._layer.batches(self._held):
             self._ask(batch, batch.ends.own(origin))
-        self._look_around()
+        self._doubt_holds()
+        self._leave_endless()
         missing = np.isnan(found)
         having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
         _place(compiled, found)
-        if is_far(compiled, sides_of(compiled, found), OUTLYING).any():
+        sides = sides_of(compiled, found)
+        far = is_far(compiled, sides, OUTLYING)
+        if far.any():
             self._centre(having)
+        self._misplaced |= {n for n, sub in self._subs.items() if far[sub.entries].all()}
         self._hold_nearer(origin, missing)
         self._go_halfway()
         return OwnAnswers(found, having, self._curvatures)
+
+    def _leave_endless(self) -> None:
+        """Take the answers of clients that would go on for ever, if others have one.
+
+        Not of those that are curved where the others are as they are at zero: how far the hold lets
+        them go says something of them.
+        """
+        found = self._found.copy()
+        for name in self._endless | self._dragged:
+            found[self._compiled.columns[name]] = np.nan
+        _place(self._compiled, found)
+        for name in self._endless | self._dragged:
+            part = self._compiled.columns[name]
+            if np.isnan(found[part]).any():
+                continue
+            there, zero = curvature(self._subs[name], found[part]), self._curvatures[name]
+            ratio = there.diagonal.max() / zero.diagonal.max()
+            if name in self._dragged or not 1 / ALIKE <= ratio <= ALIKE:
+                self._found[part] = np.nan
+                self._misplaced.add(name)
 
     def _hold_nearer(self, origin: np.ndarray, missing: np.ndarray) -> None:
         """Hold clients at their neighbours' answers while these are far from zero."""
@@ -115,9 +147,9 @@ class _Survey:
                 break
             centre = np.where(np.isnan(sides), sides[::-1], sides)
             centre = np.where(np.isnan(centre), origin, centre)
+            self._go_halfway()
             for batch in self._layer.batches(self._held):
                 self._ask(batch, batch.ends.other(centre))
-            self._look_around()
             found[missing] = np.nan
             _place(compiled, found)
             before, sides = sides, sides_of(compiled, found)
@@ -126,10 +158,11 @@ class _Survey:
                     break
 
     def _go_halfway(self) -> None:
-        """Take the curvatures halfway to the neighbours' answers, see :class:`OwnAnswers`."""
+        """Take curvatures that zero says nothing of halfway to the neighbours' answers."""
         sides = sides_of(self._compiled, self._found)
-        for name, sub in self._subs.items():
-            if is_bent(sub) and name not in self._endless:
+        for name in self._misplaced:
+            sub = self._subs[name]
+            if is_bent(sub):
                 own = self._found[self._compiled.columns[name]]
                 there = _moved_to(sub, own, sides[1 - sub.rows, sub.entries])
                 self._curvatures[name] = curvature(sub, own if there is None else (own + there) / 2)
@@ -138,23 +171,29 @@ class _Survey:
         known = self._curvatures[name]
         return bool(known.diagonal.any()) and (known.is_known or self._subs[name].size > DEAR)
 
-    def _look_around(self) -> None:
-        """Take the curvatures at the answers, and ask without a hold whom the hold has kept."""
+    def _doubt_holds(self) -> None:
+        """Ask without a hold whom it has kept, and note who would go on for ever without it."""
         for name in self._held:
             sub, part = self._subs[name], self._compiled.columns[name]
             if not is_bent(sub):
                 continue
-            hold = WEAK**2 * self._curvatures[name].diagonal.max()
-            known = curvature(sub, self._found[part])
-            if known.diagonal.max() < hold / GONE and sub.size <= DEAR:
+            zero, point = self._curvatures[name], self._found[part]
+            hold = WEAK**2 * zero.diagonal.max()
+            bend = curvature(sub, self._found[part]).diagonal.max()
+            if bend < hold / GONE and sub.size <= DEAR:
                 alone = answer_alone(sub)
                 if not np.isnan(alone).any():
-                    self._found[part], known, hold = alone, curvature(sub, alone), 0.0
-            if known.diagonal.max() > GONE * hold:
-                self._curvatures[name] = known
-                self._endless.discard(name)
-            else:
+                    self._found[part] = alone
+                    self._misplaced.add(name)
+                    continue
+            # Relative to the root of its curvature a slope has the same unit whatever the variable.
+            live = zero.diagonal > 0
+            root = np.sqrt(zero.diagonal[live])
+            dragged = WEAK**2 * (root * np.abs(point[live])).max()
+            if bend < GONE * hold:
                 self._endless.add(name)
+            if dragged > DRAGGED * (np.abs(zero.slopes[live]) / root).max():
+                self._dragged.add(name)
 
     def _centre(self, having: Iterable[Hashable]) -> None:
         """Take numbers around the answers, and ask cone programs again there."""
