@@ -76,7 +76,7 @@ def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
                 moved = _program(near, length).minimise(price, ROUGH)
                 if not _is_there(moved, length):
                     continue
-            if moved.status in FOUND and np.abs(moved.point).max() > SMALL * np.abs(point).max():
+            if moved.status in FOUND and length > 0.0:
                 return np.abs(moved.point)
     return nothing
 

@@ -15,6 +15,9 @@ EXACT = 64
 """Up to this many variables the eigenvalues of a Hessian are computed."""
 FLOOR = 1e-4
 """Ratio of eigenvalues below which a Hessian counts as flat."""
+BEYOND = 1e30
+"""A minimum so far away is in no unit: what slopes to there, as a logistic loss does far from its
+kink, is flat."""
 ZERO = 1e-7
 """Ratio below which an eigenvalue is zero: a direction without curvature asks for no penalty."""
 
@@ -70,6 +73,7 @@ def curvature(sub: Subproblem, at: np.ndarray | None = None) -> Curvature:
         gradient = gradient + hessian @ start + slopes
         hessian = hessian + bent
     diagonal, (sharp, elsewhere) = np.maximum(np.diag(hessian), 0.0), _kinks(form)
+    diagonal[np.abs(gradient) > BEYOND * diagonal] = 0.0
     live = diagonal > 0
     root = np.sqrt(diagonal[live])
     scaled = hessian[np.ix_(live, live)] / np.outer(root, root)

@@ -2,7 +2,7 @@ r"""What every client would answer if it were alone: where the scales of a probl
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from typing import NamedTuple
 
 import numpy as np
@@ -107,12 +107,12 @@ class _Survey:
         self._doubt_holds()
         self._leave_endless()
         missing = np.isnan(found)
-        having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
         _place(compiled, found)
-        sides = sides_of(compiled, found)
-        far = is_far(compiled, sides, OUTLYING)
+        far = is_far(compiled, sides_of(compiled, found), OUTLYING)
         if far.any():
-            self._centre(having)
+            self._centre(missing)
+            far |= is_far(compiled, sides_of(compiled, found), OUTLYING)
+        having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
         self._misplaced |= {n for n, sub in self._subs.items() if far[sub.entries].all()}
         self._hold_nearer(origin, missing)
         self._go_halfway()
@@ -179,29 +179,44 @@ class _Survey:
                 continue
             zero, point = self._curvatures[name], self._found[part]
             hold = WEAK**2 * zero.diagonal.max()
-            bend = curvature(sub, self._found[part]).diagonal.max()
-            if bend < hold / GONE and sub.size <= DEAR:
+            bend = curvature(sub, point).diagonal.max()
+            # Relative to the root of its curvature a slope has the same unit whatever the variable.
+            live = zero.diagonal > 0
+            root = np.sqrt(zero.diagonal[live])
+            drag = WEAK**2 * (root * np.abs(point[live])).max()
+            is_dragged = drag > DRAGGED * (np.abs(zero.slopes[live]) / root).max()
+            if sub.size <= DEAR and (is_dragged or bend < hold / GONE):
                 alone = answer_alone(sub)
                 if not np.isnan(alone).any():
                     self._found[part] = alone
                     self._misplaced.add(name)
                     continue
-            # Relative to the root of its curvature a slope has the same unit whatever the variable.
-            live = zero.diagonal > 0
-            root = np.sqrt(zero.diagonal[live])
-            dragged = WEAK**2 * (root * np.abs(point[live])).max()
-            if bend < GONE * hold:
-                self._endless.add(name)
-            if dragged > DRAGGED * (np.abs(zero.slopes[live]) / root).max():
+            if is_dragged:
                 self._dragged.add(name)
+            elif bend < GONE * hold:
+                self._endless.add(name)
 
-    def _centre(self, having: Iterable[Hashable]) -> None:
-        """Take numbers around the answers, and ask cone programs again there."""
-        self._layer.centre(self._found)
-        for name in having:
-            part, sub = self._compiled.columns[name], self._compiled[name]
-            if name not in self._held and sub.form is not None:
-                self._found[part] += np.nan_to_num(answer_alone(sub.around(self._found[part])))
+    def _centre(self, missing: np.ndarray) -> None:
+        """Take numbers around the answers, and ask cone programs again there.
+
+        Whoever has none seen from its answer had but met the end of a solver's patience, and is
+        asked from where its neighbours are, as is who had none before.
+        """
+        found = self._found
+        self._layer.centre(found)
+        asked = [n for n, sub in self._subs.items() if n not in self._held and sub.form is not None]
+        for name in asked:
+            part = self._compiled.columns[name]
+            if not missing[part].any():
+                found[part] += answer_alone(self._subs[name].around(found[part]))
+        missing |= np.isnan(found)
+        _place(self._compiled, found)
+        for name in asked:
+            part = self._compiled.columns[name]
+            if missing[part].any() and not np.isnan(found[part]).any():
+                own = found[part] + answer_alone(self._subs[name].around(found[part]))
+                if not np.isnan(own).any():
+                    found[part], missing[part] = own, False
 
     def _ask(self, batch: Batch, told: np.ndarray) -> None:
         """Let clients answer that are held at ``told``, in the order of the batch's ends."""
