@@ -68,6 +68,22 @@ def largest(value: Any) -> float:
     return float(np.abs(flat(value)).max(initial=0.0))
 
 
+def is_panic(error: BaseException) -> bool:
+    """Whether a solver written in Rust, as Clarabel is, gave up: by no :class:`Exception`."""
+    return type(error).__name__ == "PanicException"
+
+
+@contextmanager
+def panics_as_errors() -> Iterator[None]:
+    """Raise a solver's panic as what cvxpy raises where one fails."""
+    try:
+        yield
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        raise cp.SolverError(f"the solver panicked ({error})") from error
+
+
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
     """What reads or sets values of variables, or has cvxpy compile: threads take turns.

@@ -21,7 +21,7 @@ import numpy as np
 
 from dald_model._cvxpy import with_leaves
 from dald_model.declare.client import unique_variables
-from dald_model.values import REFUSALS, evaluated, number, preserved
+from dald_model.values import REFUSALS, evaluated, number, panics_as_errors, preserved
 
 ACCURATE = {
     "CLARABEL": {"tol_gap_abs": 1e-8, "tol_gap_rel": 1e-11, "tol_feas": 1e-9},
@@ -126,7 +126,7 @@ def _solved(
     options: Mapping[str, Any],
 ) -> Solved:
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
+        with warnings.catch_warnings(), np.errstate(all="ignore"), panics_as_errors():
             warnings.simplefilter("ignore")  # the status says what a warning would say
             problem.solve(solver=solver, **options)
     except TROUBLES as error:
