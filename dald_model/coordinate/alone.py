@@ -22,6 +22,8 @@ PRICES = 0.3, 3.0
 """Prices, as shares of the slopes at an answer, that are tried to see how far it moves."""
 SMALL = 1e-4
 """Answers of cone programs below this may be zero: they are asked for again in their own units."""
+RESOLVED = 1e-9
+"""Moves below this share of an answer are what it is rounded by."""
 BALANCED = 1e-3
 """Share of the slopes that meet at an answer which may be left of their sum."""
 
@@ -76,7 +78,7 @@ def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
                 moved = _program(near, length).minimise(price, ROUGH)
                 if not _is_there(moved, length):
                     continue
-            if moved.status in FOUND and length > 0.0:
+            if moved.status in FOUND and length > RESOLVED * np.abs(point).max():
                 return np.abs(moved.point)
     return nothing
 

@@ -210,11 +210,11 @@ def _settings(options: dict[str, Any]) -> Any:
     return settings
 
 
-def solved_once(cone: ConeProgram) -> Any:
-    """What Clarabel finds for a cone program that is solved by its defaults and not again."""
+def solved_once(cone: ConeProgram, **options: Any) -> Any:
+    """What Clarabel finds for a cone program once, by its defaults but for these settings."""
     cones = [_native_cone(kind, argument) for kind, argument in cone.cones]
     upper = sp.csc_array(sp.triu(cone.matrix))
-    solver = DefaultSolver(upper, cone.linear, cone.rows, cone.rhs, cones, _settings({}))
+    solver = DefaultSolver(upper, cone.linear, cone.rows, cone.rhs, cones, _settings(options))
     return _native(solver, cone)
 
 
