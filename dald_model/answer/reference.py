@@ -30,8 +30,9 @@ PASSES = 6
 """How often the problem is solved at most while scales still change."""
 SAME, CLOSE = 10.0, 1.1
 """Scales that differ by less than this factor need no further pass; of an inaccurate solution."""
-ORDINARY = 100.0
-"""Units within this factor of those of the scales are a solver's own."""
+ORDINARY, LARGE = 100.0, 1e4
+"""Units within this factor of those of the scales are a solver's own; an objective may be larger
+than its worth, as the gap relative to it that is asked for is 1e-11."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +277,7 @@ def _is_ordinary(given: Task, made: Reference, found: Scales) -> bool:
     return (
         made.status == "optimal"
         and found.worth >= 1 / ORDINARY
-        and abs(made.value) <= ORDINARY * found.worth
+        and abs(made.value) <= LARGE * found.worth
         and all(s.size == 0 or 1 / ORDINARY <= s.min() <= s.max() <= ORDINARY for s in sizes)
         and all(o.max(initial=0.0) <= ORDINARY for o in offsets)
     )

@@ -23,7 +23,9 @@ For small :math:`\delta` the quotient is the largest entry of :math:`X_i \circ \
 thousands as of all, and sees it to first order, where a duality gap sees the square of it. What
 goes on within :math:`\delta_0` is left out: a kink that the AIO solution misses by a digit has
 another gradient there. So an error of a price passes where the client would answer it by a move
-below :math:`\delta_0` of its spread.
+below :math:`\delta_0` of its spread. Where a subgradient at the solution bounds the quotient by far
+less than is allowed (:mod:`dald_model.answer.subgradient`), as where clients are smooth, it is what
+is told, and nothing is minimised.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from dald_model.answer.answer import Answer
 from dald_model.answer.priced import PRICED, amiss, term
 from dald_model.answer.rescaling import Measure, Solved, cost_near, minimise
 from dald_model.answer.scales import Points, Scales, measures
+from dald_model.answer.subgradient import steepest
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import unique_variables
 from dald_model.solvers.exact.average import Average
@@ -46,6 +49,8 @@ from dald_model.values import flat
 SERVER = Average()
 RADII = (1e-4, 1e-3)
 """How far from the solution the Lagrangians are minimised, in spreads."""
+PLAIN = 0.1
+"""Share of what is allowed up to which the bound by a subgradient is all that is asked for."""
 EXACT = 1e-9
 """Relative difference of two sums of the same numbers."""
 SOLVERS = ("CLARABEL", "SCS")
@@ -67,7 +72,9 @@ class _Lagrangian(NamedTuple):
     around: dict[int, Measure]
 
 
-def certificate(result: Answer, names: Sequence[Hashable], points: Points, found: Scales):
+def certificate(
+    result: Answer, names: Sequence[Hashable], points: Points, found: Scales, allowed: float
+) -> Certificate:
     """What the multipliers of a result certify at a solution, see the module.
 
     Parameters
@@ -79,6 +86,8 @@ def certificate(result: Answer, names: Sequence[Hashable], points: Points, found
         Client -> its part of the solution.
     found : Scales
         At that solution.
+    allowed : float
+        The figure that is allowed: what a subgradient bounds by much less is not minimised.
 
     Returns
     -------
@@ -114,6 +123,11 @@ def certificate(result: Answer, names: Sequence[Hashable], points: Points, found
         kept = [rule for rule, _ in rules if not isinstance(rule, PRICED)]
         terms = [term(rule, share) for rule, share in priced]
         given[name] = _lagrangian(sub, price, terms, kept, points[name], spread)
+    bounds = {name: steepest(one.cost, one.around, RADII[1]) for name, one in given.items()}
+    for name, bound in bounds.items():
+        if shares[name] + bound <= PLAIN * allowed * sizes[name]:
+            shares[name] += bound
+            del given[name]
     inner, outer = (_near(given, radius, least) for radius in RADII)
     for name, one in given.items():
         # The solution itself is no worse than the least near by, which a solver may miss.

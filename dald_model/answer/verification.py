@@ -200,7 +200,7 @@ def _compared(
     notes += said
     assert made.scales is not None
     points = given.split(made.values)
-    found = certificate(result, list(given.live.columns), points, made.scales)
+    found = certificate(result, list(given.live.columns), points, made.scales, tol_dual)
     # Where the result is better than the AIO solve its own objective is what it should report
     known = objective(given, made) if beats else made.value
     rows = [

@@ -8,7 +8,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
-from cvxpy import transforms
+from cvxpy.transforms.indicator import indicator
 
 import dald_model as dm
 from dald_model.coordinate.certificates import Proof, proof
@@ -112,10 +112,10 @@ def test_kinks_at_zero_are_bounded() -> None:
 
 
 def test_a_client_that_cvxpy_alone_knows_proves_nothing() -> None:
-    """Though -x falls for ever from 1 on: what has no cone program that can be read proves nothing."""
+    """Though -x falls for ever from 1 on: its cone program cannot be read."""
     model, x = dm.Model(), cp.Variable(name="x")
     model.client("falls", -x)
-    model.client("indicator", transforms.indicator([x >= 1]))
+    model.client("indicator", indicator([x >= 1]))
     compiled: Any = model.compile()
     assert compiled["indicator"].form is None
     assert proved(model) is None
