@@ -178,12 +178,16 @@ def reference(given: Task, solver: str | None) -> Reference:
         name, found, notes = _contradicted(given, name, found, notes)
     made = _at(given, found, name, None, notes)
     for _ in range(PASSES - 1):
-        if made.scales is None or _is_ordinary(given, made, before := made.scales):
+        before = made.scales
+        if before is None:
+            break
+        is_ordinary = _is_ordinary(given, made, before)
+        if is_ordinary and made.status == "optimal":
             break
         name, again = _again(given, made, before)
         if not again.is_optimal:
             break
-        made = _at(given, again, name, before, notes)
+        made = _at(given, again, name, before, notes, is_known=is_ordinary)
         near = SAME if made.status == "optimal" else CLOSE
         if made.scales is None or not made.scales.differ(before, near):
             break
@@ -243,14 +247,21 @@ def doubted(given: Task, made: Reference) -> Reference | None:
 
 
 def _at(
-    given: Task, found: Solved, solver: str, before: Scales | None, notes: tuple[str, ...]
+    given: Task,
+    found: Solved,
+    solver: str,
+    before: Scales | None,
+    notes: tuple[str, ...],
+    is_known: bool = False,
 ) -> Reference:
-    """What a solve means, with the scales at its point."""
+    """What a solve means, with the scales at its point; these before where they are known."""
     sense = given.result.compiled.sense
     if not found.is_optimal:
         return Reference(found.status, sense * found.value, {}, {}, None, solver, 0.0, notes)
     values = found.values
-    size = calibrated(given.result.compiled, given.live, given.split(values), before)
+    size = before
+    if size is None or not is_known:
+        size = calibrated(given.result.compiled, given.live, given.split(values), before)
     cost = cost_near(given.cost, values, given.measures(values, size), size.worth)
     duals = {
         rule.id: found.duals[at]
@@ -275,8 +286,7 @@ def _is_ordinary(given: Task, made: Reference, found: Scales) -> bool:
     sizes = [np.asarray(m.spread) for m in given.measures(made.values, found).values()]
     offsets = [np.abs(m.centre) / m.spread for m in given.measures(made.values, found).values()]
     return (
-        made.status == "optimal"
-        and found.worth >= 1 / ORDINARY
+        found.worth >= 1 / ORDINARY
         and abs(made.value) <= LARGE * found.worth
         and all(s.size == 0 or 1 / ORDINARY <= s.min() <= s.max() <= ORDINARY for s in sizes)
         and all(o.max(initial=0.0) <= ORDINARY for o in offsets)
