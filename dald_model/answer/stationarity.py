@@ -65,9 +65,14 @@ class Certificate(NamedTuple):
 
 
 class _Lagrangian(NamedTuple):
-    """A client's Lagrangian, what stays a constraint, the solution and the spreads."""
+    """A client's Lagrangian, what stays a constraint, the solution and the spreads.
+
+    ``own`` is the Lagrangian without what the multipliers charge, whose slopes are ``charges``.
+    """
 
     cost: cp.Expression
+    own: cp.Expression
+    charges: dict[int, np.ndarray]
     kept: list[cp.Constraint]
     around: dict[int, Measure]
 
@@ -123,8 +128,8 @@ def certificate(
         kept = [rule for rule, _ in rules if not isinstance(rule, PRICED)]
         terms = [term(rule, share) for rule, share in priced]
         given[name] = _lagrangian(sub, price, terms, kept, points[name], spread)
-    bounds = {name: steepest(one.cost, one.around, RADII[1]) for name, one in given.items()}
-    for name, bound in bounds.items():
+    for name, one in list(given.items()):
+        bound = steepest(one.own, one.charges, one.around, RADII[1])
         if shares[name] + bound <= PLAIN * allowed * sizes[name]:
             shares[name] += bound
             del given[name]
@@ -150,8 +155,10 @@ def _lagrangian(
     spread: np.ndarray,
 ) -> _Lagrangian:
     stacked = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
-    cost = sub.client.cost + price @ (stacked - point) + sum(terms)
-    return _Lagrangian(cost, kept, measures(sub, point, spread))
+    own = sub.client.cost + sum(terms)
+    cost = own + price @ (stacked - point)
+    charges = {key: flat(part) for key, part in sub.spread(price).items()}
+    return _Lagrangian(cost, own, charges, kept, measures(sub, point, spread))
 
 
 def _near(
