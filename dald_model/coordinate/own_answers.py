@@ -133,8 +133,10 @@ class _Survey:
             if np.isnan(found[part]).any():
                 continue
             there, zero = curvature(self._subs[name], found[part]), self._curvatures[name]
-            ratio = there.diagonal.max() / zero.diagonal.max()
-            if name in self._dragged or not 1 / ALIKE <= ratio <= ALIKE:
+            live = zero.diagonal > 0
+            ratio = there.diagonal[live] / zero.diagonal[live]
+            # In each of its variables: one that is at the edge of its domain is curved without end.
+            if name in self._dragged or not ((ratio >= 1 / ALIKE) & (ratio <= ALIKE)).any():
                 self._found[part] = np.nan
                 self._misplaced.add(name)
 
