@@ -46,9 +46,42 @@ def evaluated(expression: cp.Expression) -> float:
         return float("nan")
 
 
+def entries(expression: cp.Expression) -> np.ndarray:
+    """The entries of an expression's value, flat; NaN where cvxpy has none or refuses."""
+    try:
+        value = expression.value
+    except REFUSALS:
+        value = None
+    return np.full(expression.size, np.nan) if value is None else flat(value)
+
+
+def violated(rule: cp.Constraint) -> np.ndarray:
+    """By how much a constraint is violated, flat; NaN where cvxpy refuses to say."""
+    try:
+        return flat(rule.violation())
+    except REFUSALS:
+        return np.array([np.nan])
+
+
 def largest(value: Any) -> float:
     """The largest absolute entry of a value; 0 of an empty one."""
     return float(np.abs(flat(value)).max(initial=0.0))
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether a solver written in Rust, as Clarabel is, gave up: by no :class:`Exception`."""
+    return type(error).__name__ == "PanicException"
+
+
+@contextmanager
+def panics_as_errors() -> Iterator[None]:
+    """Raise a solver's panic as what cvxpy raises where one fails."""
+    try:
+        yield
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        raise cp.SolverError(f"the solver panicked ({error})") from error
 
 
 @contextmanager

@@ -20,7 +20,11 @@ FLOOR = 1e-10
 
 
 def calibrated(
-    compiled: Decomposition, agreeing: Agreeing, points: Points, before: Scales | None
+    compiled: Decomposition,
+    agreeing: Agreeing,
+    points: Points,
+    before: Scales | None,
+    is_agreed: bool = False,
 ) -> Scales:
     """The scales at a solution.
 
@@ -33,13 +37,15 @@ def calibrated(
         Client -> its part of the solution.
     before : Scales or None
         Units in which the clients' own problems are given to the solver.
+    is_agreed : bool
+        Whether no client wishes for anything but the solution.
     """
     subs = {name: compiled[name] for name in agreeing.columns}
     here = _costs(subs, points)
-    wishes = wished(subs, points, before)
+    wishes = {} if is_agreed else wished(subs, points, before)
     alone = _costs({name: subs[name] for name in wishes}, wishes)
     regrets = {name: abs(here[name] - cost) for name, cost in alone.items()}
-    missing = [name for name in subs if not np.isfinite(regrets.get(name, np.nan))]
+    missing = [n for n in subs if not (is_agreed or np.isfinite(regrets.get(n, np.nan)))]
     paid = sum(r for r in regrets.values() if np.isfinite(r))
     size = sum(abs(cost) for cost in here.values() if np.isfinite(cost))
     noise = NOISE * paid + (RAW * size if before is None else 0.0)

@@ -15,7 +15,7 @@ from dald_model.answer.reference import Reference, Task
 from dald_model.answer.rescaling import Measure, cost_near, minimise
 from dald_model.answer.scales import Scales, measures, reach
 from dald_model.declare.client import short
-from dald_model.values import flat, largest, preserved
+from dald_model.values import flat, largest, preserved, violated
 
 ROUNDING = 8 * np.finfo(float).eps
 """Of the size of two numbers: a difference that says nothing."""
@@ -169,7 +169,7 @@ def _broken(rule: Any, values: Mapping[int, Any], around: Mapping[int, Measure])
     with preserved(rule.variables()), np.errstate(all="ignore"):
         for v in rule.variables():
             v.save_value(values[v.id])
-        gap = flat(rule.violation())
+        gap = violated(rule)
     if np.isfinite(gap).all():
         scale = _scale(rule, around)
         return relative(gap, scale if gap.size == scale.size else scale.max(initial=0.0))
@@ -262,7 +262,7 @@ def explained(given: Task, made: Reference) -> float:
             v.save_value(given.values[v.id])
         for rule in given.problem.constraints:
             if rule.id in made.duals:
-                total += largest(rule.violation()) * np.abs(_flat(made.duals[rule.id])).sum()
+                total += largest(violated(rule)) * np.abs(_flat(made.duals[rule.id])).sum()
     return float(total)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from dald_model._cvxpy import Equality, Inequality
 from dald_model.answer.rescaling import Measure
 from dald_model.answer.scales import reach
-from dald_model.values import flat, preserved
+from dald_model.values import entries, flat, preserved
 
 PRICED = (
     Inequality,
@@ -57,10 +57,8 @@ def amiss(rule: Any, share: Share, around: Mapping[int, Measure]) -> float:
     with preserved(rule.variables()), np.errstate(all="ignore"):
         for v in rule.variables():
             v.save_value(around[v.id].centre)
-        values = [part.value for part in parts]
+        slack = np.concatenate([entries(part) for part in parts])
     # Where it has no value it is at the edge of its domain, and the reach is all that is known
-    known = all(value is not None for value in values)
-    slack = np.concatenate([flat(v) for v in values]) if known else np.full(price.size, np.nan)
     slack = np.where(np.isfinite(slack), slack, 0.0)
     if isinstance(rule, Inequality | cp.NonNeg):
         wrong = np.maximum(-price, 0.0) @ reaches

@@ -28,10 +28,11 @@ from dald_model.values import flat
 
 PASSES = 6
 """How often the problem is solved at most while scales still change."""
-SAME = 10.0
-"""Scales that differ by less than this factor need no further pass."""
-ORDINARY = 100.0
-"""Units within this factor of those of the scales are a solver's own."""
+SAME, CLOSE = 10.0, 1.1
+"""Scales that differ by less than this factor need no further pass; of an inaccurate solution."""
+ORDINARY, LARGE = 100.0, 1e4
+"""Units within this factor of those of the scales are a solver's own; an objective may be larger
+than its worth, as the gap relative to it that is asked for is 1e-11."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,21 +178,31 @@ def reference(given: Task, solver: str | None) -> Reference:
         name, found, notes = _contradicted(given, name, found, notes)
     made = _at(given, found, name, None, notes)
     for _ in range(PASSES - 1):
-        if made.scales is None or _is_ordinary(given, made, before := made.scales):
+        before = made.scales
+        if before is None:
+            break
+        is_ordinary = _is_ordinary(given, made, before)
+        if is_ordinary and made.status == "optimal":
             break
         name, again = _again(given, made, before)
         if not again.is_optimal:
             break
-        made = _at(given, again, name, before, notes)
-        if made.scales is None or not made.scales.differ(before, SAME):
+        made = _at(given, again, name, before, notes, is_known=is_ordinary)
+        near = SAME if made.status == "optimal" else CLOSE
+        if made.scales is None or not made.scales.differ(before, near):
             break
+    else:
+        made = replace(made, scales=_of_agreed(given, made))
     return replace(made, seconds=time.perf_counter() - begun)
 
 
 def _again(given: Task, made: Reference, before: Scales) -> tuple[str, Solved]:
-    """Solve in units of scales; of smaller ones where these, found in bad units, are too large."""
+    """Solve in units of scales, or of others where these, found in bad units, do not serve.
+
+    They are too large, or what a solver left of nothing.
+    """
     solver, again = made.solver, Solved("failed", float("nan"), {}, {})
-    for share in (1.0, 1e-2, 1e-4):
+    for share in (1.0, 1e-2, 1e-4, 1e4):
         size = Scales(share**2 * before.worth, {k: share * s for k, s in before.spreads.items()})
         units = given.measures(made.values, size)
         again = minimise(given.cost, given.problem.constraints, units, size.worth, solver)
@@ -236,14 +247,21 @@ def doubted(given: Task, made: Reference) -> Reference | None:
 
 
 def _at(
-    given: Task, found: Solved, solver: str, before: Scales | None, notes: tuple[str, ...]
+    given: Task,
+    found: Solved,
+    solver: str,
+    before: Scales | None,
+    notes: tuple[str, ...],
+    is_known: bool = False,
 ) -> Reference:
-    """What a solve means, with the scales at its point."""
+    """What a solve means, with the scales at its point; these before where they are known."""
     sense = given.result.compiled.sense
     if not found.is_optimal:
         return Reference(found.status, sense * found.value, {}, {}, None, solver, 0.0, notes)
     values = found.values
-    size = calibrated(given.result.compiled, given.live, given.split(values), before)
+    size = before
+    if size is None or not is_known:
+        size = calibrated(given.result.compiled, given.live, given.split(values), before)
     cost = cost_near(given.cost, values, given.measures(values, size), size.worth)
     duals = {
         rule.id: found.duals[at]
@@ -254,14 +272,22 @@ def _at(
     return Reference(found.status, value, values, duals, size, solver, 0.0, notes)
 
 
+def _of_agreed(given: Task, made: Reference) -> Scales:
+    """The scales if all clients want the solution, as what they wish beyond it was never the same.
+
+    In units of the problem as it stands: those that were met are what solvers leave of nothing.
+    """
+    points = given.split(made.values)
+    return calibrated(given.result.compiled, given.live, points, None, is_agreed=True)
+
+
 def _is_ordinary(given: Task, made: Reference, found: Scales) -> bool:
     """Whether the problem as it stands is in units that a solver's tolerances are meant for."""
     sizes = [np.asarray(m.spread) for m in given.measures(made.values, found).values()]
     offsets = [np.abs(m.centre) / m.spread for m in given.measures(made.values, found).values()]
     return (
-        made.status == "optimal"
-        and found.worth >= 1 / ORDINARY
-        and abs(made.value) <= ORDINARY * found.worth
+        found.worth >= 1 / ORDINARY
+        and abs(made.value) <= LARGE * found.worth
         and all(s.size == 0 or 1 / ORDINARY <= s.min() <= s.max() <= ORDINARY for s in sizes)
         and all(o.max(initial=0.0) <= ORDINARY for o in offsets)
     )

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 
+from dald_model._cvxpy import with_leaves
 from dald_model.declare.client import unique_variables
-from dald_model.values import number, preserved
+from dald_model.values import REFUSALS, evaluated, number, panics_as_errors, preserved
 
 ACCURATE = {
     "CLARABEL": {"tol_gap_abs": 1e-8, "tol_gap_rel": 1e-11, "tol_feas": 1e-9},
@@ -125,7 +126,7 @@ def _solved(
     options: Mapping[str, Any],
 ) -> Solved:
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
+        with warnings.catch_warnings(), np.errstate(all="ignore"), panics_as_errors():
             warnings.simplefilter("ignore")  # the status says what a warning would say
             problem.solve(solver=solver, **options)
     except TROUBLES as error:
@@ -156,12 +157,12 @@ def _written_anew(
     swaps = {v.id: _measured(v, measures[v.id]) if v.id in measures else v for v in variables}
     names = {id(v): swaps[v.id] for v in variables}
     try:
-        goal = cost.tree_copy(names)
-        held = [rule.tree_copy(names) for rule in rules]
+        goal = with_leaves(cost, names)
+        held = [with_leaves(rule, names) for rule in rules]
         if goal.is_convex() and all(rule.is_dcp() for rule in held):
             return swaps, goal, held
-    except (TypeError, ValueError, AttributeError, NotImplementedError):
-        pass  # an atom that cannot be made again from its arguments, such as perspective
+    except REFUSALS:
+        pass  # an atom that takes no expression for a variable, such as perspective
     return same, cost, list(rules)
 
 
@@ -225,7 +226,7 @@ def costs_at(expressions: Sequence[cp.Expression], values: Mapping[int, np.ndarr
         warnings.simplefilter("ignore", RuntimeWarning)
         for v in variables:
             v.save_value(values[v.id])
-        return np.array([number(expression.value) for expression in expressions])
+        return np.array([evaluated(expression) for expression in expressions])
 
 
 def cost_at(expression: cp.Expression, values: Mapping[int, np.ndarray]) -> float:

@@ -16,7 +16,9 @@ client i alone would choose, :math:`\arg\min_{X_i} f_i`:
 * the reach of a constraint is the change of its value over the same samples, and :math:`|A| X`
   where it is affine.
 
-What a solver's digits do not resolve, because a point or F hardly changes, counts as no move.
+What a solver's digits do not resolve, because a point or F hardly changes, counts as no move; and
+as such counts every move where scales do not stay when the problem is solved in their units, as
+where all clients want zero.
 Last resorts, each only where the one before says nothing: where everybody agrees on everything, a
 point inside of a client's constraints takes the place of its wish; an entry that everybody wants
 where it is has the spread :math:`|x_e^*|`, the largest spread in its variable, the largest of all,
@@ -37,7 +39,7 @@ from dald_model.answer.rescaling import Measure
 from dald_model.compile.affine import affine_map
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import unique_variables
-from dald_model.values import flat, preserved
+from dald_model.values import entries, flat, preserved
 
 SAMPLES = 8
 """How many random moves, and their opposites, a reach is found from."""
@@ -94,9 +96,7 @@ def reach(expressions: Sequence[cp.Expression], around: Mapping[int, Measure]) -
                 part = moves[at : at + v.size].reshape(v.shape, order="F")
                 v.save_value(around[v.id].centre + part * around[v.id].spread)
                 at += v.size
-            values = [e.value for e in expressions]
-            if all(value is not None for value in values):
-                row[:] = np.concatenate([flat(value) for value in values])
+            row[:] = np.concatenate([entries(e) for e in expressions])
     inside = np.isfinite(found)
     highest = np.where(inside, found, -np.inf).max(axis=0, initial=-np.inf)
     lowest = np.where(inside, found, np.inf).min(axis=0, initial=np.inf)

@@ -23,7 +23,9 @@ For small :math:`\delta` the quotient is the largest entry of :math:`X_i \circ \
 thousands as of all, and sees it to first order, where a duality gap sees the square of it. What
 goes on within :math:`\delta_0` is left out: a kink that the AIO solution misses by a digit has
 another gradient there. So an error of a price passes where the client would answer it by a move
-below :math:`\delta_0` of its spread.
+below :math:`\delta_0` of its spread. Where a subgradient at the solution bounds the quotient by far
+less than is allowed (:mod:`dald_model.answer.subgradient`), as where clients are smooth, it is what
+is told, and nothing is minimised.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from dald_model.answer.answer import Answer
 from dald_model.answer.priced import PRICED, amiss, term
 from dald_model.answer.rescaling import Measure, Solved, cost_near, minimise
 from dald_model.answer.scales import Points, Scales, measures
+from dald_model.answer.subgradient import steepest
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import unique_variables
 from dald_model.solvers.exact.average import Average
@@ -46,6 +49,8 @@ from dald_model.values import flat
 SERVER = Average()
 RADII = (1e-4, 1e-3)
 """How far from the solution the Lagrangians are minimised, in spreads."""
+PLAIN = 0.1
+"""Share of what is allowed up to which the bound by a subgradient is all that is asked for."""
 EXACT = 1e-9
 """Relative difference of two sums of the same numbers."""
 SOLVERS = ("CLARABEL", "SCS")
@@ -60,14 +65,21 @@ class Certificate(NamedTuple):
 
 
 class _Lagrangian(NamedTuple):
-    """A client's Lagrangian, what stays a constraint, the solution and the spreads."""
+    """A client's Lagrangian, what stays a constraint, the solution and the spreads.
+
+    ``own`` is the Lagrangian without what the multipliers charge, whose slopes are ``charges``.
+    """
 
     cost: cp.Expression
+    own: cp.Expression
+    charges: dict[int, np.ndarray]
     kept: list[cp.Constraint]
     around: dict[int, Measure]
 
 
-def certificate(result: Answer, names: Sequence[Hashable], points: Points, found: Scales):
+def certificate(
+    result: Answer, names: Sequence[Hashable], points: Points, found: Scales, allowed: float
+) -> Certificate:
     """What the multipliers of a result certify at a solution, see the module.
 
     Parameters
@@ -79,6 +91,8 @@ def certificate(result: Answer, names: Sequence[Hashable], points: Points, found
         Client -> its part of the solution.
     found : Scales
         At that solution.
+    allowed : float
+        The figure that is allowed: what a subgradient bounds by much less is not minimised.
 
     Returns
     -------
@@ -114,6 +128,11 @@ def certificate(result: Answer, names: Sequence[Hashable], points: Points, found
         kept = [rule for rule, _ in rules if not isinstance(rule, PRICED)]
         terms = [term(rule, share) for rule, share in priced]
         given[name] = _lagrangian(sub, price, terms, kept, points[name], spread)
+    for name, one in list(given.items()):
+        bound = steepest(one.own, one.charges, one.around, RADII[1])
+        if shares[name] + bound <= PLAIN * allowed * sizes[name]:
+            shares[name] += bound
+            del given[name]
     inner, outer = (_near(given, radius, least) for radius in RADII)
     for name, one in given.items():
         # The solution itself is no worse than the least near by, which a solver may miss.
@@ -136,8 +155,10 @@ def _lagrangian(
     spread: np.ndarray,
 ) -> _Lagrangian:
     stacked = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
-    cost = sub.client.cost + price @ (stacked - point) + sum(terms)
-    return _Lagrangian(cost, kept, measures(sub, point, spread))
+    own = sub.client.cost + sum(terms)
+    cost = own + price @ (stacked - point)
+    charges = {key: flat(part) for key, part in sub.spread(price).items()}
+    return _Lagrangian(cost, own, charges, kept, measures(sub, point, spread))
 
 
 def _near(
@@ -194,6 +215,8 @@ def _apart(result: Answer) -> str:
             return f"client {name!r} has constraints without dual values"
         for rule, share in zip(client.constraints, shares, strict=True):
             one = np.concatenate([flat(part) for part in share])
+            if not isinstance(rule, PRICED) and np.isnan(one).all():
+                continue  # cvxpy has no dual values of it
             totals[rule.id] = totals.get(rule.id, 0.0) + one
             sizes[rule.id] = sizes.get(rule.id, 0.0) + np.abs(one)
     for key, total in totals.items():

@@ -9,7 +9,7 @@ natural units around the clients' own answers, by Clarabel; and checked by
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +21,14 @@ from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.solvers.exact.certificates import is_infeasible, is_unbounded
 from dald_model.solvers.exact.conic import STATUSES, solved_once
+
+PATHS: tuple[dict[str, Any], ...] = (
+    {},
+    {"equilibrate_enable": False},
+    {"static_regularization_enable": False},
+)
+"""Clarabel's settings that are tried in turn until it solves or proves: it stumbles on some plain
+programs without a solution, on each of these paths on others."""
 
 
 class Proof(NamedTuple):
@@ -39,12 +47,15 @@ def proof(compiled: Decomposition, state: State) -> Proof | None:
     if joint is None:
         return None
     cone = joint.cone
-    found = solved_once(cone)
-    status = STATUSES.get(str(found.status))
-    if status == "infeasible" and is_infeasible(cone, found.z):
-        return Proof(Status.INFEASIBLE, joint.heaviest(np.abs(cone.rhs * found.z), joint.rows))
-    if status == "unbounded" and is_unbounded(cone, found.x, found.s):
-        return Proof(Status.UNBOUNDED, joint.heaviest(-cone.linear * found.x, joint.columns))
+    for options in PATHS:
+        found = solved_once(cone, **options)
+        status = STATUSES.get(str(found.status))
+        if status == "optimal":
+            return None
+        if status == "infeasible" and is_infeasible(cone, found.z):
+            return Proof(Status.INFEASIBLE, joint.heaviest(np.abs(cone.rhs * found.z), joint.rows))
+        if status == "unbounded" and is_unbounded(cone, found.x, found.s):
+            return Proof(Status.UNBOUNDED, joint.heaviest(-cone.linear * found.x, joint.columns))
     return None
 
 
@@ -82,12 +93,14 @@ class _Joint(NamedTuple):
         }
         agree, apart = _consensus(compiled, state, columns, int(stops[-1]))
         scale = sp.diags_array(np.concatenate(scales))
-        energy = float((units.lengths * units.slopes).max())
+        linear = scale @ np.concatenate([part.linear for part in parts])
+        # What slopes for ever and agrees on nothing has no energy that its slopes compare with.
+        energy = max(float((units.lengths * units.slopes).max()), np.abs(linear).max(initial=0.0))
         own = sp.block_diag([part.rows for part in parts])
         bends = sp.block_diag([part.matrix for part in parts])
         cone = ConeProgram(
             sp.csc_array(scale @ bends @ scale / energy),
-            np.concatenate(scales) * np.concatenate([part.linear for part in parts]) / energy,
+            linear / energy,
             0.0,
             sp.csc_array(sp.vstack([own, agree]) @ scale),
             np.concatenate([*(part.rhs for part in parts), apart]),

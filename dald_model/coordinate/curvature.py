@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.form import Form
+from dald_model.compile.form import Form, Term
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.terms import Terms
 
@@ -15,13 +15,16 @@ EXACT = 64
 """Up to this many variables the eigenvalues of a Hessian are computed."""
 FLOOR = 1e-4
 """Ratio of eigenvalues below which a Hessian counts as flat."""
+BEYOND = 1e30
+"""A minimum so far away is in no unit: what slopes to there, as a logistic loss does far from its
+kink, is flat."""
 ZERO = 1e-7
 """Ratio below which an eigenvalue is zero: a direction without curvature asks for no penalty."""
 
 
 @dataclass(frozen=True)
 class Curvature:
-    r"""Curvature of a client's objective where its terms are at zero, and what it says.
+    r"""Curvature of a client's objective at a point, and what it says.
 
     Attributes
     ----------
@@ -37,6 +40,8 @@ class Curvature:
     answer : ndarray, shape (m,)
         Where the quadratic model has its minimum, as far as it has one: a first guess of the
         client's own answer.
+    slopes : ndarray, shape (m,)
+        The gradient at the point, as far as the terms have one.
     is_known : bool
         Whether every variable that the objective slopes in is curved: only then do these say
         enough of the client.
@@ -47,28 +52,31 @@ class Curvature:
     kinks: np.ndarray
     elsewhere: np.ndarray
     answer: np.ndarray
+    slopes: np.ndarray
     is_known: bool
 
 
-def curvature(sub: Subproblem) -> Curvature:
-    """The curvature of a client; unknown where its form has not the whole objective."""
+def curvature(sub: Subproblem, at: np.ndarray | None = None) -> Curvature:
+    """The curvature of a client at a point of shape (m,), by default zero or near it.
+
+    It is unknown where the form has not the whole objective, and where neither point is inside of
+    the objective's domain.
+    """
     form, start = sub.form, np.zeros(sub.size)
     if form is None or not form.valued:
-        return Curvature(start, 1.0, start, start, start, is_known=False)
+        return Curvature(start, 1.0, *np.zeros((4, sub.size)), is_known=False)
     hessian, gradient = form.quadratic.full, form.quadratic.linear
-    smooth = tuple(term for term in form.terms if term.is_smooth)
-    if smooth:
-        terms = Terms([smooth], sub.size)
-        # A logarithm is infinitely bent at zero, where others start: that says nothing of it.
-        inner = any(term.kind.is_positive for term in smooth)
-        points = terms.inner() if inner else start[None]
-        bent, slopes = terms.hessians(None, points)[0], terms.gradients(None, points)[0]
-        if not (np.isfinite(bent).all() and np.isfinite(slopes).all()):
-            return Curvature(start, 1.0, start, start, start, is_known=False)
-        start = points[0]
+    if is_bent(sub):
+        terms = Terms([_smooth(form)], sub.size)
+        points = [terms.inner()[0]] if at is None else [at, terms.inner()[0]]
+        inside = [(point, each) for point in points if (each := _bends(terms, point))]
+        if not inside:
+            return Curvature(start, 1.0, *np.zeros((4, sub.size)), is_known=False)
+        start, (bent, slopes) = inside[0]
         gradient = gradient + hessian @ start + slopes
         hessian = hessian + bent
     diagonal, (sharp, elsewhere) = np.maximum(np.diag(hessian), 0.0), _kinks(form)
+    diagonal[np.abs(gradient) > BEYOND * diagonal] = 0.0
     live = diagonal > 0
     root = np.sqrt(diagonal[live])
     scaled = hessian[np.ix_(live, live)] / np.outer(root, root)
@@ -79,7 +87,22 @@ def curvature(sub: Subproblem) -> Curvature:
     spread = _spread(scaled) if sub.size <= EXACT else 1.0
     # A weight on |x_k| alone keeps at zero what does not slope by more.
     is_known = not (elsewhere[~live].any() or (np.abs(gradient) > sharp)[~live].any())
-    return Curvature(diagonal, spread, sharp, elsewhere, answer, is_known)
+    return Curvature(diagonal, spread, sharp, elsewhere, answer, gradient, is_known)
+
+
+def is_bent(sub: Subproblem) -> bool:
+    """Whether the curvature of a client is known and not the same everywhere."""
+    return sub.form is not None and sub.form.valued and bool(_smooth(sub.form))
+
+
+def _smooth(form: Form) -> tuple[Term, ...]:
+    return tuple(term for term in form.terms if term.is_smooth)
+
+
+def _bends(terms: Terms, at: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Hessian and gradient at a point, if they are finite there: of log(x) at zero they are not."""
+    bent, slopes = terms.hessians(None, at[None])[0], terms.gradients(None, at[None])[0]
+    return (bent, slopes) if np.isfinite(bent).all() and np.isfinite(slopes).all() else None
 
 
 def _kinks(form: Form) -> tuple[np.ndarray, np.ndarray]:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.alone import ROUGH, minimised
 from dald_model.coordinate.certificates import proof
-from dald_model.coordinate.own_answers import ROUGH, minimised
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
 from dald_model.schedule.moment import Residuals

@@ -10,8 +10,8 @@ from scipy.sparse.csgraph import connected_components
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate.curvature import curvature
-from dald_model.coordinate.own_answers import along, own_answers, response, sides_of
+from dald_model.coordinate.alone import response
+from dald_model.coordinate.own_answers import along, own_answers, sides_of
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.values import evaluated, preserved
@@ -29,6 +29,8 @@ NOISE = 1e-4
 what solvers leave, as of entries that a constraint holds at zero."""
 FAINT = 1e-6
 """Stiffness below this share of what it is on a client's other edges is noise."""
+SUDDEN = 10.0
+"""How many times stiffer over the whole of a length than over half of it is a singularity."""
 PROBED = 64
 """Up to this many variables a client without known curvature is probed one by one."""
 
@@ -47,8 +49,7 @@ class _Measurement:
 
     def __init__(self, compiled: Decomposition, layer: SolverLayer) -> None:
         self._compiled = compiled
-        self._curvatures = {n: curvature(sub) for n, sub in compiled.items() if not _serves(sub)}
-        self._own, self._having = own_answers(compiled, layer, self._curvatures)
+        self._own, self._having, self._curvatures = own_answers(compiled, layer)
         self._sides = sides_of(compiled, self._own)
         self._parts = [
             slice(slot.start + part.start, slot.start + part.stop)
@@ -106,10 +107,16 @@ class _Measurement:
         for name, known in self._curvatures.items():
             if not (known.is_known and layer.solver(name).is_exact):
                 resolved[compiled[name].entries] = REFINED if layer.is_centred else RESOLVED
-        is_none = found <= resolved * magnitude
-        if is_none.any():
-            found = np.where(is_none, self._responses(is_none), found)
-        found = np.where(found > resolved * magnitude, found, magnitude)
+        found[found <= resolved * magnitude] = 0.0
+        # What agrees beside others that do not has their energy.
+        asked = np.zeros(compiled.size, dtype=bool)
+        for part in self._parts:
+            asked[part] = not found[part].any()
+        if asked.any():
+            moved = self._responses(asked)
+            found = np.where(moved > resolved * magnitude, moved, found)
+        if not found.any():
+            found = magnitude
         return np.maximum(found, self._shared_by_all(found, resolved))
 
     def _responses(self, asked: np.ndarray) -> np.ndarray:
@@ -156,7 +163,11 @@ class _Measurement:
         return np.where(found > 0, found, rest)
 
     def _probed(self, sub: Subproblem, lengths: np.ndarray) -> np.ndarray:
-        r"""The stiffness of an objective from its values so far from the client's answer, (m,)."""
+        r"""The stiffness of an objective from its values so far from the client's answer, (m,).
+
+        And from those half as far, where that is far less: :math:`1 / x` is steep beyond all
+        measure next to zero, where the client would not go for any price.
+        """
         centre = np.nan_to_num(self._own[self._compiled.columns[sub.name]])
         steps = np.diag(lengths)
         if sub.size > PROBED:
@@ -164,10 +175,9 @@ class _Measurement:
             steps = signs * lengths
         with preserved(sub.variables), np.errstate(all="ignore"):
             here = _objective(sub, centre)
-            ahead = np.array([_objective(sub, centre + step) for step in steps]) - here
-            behind = np.array([_objective(sub, centre - step) for step in steps]) - here
-        both = np.abs([ahead, behind])
-        rise = np.where(np.isfinite(both), both, 0.0).max(axis=0)
+            rise = _rises(sub, centre, steps, here)
+            half = 4 * _rises(sub, centre, steps / 2, here)
+        rise = np.where((half > 0) & (rise > SUDDEN * half), half, rise)
         if sub.size > PROBED:
             rise = np.full(sub.size, rise.mean() / sub.size)
         return 2 * rise / lengths**2
@@ -217,10 +227,6 @@ class _Measurement:
         return long, steep
 
 
-def _serves(sub: Subproblem) -> bool:
-    return sub.client.is_server
-
-
 def _columnwise(matrix: sp.csr_array, along_sides: np.ndarray) -> np.ndarray:
     """Lengths along the sides as lengths of the variables, (m,) from (q,); ``matrix`` is |G|.
 
@@ -236,6 +242,13 @@ def _steepest(sub: Subproblem, slopes: np.ndarray) -> np.ndarray:
     matrix = abs(sub.sides[0])
     weight = np.asarray(matrix.power(2).sum(axis=1)).reshape(-1)
     return (matrix @ slopes) / np.where(weight > 0, weight, np.inf)
+
+
+def _rises(sub: Subproblem, centre: np.ndarray, steps: np.ndarray, here: float) -> np.ndarray:
+    """What the objective changes by at most over a step or its opposite; 0 if not known."""
+    found = [[_objective(sub, centre + sign * step) for step in steps] for sign in (1.0, -1.0)]
+    change = np.abs(np.array(found) - here)
+    return np.where(np.isfinite(change), change, 0.0).max(axis=0)
 
 
 def _objective(sub: Subproblem, point: np.ndarray) -> float:

@@ -2,23 +2,19 @@ r"""What every client would answer if it were alone: where the scales of a probl
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
+from typing import NamedTuple
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse.linalg as spla
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate.curvature import Curvature
-from dald_model.declare.problem import Problem
+from dald_model.coordinate.alone import answer_alone
+from dald_model.coordinate.curvature import Curvature, curvature, is_bent
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.base import FOUND, Turn
-from dald_model.solvers.exact.conic import ClarabelProgram
-from dald_model.solvers.exact.one_by_one import ClientAnswer, Scaling
-from dald_model.values import preserved
 
 WEAK = 1e-2
 """Share of its natural penalty with which a client is held while it is asked for its own answer.
@@ -28,18 +24,15 @@ where it is held, and does not pass for a length of the problem.
 """
 ACCURACY = 1e-9
 """Relative accuracy of these answers, if they are numerical."""
+GONE = 10.0
+"""Who is curved at its answer by less than so many times its hold would go on without one; who is
+by so many times less than its hold was held too tightly to know."""
+DRAGGED = 0.1
+"""Whom the hold drags by this share of the slopes at zero would go on without it as well."""
+ALIKE = 1e4
+"""Factor between the curvatures at two points from which on one says nothing of the other."""
 DEAR = 200
 """Variables of a client with some curvature from which on it is held rather than solved alone."""
-ROUGH, ROUGHER = 1e-6, 1e-4
-"""The same of cone programs, which are dearer: once as accurate as it has to be and once less."""
-SETTLED = 0.1
-"""By how much these two may differ, relative to the answer."""
-PRICES = 0.3, 3.0
-"""Prices, as shares of the slopes at an answer, that are tried to see how far it moves."""
-SMALL = 1e-4
-"""Answers of cone programs below this may be zero: they are asked for again in their own units."""
-BALANCED = 1e-3
-"""Share of the slopes that meet at an answer which may be left of their sum."""
 HOLDS, STILL = 3, 1e-3
 """So often clients are held at the mean of others' answers, or until these move no more than this
 share of how far they are apart: each time what the origin does to them is 1e-4 of what it was."""
@@ -50,61 +43,200 @@ OUTLYING = 100.0
 answers."""
 
 
-def own_answers(
-    compiled: Decomposition, layer: SolverLayer, curvatures: Mapping[Hashable, Curvature]
-) -> tuple[np.ndarray, frozenset[Hashable]]:
-    r"""The clients' own answers one after the other, and who has one.
+class OwnAnswers(NamedTuple):
+    """What clients answer alone.
+
+    Attributes
+    ----------
+    points : ndarray
+        One after the other; NaN where nobody has an answer.
+    having : frozenset
+        Who has one of its own.
+    curvatures : dict
+        Of each client but servers; at zero where that is near the answers, which are often where
+        an objective is flat or at the edge of its domain, else halfway to the neighbours'.
+    """
+
+    points: np.ndarray
+    having: frozenset[Hashable]
+    curvatures: dict[Hashable, Curvature]
+
+
+def own_answers(compiled: Decomposition, layer: SolverLayer) -> OwnAnswers:
+    r"""The clients' own answers, and the curvatures there.
 
     .. math:: x_i^{own} = \arg\min_{x_i \in X_i} f_i(x_i) + \text{a weak hold}
 
-    A client whose curvature is known is held with 1e-4 of it, first at zero; where the answers
-    are then far from zero beside how far they are apart, once more at the mean of its neighbours'
-    answers, so that the origin of a variable does not matter. Any other is solved as a cone
-    program, without a hold. Servers, and clients that are unbounded alone, answer with the mean
-    of their neighbours' answers where that says enough, else with NaN.
+    A client that has some curvature at zero and is known by it is held with 1e-4 of it, first at
+    zero; where the answers are then far from zero beside how far they are apart, once more at the
+    mean of its neighbours' answers and with the curvature halfway to it, so that the origin of a
+    variable does not matter. Any other, and who is curved so much less at its answer that the hold
+    is all that it felt, is solved as a cone program, without a hold. Servers, and clients that are
+    unbounded alone, answer with the mean of their neighbours' answers where that says enough, else
+    with NaN.
+
+    ``layer`` is left with its numbers around the answers where these are far from zero.
     """
-    found = np.full(sum(sub.size for sub in compiled.values()), np.nan)
-    held = []
-    for name, sub in compiled.items():
-        if sub.client.is_server:
-            continue
-        known = curvatures[name]
-        if known.is_known or (sub.size > DEAR and known.diagonal.any()):
-            held.append(name)
-        else:
-            found[compiled.columns[name]] = _alone(sub)
-    order = sorted(held, key=lambda name: compiled.places[name])
-    batches = layer.batches(tuple(order))
-    rho = {name: _weak(compiled[name], curvatures[name]) for name in held}
-    origin = sides_of(compiled, np.zeros(found.size))
-    for batch in batches:
-        _ask(layer, batch, found, curvatures, rho, batch.ends.own(origin))
-    missing = np.isnan(found)
-    having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
-    _place(compiled, found)
-    sides = sides_of(compiled, found)
-    if is_far(compiled, sides, OUTLYING).any():
-        layer.centre(found)
-        for name in compiled:
-            part = compiled.columns[name]
-            if name in having and name not in held and compiled[name].form is not None:
-                found[part] += np.nan_to_num(_alone(compiled[name].around(found[part])))
-        batches = layer.batches(tuple(order))
-        sides = sides_of(compiled, found)
-    for _ in range(HOLDS):
-        if not is_far(compiled, sides).any():
-            break
-        centre = np.where(np.isnan(sides), sides[::-1], sides)
-        centre = np.where(np.isnan(centre), origin, centre)
-        for batch in batches:
-            _ask(layer, batch, found, curvatures, rho, batch.ends.other(centre))
-        found[missing] = np.nan
+    return _Survey(compiled, layer).answers()
+
+
+class _Survey:
+    """The clients' answers so far."""
+
+    def __init__(self, compiled: Decomposition, layer: SolverLayer) -> None:
+        self._compiled, self._layer = compiled, layer
+        self._subs = {n: sub for n, sub in compiled.items() if not sub.client.is_server}
+        self._curvatures = {name: curvature(sub) for name, sub in self._subs.items()}
+        self._found = np.full(sum(sub.size for sub in compiled.values()), np.nan)
+        held = [name for name in self._subs if self._is_held(name)]
+        self._endless: set[Hashable] = set()
+        self._dragged: set[Hashable] = set()
+        self._misplaced: set[Hashable] = set()
+        self._held = tuple(sorted(held, key=lambda name: compiled.places[name]))
+
+    def answers(self) -> OwnAnswers:
+        """See :func:`own_answers`."""
+        compiled, found = self._compiled, self._found
+        held = set(self._held)
+        for name, sub in self._subs.items():
+            if name not in held:
+                found[compiled.columns[name]] = answer_alone(sub)
+        origin = sides_of(compiled, np.zeros(found.size))
+        for batch in self._layer.batches(self._held):
+            self._ask(batch, batch.ends.own(origin))
+        self._doubt_holds()
+        self._leave_endless()
+        missing = np.isnan(found)
         _place(compiled, found)
-        before, sides = sides, sides_of(compiled, found)
-        with np.errstate(invalid="ignore"):
-            if not (np.abs(sides - before) > STILL * np.abs(sides[0] - sides[1])).any():
+        far = is_far(compiled, sides_of(compiled, found), OUTLYING)
+        if far.any():
+            self._centre(missing)
+            far |= is_far(compiled, sides_of(compiled, found), OUTLYING)
+        having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
+        self._misplaced |= {n for n, sub in self._subs.items() if far[sub.entries].all()}
+        self._hold_nearer(origin, missing)
+        self._go_halfway()
+        return OwnAnswers(found, having, self._curvatures)
+
+    def _leave_endless(self) -> None:
+        """Take the answers of clients that would go on for ever, if others have one.
+
+        Not of those that are curved where the others are as they are at zero: how far the hold lets
+        them go says something of them.
+        """
+        found = self._found.copy()
+        for name in self._endless | self._dragged:
+            found[self._compiled.columns[name]] = np.nan
+        _place(self._compiled, found)
+        for name in self._endless | self._dragged:
+            part = self._compiled.columns[name]
+            if np.isnan(found[part]).any():
+                continue
+            there, zero = curvature(self._subs[name], found[part]), self._curvatures[name]
+            live = zero.diagonal > 0
+            ratio = there.diagonal[live] / zero.diagonal[live]
+            # In each of its variables: one that is at the edge of its domain is curved without end.
+            if name in self._dragged or not ((ratio >= 1 / ALIKE) & (ratio <= ALIKE)).any():
+                self._found[part] = np.nan
+                self._misplaced.add(name)
+
+    def _hold_nearer(self, origin: np.ndarray, missing: np.ndarray) -> None:
+        """Hold clients at their neighbours' answers while these are far from zero."""
+        compiled, found = self._compiled, self._found
+        sides = sides_of(compiled, found)
+        for _ in range(HOLDS):
+            if not is_far(compiled, sides).any():
                 break
-    return found, having
+            centre = np.where(np.isnan(sides), sides[::-1], sides)
+            centre = np.where(np.isnan(centre), origin, centre)
+            self._go_halfway()
+            for batch in self._layer.batches(self._held):
+                self._ask(batch, batch.ends.other(centre))
+            found[missing] = np.nan
+            _place(compiled, found)
+            before, sides = sides, sides_of(compiled, found)
+            with np.errstate(invalid="ignore"):
+                if not (np.abs(sides - before) > STILL * np.abs(sides[0] - sides[1])).any():
+                    break
+
+    def _go_halfway(self) -> None:
+        """Take curvatures that zero says nothing of halfway to the neighbours' answers."""
+        sides = sides_of(self._compiled, self._found)
+        for name in self._misplaced:
+            sub = self._subs[name]
+            if is_bent(sub):
+                own = self._found[self._compiled.columns[name]]
+                there = _moved_to(sub, own, sides[1 - sub.rows, sub.entries])
+                self._curvatures[name] = curvature(sub, own if there is None else (own + there) / 2)
+
+    def _is_held(self, name: Hashable) -> bool:
+        known = self._curvatures[name]
+        return bool(known.diagonal.any()) and (known.is_known or self._subs[name].size > DEAR)
+
+    def _doubt_holds(self) -> None:
+        """Ask without a hold whom it has kept, and note who would go on for ever without it."""
+        for name in self._held:
+            sub, part = self._subs[name], self._compiled.columns[name]
+            if not is_bent(sub):
+                continue
+            zero, point = self._curvatures[name], self._found[part]
+            hold = WEAK**2 * zero.diagonal.max()
+            bend = curvature(sub, point).diagonal.max()
+            # Relative to the root of its curvature a slope has the same unit whatever the variable.
+            live = zero.diagonal > 0
+            root = np.sqrt(zero.diagonal[live])
+            drag = WEAK**2 * (root * np.abs(point[live])).max()
+            is_dragged = drag > DRAGGED * (np.abs(zero.slopes[live]) / root).max()
+            if sub.size <= DEAR and (is_dragged or bend < hold / GONE):
+                alone = answer_alone(sub)
+                if not np.isnan(alone).any():
+                    self._found[part] = alone
+                    self._misplaced.add(name)
+                    continue
+            if is_dragged:
+                self._dragged.add(name)
+            elif bend < GONE * hold:
+                self._endless.add(name)
+
+    def _centre(self, missing: np.ndarray) -> None:
+        """Take numbers around the answers, and ask cone programs again there.
+
+        Whoever has none seen from its answer had but met the end of a solver's patience, and is
+        asked from where its neighbours are, as is who had none before.
+        """
+        found = self._found
+        self._layer.centre(found)
+        asked = [n for n, sub in self._subs.items() if n not in self._held and sub.form is not None]
+        for name in asked:
+            part = self._compiled.columns[name]
+            if not missing[part].any():
+                found[part] += answer_alone(self._subs[name].around(found[part]))
+        missing |= np.isnan(found)
+        _place(self._compiled, found)
+        for name in asked:
+            part = self._compiled.columns[name]
+            if missing[part].any() and not np.isnan(found[part]).any():
+                own = found[part] + answer_alone(self._subs[name].around(found[part]))
+                if not np.isnan(own).any():
+                    found[part], missing[part] = own, False
+
+    def _ask(self, batch: Batch, told: np.ndarray) -> None:
+        """Let clients answer that are held at ``told``, in the order of the batch's ends."""
+        subs = [self._subs[name] for name in batch.names]
+        known = [self._curvatures[name] for name in batch.names]
+        lengths, slopes = zip(*map(_guess, known), strict=True)
+        turn = Turn(
+            batch.which,
+            np.zeros(told.size),
+            np.concatenate([_weak(*each) for each in zip(subs, known, strict=True)]),
+            told,
+            np.nan_to_num(self._found[batch.columns]),
+            np.concatenate(lengths),
+            np.concatenate(slopes),
+        )
+        answers = self._layer.first_answer(batch, turn, ACCURACY)
+        is_found = np.repeat([one in FOUND for one in answers.statuses], [s.size for s in subs])
+        self._found[batch.columns] = np.where(is_found, answers.points, np.nan)
 
 
 def sides_of(compiled: Decomposition, points: np.ndarray) -> np.ndarray:
@@ -159,126 +291,28 @@ def _guess(known: Curvature) -> tuple[np.ndarray, np.ndarray]:
     return lengths, energy / lengths
 
 
-def _ask(
-    layer: SolverLayer,
-    batch: Batch,
-    found: np.ndarray,
-    curvatures: Mapping[Hashable, Curvature],
-    rho: Mapping[Hashable, np.ndarray],
-    told: np.ndarray,
-) -> None:
-    """Let clients answer that are held at ``told``, in the order of the batch's ends."""
-    lengths, slopes = zip(*(_guess(curvatures[name]) for name in batch.names), strict=True)
-    sizes = [layer.compiled[name].size for name in batch.names]
-    turn = Turn(
-        batch.which,
-        np.zeros(told.size),
-        np.concatenate([rho[name] for name in batch.names]),
-        told,
-        np.nan_to_num(found[batch.columns]),
-        np.concatenate(lengths),
-        np.concatenate(slopes),
-    )
-    answers = layer.first_answer(batch, turn, ACCURACY)
-    is_found = np.repeat([status in FOUND for status in answers.statuses], sizes)
-    found[batch.columns] = np.where(is_found, answers.points, np.nan)
-
-
-def _alone(sub: Subproblem) -> np.ndarray:
-    """The client's answer without any hold; NaN where it has none."""
-    nothing = np.full(sub.size, np.nan)
-    if sub.form is None:
-        return _by_cvxpy(sub)
-    answer = minimised(sub, ROUGH)
-    if answer.status not in FOUND:
-        return nothing
-    length = np.abs(answer.point).max()
-    if 0.0 < length < SMALL:  # is that a number, or what is left of zero?
-        answer = minimised(sub, ROUGH, length)
-        if answer.status in FOUND and np.abs(answer.point).max() < SMALL * length:
-            return np.zeros(sub.size)
-    # Where an objective falls for ever, or is flat for ever, an answer is as far out as the solver
-    # was patient.
-    other = minimised(sub, ROUGHER, length or 1.0)
-    if not {answer.status, other.status} <= set(FOUND):
-        return nothing
-    is_settled = np.abs(answer.point - other.point).max() <= SETTLED * np.abs(answer.point).max()
-    return answer.point if is_settled and _is_balanced(sub, answer) else nothing
-
-
-def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
-    """How far a client's own answer moves for a price like the slopes that meet there, (m,).
-
-    Zero where it does not move, or where slopes are not known.
-    """
-    nothing = np.zeros(sub.size)
-    if sub.form is None or np.isnan(point).any():
-        return nothing
-    near = sub.around(point)
-    program = _program(near, 1.0)
-    slopes = _slopes(near, program.minimise(nothing, ROUGH))
-    for share in PRICES:
-        for sign in (1.0, -1.0):
-            moved = program.minimise(sign * share * slopes, ROUGH)
-            if moved.status in FOUND and np.abs(moved.point).max() > SMALL * np.abs(point).max():
-                return np.abs(moved.point)
-    return nothing
-
-
-def _slopes(sub: Subproblem, answer: ClientAnswer) -> np.ndarray:
-    """The slopes that may meet at an answer, shape (m,)."""
-    assert sub.form is not None
-    cone = sub.form.cone
-    steep = abs(cone.rows).sum(axis=0) * np.abs(answer.multipliers).max(initial=0.0)
-    return (np.abs(cone.linear) + steep)[: sub.size]
-
-
-def _is_balanced(sub: Subproblem, answer: ClientAnswer) -> bool:
-    """Whether the slopes that meet at an answer add up to nothing, beside their sizes."""
-    return bool(answer.left.max() <= BALANCED * _slopes(sub, answer).max())
-
-
-def _by_cvxpy(sub: Subproblem) -> np.ndarray:
-    """The same of a client of which cvxpy alone knows."""
-    nothing = np.full(sub.size, np.nan)
-    problem = Problem(cp.Minimize(sub.client.cost), list(sub.client.constraints))
-    duals = [dual for rule in problem.constraints for dual in rule.dual_variables]
-    with preserved([*sub.variables, *duals]), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        try:
-            problem.solve(solver=cp.CLARABEL)
-        except cp.SolverError:
-            return nothing
-        return sub.point() if problem.status in FOUND else nothing
-
-
-def minimised(sub: Subproblem, tolerance: float, length: float = 1.0) -> ClientAnswer:
-    """The answer of a client alone as a cone program, in units of this length."""
-    return _program(sub, length).minimise(np.zeros(sub.size), tolerance)
-
-
-def _program(sub: Subproblem, length: float) -> ClarabelProgram:
-    assert sub.form is not None
-    program = ClarabelProgram(sub.form.cone, Scaling(*np.full((2, sub.size), [[length], [1.0]])))
-    program.set(np.zeros((sub.size, sub.size)))
-    return program
-
-
 def _place(compiled: Decomposition, found: np.ndarray) -> None:
     """Put those without an answer where their neighbours' answers are, as far as these say."""
     lacking = [name for name in compiled if np.isnan(found[compiled.columns[name]]).any()]
     sides = sides_of(compiled, found)
     for name in sorted(lacking, key=lambda one: not compiled[one].client.is_server):
         sub = compiled[name]
-        told = sides[1 - sub.rows, sub.entries]
-        known = np.flatnonzero(np.isfinite(told))
-        if known.size:
+        point = _moved_to(sub, np.zeros(sub.size), sides[1 - sub.rows, sub.entries])
+        if point is not None:
             matrix, offset = sub.sides
-            chosen, target = matrix[known], (told - offset)[known]
-            if (np.diff(chosen.indptr) <= 1).all():
-                counts = np.asarray(chosen.power(2).sum(axis=0)).reshape(-1)
-                point = (chosen.T @ target) / np.where(counts > 0, counts, 1.0)
-            else:
-                point = spla.lsqr(chosen, target)[0]
             found[compiled.columns[name]] = point
             sides[sub.rows, sub.entries] = matrix @ point + offset
+
+
+def _moved_to(sub: Subproblem, point: np.ndarray, told: np.ndarray) -> np.ndarray | None:
+    """The point moved to where its sides are as told, the mean of these; None if all are NaN."""
+    known = np.flatnonzero(np.isfinite(told))
+    if not known.size:
+        return None
+    matrix, offset = sub.sides
+    chosen = matrix[known]
+    apart = told[known] - (chosen @ point + offset[known])
+    if (np.diff(chosen.indptr) <= 1).all():
+        counts = np.asarray(chosen.power(2).sum(axis=0)).reshape(-1)
+        return point + (chosen.T @ apart) / np.where(counts > 0, counts, 1.0)
+    return point + spla.lsqr(chosen, apart)[0]

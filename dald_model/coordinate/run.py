@@ -44,6 +44,7 @@ from dald_model.engines.dispatch import SolverLayer
 from dald_model.errors import DaldError, OptionError, RunError
 from dald_model.schedule.moment import Moment, Residuals
 from dald_model.text import counted
+from dald_model.values import is_panic
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,7 @@ class Run:
             said = f"after {len(self._rows)} complete rounds"
             termination = Termination(Status.INTERRUPTED, None, said)
         except BaseException as raised:
-            # What is written in Rust, as Clarabel is, panics by an exception that is no Exception
-            if not isinstance(raised, Exception) and type(raised).__name__ != "PanicException":
+            if not (isinstance(raised, Exception) or is_panic(raised)):
                 raise
             error = self._told(raised)
             termination = Termination(Status.USER_ERROR, None, str(error))

@@ -18,7 +18,8 @@ Multiply the objective by s, and E and M are multiplied by s. Measure a variable
 its X and M follow. Move the origin, and nothing changes: :math:`O_r` is a difference, and a run
 starts where the clients' own answers are. Where all answers are the same to all digits that
 solvers have, or there is only one, the length is how far an answer moves for a price like the
-slopes that meet there; where that says nothing either, its distance from zero.
+slopes that meet there, or else what the largest energy of all makes it; where no edge says
+anything, it is the distance from zero.
 
 They are found by :func:`dald_model.coordinate.measurement.natural_units`.
 """

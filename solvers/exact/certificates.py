@@ -8,7 +8,8 @@ For :math:`\min \tfrac12 v^\top P v + q^\top v` with :math:`A v + s = b, \; s \i
   without bound from any feasible point.
 
 A solver finds either to some digits only, so it is asked what they prove: that no point within
-``REACH`` of zero is feasible, or that the objective falls for that long. The program is to be in
+``REACH`` of zero is feasible, or that the objective falls for that long, and by more than the
+direction's own error explains where the objective is steep. The program is to be in
 units in which its solutions would be of size one.
 """
 
@@ -25,6 +26,9 @@ REACH = 1e4
 TIGHT = 1e-6
 """How far a direction may leave the cones, relative to the rows and its length; and the share of
 its terms that their sum is at least, as less may be rounding."""
+
+MARGIN = 1e2
+"""How many times farther than the worst of its rows says a direction may be from the cones."""
 
 
 def is_infeasible(cone: ConeProgram, multipliers: Any) -> bool:
@@ -46,6 +50,12 @@ def is_unbounded(cone: ConeProgram, direction: Any, slacks: Any) -> bool:
     if not fall < -TIGHT * (np.abs(cone.linear) @ np.abs(d)):
         return False
     length, bend = np.abs(d).max(), float(d @ (cone.matrix @ d))
-    sizes = np.asarray(abs(cone.rows).sum(axis=1)).reshape(-1) * length
-    is_inside = np.abs(cone.rows @ d + s).max(initial=0.0) <= TIGHT * sizes.max(initial=0.0)
-    return bool(is_inside and REACH / length * bend <= -fall)
+    sizes = np.asarray(abs(cone.rows).sum(axis=1)).reshape(-1)
+    sizes[sizes == 0] = sizes.max(initial=0.0)
+    outside = np.abs(cone.rows @ d + s)
+    if (outside > TIGHT * length * sizes).any():
+        return False
+    # A direction that is in the cones is about so far away, and may fall by so much less.
+    away = float((outside[sizes > 0] / sizes[sizes > 0]).max(initial=0.0))
+    is_sure = MARGIN * away * np.abs(cone.linear).sum() <= -fall
+    return bool(is_sure and REACH / length * bend <= -fall)

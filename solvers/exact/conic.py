@@ -7,6 +7,7 @@ iteration: canonicalisation, scaling, ordering and symbolic factorisation.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import clarabel
@@ -19,6 +20,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import FOUND, Session
 from dald_model.solvers.exact.certificates import is_infeasible, is_unbounded
 from dald_model.solvers.exact.one_by_one import ClientAnswer, Scaling, SequentialSession
+from dald_model.values import is_panic
 
 STATUSES = {
     "Solved": "optimal",
@@ -165,7 +167,7 @@ class ClarabelProgram:
             self._solver.update(q=linear)
         else:
             self._solver.update(q=linear, settings=_settings(options))
-        return self._solver.solve()
+        return _native(self._solver, self._cone)
 
 
 def _symmetric(upper: Any) -> sp.csc_array:
@@ -208,11 +210,23 @@ def _settings(options: dict[str, Any]) -> Any:
     return settings
 
 
-def solved_once(cone: ConeProgram) -> Any:
-    """What Clarabel finds for a cone program that is solved by its defaults and not again."""
+def solved_once(cone: ConeProgram, **options: Any) -> Any:
+    """What Clarabel finds for a cone program once, by its defaults but for these settings."""
     cones = [_native_cone(kind, argument) for kind, argument in cone.cones]
     upper = sp.csc_array(sp.triu(cone.matrix))
-    return DefaultSolver(upper, cone.linear, cone.rows, cone.rhs, cones, _settings({})).solve()
+    solver = DefaultSolver(upper, cone.linear, cone.rows, cone.rhs, cones, _settings(options))
+    return _native(solver, cone)
+
+
+def _native(solver: Any, cone: ConeProgram) -> Any:
+    """What Clarabel finds; a panic of its Rust is a failure as any other."""
+    try:
+        return solver.solve()
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        x, z = np.full(cone.linear.size, np.nan), np.full(cone.rhs.size, np.nan)
+        return SimpleNamespace(status=f"panicked ({error})", x=x, z=z, s=z)
 
 
 def _native_cone(kind: str, argument: Any) -> Any:

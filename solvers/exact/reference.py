@@ -13,7 +13,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.errors import OptionError
 from dald_model.solvers.base import FOUND, NOTHING, Answers, Encoding, Multipliers, Session, Turn
 from dald_model.solvers.exact.conic import attempts
-from dald_model.values import evaluated, flat
+from dald_model.values import evaluated, flat, panics_as_errors
 
 Options = dict[str, Any]
 
@@ -107,7 +107,7 @@ class Reference:
 
     def _attempt(self, problem: cp.Problem, options: dict[str, Any]) -> tuple[str, str]:
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), panics_as_errors():
                 # An inaccurate answer is told once, in the status, and not as a warning a round.
                 warnings.filterwarnings("ignore", message="Solution may be inaccurate")
                 problem.solve(solver=self.solver, warm_start=self.solver != "CLARABEL", **options)

@@ -23,7 +23,7 @@ from dald_model.solvers.exact.epigraph import EpigraphQP
 from dald_model.solvers.exact.one_by_one import Scaling
 from dald_model.solvers.exact.quadratic_step import StepMethod
 from dald_model.solvers.prox.nonsmooth import NonsmoothPart, kinks_of
-from dald_model.values import flat
+from dald_model.values import flat, panics_as_errors
 
 TOLERANCE, OF_CONES = 1e-10, 1e-7
 """Accuracy that iterative methods are asked for; asked for more, Clarabel ends with less."""
@@ -165,7 +165,7 @@ class _ByCvxpy:
         """See :class:`Solved`."""
         self._point.value, self._scale.value = points[0], alpha
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), panics_as_errors():
                 # An inaccurate answer is told once, in the status
                 warnings.filterwarnings("ignore", message="Solution may be inaccurate")
                 self._problem.solve(solver="CLARABEL")

@@ -198,11 +198,14 @@ class Drawer:
         if self.rng.random() < 0.75:
             chosen: Rule = self._chosen(rules.CATALOGUE)
             code, measured = self.filled(chosen.code, chosen.measured)
-            self.rules.append(code.format(r=repr(self._bound(measured, chosen.bound))))
-            return
-        atom: Atom = self._chosen([one for one in atoms.CATALOGUE if not one.needs("t")])
-        (code,) = self.filled(atom.code)
-        self.rules.append(f"{code} <= {self._bound(code, 'above')!r}")
+            bound = self._bound(measured, chosen.bound)
+        else:
+            atom: Atom = self._chosen([one for one in atoms.CATALOGUE if not one.needs("t")])
+            (code,) = self.filled(atom.code)
+            bound = self._bound(code, "above")
+            code = f"{code} <= {{r}}"
+        if np.isfinite(bound):  # where the point is outside of its domain it has none
+            self.rules.append(code.format(r=repr(bound)))
 
     def _bound(self, code: str, how: str) -> float:
         value, room = float(self.value(code)), self.number(*ROOM)

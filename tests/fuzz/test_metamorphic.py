@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from tests.fuzz.case import Case, Link, Owner, Unknown
-from tests.fuzz.judge import Verdict, judge
+from tests.fuzz.judge import WRONG, Verdict, judge
 from tests.fuzz.metamorphic import Same, all_units, compared, plain
 from tests.fuzz.variations import reordered, split, turned
 
@@ -30,9 +30,28 @@ LOGISTIC = replace(
     ),
 )
 CASES = {"least squares": SQUARES, "logistic": LOGISTIC}
+SMOOTH = {
+    "logistic": LOGISTIC,
+    "exponential": replace(
+        SQUARES,
+        owners=(
+            Owner("c0", ("y0",), ("cp.sum(cp.exp(np.array([[2.0, 1.0], [0.3, -1.0]]) @ x0))",)),
+            Owner("c1", ("y1",), ("0.5 * cp.sum_squares(x1 - 1.0)",)),
+            Owner("c2", ("y2",), ("cp.sum(cp.exp(-x2))", "0.2 * cp.sum_squares(x2)")),
+        ),
+    ),
+    "logsumexp": replace(
+        SQUARES,
+        owners=(
+            Owner("c0", ("y0",), ("cp.log_sum_exp(np.array([[2.0, 1.0], [0.3, -1.0]]) @ x0)",)),
+            Owner("c1", ("y1",), ("0.5 * cp.sum_squares(x1 - 1.0)",)),
+            Owner("c2", ("y2",), ("cp.log_sum_exp(cp.hstack([x2, -x2]))",)),
+        ),
+    ),
+}
 
 
-# Not the logistic loss far from zero: its curvature is taken at zero, where it is then flat.
+# Not the logistic loss far from zero: one that is flat alone is curved where its neighbours are.
 UNITS = [(name, kind) for name in CASES for kind in ("objective", "variable")]
 UNITS += [("least squares", "offset")]
 
@@ -44,6 +63,16 @@ def test_units_are_without_consequence(name: str, kind: str) -> None:
     found: list[Same] = list(compared(case, [one for one in all_units(case) if one[0] == kind]))
     assert len(found) == 13
     assert [one for one in found if not one.is_same] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMOOTH)
+def test_what_bends_is_right_wherever_zero_is(name: str) -> None:
+    """At zero such a loss is flat or steep beyond all measure; that must not pass for its scale."""
+    case = SMOOTH[name]
+    found = list(compared(case, [one for one in all_units(case) if one[0] == "offset"]))
+    assert len(found) == 13
+    assert [one for one in found if one.status != "optimal" or not abs(one.gaps[1]) <= WRONG] == []
 
 
 VARIATIONS: dict[str, Callable[[Case], Case]] = {

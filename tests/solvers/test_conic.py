@@ -399,6 +399,27 @@ def test_after_two_failures_running_the_first_attempt_is_left_out_for_a_while(
     assert tried[-2:] == [2, 0]
 
 
+def test_a_panic_of_clarabel_is_a_failed_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is written in Rust, and its panics are no Exceptions."""
+    panic = type("PanicException", (BaseException,), {})
+    client, truth = PROXIMAL["norm 2"]
+    v = np.linspace(-1, 3, 8)
+    session = Conic().open([client])
+
+    class Panics:
+        def __init__(self, *_: Any) -> None: ...
+
+        def solve(self) -> Any:
+            raise panic("assertion failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(conic, "DefaultSolver", Panics)
+        answers = ask(session, np.zeros(8), 1.0, v)
+    assert answers.statuses == ["solver_error"]
+    assert answers.messages == {0: "CLARABEL: panicked (assertion failed)"}
+    assert error(ask(session, np.zeros(8), 1.0, v).points, truth(v, 2.0)) <= TOLERANCE
+
+
 # --- sessions -------------------------------------------------------------------------------------
 
 

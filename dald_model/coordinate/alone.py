@@ -1,0 +1,123 @@
+"""What a client answers if nothing holds it, and what its answer says of its slopes."""
+
+from __future__ import annotations
+
+import warnings
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model.compile.subproblem import Subproblem
+from dald_model.declare.problem import Problem
+from dald_model.solvers.base import FOUND
+from dald_model.solvers.exact.conic import ClarabelProgram
+from dald_model.solvers.exact.one_by_one import ClientAnswer, Scaling
+from dald_model.values import panics_as_errors, preserved
+
+ROUGH, ROUGHER = 1e-6, 1e-4
+"""Relative accuracy of cone programs: once as accurate as it has to be and once less."""
+SETTLED = 0.1
+"""By how much these two may differ, relative to the answer."""
+PRICES = 0.3, 3.0
+"""Prices, as shares of the slopes at an answer, that are tried to see how far it moves."""
+SMALL = 1e-4
+"""Answers of cone programs below this may be zero: they are asked for again in their own units."""
+RESOLVED = 1e-9
+"""Moves below this share of an answer are what it is rounded by."""
+BALANCED = 1e-3
+"""Share of the slopes that meet at an answer which may be left of their sum."""
+
+
+def answer_alone(sub: Subproblem) -> np.ndarray:
+    """The client's answer without any hold; NaN where it has none."""
+    nothing = np.full(sub.size, np.nan)
+    if sub.form is None:
+        return _by_cvxpy(sub)
+    answer = minimised(sub, ROUGH)
+    if answer.status not in FOUND:
+        return nothing
+    length = np.abs(answer.point).max()
+    if 0.0 < length < SMALL:
+        answer = minimised(sub, ROUGH, length)
+        if not _is_there(answer, length):
+            return np.zeros(sub.size)
+    # Where an objective falls for ever, or is flat for ever, an answer is as far out as the solver
+    # was patient.
+    other = minimised(sub, ROUGHER, length or 1.0)
+    if not {answer.status, other.status} <= set(FOUND):
+        return nothing
+    is_settled = np.abs(answer.point - other.point).max() <= SETTLED * np.abs(answer.point).max()
+    return answer.point if is_settled and _is_balanced(sub, answer) else nothing
+
+
+def _is_there(answer: ClientAnswer, length: float) -> bool:
+    """Whether a small answer is a number rather than what is left of zero.
+
+    ``answer`` was asked for again in units of this length, which the first one had.
+    """
+    again = np.abs(answer.point).max()
+    return answer.status in FOUND and bool(SMALL * length <= again <= length / SETTLED)
+
+
+def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
+    """How far a client's own answer moves for a price like the slopes that meet there, (m,).
+
+    Zero where it does not move, or where slopes are not known.
+    """
+    nothing = np.zeros(sub.size)
+    if sub.form is None or np.isnan(point).any():
+        return nothing
+    near = sub.around(point)
+    program = _program(near, 1.0)
+    slopes = _slopes(near, program.minimise(nothing, ROUGH))
+    for share in PRICES:
+        for price in (share * slopes, -share * slopes):
+            moved = program.minimise(price, ROUGH)
+            length = np.abs(moved.point).max()
+            if moved.status in FOUND and 0.0 < length < SMALL:
+                moved = _program(near, length).minimise(price, ROUGH)
+                if not _is_there(moved, length):
+                    continue
+            if moved.status in FOUND and length > RESOLVED * np.abs(point).max():
+                return np.abs(moved.point)
+    return nothing
+
+
+def _slopes(sub: Subproblem, answer: ClientAnswer) -> np.ndarray:
+    """The slopes that may meet at an answer, shape (m,)."""
+    assert sub.form is not None
+    cone = sub.form.cone
+    steep = abs(cone.rows).sum(axis=0) * np.abs(answer.multipliers).max(initial=0.0)
+    return (np.abs(cone.linear) + steep)[: sub.size]
+
+
+def _is_balanced(sub: Subproblem, answer: ClientAnswer) -> bool:
+    """Whether the slopes that meet at an answer add up to nothing, beside their sizes."""
+    return bool(answer.left.max() <= BALANCED * _slopes(sub, answer).max())
+
+
+def _by_cvxpy(sub: Subproblem) -> np.ndarray:
+    """The same of a client of which cvxpy alone knows."""
+    nothing = np.full(sub.size, np.nan)
+    problem = Problem(cp.Minimize(sub.client.cost), list(sub.client.constraints))
+    duals = [dual for rule in problem.constraints for dual in rule.dual_variables]
+    with preserved([*sub.variables, *duals]), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            with panics_as_errors():
+                problem.solve(solver=cp.CLARABEL)
+        except cp.SolverError:
+            return nothing
+        return sub.point() if problem.status in FOUND else nothing
+
+
+def minimised(sub: Subproblem, tolerance: float, length: float = 1.0) -> ClientAnswer:
+    """The answer of a client alone as a cone program, in units of this length."""
+    return _program(sub, length).minimise(np.zeros(sub.size), tolerance)
+
+
+def _program(sub: Subproblem, length: float) -> ClarabelProgram:
+    assert sub.form is not None
+    program = ClarabelProgram(sub.form.cone, Scaling(*np.full((2, sub.size), [[length], [1.0]])))
+    program.set(np.zeros((sub.size, sub.size)))
+    return program

@@ -1,0 +1,121 @@
+"""What is proved of all clients together, on problems whose truth is plain."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from cvxpy.transforms.indicator import indicator
+
+import dald_model as dm
+from dald_model.coordinate.certificates import Proof, proof
+from dald_model.coordinate.measurement import natural_units
+from dald_model.engines.dispatch import SolverLayer
+
+UNITS = [1e-6, 1.0, 1e6]
+
+
+def proved(model: dm.Model, off: Any = None) -> Proof | None:
+    """Of a model that nobody has run yet; ``off`` are entries of edges that do not count."""
+    compiled: Any = model.compile()
+    units = natural_units(compiled, SolverLayer(compiled, None))
+    channels = None if off is None else SimpleNamespace(off=np.array(off))
+    state: Any = SimpleNamespace(units=units, channels=channels)
+    return proof(compiled, state)
+
+
+def bounds(low: float, high: float, unit: float) -> dm.Model:
+    """One number that is at most ``low`` for one client and at least ``high`` for another."""
+    model, x = dm.Model(), cp.Variable(name="x")
+    model.client("small", cp.square(x / unit), [x <= low * unit])
+    model.client("large", cp.square(x / unit - 1), [x >= high * unit])
+    return model
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_bounds_without_a_common_point_are_infeasible(unit: float) -> None:
+    found = proved(bounds(1.0, 2.0, unit))
+    assert found is not None
+    assert found.status == "infeasible"
+    assert found.client in ("small", "large")
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("high", [1.0, 0.0])
+def test_bounds_that_touch_or_overlap_are_not(high: float, unit: float) -> None:
+    assert proved(bounds(1.0, high, unit)) is None
+
+
+@pytest.mark.parametrize("radius", [0.9, 1.1])
+def test_balls_meet_where_their_radii_reach(radius: float) -> None:
+    """Two centres that are 2 apart."""
+    model, x = dm.Model(), cp.Variable(2)
+    model.client("left", cp.sum_squares(x), [cp.norm(x + np.array([1, 0])) <= radius])
+    model.client("right", cp.sum_squares(x), [cp.norm(x - np.array([1, 0])) <= radius])
+    found = proved(model)
+    assert (found.status if found else "feasible") == ("infeasible" if radius < 1 else "feasible")
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("scale", UNITS)
+def test_slopes_that_do_not_cancel_are_unbounded(scale: float, unit: float) -> None:
+    """The sum is -x; each alone has no minimum either, and who falls faster is named."""
+    model, x = dm.Model(), cp.Variable(name="x")
+    model.client("falls", -3 * scale * x / unit)
+    model.client("rises", 2 * scale * x / unit)
+    found = proved(model)
+    assert found == Proof(dm.Status.UNBOUNDED, "falls")
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize(
+    "rules",
+    [lambda x: [x <= 1e5], lambda x: [cp.norm(x) <= 3], lambda x: [cp.square(x) <= 1e10]],
+    ids=["a bound", "a ball", "a square"],
+)
+def test_what_a_constraint_bounds_is_not_unbounded(rules: Any, unit: float) -> None:
+    model, x = dm.Model(), cp.Variable(name="x")
+    model.client("falls", -x / unit, rules(x / unit))
+    model.client("other", 0.5 * x / unit)
+    assert proved(model) is None
+
+
+def test_curvature_however_weak_bounds_a_slope() -> None:
+    model, x = dm.Model(), cp.Variable(name="x")
+    model.client("falls", -x)
+    model.client("bowl", 1e-3 * cp.square(x))
+    assert proved(model) is None
+
+
+def test_edges_that_do_not_count_prove_nothing() -> None:
+    model = dm.Model()
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    model.client("small", cp.square(x), [x <= 1])
+    model.client("large", cp.square(y), [y >= 2])
+    model.consensus(x == y)
+    found = proved(model)
+    assert found is not None
+    assert found.status == "infeasible"
+    assert proved(model, off=[True]) is None
+
+
+def test_kinks_at_zero_are_bounded() -> None:
+    """Everybody wants zero to the digit: the units come from noise, and no direction falls."""
+    model, x = dm.Model(), cp.Variable(2)
+    model.client("nuclear", 0.7 * cp.normNuc(cp.reshape(x, (1, 2), order="F")), [x <= 4, x >= -2])
+    model.client("largest", 1.1 * cp.norm_inf(x), [cp.sum(cp.huber(x)) <= 5])
+    model.client("length", 1.7 * cp.norm(x, 2), [x <= 3])
+    assert proved(model) is None
+
+
+def test_a_client_that_cvxpy_alone_knows_proves_nothing() -> None:
+    """Though -x falls for ever from 1 on: its cone program cannot be read."""
+    model, x = dm.Model(), cp.Variable(name="x")
+    model.client("falls", -x)
+    model.client("indicator", indicator([x >= 1]))
+    compiled: Any = model.compile()
+    assert compiled["indicator"].form is None
+    assert proved(model) is None

@@ -1,0 +1,259 @@
+"""Natural units: verdicts, rounds and accuracies that the user's units are without consequence for.
+
+Every optimum is a closed form, or the least of a convex function of one number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import dald_model as dm
+
+POWERS = range(-6, 7)
+GAP = 1e-4
+"""What an "optimal" answer may be off, relative to what the objective varies by."""
+
+Array = np.ndarray[Any, Any]
+
+
+# --- the same model in thirteen units -------------------------------------------------------------
+
+
+def together(costs: list[Callable[[Any], Any]], size: int, unit: float, shift: float) -> dm.Model:
+    """A chain of clients whose variables are y = unit x + shift, so that x has ordinary units."""
+    model = dm.Model()
+    copies = [cp.Variable(size, name=f"y{i}") for i in range(len(costs))]
+    for i, (cost, y) in enumerate(zip(costs, copies, strict=True)):
+        model.client(i, cost((y - shift) / unit))
+    model.consensus(*(a == b for a, b in pairwise(copies)))
+    return model
+
+
+def squares(x: Any, i: int) -> Any:
+    return (i + 1) * cp.sum_squares(x - np.array([i, -2.0 * i]))
+
+
+def absolute(x: Any, i: int) -> Any:
+    return cp.norm1(x - np.array([i, 3.0 * i]))
+
+
+def lasso(x: Any, i: int) -> Any:
+    return cp.sum_squares(x - np.array([i, 0.2])) + 0.5 * cp.norm1(x)
+
+
+def logistic(x: Any, i: int) -> Any:
+    rows = np.random.default_rng(i).normal(size=(12, 2))
+    return cp.sum(cp.logistic(rows @ x)) + 0.1 * cp.sum_squares(x)
+
+
+def balls(x: Any, i: int) -> Any:
+    return cp.norm(x - np.array([i, i**2]), 2)
+
+
+MODELS = {f.__name__: f for f in (squares, absolute, lasso, logistic, balls)}
+OFFSETS = [sign * 10.0**power for sign in (-1, 1) for power in range(1, 7)]
+
+
+def rounds_and_gap(name: str, scale: float, unit: float, shift: float) -> tuple[int, float]:
+    """Of a solve; the gap relative to what the objective changes by over a step of one."""
+    cost = MODELS[name]
+    model = together([lambda x, i=i: scale * cost(x, i) for i in range(3)], 2, unit, shift)
+    result = model.solve()
+    assert result.status == "optimal", (name, scale, unit, shift, str(result))
+    x = cp.Variable(2)
+    least: Any = cp.Problem(cp.Minimize(sum(cost(x, i) for i in range(3)))).solve(
+        solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11
+    )
+    return result.rounds, abs(result.value / scale - least)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["objective", "variable"])
+@pytest.mark.parametrize("name", MODELS)
+def test_thirteen_units_take_the_same_rounds_to_the_same_accuracy(name: str, kind: str) -> None:
+    rounds, gap = rounds_and_gap(name, 1.0, 1.0, 0.0)
+    for power in POWERS:
+        scale, unit = (10.0**power, 1.0) if kind == "objective" else (1.0, 10.0**power)
+        there, far = rounds_and_gap(name, scale, unit, 0.0)
+        assert abs(there - rounds) <= max(1, 0.1 * rounds), (kind, power)
+        assert far <= max(3 * gap, GAP / 10), (kind, power)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["squares", "lasso", "absolute"])
+def test_an_origin_a_million_spreads_away_is_without_consequence(name: str) -> None:
+    """Of kinks, which the origin is one of, the answer; of quadratics also the rounds."""
+    rounds, _ = rounds_and_gap(name, 1.0, 1.0, 0.0)
+    for shift in OFFSETS:
+        there, far = rounds_and_gap(name, 1.0, 1.0, shift)
+        assert far <= GAP, shift
+        if name == "squares":
+            assert abs(there - rounds) <= max(1, 0.1 * rounds), shift
+
+
+@pytest.mark.parametrize(
+    ("centre", "spread"), [(1e6, 1.0), (1.7e9, 1.0), (1.7e9, 1e3), (0.0, 1e-6), (0.0, 1e-8)]
+)
+def test_clocks_agree_on_the_mean_however_late_it_is(centre: float, spread: float) -> None:
+    model = dm.Model("clocks")
+    x = [cp.Variable(name=f"x{i}") for i in range(3)]
+    for i in range(3):
+        model.client(i, cp.square((x[i] - (centre + spread * i)) / spread))
+    model.consensus(x[0] == x[1], x[1] == x[2])
+    result = model.solve()
+    assert result.status == "optimal"
+    away = [(float(result[v]) - (centre + spread)) / spread for v in x]
+    # What doubles of this size resolve of the spread
+    assert np.abs(away).max() <= max(1e-5, 1e-15 * centre / spread)
+
+
+# --- small variables and objectives ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_small_variables_are_not_taken_for_zero(unit: float) -> None:
+    """Three medians: the sum of distances from -1, 0 and 4 is 5."""
+    model = dm.Model()
+    x = cp.Variable(name="x")
+    for at in (-1.0, 0.0, 4.0):
+        model.client(at, cp.norm(cp.hstack([x / unit - at, 0.0])))
+    result = model.solve()
+    assert result.status == "optimal"
+    assert result.value == pytest.approx(5.0, abs=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1e-7, 1.0, 1e6])
+def test_a_linear_programme_over_the_simplex_finds_the_least_cost(unit: float) -> None:
+    cost = unit * np.random.default_rng(0).normal(size=(3, 4))
+    model, x = dm.Model(), cp.Variable(4)
+    for i in range(3):
+        model.client(i, cost[i] @ x, [x >= 0, cp.sum(x) == 1] if i == 0 else [])
+    result = model.solve()
+    best, width = cost.sum(axis=0).min(), np.ptp(cost.sum(axis=0))
+    assert result.status == "optimal"
+    assert abs(result.value - best) <= GAP * width
+    assert result.verify().ok
+
+
+@pytest.mark.parametrize("weight", [1e4, 1e6])
+def test_a_heavy_term_does_not_hide_a_light_one(weight: float) -> None:
+    cost = np.random.default_rng(1).normal(size=(3, 4))
+    model, x, y = dm.Model(), cp.Variable(3), cp.Variable(4)
+    for i in range(3):
+        rules = [y >= 0, cp.sum(y) == 1] if i == 0 else []
+        model.client(i, weight * cp.sum_squares(x - 1) + cost[i] @ y, rules)
+    result = model.solve()
+    assert result.status == "optimal"
+    assert abs(result.value - cost.sum(axis=0).min()) <= GAP
+
+
+@pytest.mark.parametrize("weight", [10, 50, 200, 1000])
+def test_optimal_is_verified_whatever_a_kink_weighs(weight: float) -> None:
+    model, x = dm.Model(), cp.Variable(3)
+    model.client("a", weight * cp.norm1(x - 3))
+    model.client("b", cp.sum_squares(x - 2))
+    result = model.solve()
+    assert result.status == "optimal"
+    assert abs(result.value - 3) <= GAP * 3  # at x = 3
+    assert result.verify().ok
+
+
+# --- large penalties, and what a start brings along -----------------------------------------------
+
+
+@pytest.mark.parametrize("rho", [1e3, 1e5, 1e6])
+def test_a_large_penalty_ends_optimal_only_at_the_optimum(rho: float) -> None:
+    """Logistic clients under penalties far beyond their curvature: three digits are not enough."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(3, 30, 4))
+    labels = np.sign(rows @ np.ones(4) + rng.normal(size=(3, 30)))
+    model, w = dm.Model(), [cp.Variable(4, name=f"w{i}") for i in range(3)]
+    for i in range(3):
+        loss = cp.sum(cp.logistic(-cp.multiply(labels[i], rows[i] @ w[i])))
+        model.client(i, loss + 0.5 * cp.sum_squares(w[i]))
+    model.consensus(w[0] == w[1], w[1] == w[2])
+    best: Any = model.monolithic().solve(solver=cp.CLARABEL)
+    result = model.solve(rho=rho, max_rounds=200)
+    off = abs(result.value - best) / best
+    assert result.status != "optimal" or off <= GAP
+    assert off <= GAP or not result.verify().ok
+
+
+def test_a_small_objective_under_a_large_penalty_is_not_called_optimal_far_off() -> None:
+    rng = np.random.default_rng(0)
+    rows, target = rng.normal(size=(3, 6, 4)), rng.normal(size=(3, 6))
+    model, x = dm.Model(), cp.Variable(4)
+    for i in range(3):
+        cost = 1e-5 * (cp.sum_squares(rows[i] @ x - target[i]) + cp.norm1(x))
+        model.client(i, cost, [x >= 0, cp.sum(x) == 1] if i == 0 else [])
+    best: Any = model.monolithic().solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_feas=1e-12)
+    result = model.solve(rho=10.0)
+    assert result.status != "optimal" or abs(result.value / best - 1) <= 1e-3
+
+
+def test_a_start_from_a_larger_problem_does_not_bring_its_scales() -> None:
+    rng = np.random.default_rng(0)
+    rows, target = rng.normal(size=(3, 9, 4)), rng.normal(size=(3, 9))
+    weight, centre, x = cp.Parameter(nonneg=True), cp.Parameter(4), cp.Variable(4)
+    model = dm.Model()
+    for i in range(3):
+        fit = weight * cp.sum_squares(rows[i] @ x - target[i])
+        model.client(i, fit + cp.norm1(x - centre))
+    weight.value, centre.value = 1e7, np.zeros(4)
+    before = model.solve()
+    weight.value, centre.value = 1e-2, np.full(4, 2.0)
+    best: Any = model.monolithic().solve(solver=cp.CLARABEL)
+    for result in (model.solve(start=before), model.solve()):
+        assert result.status == "optimal"
+        assert abs(result.value - best) <= GAP * best
+
+
+# --- bounded problems -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1e2, 3e4, 1e5, 1e6, 1e8])
+def test_a_median_of_large_numbers_is_bounded(size: float) -> None:
+    prices = size * np.array([2.5, 3.1, 4.2])
+    model, x = dm.Model(), cp.Variable(name="median price")
+    for i, price in enumerate(prices):
+        model.client(i, cp.abs(x - price))
+    result = model.solve()
+    assert result.status == "optimal"
+    assert result.value == pytest.approx(1.7 * size, rel=GAP)
+
+
+@pytest.mark.parametrize("size", [1e2, 1e4, 1e5, 1e6, 1e8])
+def test_a_linear_programme_with_wide_bounds_is_bounded(size: float) -> None:
+    model, x = dm.Model("three plants"), [cp.Variable(name=f"x{i}") for i in range(3)]
+    for i, slope in enumerate((-1.0, -2.0, 1.0)):
+        model.client(i, slope * x[i], [x[i] >= 0, x[i] <= size])
+    model.consensus(x[0] == x[1], x[1] == x[2])
+    result = model.solve()
+    assert result.status == "optimal"
+    assert result.value == pytest.approx(-2 * size, rel=GAP)
+
+
+@pytest.mark.parametrize("slope", [1e-2, 1e-3, 1e-4])
+def test_hinges_of_small_features_are_bounded(slope: float) -> None:
+    model, x = dm.Model(), cp.Variable(name="weight")
+    for i in range(3):
+        model.client(i, cp.pos(1 - slope * (i + 1) * x))
+    result = model.solve()
+    assert result.status == "optimal"
+    assert 0 <= result.value <= GAP
+
+
+@pytest.mark.parametrize("unit", [1, 10, 100, 1000])
+def test_absolute_losses_of_a_small_slope_do_not_stall(unit: float) -> None:
+    model, x = dm.Model(), cp.Variable(name="median")
+    for i in range(3):
+        model.client(i, cp.abs(x - unit * (i + 1)) / 100)
+    result = model.solve()
+    assert result.status == "optimal"
+    assert result.value == pytest.approx(2 * unit / 100, rel=GAP)

@@ -1,0 +1,130 @@
+"""Certificates of infeasibility and unboundedness, worked out by hand, scaled and corrupted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from dald_model.compile.form import ConeProgram
+from dald_model.solvers.exact.certificates import is_infeasible, is_unbounded
+from dald_model.solvers.exact.conic import solved_once
+
+SCALES = [1e-6, 1.0, 1e6]
+
+
+def program(rows: Any, rhs: Any, cones: Any, linear: Any = None, matrix: Any = None) -> ConeProgram:
+    """The cone program of dense data."""
+    rows = np.atleast_2d(np.asarray(rows, dtype=float))
+    size = rows.shape[1]
+    square = np.zeros((size, size)) if matrix is None else np.asarray(matrix, dtype=float)
+    slopes = np.zeros(size) if linear is None else np.asarray(linear, dtype=float)
+    return ConeProgram(
+        sp.csc_array(square), slopes, 0.0, sp.csc_array(rows), np.asarray(rhs, float), cones
+    )
+
+
+# x <= -1 and x >= 1: the rows added up say 0 <= -2
+APART = program([[1], [-1]], [-1, -1], (("NonnegativeConeT", 2),))
+# x = 1 and x = 2
+TWICE = program([[1], [1]], [1, 2], (("ZeroConeT", 2),))
+# |x| <= x_0 with x_0 = -1: (1, 0) is in the dual cone and on the ball's first row
+BALL = program([[1, 0], [-1, 0], [0, -1]], [-1, 0, 0], (("ZeroConeT", 1), ("SecondOrderConeT", 2)))
+INFEASIBLE = {
+    "bounds": (APART, [1, 1]),
+    "equalities": (TWICE, [1, -1]),
+    "a second-order cone": (BALL, [1, 1, 0]),
+}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", INFEASIBLE)
+def test_a_farkas_certificate_proves_infeasibility_in_any_length(name: str, scale: float) -> None:
+    cone, multipliers = INFEASIBLE[name]
+    assert np.allclose(cone.rows.T @ np.array(multipliers), 0)
+    assert is_infeasible(cone, scale * np.array(multipliers))
+
+
+@pytest.mark.parametrize("entry", [0, 1])
+@pytest.mark.parametrize("name", INFEASIBLE)
+def test_a_corrupted_farkas_certificate_proves_nothing(name: str, entry: int) -> None:
+    cone, multipliers = INFEASIBLE[name]
+    wrong = np.array(multipliers, dtype=float)
+    wrong[entry] *= 1.01
+    assert not is_infeasible(cone, wrong)
+    wrong[entry] = np.nan
+    assert not is_infeasible(cone, wrong)
+    assert not is_infeasible(cone, -np.array(multipliers))
+    assert not is_infeasible(cone, np.zeros(len(multipliers)))
+
+
+def test_no_multipliers_prove_a_feasible_program_infeasible() -> None:
+    feasible = program([[1], [-1]], [1, 1], (("NonnegativeConeT", 2),))
+    assert not is_infeasible(feasible, [1, 1])
+    # Nor one that is feasible only far away
+    far = program([[1e-5], [-1]], [-1, 1e9], (("NonnegativeConeT", 2),))
+    assert not is_infeasible(far, [1, 1e-5])
+
+
+# -x over x >= 0; x_0 - x_1 over |x| <= x_0, whose edge (1, 1) is no direction of descent
+LINE = program([[-1]], [0], (("NonnegativeConeT", 1),), linear=[-1])
+# -2 x_1 + x_0 over |x_1| <= x_0 falls along (1, 1)
+WEDGE = program([[-1, 0], [0, -1]], [0, 0], (("SecondOrderConeT", 2),), linear=[1, -2])
+# x_0^2 / 2 - x_1 falls along (0, 1) only
+BOWL = program([[0, -1]], [0], (("NonnegativeConeT", 1),), linear=[0, -1], matrix=[[1, 0], [0, 0]])
+UNBOUNDED = {
+    "a half-line": (LINE, [1], [1]),
+    "a second-order cone": (WEDGE, [1, 1], [1, 1]),
+    "a direction without curvature": (BOWL, [0, 1], [1]),
+}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", UNBOUNDED)
+def test_a_direction_of_recession_proves_unboundedness_in_any_length(
+    name: str, scale: float
+) -> None:
+    cone, direction, slacks = UNBOUNDED[name]
+    assert is_unbounded(cone, scale * np.array(direction), scale * np.array(slacks))
+
+
+@pytest.mark.parametrize("name", UNBOUNDED)
+def test_a_corrupted_direction_proves_nothing(name: str) -> None:
+    cone, direction, slacks = UNBOUNDED[name]
+    assert not is_unbounded(cone, -np.array(direction), -np.array(slacks))  # it rises there
+    assert not is_unbounded(cone, np.zeros(len(direction)), np.zeros(len(slacks)))
+    assert not is_unbounded(cone, np.array(direction) * np.nan, slacks)
+    assert not is_unbounded(cone, direction, 1.001 * np.array(slacks))  # not the slacks of it
+
+
+def test_curvature_along_the_direction_refuses_it() -> None:
+    curved = BOWL._replace(matrix=sp.csc_array(np.diag([1.0, 1e-3])))
+    assert not is_unbounded(curved, [0, 1], [1])
+
+
+def test_a_steep_objective_makes_no_proof_of_a_directions_own_error() -> None:
+    """Over |x| <= 1 nothing is unbounded, and 1e10 x falls by 1e3 along what misses by 1e-7."""
+    cone = program([[1], [-1]], [1, 1], (("NonnegativeConeT", 2),), linear=[-1e10])
+    assert not is_unbounded(cone, [1e-7], [0, 0])
+    far = program(
+        [[1, 0], [-1, 0], [0, -1]], [1, 1, 0], (("NonnegativeConeT", 3),), linear=[-1e10, 1]
+    )
+    assert not is_unbounded(far, [1e-9, 1], [0, 0, 1])
+
+
+@pytest.mark.parametrize("name", INFEASIBLE)
+def test_what_clarabel_finds_passes(name: str) -> None:
+    cone, _ = INFEASIBLE[name]
+    found = solved_once(cone)
+    assert str(found.status) == "PrimalInfeasible"
+    assert is_infeasible(cone, found.z)
+
+
+@pytest.mark.parametrize("name", UNBOUNDED)
+def test_what_clarabel_finds_of_an_unbounded_program_passes(name: str) -> None:
+    cone, *_ = UNBOUNDED[name]
+    found = solved_once(cone)
+    assert str(found.status) == "DualInfeasible"
+    assert is_unbounded(cone, found.x, found.s)
