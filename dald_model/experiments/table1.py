@@ -67,7 +67,13 @@ class Way(NamedTuple):
 
 _ORDER = {"sequence": Sequence.from_matrix(SEQUENCE)}
 # Zero tolerances run every round, as the paper did.
-_BUDGET = {"rho": Fixed(1.0), "stopping": FixedBudget(1), "eps_pri": 0.0, "eps_dual": 0.0}
+_BUDGET = {
+    "acceleration": None,
+    "rho": Fixed(1.0),
+    "stopping": FixedBudget(1),
+    "eps_pri": 0.0,
+    "eps_dual": 0.0,
+}
 
 WAYS = {
     CC: Way(False, False, {}),

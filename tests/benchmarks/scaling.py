@@ -106,7 +106,9 @@ def run(kind: Kind, count: int, m: int, rows: int) -> Run:
         return measure(state)
 
     with mock.patch.object(sweeper, "residuals", marked), watched(clock), common.undisturbed():
-        result = model.solve(rho=rho, eps_pri=NEVER, eps_dual=NEVER, max_rounds=ROUNDS)
+        result = model.solve(
+            rho=rho, acceleration=None, eps_pri=NEVER, eps_dual=NEVER, max_rounds=ROUNDS
+        )
     assert result.rounds == ROUNDS, result.detail
     whole = np.diff([at for at, _ in marks])[4:]
     last, first = marks[-1], marks[4]

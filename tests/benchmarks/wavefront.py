@@ -44,7 +44,7 @@ def timed(model: dm.Model, sweeps: int, overlaps: bool, stopping: Any) -> tuple[
     # overlaps at the end of a block: that is not what is compared.
     looks = mock.patch.object(diagnose, "PERIOD", 10**9)
     options: dict[str, Any] = {"rho": 1.0, "eps_pri": 0.0, "eps_dual": 0.0, "max_rounds": sweeps}
-    options |= {"sequence": dm.Sequence.natural(), "stopping": stopping}
+    options |= {"sequence": dm.Sequence.natural(), "stopping": stopping, "acceleration": None}
     best = np.inf
     result = None
     for _ in range(2 if len(model.clients) <= 100 else 1):
@@ -57,7 +57,7 @@ def timed(model: dm.Model, sweeps: int, overlaps: bool, stopping: Any) -> tuple[
 def row(kind: Kind, count: int) -> list[str]:
     common.say(f"6 wavefront: {count} clients, {kind.name}")
     model, sweeps, stopping = chain(kind, count), SWEEPS[count], dm.FixedBudget(1)
-    model.solve(sequence=dm.Sequence.natural(), stopping=stopping, max_rounds=1)
+    model.solve(sequence=dm.Sequence.natural(), stopping=stopping, max_rounds=1, acceleration=None)
     ours, found = timed(model, sweeps, True, stopping)
     serial, known = timed(model, sweeps, False, stopping)
     apart = np.abs(found.state.points - known.state.points).max()
@@ -128,7 +128,7 @@ def rounds(problem: str, graph: str) -> list[str]:
     best: Any = exact.solve(solver=cp.CLARABEL, **common.TIGHT)
     cells, counts = [], []
     for condition in CONDITIONS.values():
-        result = model.solve(stopping=condition, max_rounds=MOST)
+        result = model.solve(stopping=condition, max_rounds=MOST, acceleration=None)
         gap = abs(result.value - best) / max(1.0, abs(best))
         done = str(result.status) == "optimal" and gap <= 1e-5
         counts.append(float(result.rounds) if done else np.nan)
