@@ -17,6 +17,7 @@ from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.conic import Conic
 from dald_model.solvers.exact.direct import Direct
 from dald_model.solvers.exact.dual_box import DualBoxQP
+from dald_model.solvers.exact.kinks import Kinks
 from dald_model.solvers.exact.newton import Newton
 from dald_model.solvers.exact.polyhedral import Polyhedral
 from dald_model.solvers.exact.reference import Reference
@@ -28,6 +29,7 @@ ORDER: tuple[Solver, ...] = (
     Direct("active_set", ActiveSet),
     Direct("shrink", DualBoxQP),
     Direct("proximal", Proximal),
+    Direct("kinks", Kinks),
     Polyhedral(),
     Newton(),
     Conic(),
@@ -91,6 +93,8 @@ class Choice:
         rest = [solver for solver in ORDER[-2:] if not refusal(solver, sub)]
         if forced is None:
             first = next(solver for solver in ORDER if not refusal(solver, sub))
+            if first is NAMED["kinks"] and not refusal(NAMED["polyhedral"], sub):
+                rest = [NAMED["polyhedral"], *rest]  # which needs no curvature
             return [first, *(solver for solver in rest if solver is not first)]
         reason = refusal(forced, sub)
         if reason:

@@ -164,7 +164,8 @@ class Form:
     def shape(self) -> tuple[Any, ...]:
         """Forms of equal shape can be stacked: the same sizes, rows and kinds of terms.
 
-        Smooth terms may be of any number of functions and arguments.
+        Smooth terms may be of any number of functions and arguments, and so may absolute values of
+        which there are more than variables.
         """
         return (
             self.size,
@@ -172,7 +173,7 @@ class Form:
             self.inequalities.rhs.size,
             tuple(
                 (t.kind.name,)
-                if t.is_smooth
+                if t.is_smooth or (t.kind.is_polyhedral and t.weight.size > self.size)
                 else (t.kind.name, t.width, t.weight.size, sp.issparse(t.matrix))
                 for t in self.terms
             ),
