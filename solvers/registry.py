@@ -17,6 +17,7 @@ from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.conic import Conic
 from dald_model.solvers.exact.direct import Direct
 from dald_model.solvers.exact.dual_box import DualBoxQP
+from dald_model.solvers.exact.dual_proximal import DualProximal
 from dald_model.solvers.exact.kinks import Kinks
 from dald_model.solvers.exact.newton import Newton
 from dald_model.solvers.exact.polyhedral import Polyhedral
@@ -29,6 +30,7 @@ ORDER: tuple[Solver, ...] = (
     Direct("active_set", ActiveSet),
     Direct("shrink", DualBoxQP),
     Direct("proximal", Proximal),
+    Direct("dual_proximal", DualProximal),
     Direct("kinks", Kinks),
     Polyhedral(),
     Newton(),

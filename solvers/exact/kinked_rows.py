@@ -52,7 +52,7 @@ class KinkedRows(NamedTuple):
             arrays[:, i, : numbers[0].size] = numbers
             rows, columns_of, entries = _single(own)
             columns[i, rows], levels[i, rows] = columns_of, -arrays[0, i, rows] / entries
-        return cls(matrix, *arrays, columns, levels)
+        return cls(matrix, arrays[0], arrays[1], arrays[2], columns, levels)
 
     def take(self, index: Index) -> KinkedRows:
         """Those of some clients."""

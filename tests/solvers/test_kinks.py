@@ -137,6 +137,7 @@ def test_repeated_and_empty_rows_do_no_harm() -> None:
     goal = cp.quad_form(x, H[0]) / 2 + cp.norm1(term.matrix @ x + term.offset)
     tight = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
     cp.Problem(cp.Minimize(goal)).solve(solver="CLARABEL", **tight)
+    assert x.value is not None
     np.testing.assert_allclose(step.points[0], x.value, atol=1e-6)
 
 
