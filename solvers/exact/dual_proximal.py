@@ -36,7 +36,8 @@ class DualProximal:
     @classmethod
     def refuses(cls, form: Form) -> str:
         """Why the rows and non-smooth terms are not for this method; empty if they are."""
-        height = sum(term.offset.size for term in _nonsmooth(form))
+        terms = _nonsmooth(form)
+        height = sum(term.offset.size for term in terms)
         reasons = [
             rows_of("equalities", form.equalities.rhs.size),
             rows_of("inequalities", form.inequalities.rhs.size),
@@ -45,7 +46,10 @@ class DualProximal:
             if height > form.size
             else "",
         ]
-        return next((reason for reason in reasons if reason), "")
+        if found := next((reason for reason in reasons if reason), ""):
+            return found
+        rank = np.linalg.matrix_rank(np.vstack([_dense(term.matrix) for term in terms]))
+        return "" if rank == height else f"the rows of its {terms[0].kind.name} terms are dependent"
 
     def __init__(self, forms: Sequence[Form]) -> None:
         count, size = len(forms), forms[0].size
