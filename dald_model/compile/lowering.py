@@ -6,7 +6,7 @@ import hashlib
 import warnings
 from collections.abc import Hashable
 from copy import copy
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -31,7 +31,7 @@ SIZES = (1.0, 1.0, 10.0, 0.1, 3.0, 100.0)
 AGREE = 1e-8
 """Relative difference from cvxpy's own values that is put down to rounding."""
 KEPT = 64
-"""How many instantiators are kept."""
+"""How many instantiators and widenings are kept."""
 UNREADABLE = (
     cp.DCPError,
     cp.SolverError,
@@ -88,6 +88,12 @@ class Lowered:
         rows = wide_program(self._problem, self._widening).rows
         stated = rows != REPEATED
         return self._template.duals(multipliers[stated], rows[stated])
+
+
+@lru_cache(maxsize=KEPT)
+def _widening(groups: tuple[int, ...], sizes: tuple[int, ...]) -> Widening:
+    """The same for all clients of one shape."""
+    return Widening(groups, sizes)
 
 
 def _program(problem: Canonical, widening: Widening, maps: AffineMaps) -> ConeProgram:
@@ -175,7 +181,7 @@ class Lowering:
 
     def _lowered(self, template: Template, given: SplitClient, maps: AffineMaps) -> Lowered:
         problem, structure = template.of(given.numbers)
-        widening = Widening(given.groups, [offset.size for offset in maps.offsets])
+        widening = _widening(tuple(given.groups), tuple(offset.size for offset in maps.offsets))
         if widening.is_wide and not structure.valued:
             raise NotRowByRowError  # as its values could not be compared
         instantiator = self._instantiator(problem, structure, widening)

@@ -6,6 +6,7 @@ them, see :mod:`dald_model.compile.widening`, and clients with other numbers of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import cvxpy as cp
@@ -18,31 +19,36 @@ ENTRYWISE = (Elementwise, cp.AddExpression, NegExpression, cp.multiply, DivExpre
 """Atoms of which an entry depends on the same entry of the arguments only."""
 
 
-def is_row_sum(expression: Any) -> bool:
-    """Whether an expression adds up one function of the entries of affine expressions."""
+def is_row_sum(expression: Any, is_affine: Callable[[Any], bool] = is_affine_throughout) -> bool:
+    """Whether an expression adds up one function of the entries of affine expressions.
+
+    ``is_affine`` is :func:`dald_model._cvxpy.is_affine_throughout`, or the same from memory.
+    """
     kind = type(expression)
     if kind is cp.quad_over_lin:
         x, divisor = expression.args
         is_all = _axis(expression) is None and divisor.is_constant() and divisor.size == 1
-        return is_all and x.size > 1 and is_affine_throughout(x)
+        return is_all and x.size > 1 and is_affine(x)
     if kind not in (Sum, cp.norm1) or _axis(expression) is not None:
         return False
     (inner,) = expression.args
     if inner.shape == () or (kind is Sum and inner.is_affine()):
         return False
-    return _is_entrywise(inner, inner.shape)
+    return _is_entrywise(inner, inner.shape, is_affine)
 
 
-def _is_entrywise(expression: Any, shape: tuple[int, ...]) -> bool:
+def _is_entrywise(
+    expression: Any, shape: tuple[int, ...], is_affine: Callable[[Any], bool]
+) -> bool:
     if expression.is_constant():
         return uniform(expression) is not None
     if expression.shape != shape:
         return False
-    if is_affine_throughout(expression):
+    if is_affine(expression):
         return True
     if not isinstance(expression, ENTRYWISE):
         return False
-    return all(_is_entrywise(arg, shape) for arg in expression.args)
+    return all(_is_entrywise(arg, shape, is_affine) for arg in expression.args)
 
 
 def uniform(constant: Any) -> np.ndarray | None:

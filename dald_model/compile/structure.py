@@ -110,10 +110,11 @@ class StructureVisitor:
         self.numbers: list[np.ndarray] = []
         self.groups: list[int] = []
         self._group, self._count = APART, 0
+        self._affine: dict[int, bool] = {}  # by id: the client holds its expressions meanwhile
 
     def expression(self, given: Any, *, is_summand: bool = False) -> Node:
         """The node of an expression and all below it; of a summand sums over rows are told."""
-        if is_summand and is_row_sum(given):
+        if is_summand and is_row_sum(given, self._is_affine):
             return self._row_sum(given)
         if self._is_piece(given):
             at = self._add_piece(given)
@@ -189,7 +190,14 @@ class StructureVisitor:
         """Whether the client is split here."""
         if isinstance(expression, cp.Variable):
             return True
-        return not (self.whole or expression.is_constant()) and is_affine_throughout(expression)
+        return not (self.whole or expression.is_constant()) and self._is_affine(expression)
+
+    def _is_affine(self, expression: Any) -> bool:
+        """See :func:`dald_model._cvxpy.is_affine_throughout`; asked once."""
+        known = self._affine.get(id(expression))
+        if known is None:
+            known = self._affine[id(expression)] = is_affine_throughout(expression)
+        return known
 
     def _is_square(self, expression: Any) -> bool:
         """Whether it is a quadratic form with a constant matrix of an affine vector."""
