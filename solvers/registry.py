@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import cvxpy as cp
@@ -15,7 +15,7 @@ from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.average import Average
 from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.conic import Conic
-from dald_model.solvers.exact.direct import Direct
+from dald_model.solvers.exact.direct import Direct, rows_of_data
 from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.exact.dual_proximal import DualProximal
 from dald_model.solvers.exact.kinks import Kinks
@@ -28,9 +28,9 @@ ORDER: tuple[Solver, ...] = (
     Average(),
     Direct("factor", Factor),
     Direct("active_set", ActiveSet),
-    Direct("shrink", DualBoxQP),
+    Direct("shrink", DualBoxQP, rows_of_data),
     Direct("proximal", Proximal),
-    Direct("dual_proximal", DualProximal),
+    Direct("dual_proximal", DualProximal, rows_of_data),
     Direct("kinks", Kinks),
     Polyhedral(),
     Newton(),
@@ -107,6 +107,13 @@ class Choice:
                 f"{', '.join(names)}, or leave it to 'auto'"
             )
         return [forced, *rest[rest.index(forced) + 1 :]] if forced in rest else [forced, *rest]
+
+
+def alike(solver: Solver, sub: Subproblem) -> Hashable:
+    """What the clients of one session of a solver have in common."""
+    if not solver.batches or sub.form is None:
+        return None
+    return sub.form.shape_but_counts if solver is NAMED["kinks"] else sub.form.shape
 
 
 def refusal(solver: Solver, sub: Subproblem) -> str:

@@ -179,7 +179,7 @@ def consensus_admm(case: Case) -> Found | None:
     signed = [(-np.sign(b)[:, None] * A, b) for A, b in case.parts]
 
     def run() -> tuple[Array, int]:
-        rho, factors = 10.0, []
+        rho, count, factors = 10.0, 0, []
         x, u, z = np.zeros((n, m)), np.zeros((n, m)), np.zeros(m)
         grams = [(2 * A.T @ A, 2 * A.T @ b) for A, b in case.parts]
         for count in range(1, MOST + 1):
@@ -216,12 +216,11 @@ def value(case: Case, x: Array) -> float:
     """The objective of a case without regulariser but the ridge, in numpy."""
     total = case.ridge * float(x @ x)
     for A, b in case.parts:
-        u = A @ x
-        total += float(
-            ((u - b) ** 2).sum()
-            if case.loss == "least squares"
-            else np.logaddexp(0, -np.sign(b) * u).sum()
-        )
+        u: Array = np.asarray(A @ x)
+        flipped: Any = -np.sign(b) * u
+        is_square = case.loss == "least squares"
+        losses = (u - b) ** 2 if is_square else np.logaddexp(0, flipped)
+        total += float(np.sum(losses))
     return total
 
 
