@@ -138,8 +138,9 @@ def all_in_one(problem: cp.Problem, solvers: Sequence[str]) -> list[tuple[str, F
             _, seconds = clocked(lambda p=fresh, s=solver: p.solve(solver=s))
         except cp.SolverError:
             continue
-        if fresh.value is not None and np.isfinite(fresh.value):
-            found.append((solver, Found(seconds, float(fresh.value), fresh.status)))
+        reached: Any = fresh.value
+        if reached is not None and np.isfinite(reached):
+            found.append((solver, Found(seconds, float(reached), fresh.status)))
     return found
 
 
