@@ -20,7 +20,13 @@ from cvxpy.atoms.affine.affine_atom import AffAtom
 
 # The nodes of `x / 2` and `-x`; those of sums and products are public.
 from cvxpy.atoms.affine.binary_operators import DivExpression
+
+# What `cp.sum` makes.
+from cvxpy.atoms.affine.sum import Sum
 from cvxpy.atoms.affine.unary_operators import NegExpression
+
+# What atoms such as `cp.abs`, which work entry by entry, are derived from.
+from cvxpy.atoms.elementwise.elementwise import Elementwise
 
 # What `cp.suppfunc(x, constraints)(y)` makes: it cannot be copied from its arguments alone.
 from cvxpy.atoms.suppfunc import SuppFuncAtom
@@ -40,9 +46,11 @@ __all__ = [
     "AffAtom",
     "CanonicalProblem",
     "DivExpression",
+    "Elementwise",
     "Equality",
     "Inequality",
     "NegExpression",
+    "Sum",
     "arguments",
     "is_affine_throughout",
     "record_solution",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import cvxpy as cp
@@ -15,8 +15,10 @@ from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.average import Average
 from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.conic import Conic
-from dald_model.solvers.exact.direct import Direct
+from dald_model.solvers.exact.direct import Direct, rows_of_data
 from dald_model.solvers.exact.dual_box import DualBoxQP
+from dald_model.solvers.exact.dual_proximal import DualProximal
+from dald_model.solvers.exact.kinks import Kinks
 from dald_model.solvers.exact.newton import Newton
 from dald_model.solvers.exact.polyhedral import Polyhedral
 from dald_model.solvers.exact.reference import Reference
@@ -26,8 +28,10 @@ ORDER: tuple[Solver, ...] = (
     Average(),
     Direct("factor", Factor),
     Direct("active_set", ActiveSet),
-    Direct("shrink", DualBoxQP),
+    Direct("shrink", DualBoxQP, rows_of_data),
     Direct("proximal", Proximal),
+    Direct("dual_proximal", DualProximal, rows_of_data),
+    Direct("kinks", Kinks),
     Polyhedral(),
     Newton(),
     Conic(),
@@ -91,6 +95,8 @@ class Choice:
         rest = [solver for solver in ORDER[-2:] if not refusal(solver, sub)]
         if forced is None:
             first = next(solver for solver in ORDER if not refusal(solver, sub))
+            if first is NAMED["kinks"] and not refusal(NAMED["polyhedral"], sub):
+                rest = [NAMED["polyhedral"], *rest]  # which needs no curvature
             return [first, *(solver for solver in rest if solver is not first)]
         reason = refusal(forced, sub)
         if reason:
@@ -101,6 +107,13 @@ class Choice:
                 f"{', '.join(names)}, or leave it to 'auto'"
             )
         return [forced, *rest[rest.index(forced) + 1 :]] if forced in rest else [forced, *rest]
+
+
+def alike(solver: Solver, sub: Subproblem) -> Hashable:
+    """What the clients of one session of a solver have in common."""
+    if not solver.batches or sub.form is None:
+        return None
+    return sub.form.shape_but_counts if solver is NAMED["kinks"] else sub.form.shape
 
 
 def refusal(solver: Solver, sub: Subproblem) -> str:

@@ -49,6 +49,10 @@ class Rows(NamedTuple):
     rhs: np.ndarray
 
 
+DATA = 0.5
+"""Share of entries from which on the rows of absolute values are taken for data."""
+
+
 class Term(NamedTuple):
     r"""The sum of T scalar convex functions :math:`w_t \varphi(u_t)` with :math:`u = A x + b`.
 
@@ -83,6 +87,14 @@ class Term(NamedTuple):
     def is_set(self) -> bool:
         """Whether it is a constraint, not a summand."""
         return self.kind.is_set
+
+    @property
+    def is_of_data(self) -> bool:
+        """Whether they are absolute values of rows of data: of most variables each."""
+        if not self.kind.is_polyhedral or sp.issparse(self.matrix):
+            return False
+        count, size = self.matrix.shape
+        return bool(np.count_nonzero(self.matrix) > max(count, DATA * count * size))
 
     def excess(self, point: np.ndarray) -> float:
         """How far a point of shape (m,) is outside of a constraint, in the user's units."""
@@ -164,7 +176,8 @@ class Form:
     def shape(self) -> tuple[Any, ...]:
         """Forms of equal shape can be stacked: the same sizes, rows and kinds of terms.
 
-        Smooth terms may be of any number of functions and arguments.
+        Smooth terms may be of any number of functions and arguments, and so may absolute values of
+        which there are more than variables.
         """
         return (
             self.size,
@@ -173,12 +186,23 @@ class Form:
             tuple(
                 (t.kind.name,)
                 if t.is_smooth
+                or t.is_of_data
+                or (t.kind.is_polyhedral and t.weight.size > self.size)
                 else (t.kind.name, t.width, t.weight.size, sp.issparse(t.matrix))
                 for t in self.terms
             ),
             self.extra,
             self.complete,
         )
+
+    @cached_property
+    def shape_but_counts(self) -> tuple[Any, ...]:
+        """The same for methods that take any number of absolute values together."""
+        kinds = tuple(
+            one[:1] if t.kind.is_polyhedral else one
+            for t, one in zip(self.terms, self.shape[3], strict=True)
+        )
+        return *self.shape[:3], kinds, *self.shape[4:]
 
     @cached_property
     def cone(self) -> ConeProgram:

@@ -12,7 +12,13 @@ import scipy.sparse as sp
 
 from dald_model.compile.affine import SPARSE, Coefficients, explicit, scaled, side_by_side
 from dald_model.compile.form import ConeProgram, Quadratic, Rows, Term
+from dald_model.compile.kinds.kind import Kind
 from dald_model.compile.recognition import Canonical, Structure
+from dald_model.compile.widening import Repeats, Widening, repeated
+
+NOTHING = np.zeros(0)
+Sizes = tuple[np.ndarray, np.ndarray]
+"""Weights and parameters."""
 
 
 class AffineMaps:
@@ -78,33 +84,52 @@ class ColumnBlocks:
 class Instantiator:
     """How the numbers of a form follow from a client's maps: the same for a whole template."""
 
-    def __init__(self, problem: Canonical, structure: Structure, stops: np.ndarray) -> None:
-        own = problem.own
-        P = sp.csr_array(problem.P[:own, :own])
-        self._P, self._constant, self._linear = P, problem.d, problem.q[:own].copy()
-        self._terms = []
+    def __init__(self, problem: Canonical, structure: Structure, widening: Widening) -> None:
+        own, stops, entries = problem.own, widening.stops, widening.entries
+        P = widening.square(problem.P[:own, :own])
+        self._P, self._constant = P, problem.d
+        linear = problem.q[:own].copy()
+        self._terms: list[tuple[Kind, int, ColumnBlocks, sp.csr_array, np.ndarray, Sizes]] = []
         for block in structure.blocks:
             weight, parameter = block.weights(problem.P, problem.q)
-            self._linear += block.linear.T @ weight
-            self._constant += float(weight @ block.shift)
+            linear += block.linear.T @ weight
+            groups = widening.groups((block.linear, 1), (block.matrix, block.width))
+            counts = widening.counts(groups)
+            self._constant += float((counts * weight) @ block.shift)
             if block.offset.size:  # else linear: it has no arguments
-                self._terms.append((block, ColumnBlocks(block.matrix, stops), weight, parameter))
+                rows = Repeats.of_functions(counts, block.width)
+                matrix, offset = repeated(block.matrix, rows, entries), rows.vector(block.offset)
+                sizes = np.repeat(weight, counts), np.repeat(parameter, counts)
+                blocks = ColumnBlocks(matrix, stops)
+                self._terms.append((block.kind, block.width, blocks, matrix, offset, sizes))
+        self._linear = entries.vector(linear)
         self._rows = [
-            (sp.csr_array(rows[:, :own]), ColumnBlocks(rows[:, :own], stops), extra, problem.b[at])
+            self._stated(problem, at, structure.extra, widening)
             for at in (structure.zero, structure.nonneg)
-            for rows in [problem.A[at]]
-            for extra in [rows[:, structure.extra].toarray()]
         ]
         diagonal = P.diagonal()
         self._live = np.flatnonzero(diagonal)
         self._picked: ColumnBlocks | None = None
         if P.nnz == self._live.size:
             root = np.sqrt(diagonal[self._live]), (np.arange(self._live.size), self._live)
-            self._picked = ColumnBlocks(sp.csr_array(root, shape=(self._live.size, own)), stops)
+            picked = sp.csr_array(root, shape=(self._live.size, widening.size))
+            self._picked = ColumnBlocks(picked, stops)
         self._squares = [
             (at, ColumnBlocks(P[start:stop], stops))
             for at, (start, stop) in enumerate(pairwise(stops))
         ]
+
+    def _stated(
+        self, problem: Canonical, at: np.ndarray, extra: np.ndarray, widening: Widening
+    ) -> tuple[sp.csr_array, ColumnBlocks, np.ndarray, np.ndarray]:
+        """Rows of constraints: over the pieces, the same by piece, over extra columns, and b."""
+        if at.size == 0:  # as of most clients; scipy takes its time for nothing too
+            none = sp.csr_array((0, widening.size))
+            return none, ColumnBlocks(none, widening.stops[:1]), np.zeros((0, extra.size)), NOTHING
+        rows = problem.A[at]
+        matrix = widening.apart(rows[:, : problem.own])
+        blocks = ColumnBlocks(matrix, widening.stops)
+        return matrix, blocks, rows[:, extra].toarray(), problem.b[at]
 
     def quadratic(self, maps: AffineMaps) -> Quadratic:
         r"""With P, q over y: :math:`F^\top P F`, :math:`F^\top (P f + q)`, and the constant."""
@@ -124,12 +149,12 @@ class Instantiator:
     def terms(self, maps: AffineMaps) -> tuple[Term, ...]:
         """The recognised functions of the client's own variables."""
         found = []
-        for block, columns, weight, parameter in self._terms:
-            matrix = maps.times(columns)
-            if sp.issparse(matrix) and matrix.nnz > SPARSE * matrix.shape[0] * matrix.shape[1]:
+        for kind, width, blocks, rows, start, (weight, parameter) in self._terms:
+            matrix = maps.times(blocks)
+            if sp.issparse(matrix) and matrix.nnz > SPARSE * np.prod(matrix.shape):
                 matrix = matrix.toarray()
-            offset = block.matrix @ maps.offset + block.offset
-            found.append(Term(block.kind, weight, matrix, offset, parameter, block.width))
+            offset = rows @ maps.offset + start
+            found.append(Term(kind, weight, matrix, offset, parameter, width))
         return tuple(found)
 
     def zero(self, maps: AffineMaps) -> Rows:
@@ -142,7 +167,7 @@ class Instantiator:
 
     def _instance(self, which: int, maps: AffineMaps) -> Rows:
         rows, blocks, extra, rhs = self._rows[which]
-        if not rhs.size:  # as of most clients; scipy takes its time for products of nothing too
+        if not rhs.size:
             return Rows(np.zeros((0, maps.size + extra.shape[1])), rhs)
         matrix = _dense(maps.times(blocks))
         if extra.shape[1]:

@@ -6,19 +6,21 @@ import hashlib
 import warnings
 from collections.abc import Hashable
 from copy import copy
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.affine import affine_parts
-from dald_model.compile.form import Form, Rows
+from dald_model.compile.affine import Coefficients, affine_parts
+from dald_model.compile.form import ConeProgram, Form, Rows
 from dald_model.compile.instantiation import AffineMaps, Instantiator, cone_program
 from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.structure import SplitClient, split
 from dald_model.compile.template import Template
+from dald_model.compile.wide_program import REPEATED, wide_program
+from dald_model.compile.widening import APART, NotRowByRowError, Widening
 from dald_model.declare.client import Client
 from dald_model.values import evaluated, flat, largest, preserved
 
@@ -29,7 +31,7 @@ SIZES = (1.0, 1.0, 10.0, 0.1, 3.0, 100.0)
 AGREE = 1e-8
 """Relative difference from cvxpy's own values that is put down to rounding."""
 KEPT = 64
-"""How many instantiators are kept."""
+"""How many instantiators and widenings are kept."""
 UNREADABLE = (
     cp.DCPError,
     cp.SolverError,
@@ -47,10 +49,16 @@ class Lowered:
     """A client's :class:`Form`, with the way back to the dual values of its constraints."""
 
     def __init__(
-        self, form: Form, template: Template, structure: Structure, rows: np.ndarray
+        self,
+        form: Form,
+        template: Template,
+        structure: Structure,
+        problem: Canonical,
+        widening: Widening,
     ) -> None:
         self.form = form
-        self._template, self._structure, self._rows = template, structure, rows
+        self._template, self._structure = template, structure
+        self._problem, self._widening = problem, widening
 
     def around(self, centre: np.ndarray) -> Lowered:
         """The same client in its differences from a point of shape (m,)."""
@@ -67,17 +75,39 @@ class Lowered:
         balls :math:`\|u\|_2 \le r`; for each constraint the values of its cvxpy
         ``dual_variables``.
         """
-        found = np.zeros(self._rows.size)
+        found = np.zeros(self._problem.rows.size)
         found[self._structure.zero] = equality
         found[self._structure.nonneg] = inequality
         limits = [one for b in self._structure.blocks if b.kind.is_set for one in b.found]
         for one, multiplier in zip(limits, balls, strict=True):
             found[one.row] = one.gain * multiplier
-        return self._template.duals(found, self._rows)
+        return self._template.duals(found, self._problem.rows)
 
     def cone_duals(self, multipliers: np.ndarray) -> tuple[Any, ...]:
         """The same from the dual vector of the form's cone program."""
-        return self._template.duals(multipliers, self._rows)
+        rows = wide_program(self._problem, self._widening).rows
+        stated = rows != REPEATED
+        return self._template.duals(multipliers[stated], rows[stated])
+
+
+@lru_cache(maxsize=KEPT)
+def _widening(groups: tuple[int, ...], sizes: tuple[int, ...]) -> Widening:
+    """The same for all clients of one shape."""
+    return Widening(groups, sizes)
+
+
+def _program(problem: Canonical, widening: Widening, maps: AffineMaps) -> ConeProgram:
+    return cone_program(wide_program(problem, widening), maps)
+
+
+class _Read(NamedTuple):
+    """A client as cvxpy gives it: split, its template and affine pieces."""
+
+    given: SplitClient
+    template: Template
+    parts: list[tuple[Coefficients, np.ndarray]]
+    is_first: bool
+    """Whether no client before had a template of this key."""
 
 
 class Lowering:
@@ -85,27 +115,60 @@ class Lowering:
 
     def __init__(self) -> None:
         self._templates: dict[Hashable, list[Template]] = {}
-        self._instantiators: dict[int, tuple[Canonical, Instantiator]] = {}
+        self._refused: set[Hashable] = set()  # keys of clients that are not what one row says
+        self._instantiators: dict[Hashable, tuple[Canonical, Instantiator]] = {}
         self._rows: dict[bytes, np.ndarray] = {}
         self._count = 0
 
     def __call__(self, client: Client) -> Lowered | None:
         """Lower a client; None where cvxpy or the check against it leaves nothing to rely on."""
+        return self._row_by_row(client) or self._as_it_stands(client)
+
+    def _row_by_row(self, client: Client) -> Lowered | None:
+        """Lower a client with sums over rows from one of these rows; None if that will not do."""
+        read = self._read(client, by_rows=True)
+        if read is None or all(group == APART for group in read.given.groups):
+            return None
+        key = read.given.key
+        if key in self._refused:
+            return None
+        try:
+            found = self._checked(client, read)
+        except NotRowByRowError:
+            found = None
+        if found is None:
+            self._refused.add(key)
+            return None
+        return found
+
+    def _as_it_stands(self, client: Client) -> Lowered | None:
+        """Lower a client from all of its rows."""
         for whole in (False, True):
-            # Only what cvxpy does with the client is caught: an error of our own must be seen.
-            try:
-                given = split(client, whole=whole)
-                key = given.key
-                is_first = key not in self._templates
-                template = self._template(key, given)
-                parts = [affine_parts(piece) for piece in given.pieces]
-            except UNREADABLE:
-                continue
-            found = self._lowered(template, given, AffineMaps(parts, client.variables))
-            self._count += 1
-            if agrees(found.form, client, MANY if is_first else FEW, seed=self._count):
+            read = self._read(client, whole=whole)
+            found = read and self._checked(client, read)
+            if found is not None:
                 return found
         return None
+
+    def _read(self, client: Client, **how: bool) -> _Read | None:
+        """What cvxpy makes of a client; None where it cannot."""
+        # Only what cvxpy does with the client is caught: an error of our own must be seen.
+        try:
+            given = split(client, **how)
+            key = given.key
+            is_first = key not in self._templates
+            template = self._template(key, given)
+            parts = [affine_parts(piece) for piece in given.pieces]
+        except UNREADABLE:
+            return None
+        return _Read(given, template, parts, is_first)
+
+    def _checked(self, client: Client, read: _Read) -> Lowered | None:
+        """The client as arrays, if they have its own values."""
+        found = self._lowered(read.template, read.given, AffineMaps(read.parts, client.variables))
+        self._count += 1
+        count = MANY if read.is_first else FEW
+        return found if agrees(found.form, client, count, seed=self._count) else None
 
     def _template(self, key: Hashable, given: SplitClient) -> Template:
         alike = self._templates.get(key, [])
@@ -118,7 +181,10 @@ class Lowering:
 
     def _lowered(self, template: Template, given: SplitClient, maps: AffineMaps) -> Lowered:
         problem, structure = template.of(given.numbers)
-        instantiator = self._instantiator(problem, structure, maps)
+        widening = _widening(tuple(given.groups), tuple(offset.size for offset in maps.offsets))
+        if widening.is_wide and not structure.valued:
+            raise NotRowByRowError  # as its values could not be compared
+        instantiator = self._instantiator(problem, structure, widening)
         quadratic = instantiator.quadratic(maps)
         terms = instantiator.terms(maps)
         equalities = self._shared(instantiator.zero(maps))
@@ -130,24 +196,23 @@ class Lowering:
             inequalities,
             terms,
             structure.complete,
-            partial(cone_program, problem, maps),
+            partial(_program, problem, widening, maps),
             structure.extra.size,
             structure.valued,
         )
-        return Lowered(form, template, structure, problem.rows)
+        return Lowered(form, template, structure, problem, widening)
 
     def _instantiator(
-        self, problem: Canonical, structure: Structure, maps: AffineMaps
+        self, problem: Canonical, structure: Structure, widening: Widening
     ) -> Instantiator:
         """The instantiator of a problem; ids may be given anew, so the problem is kept with it."""
-        known = self._instantiators.get(id(problem))
+        key = id(problem), *widening.stops.tolist()
+        known = self._instantiators.get(key)
         if known is None or known[0] is not problem:
             if len(self._instantiators) >= KEPT:
                 self._instantiators.clear()
-            known = self._instantiators[id(problem)] = (
-                problem,
-                Instantiator(problem, structure, maps.stops),
-            )
+            made = Instantiator(problem, structure, widening)
+            known = self._instantiators[key] = problem, made
         return known[1]
 
     def _shared(self, rows: Rows) -> Rows:

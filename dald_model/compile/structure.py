@@ -24,6 +24,8 @@ from dald_model._cvxpy import (
     is_affine_throughout,
 )
 from dald_model.compile.affine import frozen
+from dald_model.compile.row_sums import is_row_sum, uniform
+from dald_model.compile.widening import APART
 from dald_model.declare.client import Client
 
 
@@ -57,6 +59,9 @@ class SplitClient(NamedTuple):
         The affine expressions y.
     numbers : list of ndarray
         Constants that nonlinear parts are multiplied by.
+    groups : list of int
+        Which pieces the same sum over rows is taken of, of which a template has one entry;
+        :data:`dald_model.compile.widening.APART` for all others.
     whole : bool
         Whether it was split at its variables only; then it shares its template with no other.
     """
@@ -66,7 +71,14 @@ class SplitClient(NamedTuple):
     attributed: list[Node]
     pieces: list[Any]
     numbers: list[np.ndarray]
+    groups: list[int]
     whole: bool
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Those of the pieces in a template."""
+        pairs = zip(self.pieces, self.groups, strict=True)
+        return [piece.shape if group == APART else (1,) for piece, group in pairs]
 
     @property
     def key(self) -> Hashable:
@@ -76,13 +88,17 @@ class SplitClient(NamedTuple):
         return tuple(node.key for node in (self.cost, *self.rules, *self.attributed))
 
 
-def split(client: Client, *, whole: bool = False) -> SplitClient:
-    """Split a client at its affine parts, or if ``whole`` at its variables, sharing nothing."""
+def split(client: Client, *, whole: bool = False, by_rows: bool = False) -> SplitClient:
+    """Split a client at its affine parts, or if ``whole`` at its variables, sharing nothing.
+
+    With ``by_rows`` the pieces of sums over rows are in groups.
+    """
     visitor = StructureVisitor(whole)
-    cost = visitor.expression(client.cost)
+    cost = visitor.expression(client.cost, is_summand=by_rows)
     rules = [visitor.constraint(rule) for rule in client.constraints]
     attributed = [visitor.attributes(v) for v in client.variables if given_attributes(v)]
-    return SplitClient(cost, rules, attributed, visitor.pieces, visitor.numbers, whole)
+    found = visitor.pieces, visitor.numbers, visitor.groups
+    return SplitClient(cost, rules, attributed, *found, whole)
 
 
 class StructureVisitor:
@@ -92,25 +108,46 @@ class StructureVisitor:
         self.whole = whole
         self.pieces: list[Any] = []
         self.numbers: list[np.ndarray] = []
+        self.groups: list[int] = []
+        self._group, self._count = APART, 0
+        self._affine: dict[int, bool] = {}  # by id: the client holds its expressions meanwhile
 
-    def expression(self, given: Any) -> Node:
-        """The node of an expression and all below it."""
+    def expression(self, given: Any, *, is_summand: bool = False) -> Node:
+        """The node of an expression and all below it; of a summand sums over rows are told."""
+        if is_summand and is_row_sum(given, self._is_affine):
+            return self._row_sum(given)
         if self._is_piece(given):
             at = self._add_piece(given)
-            return Node(given.shape, lambda pieces, _: pieces[at])
+            return Node(self._shape(given), lambda pieces, _: pieces[at])
         if self._is_square(given):
             sign, factor = root(given)
             at = self._add_piece(factor)
             key = "square", sign, factor.shape
             return Node(key, lambda pieces, _: sign * cp.sum_squares(pieces[at]))
         if given.is_constant():
+            if self._group != APART:
+                number = cp.Constant(uniform(given))
+                return Node(("constant", frozen(number.value)), lambda *_: number)
             return Node(("constant", frozen(numeric(given))), lambda *_: _fixed(given))
         weighted = self._weighted(given)
         if weighted is not None:
-            return self._product(given, *weighted)
-        args = [self.expression(arg) for arg in given.args]
+            return self._product(given, *weighted, is_summand=is_summand)
+        is_sum = is_summand and type(given) is cp.AddExpression and given.shape == ()
+        args = [self.expression(arg, is_summand=is_sum) for arg in given.args]
         key = type(given), frozen(given.get_data()), *(arg.key for arg in args)
         return Node(key, lambda *stand_ins: given.copy([arg.build(*stand_ins) for arg in args]))
+
+    def _row_sum(self, given: Any) -> Node:
+        """The node of a sum over rows, of which the template has one."""
+        self._group, self._count = self._count, self._count + 1
+        args = [self.expression(arg) for arg in given.args]
+        self._group = APART
+        key = "rows", type(given), *(arg.key for arg in args)
+        return Node(key, lambda *stand_ins: given.copy([arg.build(*stand_ins) for arg in args]))
+
+    def _shape(self, piece: Any) -> tuple[int, ...]:
+        """That of a piece in the template."""
+        return piece.shape if self._group == APART else (1,)
 
     def constraint(self, rule: cp.Constraint) -> Node:
         """The node of a constraint."""
@@ -126,11 +163,13 @@ class StructureVisitor:
         key = shape, frozen([*given.items()])
         return Node(key, lambda pieces, _: cp.Variable(shape, **given) == pieces[at])
 
-    def _product(self, given: Any, value: np.ndarray, nonlinear: Any) -> Node:
+    def _product(self, given: Any, value: np.ndarray, nonlinear: Any, *, is_summand: bool) -> Node:
         """The node of a nonlinear part times a number."""
         at = len(self.numbers)
+        if self._group != APART:
+            value = value.reshape(-1)[:1]  # all its entries are the same
         self.numbers.append(value)
-        inner = self.expression(nonlinear)
+        inner = self.expression(nonlinear, is_summand=is_summand and given.shape == ())
         place = [arg is nonlinear for arg in given.args]
         signs = bool((value >= 0).all()), bool((value <= 0).all())
 
@@ -144,13 +183,21 @@ class StructureVisitor:
 
     def _add_piece(self, expression: Any) -> int:
         self.pieces.append(expression)
+        self.groups.append(self._group)
         return len(self.pieces) - 1
 
     def _is_piece(self, expression: Any) -> bool:
         """Whether the client is split here."""
         if isinstance(expression, cp.Variable):
             return True
-        return not (self.whole or expression.is_constant()) and is_affine_throughout(expression)
+        return not (self.whole or expression.is_constant()) and self._is_affine(expression)
+
+    def _is_affine(self, expression: Any) -> bool:
+        """See :func:`dald_model._cvxpy.is_affine_throughout`; asked once."""
+        known = self._affine.get(id(expression))
+        if known is None:
+            known = self._affine[id(expression)] = is_affine_throughout(expression)
+        return known
 
     def _is_square(self, expression: Any) -> bool:
         """Whether it is a quadratic form with a constant matrix of an affine vector."""

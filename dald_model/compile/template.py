@@ -41,7 +41,7 @@ class Template:
         if not client.pieces:
             raise cp.SolverError("a client without objective and constraints has no cone program")
         self._values = client.numbers
-        self.variables = [cp.Variable(piece.shape) for piece in client.pieces]
+        self.variables = [cp.Variable(shape) for shape in client.shapes]
         try:
             self._build(client, free=True)
             is_free = self.problem.is_dpp()

@@ -11,7 +11,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.engines.batches import Batch, Layout
 from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.solvers.base import FOUND, Answers, Session, Solver, Turn
-from dald_model.solvers.registry import NUMERICAL, Choice
+from dald_model.solvers.registry import NUMERICAL, Choice, alike
 
 PROVEN = ("infeasible", "unbounded")
 """Statuses that a client's most general solver is believed without asking another."""
@@ -61,10 +61,9 @@ class SolverLayer:
         self._layout = Layout(compiled)
         together: dict[Any, list[Hashable]] = {}
         for name in compiled.layout:
-            sub = compiled[name]
             first = self._chains[name][0]
-            shape = sub.form.shape if first.batches and sub.form else None
-            together.setdefault((id(first), shape), []).append(name)
+            key = id(first), alike(first, compiled[name])
+            together.setdefault(key, []).append(name)
         for names in together.values():
             self._open(names)
         self._together = list(together.values())

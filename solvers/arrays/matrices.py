@@ -53,6 +53,10 @@ class Dense:
         """Products with (k, m)."""
         return np.matmul(self.full, x[:, :, None])[:, :, 0]
 
+    def squared_times(self, x: np.ndarray) -> np.ndarray:
+        """Products of the entries' squares with (k, m)."""
+        return np.einsum("krm,krm,km->kr", self.full, self.full, x)
+
     def back(self, rows: np.ndarray) -> np.ndarray:
         """Products of the transposes with (k, R)."""
         return np.matmul(rows[:, None, :], self.full)[:, 0, :]
@@ -96,6 +100,10 @@ class Listed:
             else:
                 np.dot(own, point[: own.shape[1]], out=out[: own.shape[0]])
         return found
+
+    def squared_times(self, x: np.ndarray) -> np.ndarray:
+        """See :class:`Dense`."""
+        return Listed([own * own for own in self._matrices], self._shape).times(x)
 
     def back(self, rows: np.ndarray) -> np.ndarray:
         """See :class:`Dense`."""
@@ -161,6 +169,10 @@ class Sparse:
             return self._block.data.reshape(x.shape) * x
         return (self._block @ x.reshape(-1)).reshape(len(x), -1)
 
+    def squared_times(self, x: np.ndarray) -> np.ndarray:
+        """See :class:`Dense`."""
+        return (self._block.power(2) @ x.reshape(-1)).reshape(len(x), -1)
+
     def back(self, rows: np.ndarray) -> np.ndarray:
         """See :class:`Dense`."""
         return (self._transposed @ rows.reshape(-1)).reshape(len(rows), -1)
@@ -168,6 +180,13 @@ class Sparse:
     def gram(self, diagonal: np.ndarray) -> np.ndarray:
         """See :class:`Dense`."""
         height, width = self._shape
+        if (np.diff(self._block.indptr) <= 1).all():  # rows of one variable touch no two
+            found = np.zeros((len(diagonal), width, width))
+            weight = np.repeat(diagonal.ravel(), np.diff(self._block.indptr))
+            squares = weight * self._block.data**2
+            own = np.bincount(self._block.indices, squares, minlength=self._block.shape[1])
+            found[:, range(width), range(width)] = own.reshape(-1, width)
+            return found
         is_small = 8 * height * width < LARGE
         if is_small or self._block.nnz > SPARSE_GRAM * self._block.shape[0] * width:
             return Dense(self.full).gram(diagonal)

@@ -18,7 +18,7 @@ augmented terms keep :math:`\kappa` small: some tens of steps do, a few from the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -130,6 +130,7 @@ class Proximal:
         kappa = 1 / (length * least)
         allowed = np.min(errors / units, axis=1)
         momentum = ((np.sqrt(kappa) - 1) / (np.sqrt(kappa) + 1))[:, None]
+        shrinks = [group.shrink(which, units, length) for group in self._groups]
         z = y = self._points[which]
         is_done = self._failed[which].copy()
         failed = is_done.copy()
@@ -137,8 +138,8 @@ class Proximal:
             if is_done.all():
                 break
             ahead = y - length[:, None] * (times(hessians, y) + linear)
-            for group in self._groups:
-                ahead = group.shrunk(which, ahead, units, length)
+            for shrink in shrinks:
+                shrink(ahead)
             step = np.linalg.norm(ahead - y, axis=1)
             y = ahead + momentum * (ahead - z)
             z = ahead
@@ -174,21 +175,32 @@ class _Group:
         np.put_along_axis(units, columns, level, axis=1)
         return units
 
-    def shrunk(
-        self, which: np.ndarray, points: np.ndarray, units: np.ndarray, length: np.ndarray
-    ) -> np.ndarray:
-        """The prox of the groups for steps of some length, in units of the variables."""
+    def shrink(
+        self, which: np.ndarray, units: np.ndarray, length: np.ndarray
+    ) -> Callable[[np.ndarray], None]:
+        """The prox of the groups for steps of some length, in units of the variables, in place."""
         columns = self._columns[which]
         shape = (which.size, self.count, self.width)
         unit = np.take_along_axis(units, columns, axis=1).reshape(shape)[:, :, 0]
         centre = self._centres[which] / unit[:, :, None]
-        offset = np.take_along_axis(points, columns, axis=1).reshape(shape) - centre
-        given = self._kind.grouped(offset.reshape(which.size, -1), self.width)
         weight, parameter = self._kind.scaled(self._weight[which], self._parameter[which], unit)
-        found = self._kind.prox(given, weight * length[:, None], parameter).reshape(shape)
-        moved = points.copy()
-        np.put_along_axis(moved, columns, (found + centre).reshape(which.size, -1), axis=1)
-        return moved
+        weight = weight * length[:, None]
+        # One slice where all clients have their groups in a row
+        run = selection(columns[0]) if (columns == columns[:1]).all() else None
+        at = (
+            (slice(None), run)
+            if isinstance(run, slice)
+            else (np.arange(which.size)[:, None], columns)
+        )
+
+        def shrink(points: np.ndarray) -> None:
+            offset = points[at].reshape(shape)
+            offset = offset - centre
+            given = self._kind.grouped(offset.reshape(which.size, -1), self.width)
+            found = self._kind.prox(given, weight, parameter).reshape(shape)
+            points[at] = (found + centre).reshape(which.size, -1)
+
+        return shrink
 
     def norms(self, which: np.ndarray, forces: np.ndarray) -> np.ndarray:
         """The multipliers of the balls, shape (k, count): the sizes of what they must hold."""

@@ -2,7 +2,7 @@ r"""Direct: clients whose objective is quadratic but for what a step method take
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -29,13 +29,21 @@ class Direct:
         What the solver is called.
     method : type
         The step method, such as :class:`dald_model.solvers.exact.cholesky.Factor`.
+    leaves : callable
+        Why clients are better left to a solver that comes later; empty if they are not.
     """
 
     batches = True
 
-    def __init__(self, name: str, method: type[StepMethod]) -> None:
+    def __init__(
+        self,
+        name: str,
+        method: type[StepMethod],
+        leaves: Callable[[Form], str] = lambda form: "",
+    ) -> None:
         self.name = name
         self.method = method
+        self._leaves = leaves
         self.is_exact = method.is_exact
 
     def refuses(self, subproblem: Subproblem) -> str:
@@ -46,11 +54,21 @@ class Direct:
         smooth = [term.kind.name for term in form.terms if term.is_smooth]
         if smooth:
             return f"its objective has {' and '.join(smooth)} terms, which are not quadratic"
-        return self.method.refuses(form)
+        return self.method.refuses(form) or self._leaves(form)
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`."""
         return _Session(subproblems, self.method)
+
+
+def rows_of_data(form: Form) -> str:
+    """A reason to leave a form: clients with other numbers of rows could not be solved with it."""
+    is_loss = any(term.is_of_data for term in form.terms)
+    return (
+        "its absolute values are of rows of data, any number of which go together"
+        if is_loss
+        else ""
+    )
 
 
 class _Session:

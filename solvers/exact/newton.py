@@ -30,7 +30,9 @@ from dald_model.solvers.exact.accelerated_proximal import Proximal
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.dual_box import DualBoxQP
+from dald_model.solvers.exact.dual_proximal import DualProximal
 from dald_model.solvers.exact.epigraph import EpigraphQP
+from dald_model.solvers.exact.kinks import Kinks
 from dald_model.solvers.exact.newton_state import NewtonState, TermGroup
 from dald_model.solvers.exact.newton_turn import (
     ERROR,
@@ -42,7 +44,15 @@ from dald_model.solvers.exact.newton_turn import (
 )
 from dald_model.solvers.exact.quadratic_step import StepMethod
 
-METHODS: tuple[type[StepMethod], ...] = (Factor, ActiveSet, DualBoxQP, Proximal, EpigraphQP)
+METHODS: tuple[type[StepMethod], ...] = (
+    Factor,
+    ActiveSet,
+    DualBoxQP,
+    Proximal,
+    DualProximal,
+    Kinks,
+    EpigraphQP,
+)
 """Who takes the steps: the first that takes the rows and the terms without a gradient."""
 
 PRICE, PRICE_PER_VARIABLE = 10.0, 0.1

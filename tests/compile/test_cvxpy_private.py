@@ -14,9 +14,11 @@ import pytest
 from dald_model._cvxpy import (
     CanonicalProblem,
     DivExpression,
+    Elementwise,
     Equality,
     Inequality,
     NegExpression,
+    Sum,
     arguments,
     is_affine_throughout,
     record_solution,
@@ -48,6 +50,18 @@ def test_kinds_of_affine_expressions() -> None:
     (minus,) = (-x).args
     assert minus is x
     assert (x / 2).args[0] is x
+
+
+def test_sums_and_atoms_of_entries() -> None:
+    """Compile: else every client of another number of rows is canonicalised by itself."""
+    x = cp.Variable(3)
+    total: Any = cp.sum(cp.abs(x))
+    assert type(total) is Sum
+    assert total.get_data() == cp.quad_over_lin(x, 1).get_data() == [None, False]
+    assert cp.norm1(x).get_data() == [None]
+    for atom in (cp.abs(x), cp.logistic(x), cp.huber(x), cp.maximum(x, 0), cp.square(x)):
+        assert isinstance(atom, Elementwise)
+    assert not isinstance(cp.cumsum(x), Elementwise)
 
 
 def test_an_affine_atom_is_told_from_zero_times_a_logarithm() -> None:

@@ -47,11 +47,11 @@ Solver layer
   bounded by active_set, not by factor: it has 3 rows of inequalities
   lasso by shrink, not by factor: it has non-smooth terms (abs)
   lasso by shrink, not by active_set: it has no rows
-  logistic by newton, not by factor, active_set, shrink, proximal: its objective has logistic terms, which are not quadratic
+  logistic by newton, not by factor, active_set, shrink, proximal, dual_proximal, kinks: its objective has logistic terms, which are not quadratic
   logistic by newton, not by polyhedral: it has logistic terms, which are not of linear rows
   ball by proximal, not by factor, shrink: it has non-smooth terms (ball)
   ball by proximal, not by active_set: it has no rows
-  cone by conic, not by factor, active_set, shrink, proximal, newton: its cone program has parts \
+  cone by conic, not by factor, active_set, shrink, proximal, dual_proximal, kinks, newton: its cone program has parts \
 that are no quadratic and no known function
   cone by conic, not by polyhedral: its cone program has SecondOrderConeT cones
 Coordination
@@ -121,6 +121,7 @@ def test_a_solver_for_all_is_said_to_take_all_but_servers(compiled: dm.Compiled)
         "factor": "it has 3 rows of inequalities",
         "shrink": "it has 1 row of equalities",
         "proximal": "it has 1 row of equalities",
+        "dual_proximal": "it has 1 row of equalities",
         "newton": "it has no smooth term that is not quadratic",
     }
 

@@ -96,6 +96,25 @@ def middle() -> tuple[dm.Model, cp.Variable]:
     return model, x[0]
 
 
+def diamond() -> tuple[dm.Model, cp.Variable]:
+    """Every client in a ball of the 1-norm: the mean (4, 3) is shrunk by one to lie in it."""
+    model, x = dm.Model("diamond"), [cp.Variable(2, name=f"x{i}") for i in range(3)]
+    for name, v, t in zip("abc", x, TARGETS, strict=True):
+        model.client(name, cp.sum_squares(v - t), [cp.norm1(v) <= 5])
+    model.consensus(x[0] == x[1], x[1] == x[2])
+    return model, x[0]
+
+
+def turned() -> tuple[dm.Model, cp.Variable]:
+    """As ``grouped``, with the variable in a norm turned, which leaves it as long."""
+    turn = np.array([[0.6, 0.8], [-0.8, 0.6]])
+    model, x = dm.Model("turned"), [cp.Variable(2, name=f"x{i}") for i in range(3)]
+    for name, v, t in zip("abc", x, TARGETS, strict=True):
+        model.client(name, cp.sum_squares(v - t) + cp.norm(turn @ v, 2))
+    model.consensus(x[0] == x[1], x[1] == x[2])
+    return model, x[0]
+
+
 def grouped() -> tuple[dm.Model, cp.Variable]:
     """Each with the 2-norm: x (1 + 1/2 / |x|) is the mean (4, 3), so x is 9/10 of it."""
     model, x = dm.Model("grouped"), [cp.Variable(2, name=f"x{i}") for i in range(3)]
@@ -126,8 +145,10 @@ TAKEN: dict[str, tuple[Callable[[], tuple[dm.Model, cp.Variable]], Any]] = {
     "factor": (plain, MEAN),
     "active_set": (fenced, [3.5, MEAN[1]]),
     "shrink": (shrunk, MEAN - 1 / 2),
-    "polyhedral": (middle, 1.0),
     "proximal": (grouped, 0.9 * MEAN),
+    "dual_proximal": (turned, 0.9 * MEAN),
+    "kinks": (middle, 1.0),
+    "polyhedral": (diamond, MEAN - 1),
     "newton": (curved, math.log(2)),
 }
 """Solver -> a model that it takes and is the fastest for, and where the optimum is."""

@@ -10,6 +10,7 @@ from dald_model.compile.kinds import named
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.dual_box import DualBoxQP
+from dald_model.solvers.exact.kinks import Kinks
 from dald_model.solvers.exact.quadratic_step import Step, StepMethod
 
 
@@ -152,4 +153,25 @@ def kinds(rng: np.random.Generator, size: int, count: int) -> dict[str, tuple[An
                 )
             ),
         ),
+        "many values": (
+            Kinks,
+            many(lambda: form(size, terms=[any_values(rng, size, int(rng.integers(9, 30)))])),
+        ),
+        "values and rows": (
+            Kinks,
+            many(
+                lambda: form(
+                    size,
+                    (row()[0][:1], np.zeros(1)),
+                    (A, b + 1),
+                    [any_values(rng, size, 4), values(np.eye(size), rng.uniform(0, 2, size))],
+                )
+            ),
+        ),
     }
+
+
+def any_values(rng: np.random.Generator, size: int, count: int) -> Term:
+    return values(
+        rng.normal(size=(count, size)), rng.uniform(0.5, 2, count), rng.normal(size=count)
+    )

@@ -42,7 +42,13 @@ PEER = 1e-7
 """How far Clarabel's point may be at a gap of 1e-10, which bounds its distance by the root only."""
 
 
-NAMES = ["free", "equalities", "simplex", "mixed", "other bounds", "lasso", "dense values"]
+NAMES = [
+    *("free", "equalities", "simplex", "mixed", "other bounds", "lasso", "dense values"),
+    *("many values", "values and rows"),
+]
+
+ALIKE = dict.fromkeys(NAMES, 1e-12) | {"values and rows": 1e-8}
+"""How far two answers may be apart: forces of a million times a distance keep six digits less."""
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -53,7 +59,7 @@ def test_clients_together_are_as_one_by_one(name: str) -> None:
     _, together = run(kind, forms, H, c)
     for i in range(5):
         _, alone = run(kind, forms[i : i + 1], H[i : i + 1], c[i : i + 1])
-        same(Step(*(part[i : i + 1] for part in together)), alone)
+        same(Step(*(part[i : i + 1] for part in together)), alone, ALIKE[name])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -65,7 +71,8 @@ def test_some_of_the_clients_in_any_order(name: str, which: list[int]) -> None:
     method, together = run(kind, forms, H, rng.normal(size=(5, 6)))
     together = method.solve(np.arange(5), c)
     chosen = np.array(which, dtype=int)
-    same(method.solve(chosen, c[chosen]), Step(*(part[chosen] for part in together[:-1])))
+    found = Step(*(part[chosen] for part in together[:-1]))
+    same(method.solve(chosen, c[chosen]), found, ALIKE[name])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -93,7 +100,7 @@ def test_the_callers_arrays_stay_as_they_are(name: str) -> None:
     kept = H.copy(), c.copy()
     method, step = run(kind, forms, H, c)
     H[:] = np.nan
-    same(method.solve(np.arange(3), c), step)
+    same(method.solve(np.arange(3), c), step, ALIKE[name])
     assert (c == kept[1]).all()
 
 
@@ -114,7 +121,7 @@ def test_a_singular_hessian_fails_and_leaves_the_others(name: str) -> None:
     np.testing.assert_allclose(step.points[[0, 2]], good.points[[0, 2]], rtol=1e-12)
     # A better H puts it right
     assert not method.factor(np.array([1]), H[[1]]).any()
-    same(method.solve(np.arange(3), c), good)
+    same(method.solve(np.arange(3), c), good, ALIKE[name])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -134,7 +141,7 @@ def test_slopes_that_are_no_numbers_fail(name: str) -> None:
     step = method.solve(np.arange(2), np.array([np.full(6, np.nan), np.ones(6)]))
     assert not step.failed[1]
     assert np.isnan(step.points[0]).any() or step.failed[0]
-    same(method.solve(np.arange(2), np.ones((2, 6))), good)
+    same(method.solve(np.arange(2), np.ones((2, 6))), good, ALIKE[name])
 
 
 def test_refusals_say_what_is_in_the_way() -> None:

@@ -1,0 +1,111 @@
+r"""The cone program of all rows from that of one row of every group.
+
+What a cone ties together belongs together: auxiliary columns and cones are of the group whose
+entries they stand beside, and come as often as it has rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from dald_model.compile.recognition import Canonical
+from dald_model.compile.widening import APART, NotRowByRowError, Repeats, Widening, repeated
+
+REPEATED = -1
+"""In place of cvxpy's row, where there are many of it."""
+
+TOGETHER = {"zero": "ZeroConeT", "nonneg": "NonnegativeConeT"}
+"""The cones whose rows Clarabel counts together -> its own word."""
+
+
+def wide_program(problem: Canonical, widening: Widening) -> Canonical:
+    """The same program over all rows; in its ``rows`` stands :data:`REPEATED` for repeated ones.
+
+    Raises
+    ------
+    NotRowByRowError
+        If a cone ties entries of several groups together, or of a group and others.
+    """
+    if not widening.is_wide:
+        return problem
+    owner = _owners(problem)
+    auxiliary, of_cones = _groups(problem, widening, owner)
+    counts = widening.counts(auxiliary)
+    base = np.concatenate([widening.entries.base, widening.size + np.cumsum(counts) - counts])
+    columns = widening.columns(base, np.concatenate([widening.group, auxiliary]))
+
+    sizes = np.array([size for _, _, size in problem.cones], dtype=int)
+    starts = np.array([start for _, start, _ in problem.cones], dtype=int)
+    copies = widening.counts(of_cones)
+    firsts = np.cumsum(sizes * copies) - sizes * copies
+    within = np.arange(owner.size) - starts[owner]
+    rows = Repeats(firsts[owner] + within, sizes[owner], copies[owner])
+
+    cones, arguments = _repeated_cones(problem, copies)
+    return Canonical(
+        sp.csc_array(repeated(problem.P, columns, columns)),
+        columns.vector(problem.q),
+        problem.d,
+        repeated(problem.A, rows, columns),
+        rows.vector(problem.b),
+        cones,
+        arguments,
+        widening.size,
+        rows.vector(np.where(of_cones[owner] == APART, problem.rows, REPEATED)),
+    )
+
+
+def _owners(problem: Canonical) -> np.ndarray:
+    """The cone of every row."""
+    found = np.zeros(problem.b.size, dtype=int)
+    for cone, (_, start, size) in enumerate(problem.cones):
+        found[start : start + size] = cone
+    return found
+
+
+def _groups(
+    problem: Canonical, widening: Widening, owner: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The groups of the auxiliary columns and of the cones."""
+    own, width = problem.own, problem.q.size
+    row, column = sp.coo_array(problem.A).coords
+    one, two = sp.coo_array(problem.P).coords
+    # Nodes are columns and cones. Entries of no group tie nothing together.
+    first = np.concatenate([column, one])
+    second = np.concatenate([owner[row] + width, two])
+    is_apart = np.zeros(width + len(problem.cones), dtype=bool)
+    is_apart[:own] = widening.group == APART
+    ties = ~(is_apart[first] | is_apart[second])
+    graph = sp.coo_array(
+        (np.ones(int(ties.sum())), (first[ties], second[ties])), shape=(is_apart.size,) * 2
+    )
+    labels = connected_components(graph, directed=False)[1]
+    found = np.full(is_apart.size, APART)
+    found[labels[:own]] = np.maximum(found[labels[:own]], widening.group)
+    group = found[labels]
+    beside = np.concatenate([second[is_apart[first]], first[is_apart[second]]])
+    if (group[:own] != widening.group).any() or (group[beside] != APART).any():
+        raise NotRowByRowError
+    return group[own:width], group[width:]
+
+
+def _repeated_cones(
+    problem: Canonical, copies: np.ndarray
+) -> tuple[list[tuple[str, int, int]], tuple[tuple[str, Any], ...]]:
+    """The cones one after the other, and as Clarabel takes them."""
+    start, cones = 0, []
+    totals, others = dict.fromkeys(TOGETHER, 0), []
+    given = iter([one for one in problem.arguments if one[0] not in TOGETHER.values()])
+    for (kind, _, size), count in zip(problem.cones, copies.tolist(), strict=True):
+        cones += [(kind, start + size * nth, size) for nth in range(count)]
+        start += size * count
+        if kind in totals:
+            totals[kind] += size * count
+        else:
+            others += [next(given)] * count
+    linear = [(TOGETHER[kind], size) for kind, size in totals.items() if size]
+    return cones, (*linear, *others)

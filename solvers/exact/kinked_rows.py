@@ -1,0 +1,116 @@
+r"""Rows with kinks: :math:`\sum_t \max(l_t u_t, h_t u_t)` of :math:`u = A x + b`, of k clients.
+
+Absolute values have :math:`l = -w, \; h = w`; of a row :math:`a^\top x \le b` it is the indicator,
+:math:`l = 0, \; h = \infty`; and of an equality :math:`l = -\infty`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.compile.form import Form
+from dald_model.solvers.arrays.indexing import Index
+from dald_model.solvers.arrays.matrices import Matrices, is_sparse, together
+from dald_model.solvers.arrays.padding import alike
+
+
+class KinkedRows(NamedTuple):
+    """The rows of k clients in arrays; who has fewer than others has zeros after them.
+
+    Attributes
+    ----------
+    matrix : Matrices
+        A, products of shape (k, R).
+    offset, low, high : ndarray, shape (k, R)
+        b, l and h.
+    columns : ndarray of int, shape (k, R)
+        The variable of a row that has one only; else -1.
+    levels : ndarray, shape (k, R)
+        Where such a row has its kink.
+    """
+
+    matrix: Matrices
+    offset: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    columns: np.ndarray
+    levels: np.ndarray
+
+    @classmethod
+    def of(cls, forms: Sequence[Form]) -> KinkedRows:
+        """The absolute values, inequalities and equalities of forms of one size, in this order."""
+        parts = [_parts(form) for form in forms]
+        height = max(offset.size for _, offset, _, _ in parts)
+        matrix = together([own for own, *_ in parts], (height, forms[0].size))
+        arrays = np.zeros((3, len(parts), height))
+        columns, levels = np.full((len(parts), height), -1), np.zeros((len(parts), height))
+        for i, (own, *numbers) in enumerate(parts):
+            arrays[:, i, : numbers[0].size] = numbers
+            rows, columns_of, entries = _single(own)
+            columns[i, rows], levels[i, rows] = columns_of, -arrays[0, i, rows] / entries
+        return cls(matrix, arrays[0], arrays[1], arrays[2], columns, levels)
+
+    def take(self, index: Index) -> KinkedRows:
+        """Those of some clients."""
+        return KinkedRows(
+            self.matrix.take(index),
+            self.offset[index],
+            self.low[index],
+            self.high[index],
+            self.columns[index],
+            self.levels[index],
+        )
+
+    def put(self, points: np.ndarray, values: np.ndarray, chosen: np.ndarray) -> None:
+        """Put variables exactly where those of the chosen rows that have one only have a kink.
+
+        ``points`` and ``values``, which are u there, are changed.
+        """
+        clients, rows = np.nonzero(chosen & (self.columns >= 0))
+        if clients.size:
+            points[clients, self.columns[clients, rows]] = self.levels[clients, rows]
+            values[...] = self.matrix.times(points) + self.offset
+
+
+def height(form: Form) -> int:
+    """How many rows a form has."""
+    rows = form.equalities.rhs.size + form.inequalities.rhs.size
+    return rows + sum(term.weight.size for term in form.terms if term.kind.is_polyhedral)
+
+
+def parted(forms: Sequence[Form]) -> list[np.ndarray]:
+    """Parts of clients of one size that are to share arrays, as positions."""
+    counts = np.array([[height(form)] for form in forms])
+    if (counts == counts[0]).all():
+        return [np.arange(len(forms))]
+    sizes = np.array([form.size for form in forms])
+    is_dense = np.array([not is_sparse([_parts(form)[0] for form in forms])])
+    return alike(sizes, counts, np.ones_like(counts), is_dense)
+
+
+def _parts(form: Form) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
+    """A, b, l and h of one client."""
+    terms = [term for term in form.terms if term.kind.is_polyhedral]
+    rows = [part for part in (form.inequalities, form.equalities) if part.rhs.size]
+    matrices: list[Any] = [*(term.matrix for term in terms), *(part.matrix for part in rows)]
+    offset = np.concatenate([*(term.offset for term in terms), *(-part.rhs for part in rows)])
+    weight = np.concatenate([term.weight for term in terms] or [np.zeros(0)])
+    below, equal = form.inequalities.rhs.size, form.equalities.rhs.size
+    low = np.concatenate([-weight, np.zeros(below), np.full(equal, -np.inf)])
+    high = np.concatenate([weight, np.full(below + equal, np.inf)])
+    if len(matrices) == 1:
+        return matrices[0], offset, low, high
+    return sp.vstack([sp.csr_array(one) for one in matrices], "csr"), offset, low, high
+
+
+def _single(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The rows with one entry, its columns and the entries."""
+    own = sp.csr_array(matrix)
+    own.eliminate_zeros()
+    rows = np.flatnonzero(np.diff(own.indptr) == 1)
+    at = own.indptr[rows]
+    return rows, own.indices[at], own.data[at]
