@@ -19,6 +19,7 @@ from dald_model.declare.client import Client
 from dald_model.compare import Comparison, compare
 from dald_model.compiled import Compiled
 from dald_model.declare.consensus import Edge
+from dald_model.declare.couplings import Coupling
 from dald_model.decompose import decompose
 from dald_model.algorithms.gradient import (
     GradientDescent,
@@ -73,6 +74,7 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "Model",
     "Client",
     "Edge",
+    "Coupling",
     "decompose",
     "Compiled",
     "Subproblem",

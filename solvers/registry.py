@@ -20,10 +20,12 @@ from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.exact.newton import Newton
 from dald_model.solvers.exact.polyhedral import Polyhedral
 from dald_model.solvers.exact.reference import Reference
+from dald_model.solvers.exact.sharing import Sharing
 from dald_model.validate import check_clients
 
 ORDER: tuple[Solver, ...] = (
     Average(),
+    Sharing(),
     Direct("factor", Factor),
     Direct("active_set", ActiveSet),
     Direct("shrink", DualBoxQP),

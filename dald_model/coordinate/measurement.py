@@ -111,8 +111,13 @@ class _Measurement:
         return np.maximum(found, self._shared_by_all(found, resolved))
 
     def _responses(self, asked: np.ndarray) -> np.ndarray:
-        """How far single answers move for a price, along the entries asked for; else 0."""
-        found = np.zeros(asked.size)
+        """How far single answers move for a price, along the entries asked for; else 0.
+
+        Not along those of couplings: a bound on a loss hardly moves down, and for ever up.
+        """
+        found, asked = np.zeros(asked.size), asked.copy()
+        for name in self._compiled.couplings:
+            asked[self._compiled[name].entries] = False
         for name in self._curvatures:
             sub = self._compiled[name]
             if asked[sub.entries].any() and name in self._having:

@@ -60,8 +60,9 @@ def own_answers(
     A client whose curvature is known is held with 1e-4 of it, first at zero; where the answers
     are then far from zero beside how far they are apart, once more at the mean of its neighbours'
     answers, so that the origin of a variable does not matter. Any other is solved as a cone
-    program, without a hold. Servers, and clients that are unbounded alone, answer with the mean
-    of their neighbours' answers where that says enough, else with NaN.
+    program, without a hold; but a coupling, which has no data, is always held. Servers, and clients
+    that are unbounded alone, answer with the mean of their neighbours' answers where that says
+    enough, else with NaN.
     """
     found = np.full(sum(sub.size for sub in compiled.values()), np.nan)
     held = []
@@ -69,7 +70,7 @@ def own_answers(
         if sub.client.is_server:
             continue
         known = curvatures[name]
-        if known.is_known or (sub.size > DEAR and known.diagonal.any()):
+        if known.is_known or sub.client.is_coupling or (sub.size > DEAR and known.diagonal.any()):
             held.append(name)
         else:
             found[compiled.columns[name]] = _alone(sub)

@@ -20,7 +20,7 @@ from dald_model._cvxpy import (
     arguments,
     is_affine_throughout,
     record_solution,
-    with_leaves,
+    with_parts,
 )
 
 untyped: Any = cp
@@ -134,7 +134,7 @@ def test_an_atom_that_holds_more_than_its_arguments_is_copied_as_well() -> None:
         (untyped.transforms.suppfunc(y, [cp.norm(y) <= 1])(2 * x), 10.0),
     ]
     for part, expected in parts:
-        copied = with_leaves(3 * part + cp.sum(x), {id(x): mine})
+        copied = with_parts(3 * part + cp.sum(x), {id(x): mine})
         assert x.id not in [v.id for v in copied.variables()]
         assert copied.value == pytest.approx(3 * expected - 1, abs=1e-6)
 
