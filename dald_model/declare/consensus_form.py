@@ -73,7 +73,29 @@ def consensus_form(
         If a side mixes clients or a client has no coupling.
     DisconnectedError
         If the consensus graph is not connected.
+
+    Notes
+    -----
+    A variable of two clients is an edge between them; one server has those of three and more, and
+    those of all clients, be they two, as federated methods talk to it. Where edges would leave
+    the clients in several parts the server has all, and so holds these together.
     """
+    try:
+        return _form(clients, agreements, topology, further, min(3, len(clients)))
+    except DisconnectedError:
+        if topology is not None:
+            raise
+        return _form(clients, agreements, topology, further, 2)
+
+
+def _form(
+    clients: Mapping[Hashable, Client],
+    agreements: Sequence[ConsensusEquality],
+    topology: nx.Graph | None,
+    further: Sequence[Link],
+    fewest: int,
+) -> ConsensusForm:
+    """The same with a server for variables of so many clients."""
     owners = owners_of(clients.values())
     shared = {v.id: v for c in clients.values() for v in c.variables if len(owners[v.id]) > 1}
     local = dict(clients)
@@ -85,13 +107,17 @@ def consensus_form(
             homes.setdefault(v.id, {})[name] = mine.get(v.id, v)
     servers = _explicit_servers(agreements, owners, local)
     links: list[Link] = []
-    if shared and topology is None:
-        server = _server(fresh("server", [*local, *servers]), [_copy(v) for v in shared.values()])
-        servers[server.name] = server
-        for key, copy in zip(shared, server.held, strict=True):
-            links += [Link(copy, server.name, x, name) for name, x in homes[key].items()]
-            homes[key][server.name] = copy
-    elif topology is not None:
+    if topology is None:
+        many = {key: v for key, v in shared.items() if len(owners[key]) >= fewest}
+        links += [_pair(homes[key]) for key in shared if key not in many]
+        if many:
+            held = [_copy(v) for v in many.values()]
+            server = _server(fresh("server", [*local, *servers]), held)
+            servers[server.name] = server
+            for key, copy in zip(many, held, strict=True):
+                links += [Link(copy, server.name, x, name) for name, x in homes[key].items()]
+                homes[key][server.name] = copy
+    else:
         for key, variable in shared.items():
             links += _peer_links(variable, homes[key], topology)
     for server in servers.values():
@@ -202,6 +228,12 @@ def _explicit_servers(
 
 def _server(name: Hashable, held: Sequence[cp.Variable]) -> Client:
     return Client(name, cp.Minimize(cp.Constant(0)), (), tuple(held), is_server=True)
+
+
+def _pair(homes: Mapping[Hashable, cp.Variable]) -> Link:
+    """The edge that a variable of two clients is; a server between them would be a detour."""
+    (one, copy), (other, its) = homes.items()
+    return Link(copy, one, its, other)
 
 
 def _peer_links(

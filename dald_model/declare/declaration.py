@@ -318,10 +318,15 @@ class Declaration(Identified, Printed):
         """What clients have in common: consensus, couplings, shared variables."""
         lines = _listed("consensus", list(map(str, self._agreements)))
         lines += _listed("couplings", [f"{n}: {c}" for n, c in self._couplings.items()])
-        shared = self.shared
-        if shared:
+        pairs, many = [], []
+        for v in self.shared:
+            is_pair = self._topology is None and len(self._owners[v.id]) == 2 < len(self._clients)
+            (pairs if is_pair else many).append(v.name())
+        if many:
             how = "through a server" if self._topology is None else f"over {self._topology}"
-            lines.append(f"  * shared {how}: {', '.join(v.name() for v in shared)}")
+            lines.append(f"  * shared {how}: {', '.join(many)}")
+        if pairs:
+            lines.append(f"  * shared between two clients: {', '.join(pairs)}")
         return lines
 
     def _changed(self) -> None:

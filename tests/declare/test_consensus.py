@@ -310,6 +310,27 @@ def test_shared_variables_alone_can_leave_clients_apart() -> None:
     says(str(caught.value), "{'a', 'b'}; {'c', 'd'}")
 
 
+def test_a_variable_of_two_clients_is_an_edge_and_of_three_a_server() -> None:
+    v, w, z = cp.Variable(name="v"), cp.Variable(2, name="w"), cp.Variable(name="z")
+    model = dm.Model()
+    for name, cost in {
+        "a": cp.square(v) + cp.square(z),
+        "b": cp.square(v - 2) + cp.sum_squares(w) + cp.square(z - 1),
+        "c": cp.sum_squares(w - 4) + cp.square(z - 5),
+    }.items():
+        model.client(name, cost)
+    result = model.solve()
+    edges = {frozenset(edge.ends): edge.size for edge in result.compiled.edges}
+    assert edges == {
+        frozenset("ab"): 1,
+        frozenset("bc"): 2,
+        **{frozenset({name, "server"}): 1 for name in "abc"},
+    }
+    assert [result[v], *result[w], result[z]] == near([1.0, 2.0, 2.0, 2.0])
+    says(str(model), "shared through a server: z", "shared between two clients: v, w")
+    assert result.verify().ok
+
+
 def test_no_clients_no_model() -> None:
     with pytest.raises(dm.DeclarationError, match=r"'empty' has no clients.*model.client"):
         dm.Model("empty").solve()
