@@ -20,7 +20,13 @@ from cvxpy.atoms.affine.affine_atom import AffAtom
 
 # The nodes of `x / 2` and `-x`; those of sums and products are public.
 from cvxpy.atoms.affine.binary_operators import DivExpression
+
+# The nodes of `cp.hstack`, `cp.vstack`, `cp.concatenate` and `cp.sum`.
+from cvxpy.atoms.affine.concatenate import Concatenate
+from cvxpy.atoms.affine.hstack import Hstack
+from cvxpy.atoms.affine.sum import Sum as SumExpression
 from cvxpy.atoms.affine.unary_operators import NegExpression
+from cvxpy.atoms.affine.vstack import Vstack
 
 # What `cp.suppfunc(x, constraints)(y)` makes: it cannot be copied from its arguments alone.
 from cvxpy.atoms.suppfunc import SuppFuncAtom
@@ -37,17 +43,23 @@ from cvxpy.reductions.solution import Solution
 from cvxpy.transforms.indicator import indicator
 
 __all__ = [
+    "STACKED",
     "AffAtom",
     "CanonicalProblem",
     "DivExpression",
     "Equality",
     "Inequality",
     "NegExpression",
+    "SumExpression",
     "arguments",
     "is_affine_throughout",
     "record_solution",
     "with_parts",
 ]
+
+
+STACKED = (Hstack, Vstack, Concatenate)
+"""Atoms that have the entries of their arguments, each once."""
 
 
 class CanonicalProblem:

@@ -92,7 +92,9 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         owners = owners_of(model.clients.values())
         apart = take_apart(list(model.couplings.values()), model.clients, owners)
         clients = apart.joined(model.clients)
-        form = consensus_form(clients, model.agreements, model.graph, apart.links)
+        form = consensus_form(
+            clients, model.agreements, model.graph, apart.links, served=model.is_served
+        )
         self.derived = apart.derived
         self.model = model
         self.form = form

@@ -11,7 +11,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model._cvxpy import DivExpression, NegExpression
+from dald_model._cvxpy import STACKED, DivExpression, NegExpression, SumExpression
 from dald_model.declare.problem import Problem
 from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
@@ -267,11 +267,16 @@ def check_data(part: Any, where: str) -> None:
 
 
 def summands(expression: cp.Expression) -> list[cp.Expression]:
-    """The terms of a sum, through minus signs and constant scalar factors."""
+    """The terms of a sum, through minus signs, constant scalar factors and stacks."""
     if isinstance(expression, cp.AddExpression) and all(a.is_scalar() for a in expression.args):
         return [term for arg in expression.args for term in summands(arg)]
     if isinstance(expression, NegExpression):
         return [-term for term in summands(expression.args[0])]
+    if isinstance(expression, SumExpression) and isinstance(expression.args[0], STACKED):
+        stacked: list[Any] = expression.args[0].args
+        whole: list[Any] = [cp.sum(arg) if arg.ndim else arg for arg in stacked]
+        if expression.is_scalar():
+            return [term for one in whole for term in summands(one)]
     if isinstance(expression, DivExpression) and expression.args[1].is_constant():
         return [term / expression.args[1] for term in summands(expression.args[0])]
     if isinstance(expression, cp.MulExpression | cp.multiply) and expression.is_scalar():

@@ -55,6 +55,8 @@ def consensus_form(
     agreements: Sequence[ConsensusEquality],
     topology: nx.Graph | None,
     further: Sequence[Link] = (),
+    *,
+    served: bool = False,
 ) -> ConsensusForm:
     """The consensus form of a declaration: one owner a variable, and all edges.
 
@@ -66,6 +68,8 @@ def consensus_form(
     topology : networkx.Graph or None
     further : sequence of Link
         Edges that are known besides, such as those of couplings.
+    served : bool
+        Whether there is a server for shared variables also where none is needed.
 
     Raises
     ------
@@ -76,16 +80,17 @@ def consensus_form(
 
     Notes
     -----
-    A variable of two clients is an edge between them; one server has those of three and more, and
-    those of all clients, be they two, as federated methods talk to it. Where edges would leave
-    the clients in several parts the server has all, and so holds these together.
+    Where no variable is used by more than two of more clients, each is an edge between its two;
+    else one server has all shared variables, as federated methods want it. It has them as well
+    where edges would leave the clients in several parts, and so holds these together.
     """
-    try:
-        return _form(clients, agreements, topology, further, min(3, len(clients)))
-    except DisconnectedError:
-        if topology is not None:
-            raise
-        return _form(clients, agreements, topology, further, 2)
+    users = [len(names) for names in owners_of(clients.values()).values()]
+    if not served and topology is None and max(users, default=0) == 2 < len(clients):
+        try:
+            return _form(clients, agreements, None, further, pairs=True)
+        except DisconnectedError:
+            pass
+    return _form(clients, agreements, topology, further, pairs=False)
 
 
 def _form(
@@ -93,9 +98,10 @@ def _form(
     agreements: Sequence[ConsensusEquality],
     topology: nx.Graph | None,
     further: Sequence[Link],
-    fewest: int,
+    *,
+    pairs: bool,
 ) -> ConsensusForm:
-    """The same with a server for variables of so many clients."""
+    """The same with an edge for each shared variable, or one server where no topology is given."""
     owners = owners_of(clients.values())
     shared = {v.id: v for c in clients.values() for v in c.variables if len(owners[v.id]) > 1}
     local = dict(clients)
@@ -107,17 +113,15 @@ def _form(
             homes.setdefault(v.id, {})[name] = mine.get(v.id, v)
     servers = _explicit_servers(agreements, owners, local)
     links: list[Link] = []
-    if topology is None:
-        many = {key: v for key, v in shared.items() if len(owners[key]) >= fewest}
-        links += [_pair(homes[key]) for key in shared if key not in many]
-        if many:
-            held = [_copy(v) for v in many.values()]
-            server = _server(fresh("server", [*local, *servers]), held)
-            servers[server.name] = server
-            for key, copy in zip(many, held, strict=True):
-                links += [Link(copy, server.name, x, name) for name, x in homes[key].items()]
-                homes[key][server.name] = copy
-    else:
+    if pairs:
+        links += [_pair(homes[key]) for key in shared]
+    elif shared and topology is None:
+        server = _server(fresh("server", [*local, *servers]), [_copy(v) for v in shared.values()])
+        servers[server.name] = server
+        for key, copy in zip(shared, server.held, strict=True):
+            links += [Link(copy, server.name, x, name) for name, x in homes[key].items()]
+            homes[key][server.name] = copy
+    elif topology is not None:
         for key, variable in shared.items():
             links += _peer_links(variable, homes[key], topology)
     for server in servers.values():

@@ -50,6 +50,7 @@ class Declaration(Identified, Printed):
         self._owners: dict[int, list[Hashable]] = {}
         self._standing: dict[int, list[ConsensusEquality]] = {}
         self._topology: nx.Graph | None = None
+        self._is_served = False
 
     @property
     def clients(self) -> Mapping[Hashable, Client]:
@@ -229,14 +230,20 @@ class Declaration(Identified, Printed):
         self._agreements.append(agreement)
         self._changed()
 
-    def topology(self, graph: nx.Graph | None) -> None:
+    @property
+    def is_served(self) -> bool:
+        """Whether :meth:`topology` asked for a server also where none is needed."""
+        return self._is_served
+
+    def topology(self, graph: nx.Graph | str | None) -> None:
         """Let clients agree on their shared variables peer to peer (Fed-DALD-DC).
 
         Parameters
         ----------
-        graph : networkx.Graph or None
+        graph : networkx.Graph, "server" or None
             Nodes are client names, edges say who talks to whom. ``None`` brings back the server
-            (Fed-DALD-CC).
+            (Fed-DALD-CC), where it is needed: variables of two clients each are edges between
+            these. ``"server"`` asks for it in any case.
 
         Raises
         ------
@@ -244,12 +251,14 @@ class Declaration(Identified, Printed):
             If a node is no client, a client that shares a variable is missing, no variable is
             shared, or the clients that share one cannot reach one another.
         """
-        if graph is not None:
-            self._check_topology(graph)
-        self._topology = None if graph is None else graph.copy()  # the user's may change
+        self._is_served = isinstance(graph, str) and graph == "server"
+        if graph is None or self._is_served:
+            self._topology = None
+        else:
+            self._topology = self._checked_topology(graph)
         self._changed()
 
-    def _check_topology(self, graph: nx.Graph) -> None:
+    def _checked_topology(self, graph: Any) -> nx.Graph:
         if not isinstance(graph, nx.Graph) or graph.is_directed() or graph.is_multigraph():
             raise DeclarationError(
                 f"topology: given {type(graph).__name__}, expected an undirected networkx.Graph "
@@ -276,6 +285,7 @@ class Declaration(Identified, Printed):
         owners = owners_of(self._clients.values())
         for variable in shared:
             check_reach(variable, owners[variable.id], graph)
+        return graph.copy()  # the user's may change
 
     def monolithic(self) -> cp.Problem:
         """The all-in-one (AIO) problem: one cvxpy problem over everybody's data.
@@ -318,15 +328,14 @@ class Declaration(Identified, Printed):
         """What clients have in common: consensus, couplings, shared variables."""
         lines = _listed("consensus", list(map(str, self._agreements)))
         lines += _listed("couplings", [f"{n}: {c}" for n, c in self._couplings.items()])
-        pairs, many = [], []
-        for v in self.shared:
-            is_pair = self._topology is None and len(self._owners[v.id]) == 2 < len(self._clients)
-            (pairs if is_pair else many).append(v.name())
-        if many:
+        shared = self.shared
+        if shared:
             how = "through a server" if self._topology is None else f"over {self._topology}"
-            lines.append(f"  * shared {how}: {', '.join(many)}")
-        if pairs:
-            lines.append(f"  * shared between two clients: {', '.join(pairs)}")
+            most = max(len(self._owners[v.id]) for v in shared)
+            is_asked = self._topology is not None or self._is_served
+            if not is_asked and most == 2 < len(self._clients):
+                how = "between two clients each"
+            lines.append(f"  * shared {how}: {', '.join(v.name() for v in shared)}")
         return lines
 
     def _changed(self) -> None:
@@ -339,6 +348,7 @@ class Declaration(Identified, Printed):
         found._couplings = dict(self._couplings)
         found._owners = {key: list(names) for key, names in self._owners.items()}
         found._standing = {key: list(among) for key, among in self._standing.items()}
+        found._is_served = self._is_served
         found._topology = None if self._topology is None else self._topology.copy()
         return found
 

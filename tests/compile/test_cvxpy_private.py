@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 from dald_model._cvxpy import (
+    STACKED,
     CanonicalProblem,
     DivExpression,
     Equality,
     Inequality,
     NegExpression,
+    SumExpression,
     arguments,
     is_affine_throughout,
     record_solution,
@@ -48,6 +50,17 @@ def test_kinds_of_affine_expressions() -> None:
     (minus,) = (-x).args
     assert minus is x
     assert (x / 2).args[0] is x
+
+
+def test_sums_of_stacks_are_told() -> None:
+    """Decompose: else `cp.sum(cp.hstack([f, g]))` is one summand."""
+    x: Any = cp.Variable(3)
+    for stack in (cp.hstack([x, x]), cp.vstack([x, x]), cp.concatenate([x, x])):
+        total = cp.sum(stack)
+        assert isinstance(total, SumExpression)
+        inside: Any = total.args[0]
+        assert [arg.id for arg in inside.args] == [x.id, x.id]
+        assert isinstance(inside, STACKED)
 
 
 def test_an_affine_atom_is_told_from_zero_times_a_logarithm() -> None:
