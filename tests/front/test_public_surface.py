@@ -20,7 +20,7 @@ StochasticGradientDescent StochasticNewton DistributedProximal FedProx FedAvg DG
 metropolis BCD JacobiGradientDescent BCGD BSUM ProximalGradient BCPG
 FixedTolerance ShrinkingTolerance GrowingBudget FixedBudget Fixed ResidualBalancing
 solvers partition Iterate compare Comparison
-Result Status Verification
+Result Status Verification Certificate
 DaldError DeclarationError DisconnectedError DecompositionError SequenceError OptionError
 ResultError RunError CopyError DatasetError SequenceWarning
 """
@@ -45,7 +45,7 @@ max_rounds=1000, verbose=False)
     dm.Result: """
         apply(self)
         plot(self)
-        verify(self, *, solver=None, tol_objective=0.0001, tol_feasibility=0.0001, tol_dual=0.0001)
+        verify(self, *, aio=True, solver=None, tol_objective=0.0001, tol_feasibility=0.0001, tol_dual=0.0001)
         """,
     dm.Sequence: """
         natural()
