@@ -12,6 +12,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.curvature import curvature
 from dald_model.coordinate.own_answers import along, own_answers, response, sides_of
+from dald_model.coordinate.sums import alike_in_sums
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.values import evaluated, preserved
@@ -84,9 +85,8 @@ class _Measurement:
         lengths = CAUTION * self._natural(stiffness)
         slopes = stiffness * lengths
         points = self._of_points(lengths, slopes, bends)
-        return Units(
-            lengths, slopes, kinks, *points, np.sqrt(penalty / 2), np.nan_to_num(self._own)
-        )
+        penalty = alike_in_sums(compiled, np.sqrt(penalty / 2))
+        return Units(lengths, slopes, kinks, *points, penalty, np.nan_to_num(self._own))
 
     def _apart(self, layer: SolverLayer) -> np.ndarray:
         r"""The distances :math:`O_r`; zero where nobody has an answer."""

@@ -42,6 +42,24 @@ DIGITS = 12
 NONE = "no minimiser to working accuracy"
 
 
+def priced_sums(subproblem: Subproblem) -> tuple[np.ndarray, np.ndarray] | None:
+    """Which sum that has a price each variable of a coupling enters, and with what factor, (m,).
+
+    Sums have a price where they stand in a linear row; -1 stands for any other. None where the
+    coupling is none of sums, see the module.
+    """
+    if not subproblem.client.is_coupling or subproblem.form is None:
+        return None
+    if subproblem.form.extra or not subproblem.form.complete:
+        return None
+    found = _reduced(subproblem.form)
+    if isinstance(found, str):
+        return None
+    rows = [found.form.equalities.matrix, found.form.inequalities.matrix]
+    is_priced = np.append(np.any(np.concatenate(rows), axis=0), False)  # the last for -1
+    return np.where(is_priced[found.which], found.which, -1), found.factors
+
+
 class _Reduced(NamedTuple):
     """A form in its sums: ``which`` sum a variable enters, -1 for none, and with what factor."""
 

@@ -198,6 +198,31 @@ def test_a_parameter_of_a_coupling_may_change_between_solves() -> None:
     assert model.compile() is compiled
 
 
+@pytest.mark.parametrize(
+    ("coupling", "status", "culprit"),
+    [
+        (lambda x, t: ([], -sum(x)), "unbounded", "gain"),
+        (lambda x, t: ([sum(x) <= t], -t), "unbounded", "gain"),
+        (lambda x, t: ([sum(x) <= -1], None), "infeasible", None),
+        (lambda x, t: ([sum(x) >= 1, sum(x) <= 0], None), "infeasible", "gain"),
+    ],
+    ids=["objective", "own variable", "with the clients", "by itself"],
+)
+def test_a_coupling_without_an_optimum_is_named(coupling: Any, status: str, culprit: Any) -> None:
+    x, t = [cp.Variable(name=f"x{i}") for i in range(3)], cp.Variable(name="t")
+    model = dm.Model()
+    for i, v in enumerate(x):
+        model.client(i, 0 * v, [v >= 0])
+    rules, objective = coupling(x, t)
+    model.couple(*rules, objective=objective, name="gain")
+    result = model.solve()
+    assert result.status == status
+    assert "gain" in str(result.culprit)
+    if culprit:
+        assert result.culprit == culprit
+    assert result.verify().ok
+
+
 def test_couplings_of_a_copy_are_its_own() -> None:
     model, x, _ = wishes(3)
     again = copy(model)

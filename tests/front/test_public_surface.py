@@ -45,7 +45,8 @@ max_rounds=1000, verbose=False)
     dm.Result: """
         apply(self)
         plot(self)
-        verify(self, *, aio=True, solver=None, tol_objective=0.0001, tol_feasibility=0.0001, tol_dual=0.0001)
+        verify(self, *, aio=True, solver=None, \
+            tol_objective=0.0001, tol_feasibility=0.0001, tol_dual=0.0001)
         """,
     dm.Sequence: """
         natural()
@@ -89,7 +90,7 @@ def test_a_public_name_is_there_and_its_documentation_opens_with_a_sentence(name
 
 @pytest.mark.parametrize("owner", SIGNATURES, ids=lambda owner: owner.__name__)
 def test_a_signature_is_this_text_and_every_method_is_documented(owner: type) -> None:
-    lines = [line.strip() for line in SIGNATURES[owner].strip().split("\n")]
+    lines = [" ".join(line.split()) for line in SIGNATURES[owner].strip().split("\n")]
     names = [line.split("(")[0] for line in lines]
     assert [name + signature(getattr(owner, name)) for name in names] == lines
     assert all(getattr(owner, name).__doc__ for name in names)
