@@ -8,12 +8,21 @@ import sys
 import time
 from pathlib import Path
 
-from tests.benchmarks import common, compile_time, resolve, rounds, scaling, wavefront, whole
+from tests.benchmarks import (
+    common,
+    compile_time,
+    couplings,
+    resolve,
+    rounds,
+    scaling,
+    wavefront,
+    whole,
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("--only", type=int, nargs="+", choices=range(1, 7), metavar="TABLE")
+    parser.add_argument("--only", type=int, nargs="+", choices=range(1, 8), metavar="TABLE")
     parser.add_argument("--kinds", nargs="+", default=[], help="table 1: words of clients' names")
     parser.add_argument("--full", action="store_true", help="with what takes many minutes")
     parser.add_argument("--out", type=Path, help="write the markdown to this file too")
@@ -26,6 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
         4: rounds.table,
         5: scaling.table,
         6: wavefront.table,
+        7: couplings.table,
     }
     parts = ["# Benchmarks", common.header()]
     print("\n\n".join(parts), flush=True)
