@@ -21,10 +21,12 @@ from cvxpy.atoms.affine.affine_atom import AffAtom
 # The nodes of `x / 2` and `-x`; those of sums and products are public.
 from cvxpy.atoms.affine.binary_operators import DivExpression
 
-# The nodes of `cp.hstack`, `cp.vstack`, `cp.concatenate` and `cp.sum`.
+# The nodes of `cp.hstack`, `cp.concatenate` and, further down, `cp.vstack`.
 from cvxpy.atoms.affine.concatenate import Concatenate
 from cvxpy.atoms.affine.hstack import Hstack
-from cvxpy.atoms.affine.sum import Sum as SumExpression
+
+# What `cp.sum` makes.
+from cvxpy.atoms.affine.sum import Sum
 from cvxpy.atoms.affine.unary_operators import NegExpression
 from cvxpy.atoms.affine.vstack import Vstack
 
@@ -50,7 +52,7 @@ __all__ = [
     "Equality",
     "Inequality",
     "NegExpression",
-    "SumExpression",
+    "Sum",
     "arguments",
     "is_affine_throughout",
     "record_solution",

@@ -11,7 +11,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model._cvxpy import STACKED, DivExpression, NegExpression, SumExpression
+from dald_model._cvxpy import STACKED, DivExpression, NegExpression, Sum
 from dald_model.declare.problem import Problem
 from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
@@ -272,7 +272,7 @@ def summands(expression: cp.Expression) -> list[cp.Expression]:
         return [term for arg in expression.args for term in summands(arg)]
     if isinstance(expression, NegExpression):
         return [-term for term in summands(expression.args[0])]
-    if isinstance(expression, SumExpression) and isinstance(expression.args[0], STACKED):
+    if isinstance(expression, Sum) and isinstance(expression.args[0], STACKED):
         stacked: list[Any] = expression.args[0].args
         whole: list[Any] = [cp.sum(arg) if arg.ndim else arg for arg in stacked]
         if expression.is_scalar():

@@ -18,7 +18,7 @@ from dald_model._cvxpy import (
     Equality,
     Inequality,
     NegExpression,
-    SumExpression,
+    Sum,
     arguments,
     is_affine_throughout,
     record_solution,
@@ -57,7 +57,7 @@ def test_sums_of_stacks_are_told() -> None:
     x: Any = cp.Variable(3)
     for stack in (cp.hstack([x, x]), cp.vstack([x, x]), cp.concatenate([x, x])):
         total = cp.sum(stack)
-        assert isinstance(total, SumExpression)
+        assert isinstance(total, Sum)
         inside: Any = total.args[0]
         assert [arg.id for arg in inside.args] == [x.id, x.id]
         assert isinstance(inside, STACKED)
