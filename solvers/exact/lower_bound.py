@@ -37,8 +37,7 @@ def lower_bound(
     Returns
     -------
     float
-        Minus infinity where the solver found nothing to rely on; infinity is never returned, so
-        that what a solver takes for infeasible bounds nothing.
+        Minus infinity where the solver gave no numbers.
     """
     size, total = centre.size, cone.linear.size
     level = float(linear @ centre)
@@ -61,8 +60,8 @@ def lower_bound(
     )
     found = solved_once(boxed)
     u, z = np.array(found.x), np.array(found.z)
-    if "Solved" not in str(found.status):
-        return -np.inf
+    if not (np.isfinite(u).all() and np.isfinite(z).all()):
+        return -np.inf  # else whatever it is called: its dual points are always in the cone
     z[-2 * size :] = np.maximum(z[-2 * size :], 0.0)
     bent = boxed.matrix @ u
     left = bent + boxed.linear + boxed.rows.T @ z
