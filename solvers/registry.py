@@ -86,6 +86,8 @@ class Choice:
         """
         forced = self._forced.get(sub.name, self._all)
         own = self._forced.get(sub.name)
+        if own is None and forced and sub.client.is_coupling and refusal(forced, sub):
+            forced = None  # what is named for all is meant for the clients
         if not ORDER[0].refuses(sub) and (own is None or own in ORDER or own.refuses(sub)):
             return [ORDER[0]]  # a server's closed form is exact, whatever solves the clients
         if forced is not None and forced not in ORDER[:-1] and not forced.refuses(sub):

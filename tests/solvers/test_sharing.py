@@ -112,3 +112,13 @@ def test_what_it_does_not_take() -> None:
     mixed = coupled(lambda x: cp.norm1(sum(x)) + cp.norm(sum(x))).compile()["all"]
     says(solver.refuses(mixed), "of its sums")
     says(solver.refuses(coupled(COUPLINGS["market"]).compile()[0]), "it is no coupling")
+
+
+def test_a_solver_named_for_all_leaves_couplings_that_it_cannot_take() -> None:
+    model = coupled(COUPLINGS["norm"])
+    for given, expected in [("factor", "sharing"), ("conic", "conic"), ({"all": "conic"}, "conic")]:
+        found = {name: one.solver for one in model.compile().explain(given) for name in one.clients}
+        assert found["all"] == expected
+    with pytest.raises(dm.OptionError) as caught:
+        model.compile().explain({"all": "factor"})
+    says(caught.value, "'factor' cannot take client 'all'")
