@@ -19,6 +19,7 @@ from dald_model.declare.client import Client
 from dald_model.compare import Comparison, compare
 from dald_model.compiled import Compiled
 from dald_model.declare.consensus import Edge
+from dald_model.declare.couplings import Coupling
 from dald_model.decompose import decompose
 from dald_model.algorithms.gradient import (
     GradientDescent,
@@ -58,6 +59,7 @@ from dald_model.coordinate.acceleration.hybrid import Hybrid
 from dald_model.coordinate.acceleration.secant import Secant
 from dald_model.coordinate.penalty import Fixed, ResidualBalancing
 from dald_model.engines.portable import Portable, pack, unpack
+from dald_model.answer.gap import Certificate
 from dald_model.answer.result import Result
 from dald_model.coordinate.status import Status
 from dald_model.schedule.sequence import Sequence
@@ -76,6 +78,7 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "Model",
     "Client",
     "Edge",
+    "Coupling",
     "decompose",
     "Compiled",
     "Subproblem",
@@ -126,6 +129,7 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "Result",
     "Status",
     "Verification",
+    "Certificate",
     "DaldError",
     "DeclarationError",
     "DisconnectedError",

@@ -21,9 +21,14 @@ from cvxpy.atoms.affine.affine_atom import AffAtom
 # The nodes of `x / 2` and `-x`; those of sums and products are public.
 from cvxpy.atoms.affine.binary_operators import DivExpression
 
+# The nodes of `cp.hstack`, `cp.concatenate` and, further down, `cp.vstack`.
+from cvxpy.atoms.affine.concatenate import Concatenate
+from cvxpy.atoms.affine.hstack import Hstack
+
 # What `cp.sum` makes.
 from cvxpy.atoms.affine.sum import Sum
 from cvxpy.atoms.affine.unary_operators import NegExpression
+from cvxpy.atoms.affine.vstack import Vstack
 
 # What atoms such as `cp.abs`, which work entry by entry, are derived from.
 from cvxpy.atoms.elementwise.elementwise import Elementwise
@@ -43,6 +48,7 @@ from cvxpy.reductions.solution import Solution
 from cvxpy.transforms.indicator import indicator
 
 __all__ = [
+    "STACKED",
     "AffAtom",
     "CanonicalProblem",
     "DivExpression",
@@ -54,8 +60,12 @@ __all__ = [
     "arguments",
     "is_affine_throughout",
     "record_solution",
-    "with_leaves",
+    "with_parts",
 ]
+
+
+STACKED = (Hstack, Vstack, Concatenate)
+"""Atoms that have the entries of their arguments, each once."""
 
 
 class CanonicalProblem:
@@ -113,36 +123,40 @@ def is_affine_throughout(expression: Any) -> bool:
     return expression.is_affine() and all(issubclass(a, AffAtom) for a in expression.atoms())
 
 
-def with_leaves(part: Any, leaves: Mapping[int, Any]) -> Any:
-    """A copy of an expression or a constraint in which some leaves, by ``id``, are others.
+def with_parts(part: Any, instead: Mapping[int, Any]) -> Any:
+    """An expression or a constraint in which some parts, by ``id``, are others.
 
-    As cvxpy's ``tree_copy``, but also for the three atoms that hold more than their arguments:
-    ``perspective``, ``indicator`` and support functions.
+    As cvxpy's ``tree_copy``, but also where the part is a sum, and in the three atoms that hold
+    more than their arguments: ``perspective``, ``indicator`` and support functions.
     """
-    known = dict(leaves)
+    made = dict(instead)
 
-    def visit(node: Any) -> None:
-        inside = [*node.args, *_held(node)]
-        for one in inside:
-            visit(one)
-        if isinstance(node, cp.perspective):
-            f, *recession = (one.tree_copy(known) for one in _held(node))
-            scale: Any = node.args[0].tree_copy(known)
-            known[id(node)] = cp.perspective(f, scale, *recession)
-        elif isinstance(node, indicator):
-            rules = [rule.tree_copy(known) for rule in node.args]
-            known[id(node)] = indicator(rules, node.err_tol)
-        elif isinstance(node, SuppFuncAtom):
-            known[id(node)] = SuppFuncAtom(node.args[0].tree_copy(known), node._parent)
+    def remade(node: Any) -> Any:
+        if id(node) not in made:
+            made[id(node)] = _with_arguments(node, [remade(one) for one in _inside(node)])
+        return made[id(node)]
 
-    visit(part)
-    return part.tree_copy(known)
+    return remade(part)
 
 
-def _held(node: Any) -> list[Any]:
-    """The expressions of an atom that are not among its arguments."""
-    found = [node.f, node.f_recession] if isinstance(node, cp.perspective) else []
-    return [one for one in found if one is not None]
+def _inside(node: Any) -> list[Any]:
+    """The arguments of an atom, and the expressions that it holds besides."""
+    held = [node.f, node.f_recession] if isinstance(node, cp.perspective) else []
+    return [*node.args, *(one for one in held if one is not None)]
+
+
+def _with_arguments(node: Any, inside: list[Any]) -> Any:
+    """The node with other expressions in it, in the order of :func:`_inside`."""
+    if all(one is other for one, other in zip(inside, _inside(node), strict=True)):
+        return node
+    if isinstance(node, cp.perspective):
+        f, *recession = inside[len(node.args) :]
+        return cp.perspective(f, inside[0], *recession)
+    if isinstance(node, indicator):
+        return indicator(inside, node.err_tol)
+    if isinstance(node, SuppFuncAtom):
+        return SuppFuncAtom(inside[0], node._parent)
+    return node.copy(inside)
 
 
 def record_solution(

@@ -10,6 +10,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.stopping import Stopping
+from dald_model.declare.client import Client
 from dald_model.explain import Explanation, explain
 from dald_model.options import DEFAULT_ACCELERATION
 from dald_model.schedule import drawing
@@ -71,7 +72,7 @@ class Compiled(Printed, Decomposition):
         network = self.network
         if sequence is not None:
             network = sequence.network(self.graph, self.servers)
-        return drawing.network_plot(self.model.name, network, self.servers)
+        return drawing.network_plot(self.model.name, network, self.servers, self.couplings)
 
     def report(self, *, wide: bool) -> list[Part]:
         """The subproblems and the order in which they are solved."""
@@ -82,7 +83,7 @@ class Compiled(Printed, Decomposition):
         level = {name: at + 1 for at, names in enumerate(self.network.levels) for name in names}
         frame = pd.DataFrame(
             {
-                "client": str(name) + (" (server)" if sub.client.is_server else ""),
+                "client": f"{name}{_mark(sub.client)}",
                 "level": level[name],
                 "variables": sub.size,
                 "coupled": sub.entries.size,
@@ -91,3 +92,10 @@ class Compiled(Printed, Decomposition):
             for name, sub in self.items()
         )
         return [Heading(sizes), frame]
+
+
+def _mark(client: Client) -> str:
+    """What stands behind the name of who is no client of the user's."""
+    if client.is_server:
+        return " (server)"
+    return f" ({client.kind})" if client.is_coupling else ""

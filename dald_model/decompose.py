@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import cvxpy as cp
@@ -17,23 +17,30 @@ from dald_model.answer.result import Result
 from dald_model.coordinate.status import Status
 from dald_model.declare.client import short, summands
 from dald_model.declare.consensus import ConsensusEquality
+from dald_model.declare.owners import Division, divide, named_owners, owners_by_summand
 from dald_model.errors import DecompositionError, OptionError
 from dald_model.model import Model
 from dald_model.validate import check_flag
 from dald_model.values import number
 
 
-def decompose(problem: cp.Problem, name: str = "problem") -> Model:
-    """Find the clients and the consensus edges of an ordinary problem.
+def decompose(problem: cp.Problem, name: str = "problem", *, clients: Any = None) -> Model:
+    """Find the clients, the consensus edges and the couplings of an ordinary problem.
 
-    Clients are what remains connected once the consensus equalities are taken out. An equality
-    is a consensus equality if each of its sides lies in one client and the two differ; one whose
+    With ``clients`` given, a summand of the objective or a constraint whose variables have one
+    owner is that owner's, variables without an owner belong to whom they stand together with, and
+    what is left couples the owners. Without:
+
+    Clients are what remains connected once the equalities between them are taken out. An equality
+    is a consensus equality if each of its sides lies in one client and the two differ, and a
+    coupling if it is between three and more; one whose
     right side is constant, such as ``x1 - x2 == 0``, is read as ``x1 == x2``. A variable that
     stands in consensus equalities alone becomes a server.
 
-    A problem that stays in one piece is split by the summands of its objective, which then share
-    variables. Each constraint goes to the first summand that holds all its variables; one that no
-    summand holds becomes a client without objective.
+    A problem that stays in one piece is split by the summands of its objective. Where these fall
+    into sets without a variable in common, constraints between the sets are couplings. Else the
+    summands share variables: each constraint goes to the first summand that holds all its
+    variables; one that no summand holds becomes a client without objective.
 
     Parameters
     ----------
@@ -41,6 +48,10 @@ def decompose(problem: cp.Problem, name: str = "problem") -> Model:
         Any DCP problem with real, continuous variables.
     name : str
         The model's name.
+    clients : dict, int or callable
+        A dict from owners to their variables or constraints, one or a list; a number of clients,
+        among whom variables are dealt so that few parts of the problem are between them; or a
+        function from a variable to its owner, or to None where it has none.
 
     Returns
     -------
@@ -50,7 +61,8 @@ def decompose(problem: cp.Problem, name: str = "problem") -> Model:
     Raises
     ------
     DecompositionError
-        If the problem is one piece and its objective one summand.
+        If the problem is one piece and its objective one summand, or ``clients`` are no owners of
+        its variables.
     DeclarationError
         If the pieces do not obey the rules of :meth:`Model.client`.
     """
@@ -60,25 +72,40 @@ def decompose(problem: cp.Problem, name: str = "problem") -> Model:
             "cp.Problem(cp.Minimize(f1 + f2), [x1 == x2])"
         )
     terms = summands(problem.objective.args[0])
-    agreements, pieces = _pieces(problem, terms)
+    parts = [*terms, *problem.constraints]
     model = Model(name)
-    if len(pieces) > 1:
-        _declare_pieces(model, problem, terms, agreements, pieces)
+    if clients is not None:
+        owners = named_owners(problem.variables(), parts, clients)
+        _declare_division(model, problem, divide(parts, owners))
+        return model
+    pieces, owners = _pieces(problem, terms), owners_by_summand(terms)
+    if len(pieces.sets) > 1:
+        _declare_pieces(model, problem, terms, pieces)
+    elif len(set(owners.values())) > 1:
+        _declare_division(model, problem, divide(parts, owners))
     else:
         _declare_summands(model, problem, terms)
-    if len(model.clients) < 2 and not agreements:
+    if len(model.clients) < 2 and not pieces.agreements:
         raise DecompositionError(
             f"decompose: the problem is one piece and its objective one summand, "
             f"{short(problem.objective.args[0])}; expected consensus equalities such as x1 == x2 "
-            "between parts of it, or an objective that is a sum f1 + f2 + ..."
+            "between parts of it, or an objective that is a sum f1 + f2 + ...; say whose which "
+            'variable is by clients={"a": [x], "b": [y]}, or how many clients there should be '
+            "by clients=4"
         )
     return model
 
 
-def _pieces(
-    problem: cp.Problem, terms: Sequence[cp.Expression]
-) -> tuple[list[ConsensusEquality], list[set[int]]]:
-    """The consensus equalities, and the sets of variable ids that hang together without them."""
+class _Pieces(NamedTuple):
+    """Sets of variable ids that hang together, and the equalities between two and between more."""
+
+    sets: list[set[int]]
+    agreements: list[ConsensusEquality]
+    common: list[cp.Constraint]
+
+
+def _pieces(problem: cp.Problem, terms: Sequence[cp.Expression]) -> _Pieces:
+    """What hangs together without the equalities, and those that are between such pieces."""
     together = nx.Graph()
     together.add_nodes_from(v.id for v in problem.variables())
     equalities = [c for c in problem.constraints if isinstance(c, Equality | cp.Zero)]
@@ -89,22 +116,18 @@ def _pieces(
     for found in groups.values():
         for group in found:
             nx.add_path(together, _ids(group))
-    while True:
-        pieces = [set(piece) for piece in nx.connected_components(together)]
-        home = {key: at for at, piece in enumerate(pieces) for key in piece}
-        agreements, merged = [], False
-        for rule in equalities:
-            sides: dict[int, list[cp.Expression]] = {}
-            for group in groups[rule.id]:
-                sides.setdefault(home[_ids(group)[0]], []).extend(group)
-            if len(sides) > 2:
-                # Three clients in one equality are no edge; they are one client.
-                nx.add_path(together, _ids([rule]))
-                merged = True
-            elif len(sides) == 2:
-                agreements.append(_agreement(rule, *sides.values()))
-        if not merged:
-            return agreements, pieces
+    sets = [set(piece) for piece in nx.connected_components(together)]
+    home = {key: at for at, piece in enumerate(sets) for key in piece}
+    agreements, common = [], []
+    for rule in equalities:
+        sides: dict[int, list[cp.Expression]] = {}
+        for group in groups[rule.id]:
+            sides.setdefault(home[_ids(group)[0]], []).extend(group)
+        if len(sides) == 2:
+            agreements.append(_agreement(rule, *sides.values()))
+        elif len(sides) > 2:
+            common.append(rule)
+    return _Pieces(sets, agreements, common)
 
 
 def _groups(rule: Equality | cp.Zero) -> list[list[cp.Expression]]:
@@ -138,13 +161,13 @@ def _declare_pieces(
     model: Model,
     problem: cp.Problem,
     terms: Sequence[cp.Expression],
-    agreements: Sequence[ConsensusEquality],
-    pieces: Sequence[set[int]],
+    pieces: _Pieces,
 ) -> None:
-    taken = {a.constraint.id for a in agreements if a.constraint is not None}
+    taken = {a.constraint.id for a in pieces.agreements if a.constraint is not None}
+    taken |= {rule.id for rule in pieces.common}
     rules = [c for c in problem.constraints if c.id not in taken]
     homeless = [part for part in (*terms, *rules) if not part.variables()]
-    for piece in pieces:
+    for piece in pieces.sets:
         mine = [t for t in terms if piece.intersection(_ids([t]))]
         held = [c for c in rules if piece.intersection(_ids([c]))]
         if mine or held:
@@ -152,8 +175,33 @@ def _declare_pieces(
             held += [part for part in homeless if isinstance(part, cp.Constraint)]
             homeless = []
             _declare(model, problem, mine, held)
-    for agreement in agreements:
+    for agreement in pieces.agreements:
         model.agree(agreement)
+    for rule in pieces.common:
+        model.couple(rule)
+
+
+def _declare_division(model: Model, problem: cp.Problem, division: Division) -> None:
+    """Declare owners, each with what is its own, and couplings of what is in common."""
+    stated = (*summands(problem.objective.args[0]), *problem.constraints)
+    kind = type(problem.objective)
+    alone = [part for part in stated if not part.variables()]
+    for name, parts in division.own.items():
+        mine: list[Any] = [p for p in (*parts, *alone) if isinstance(p, cp.Expression)]
+        held = [p for p in (*parts, *alone) if isinstance(p, cp.Constraint)]
+        alone = []
+        if not parts:  # all that it has is in couplings
+            theirs = [v for v in problem.variables() if division.owners.get(v.id) == name]
+            mine += [0 * cp.sum(v) for v in theirs]
+        model.client(name, kind(_sum(mine)), held)
+    for parts in division.common:
+        mine = [p for p in parts if isinstance(p, cp.Expression)]
+        held = [p for p in parts if isinstance(p, cp.Constraint)]
+        model.couple(*held, objective=kind(_sum(mine)) if mine else None)
+
+
+def _sum(terms: Sequence[cp.Expression]) -> cp.Expression:
+    return sum(terms[1:], terms[0]) if terms else cp.Constant(0)
 
 
 def _declare_summands(model: Model, problem: cp.Problem, terms: Sequence[cp.Expression]) -> None:
@@ -180,8 +228,8 @@ def _declare(
     terms: Sequence[cp.Expression],
     rules: Sequence[cp.Constraint],
 ) -> None:
-    total = sum(terms[1:], terms[0]) if terms else cp.Constant(0)
-    model.client(f"client {len(model.clients)}", type(problem.objective)(total), rules)
+    goal = type(problem.objective)(_sum(terms))
+    model.client(f"client {len(model.clients)}", goal, rules)
 
 
 def _ids(parts: Iterable[Any]) -> list[int]:

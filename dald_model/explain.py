@@ -191,7 +191,8 @@ def explain(
 
 def _reason(names: tuple[str, ...], alike: list[Subproblem]) -> Reason:
     sub = alike[0]
-    earlier = ORDER[1 : next((i for i, one in enumerate(ORDER) if one.name == names[0]), 1)]
+    first = 1 if sub.client.is_coupling else 2  # the first two are for servers and couplings alone
+    earlier = ORDER[first : next((i for i, one in enumerate(ORDER) if one.name == names[0]), 1)]
     stated = _stated(sub)
     return Reason(
         tuple(one.name for one in alike),
@@ -226,14 +227,15 @@ def _what(sub: Subproblem) -> str:
     form = sub.form
     if sub.client.is_server:
         return "server"
+    said = "coupling: " if sub.client.is_coupling else ""
     if form is None:
-        return "a problem that cvxpy alone understands"
+        return f"{said}a problem that cvxpy alone understands"
     if not form.complete:
         kinds = dict.fromkeys(kind.removesuffix("ConeT") for kind, _ in form.cone.cones)
-        return f"cone program ({', '.join(kinds)})"
+        return f"{said}cone program ({', '.join(kinds)})"
     parts = ["quadratic"] if form.quadratic.full.any() else []
     parts += [counted(term.weight.size, f"{term.kind.name} term") for term in form.terms]
     parts = parts or ["linear"]
     rows = {"equality": form.equalities.rhs.size, "inequality": form.inequalities.rhs.size}
     parts += [counted(count, f"{kind} row") for kind, count in rows.items() if count]
-    return ", ".join(parts)
+    return said + ", ".join(parts)

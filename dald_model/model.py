@@ -26,7 +26,8 @@ class Model(Declaration):
         G_{ij} x_i + g_{ij} = G_{ji} x_j + g_{ji} \text{ for every edge } (i, j)
 
     which is the paper's problem (8) where a server agrees with everybody and (16) where clients
-    agree with their neighbours.
+    agree with their neighbours. :meth:`couple` adds what more than two clients have in common, and
+    what is no equality.
 
     Parameters
     ----------
@@ -98,4 +99,4 @@ class Model(Declaration):
             If the model cannot be compiled yet.
         """
         compiled = self.compile()
-        return drawing.graph_plot(self.name, compiled.graph, compiled.servers)
+        return drawing.graph_plot(self.name, compiled.graph, compiled.servers, compiled.couplings)

@@ -91,9 +91,9 @@ def with_algorithm(algorithm: Any, method: Method, rho: Any, solver: Any) -> Met
 
 def check_parameters(compiled: Decomposition) -> None:
     """Refuse Parameters of the user's that have no finite value."""
-    for name, client in compiled.model.clients.items():
+    for name, client in compiled.model.stated.items():
         for parameter in client.parameters:
-            _check_parameter(parameter, f"client {name!r}")
+            _check_parameter(parameter, f"{client.kind} {name!r}")
     for agreement in compiled.model.agreements:
         for parameter in agreement.left.parameters() + agreement.right.parameters():
             _check_parameter(parameter, f"consensus {agreement}")

@@ -22,10 +22,12 @@ from dald_model.solvers.exact.kinks import Kinks
 from dald_model.solvers.exact.newton import Newton
 from dald_model.solvers.exact.polyhedral import Polyhedral
 from dald_model.solvers.exact.reference import Reference
+from dald_model.solvers.exact.sharing import Sharing
 from dald_model.validate import check_clients
 
 ORDER: tuple[Solver, ...] = (
     Average(),
+    Sharing(),
     Direct("factor", Factor),
     Direct("active_set", ActiveSet),
     Direct("shrink", DualBoxQP, rows_of_data),
@@ -88,6 +90,8 @@ class Choice:
         """
         forced = self._forced.get(sub.name, self._all)
         own = self._forced.get(sub.name)
+        if own is None and forced and sub.client.is_coupling and refusal(forced, sub):
+            forced = None  # what is named for all is meant for the clients
         if not ORDER[0].refuses(sub) and (own is None or own in ORDER or own.refuses(sub)):
             return [ORDER[0]]  # a server's closed form is exact, whatever solves the clients
         if forced is not None and forced not in ORDER[:-1] and not forced.refuses(sub):

@@ -40,8 +40,8 @@ class Star:
             raise OptionError(
                 f"algorithm: {who} is for clients that share their variables through one server, "
                 f"but {compiled.model.name!r} has {len(compiled.servers)} servers; use one "
-                "cp.Variable in all clients, without model.topology(...), or declare a server: "
-                "model.consensus(z == x)"
+                "cp.Variable in all clients, without a graph, ask for a server by "
+                'model.topology("server"), or declare one: model.consensus(z == x)'
             )
         server = compiled.servers[0]
         clients = [name for name in compiled if name != server]

@@ -24,7 +24,7 @@ from dald_model.answer.scales import Scales
 from dald_model.coordinate.status import Status
 from dald_model.declare.client import all_in_one
 from dald_model.errors import OptionError
-from dald_model.values import flat
+from dald_model.values import flat, holding
 
 PASSES = 6
 """How often the problem is solved at most while scales still change."""
@@ -68,16 +68,19 @@ class Task:
     def split(self, values: Mapping[int, Any]) -> dict[Hashable, np.ndarray]:
         """Values by variable id -> the vector of each client's local variables."""
         compiled = self.result.compiled
-        users = self._users()
+        known = {**self._derived(values), **values}
+        known |= {key: known[user] for key, user in self._users().items() if user in known}
         return {
-            name: np.concatenate(
-                [
-                    flat(values[v.id] if v.id in values else values[users[v.id]])
-                    for v in compiled[name].variables
-                ]
-            )
+            name: np.concatenate([flat(known[v.id]) for v in compiled[name].variables])
             for name in self.live.columns
         }
+
+    def _derived(self, values: Mapping[int, Any]) -> dict[int, Any]:
+        """What couplings share, by variable id, where the user's variables have these values."""
+        made = self.result.compiled.derived
+        known = {v.id: v for e in made.values() for v in e.variables() if v.id in values}
+        with holding((v, values[key]) for key, v in known.items()):
+            return {key: expression.value for key, expression in made.items()}
 
     def _users(self) -> dict[int, int]:
         """Local variable -> the user's variable that it is a copy of; by id, copies only."""

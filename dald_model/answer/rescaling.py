@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 
-from dald_model._cvxpy import with_leaves
+from dald_model._cvxpy import with_parts
 from dald_model.declare.client import unique_variables
 from dald_model.values import REFUSALS, evaluated, number, panics_as_errors, preserved
 
@@ -157,8 +157,8 @@ def _written_anew(
     swaps = {v.id: _measured(v, measures[v.id]) if v.id in measures else v for v in variables}
     names = {id(v): swaps[v.id] for v in variables}
     try:
-        goal = with_leaves(cost, names)
-        held = [with_leaves(rule, names) for rule in rules]
+        goal = with_parts(cost, names)
+        held = [with_parts(rule, names) for rule in rules]
         if goal.is_convex() and all(rule.is_dcp() for rule in held):
             return swaps, goal, held
     except REFUSALS:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 import pandas as pd
 
 from dald_model.answer import plots
 from dald_model.answer.answer import Answer
+from dald_model.answer.gap import Certificate, certify
 from dald_model.answer.verification import Verification, verify
-from dald_model.errors import ResultError
+from dald_model.errors import OptionError, ResultError
 from dald_model.text import Bare, Heading, Part, Printed
+from dald_model.validate import check_flag
 from dald_model.values import one_at_a_time
 
 if TYPE_CHECKING:
@@ -20,16 +22,56 @@ if TYPE_CHECKING:
 class Result(Printed, Answer):
     """The answer of a run, see :class:`dald_model.answer.answer.Answer` for what it holds."""
 
-    @one_at_a_time()
+    @overload
     def verify(
         self,
         *,
+        aio: Literal[True] = True,
         solver: str | None = None,
         tol_objective: float = 1e-4,
         tol_feasibility: float = 1e-4,
         tol_dual: float = 1e-4,
-    ) -> Verification:
-        """Compare with the all-in-one solve; see :func:`dald_model.answer.verification.verify`."""
+    ) -> Verification: ...
+
+    @overload
+    def verify(
+        self,
+        *,
+        aio: Literal[False],
+        solver: str | None = None,
+        tol_objective: float = 1e-4,
+        tol_feasibility: float = 1e-4,
+        tol_dual: float = 1e-4,
+    ) -> Certificate: ...
+
+    @one_at_a_time()
+    def verify(
+        self,
+        *,
+        aio: bool = True,
+        solver: str | None = None,
+        tol_objective: float = 1e-4,
+        tol_feasibility: float = 1e-4,
+        tol_dual: float = 1e-4,
+    ) -> Verification | Certificate:
+        """Compare with the all-in-one solve; see :func:`dald_model.answer.verification.verify`.
+
+        With ``aio=False`` there is none: what is proven by client solves alone is the
+        :meth:`certificate`, which is given instead.
+
+        Raises
+        ------
+        OptionError
+            If ``aio`` is no bool, or a solver is named for an all-in-one solve that is not wanted.
+        """
+        check_flag("verify: given aio=", aio)
+        if not aio:
+            if solver is not None:
+                raise OptionError(
+                    f"verify: given solver={solver!r} and aio=False, expected a solver only where "
+                    "the all-in-one problem is solved; leave one of them out"
+                )
+            return self.certificate(tol_objective=tol_objective, tol_feasibility=tol_feasibility)
         return verify(
             self,
             solver=solver,
@@ -37,6 +79,13 @@ class Result(Printed, Answer):
             tol_feasibility=tol_feasibility,
             tol_dual=tol_dual,
         )
+
+    @one_at_a_time()
+    def certificate(
+        self, *, tol_objective: float = 1e-4, tol_feasibility: float = 1e-4
+    ) -> Certificate:
+        """A proven gap without the all-in-one solve; see :func:`dald_model.answer.gap.certify`."""
+        return certify(self, tol_objective=tol_objective, tol_feasibility=tol_feasibility)
 
     def plot(self) -> Figure:
         """Residuals, objective gap and rho against rounds.

@@ -207,13 +207,16 @@ def _apart(result: Answer) -> str:
     """Where the reported dual values are not the sums over the clients; empty where they are."""
     totals: dict[int, np.ndarray] = {}
     sizes: dict[int, np.ndarray] = {}
-    for name, client in result.compiled.model.clients.items():
+    for name, client in result.compiled.model.stated.items():
+        if name not in result.compiled:  # a coupling that is an edge
+            continue
         shares = _shares(result, name)
         if len(shares) < len(client.constraints):
             if name in result.left:
                 continue
-            return f"client {name!r} has constraints without dual values"
-        for rule, share in zip(client.constraints, shares, strict=True):
+            return f"{client.kind} {name!r} has constraints without dual values"
+        # Bounds that the compiler added for couplings come last and are nobody's
+        for rule, share in zip(client.constraints, shares, strict=False):
             one = np.concatenate([flat(part) for part in share])
             if not isinstance(rule, PRICED) and np.isnan(one).all():
                 continue  # cvxpy has no dual values of it

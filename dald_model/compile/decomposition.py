@@ -11,9 +11,10 @@ import networkx as nx
 import numpy as np
 
 from dald_model.compile.lowering import Lowering
+from dald_model.compile.parties import take_apart
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.consensus import Edge
-from dald_model.declare.consensus_form import consensus_form, consensus_graph
+from dald_model.declare.consensus_form import consensus_form, consensus_graph, owners_of
 from dald_model.declare.declaration import Declaration
 from dald_model.errors import ResultError
 from dald_model.identity import Identified
@@ -61,6 +62,8 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         The consensus constraints.
     graph : networkx.Graph
         The consensus graph, servers included.
+    servers, couplings : tuple
+        The names of those, as far as they are no edges.
     sense : int
         +1 where the all-in-one problem is a minimisation, -1 where it is a maximisation.
     order : dict
@@ -72,6 +75,9 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         Client -> its position there.
     columns : dict
         Client -> where its variables lie there.
+    derived : dict
+        Id of a variable that the compiler made for couplings -> its value as an expression in the
+        user's variables.
     network : HierarchicalNetwork
         The order that is used by default; ``network.matrix`` is its hierarchical matrix.
     seconds : float
@@ -83,7 +89,13 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
 
     def __init__(self, model: Declaration) -> None:
         begun = time.perf_counter()
-        form = consensus_form(model.clients, model.agreements, model.graph)
+        owners = owners_of(model.clients.values())
+        apart = take_apart(list(model.couplings.values()), model.clients, owners)
+        clients = apart.joined(model.clients)
+        form = consensus_form(
+            clients, model.agreements, model.graph, apart.links, served=model.is_served
+        )
+        self.derived = apart.derived
         self.model = model
         self.form = form
         self.sense = -1 if model.maximises else 1
@@ -97,6 +109,7 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         }
         self.graph: nx.Graph = consensus_graph(form.clients, form.edges)
         self.servers = tuple(name for name, c in form.clients.items() if c.is_server)
+        self.couplings = tuple(name for name, c in form.clients.items() if c.is_coupling)
         self.network: HierarchicalNetwork = safest(self.graph, self.servers)
         touching: dict[Hashable, list[tuple[Edge, int]]] = {name: [] for name in form.clients}
         for edge, at in zip(form.edges, starts, strict=True):
@@ -177,10 +190,10 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
                 at_clients[name][key] = value
             values[key] = self.agreed(copies, left)
         found = {}
-        for name, client in self.model.clients.items():
-            # Nothing is known of who was never solved, or of a solver that gives no multipliers
-            known = zip(client.constraints, duals[name], strict=True) if duals[name] else ()
-            for rule, dual in known:
+        for name, client in self.model.stated.items():
+            # Nothing is known of who was never solved, or of a solver that gives no multipliers;
+            # bounds that the compiler added for couplings come last and are nobody's
+            for rule, dual in zip(client.constraints, duals.get(name, ()), strict=False):
                 # One constraint object may stand in several clients; the AIO problem has it once
                 # and its multiplier there is the sum.
                 before = found.get(rule.id)

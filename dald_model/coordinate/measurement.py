@@ -12,6 +12,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.alone import response
 from dald_model.coordinate.own_answers import along, own_answers, sides_of
+from dald_model.coordinate.sums import alike_in_sums
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.values import evaluated, preserved
@@ -87,9 +88,8 @@ class _Measurement:
         lengths = CAUTION * self._natural(stiffness)
         slopes = stiffness * lengths
         points = self._of_points(lengths, slopes, bends)
-        return Units(
-            lengths, slopes, kinks, *points, np.sqrt(penalty / 2), np.nan_to_num(self._own)
-        )
+        penalty = alike_in_sums(compiled, np.sqrt(penalty / 2))
+        return Units(lengths, slopes, kinks, *points, penalty, np.nan_to_num(self._own))
 
     def _apart(self, layer: SolverLayer) -> np.ndarray:
         r"""The distances :math:`O_r`; zero where nobody has an answer."""
@@ -120,8 +120,13 @@ class _Measurement:
         return np.maximum(found, self._shared_by_all(found, resolved))
 
     def _responses(self, asked: np.ndarray) -> np.ndarray:
-        """How far single answers move for a price, along the entries asked for; else 0."""
-        found = np.zeros(asked.size)
+        """How far single answers move for a price, along the entries asked for; else 0.
+
+        Not along those of couplings: a bound on a loss hardly moves down, and for ever up.
+        """
+        found, asked = np.zeros(asked.size), asked.copy()
+        for name in self._compiled.couplings:
+            asked[self._compiled[name].entries] = False
         for name in self._curvatures:
             sub = self._compiled[name]
             if asked[sub.entries].any() and name in self._having:

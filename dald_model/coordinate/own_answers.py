@@ -71,8 +71,8 @@ def own_answers(compiled: Decomposition, layer: SolverLayer) -> OwnAnswers:
     zero; where the answers are then far from zero beside how far they are apart, once more at the
     mean of its neighbours' answers and with the curvature halfway to it, so that the origin of a
     variable does not matter. Any other, and who is curved so much less at its answer that the hold
-    is all that it felt, is solved as a cone program, without a hold. Servers, and clients that are
-    unbounded alone, answer with the mean of their neighbours' answers where that says enough, else
+    is all that it felt, is solved as a cone program, without a hold; but a coupling, which has no
+    data, is always held. Servers, and clients that are unbounded alone, answer with the mean of their neighbours' answers where that says enough, else
     with NaN.
 
     ``layer`` is left with its numbers around the answers where these are far from zero.
@@ -170,8 +170,10 @@ class _Survey:
                 self._curvatures[name] = curvature(sub, own if there is None else (own + there) / 2)
 
     def _is_held(self, name: Hashable) -> bool:
-        known = self._curvatures[name]
-        return bool(known.diagonal.any()) and (known.is_known or self._subs[name].size > DEAR)
+        known, sub = self._curvatures[name], self._subs[name]
+        if sub.client.is_coupling:
+            return True
+        return bool(known.diagonal.any()) and (known.is_known or sub.size > DEAR)
 
     def _doubt_holds(self) -> None:
         """Ask without a hold whom it has kept, and note who would go on for ever without it."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model._cvxpy import DivExpression, NegExpression
+from dald_model._cvxpy import STACKED, DivExpression, NegExpression, Sum
 from dald_model.declare.problem import Problem
 from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
@@ -37,11 +37,18 @@ class Client(Identified):
         Whether this is a server: no objective, no constraints, only consensus.
     """
 
+    kind: ClassVar[str] = "client"
+
     name: Hashable
     objective: cp.Minimize | cp.Maximize
     constraints: tuple[cp.Constraint, ...] = ()
     held: tuple[cp.Variable, ...] = ()
     is_server: bool = False
+
+    @property
+    def is_coupling(self) -> bool:
+        """Whether this is what several clients have in common, not an owner of data."""
+        return self.kind == "coupling"
 
     @property
     def cost(self) -> cp.Expression:
@@ -89,41 +96,71 @@ def declare_client(name: Hashable, objective: Any, constraints: Iterable[Any] = 
         If the objective is not a scalar convex (DCP) expression, a constraint is not DCP, a
         variable is complex, boolean or integer, or a constant holds NaN or inf.
     """
-    goal = _as_objective(name, objective)
-    if not isinstance(constraints, Iterable):
-        raise DeclarationError(
-            f"client {name!r}: the constraints are {short(constraints)} of type "
-            f"{type(constraints).__name__}, expected a list of cvxpy constraints such as [x >= 0]"
-        )
-    rules = tuple(_as_constraint(name, given, at) for at, given in enumerate(constraints))
-    client = Client(name, goal, rules)
+    where = f"client {name!r}"
+    client = Client(name, as_objective(where, objective), as_constraints(where, constraints))
     if not client.variables:
         raise DeclarationError(
-            f"client {name!r}: the objective {short(goal.expr)} and its {len(rules)} constraints "
-            "hold no cvxpy Variable; a client needs at least one to agree on with others"
+            f"{where}: the objective {short(client.objective.expr)} and its "
+            f"{len(client.constraints)} constraints hold no cvxpy Variable; a client needs at "
+            "least one to agree on with others"
         )
+    check_convex(client)
+    return client
+
+
+def as_constraints(where: str, constraints: Any) -> tuple[cp.Constraint, ...]:
+    """What was given for constraints, each checked by itself.
+
+    Raises
+    ------
+    DeclarationError
+        If it is no list of DCP constraints.
+    """
+    if not isinstance(constraints, Iterable):
+        raise DeclarationError(
+            f"{where}: the constraints are {short(constraints)} of type "
+            f"{type(constraints).__name__}, expected a list of cvxpy constraints such as [x >= 0]"
+        )
+    return tuple(_as_constraint(where, given, at) for at, given in enumerate(constraints))
+
+
+def check_convex(client: Client) -> None:
+    """Refuse what is not convex or not DPP, variables that are not real, and data that are not.
+
+    Raises
+    ------
+    DeclarationError
+        Naming the client or coupling, and the part.
+    """
+    where, goal = f"{client.kind} {client.name!r}", client.objective
     if not client.cost.is_convex():
         wanted = "convex" if isinstance(goal, cp.Minimize) else "concave"
         raise DeclarationError(
-            f"client {name!r}: the objective {short(goal.expr)} is {goal.expr.curvature.lower()} "
+            f"{where}: the objective {short(goal.expr)} is {goal.expr.curvature.lower()} "
             f"by cvxpy's DCP rules, expected {wanted} for {type(goal).__name__}; "
             "rewrite it with cvxpy's atoms (https://www.cvxpy.org/tutorial/dcp)"
         )
-    for part in (goal, *rules):
+    for part in (goal, *client.constraints):
         if not part.is_dcp(dpp=True):
             raise DeclarationError(
-                f"client {name!r}: {short(part)} is not DPP in its Parameters "
+                f"{where}: {short(part)} is not DPP in its Parameters "
                 f"{[p.name() for p in part.parameters()]}, so every round would compile it anew; "
                 "make it affine in them, or put a product of Parameters into one Parameter"
             )
     for variable in client.variables:
-        check_variable(variable, f"client {name!r}")
-    for part in (goal, *rules):
-        check_data(part, f"client {name!r}")
-    return client
+        check_variable(variable, where)
+    for part in (goal, *client.constraints):
+        check_data(part, where)
 
 
-def _as_objective(name: Hashable, objective: Any) -> cp.Minimize | cp.Maximize:
+def as_objective(where: str, objective: Any) -> cp.Minimize | cp.Maximize:
+    """What was given for an objective, as one.
+
+    Raises
+    ------
+    DeclarationError
+        If it is no real scalar expression.
+    """
     if isinstance(objective, cp.Minimize | cp.Maximize):
         return objective
     try:
@@ -138,39 +175,39 @@ def _as_objective(name: Hashable, objective: Any) -> cp.Minimize | cp.Maximize:
             else f"{type(objective).__name__}"
         )
         raise DeclarationError(
-            f"client {name!r}: the objective is {given}, expected cp.Minimize, cp.Maximize or a "
+            f"{where}: the objective is {given}, expected cp.Minimize, cp.Maximize or a "
             "real scalar cvxpy expression (which is minimised)"
         ) from error
 
 
-def _as_constraint(name: Hashable, given: Any, position: int) -> cp.Constraint:
+def _as_constraint(where: str, given: Any, position: int) -> cp.Constraint:
     if not isinstance(given, cp.Constraint):
         raise DeclarationError(
-            f"client {name!r}: constraint {position} is {given!r} of type {type(given).__name__}, "
+            f"{where}: constraint {position} is {given!r} of type {type(given).__name__}, "
             "expected a cvxpy constraint such as x >= 0"
         )
     if not given.is_dcp():
         raise DeclarationError(
-            f"client {name!r}: constraint {position}, {short(given)}, does not follow cvxpy's DCP "
+            f"{where}: constraint {position}, {short(given)}, does not follow cvxpy's DCP "
             "rules; write it as convex <= concave or affine == affine"
         )
     if isinstance(given, cp.PowConeND):
-        _check_exponents(name, given, position)
+        _check_exponents(where, given, position)
     if isinstance(given, cp.FiniteSet):
         raise DeclarationError(
-            f"client {name!r}: constraint {position}, {short(given)}, makes the variable discrete, "
+            f"{where}: constraint {position}, {short(given)}, makes the variable discrete, "
             "expected a convex constraint; relax it (an interval instead of the set)"
         )
     return given
 
 
-def _check_exponents(name: Hashable, rule: cp.PowConeND, position: int) -> None:
+def _check_exponents(where: str, rule: cp.PowConeND, position: int) -> None:
     """Refuse exponents that Clarabel ends the process for, though cvxpy lets them pass."""
     exponents = np.moveaxis(np.asarray(rule.alpha.value), rule.axis, 0)
     excess = np.abs(np.cumsum(exponents, axis=0)[-1] - 1).max()
     if excess >= np.finfo(float).eps * len(exponents) / 2:
         raise DeclarationError(
-            f"client {name!r}: the exponents of constraint {position}, {short(rule)}, add up to 1 "
+            f"{where}: the exponents of constraint {position}, {short(rule)}, add up to 1 "
             f"but for {excess:.1e}, expected 1 to the last digit; make the last of them 1 less the "
             "others"
         )
@@ -230,11 +267,16 @@ def check_data(part: Any, where: str) -> None:
 
 
 def summands(expression: cp.Expression) -> list[cp.Expression]:
-    """The terms of a sum, through minus signs and constant scalar factors."""
+    """The terms of a sum, through minus signs, constant scalar factors and stacks."""
     if isinstance(expression, cp.AddExpression) and all(a.is_scalar() for a in expression.args):
         return [term for arg in expression.args for term in summands(arg)]
     if isinstance(expression, NegExpression):
         return [-term for term in summands(expression.args[0])]
+    if isinstance(expression, Sum) and isinstance(expression.args[0], STACKED):
+        stacked: list[Any] = expression.args[0].args
+        whole: list[Any] = [cp.sum(arg) if arg.ndim else arg for arg in stacked]
+        if expression.is_scalar():
+            return [term for one in whole for term in summands(one)]
     if isinstance(expression, DivExpression) and expression.args[1].is_constant():
         return [term / expression.args[1] for term in summands(expression.args[0])]
     if isinstance(expression, cp.MulExpression | cp.multiply) and expression.is_scalar():

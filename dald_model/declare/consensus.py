@@ -124,7 +124,7 @@ def read_equality(given: Any) -> ConsensusEquality:
         remedy = (
             "unpack several as in model.consensus(*equalities)"
             if several
-            else "other couplings belong into a client's constraints"
+            else "any other constraint between clients is model.couple(...)"
         )
         raise DeclarationError(
             f"consensus: given {kind} of type {type(given).__name__}, expected a cvxpy equality "
@@ -184,7 +184,7 @@ def side_owner(
         raise DeclarationError(
             f"consensus {agreement}: the side {short(side)} mixes the clients' variables {owned}; "
             "expected the variables of one client on each side; write x0 == x1 rather than "
-            "x0 - x1 == 0"
+            "x0 - x1 == 0, or declare an equality of several clients by model.couple(...)"
         )
     return names.pop() if names else None
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import cvxpy as cp
 import networkx as nx
 
-from dald_model._cvxpy import with_leaves
+from dald_model._cvxpy import with_parts
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality, Edge, Owners, check_sides, join
+from dald_model.declare.couplings import fresh
 from dald_model.errors import DeclarationError, DisconnectedError
 
 
@@ -38,12 +40,36 @@ class ConsensusForm:
     homes: dict[int, dict[Hashable, cp.Variable]]
 
 
+class Link(NamedTuple):
+    """An equality between two clients, and the user's own where it is this one."""
+
+    left: cp.Expression
+    left_owner: Hashable
+    right: cp.Expression
+    right_owner: Hashable
+    constraint: cp.Constraint | None = None
+
+
 def consensus_form(
     clients: Mapping[Hashable, Client],
     agreements: Sequence[ConsensusEquality],
     topology: nx.Graph | None,
+    further: Sequence[Link] = (),
+    *,
+    served: bool = False,
 ) -> ConsensusForm:
     """The consensus form of a declaration: one owner a variable, and all edges.
+
+    Parameters
+    ----------
+    clients : dict
+        Clients, and couplings as clients.
+    agreements : sequence of ConsensusEquality
+    topology : networkx.Graph or None
+    further : sequence of Link
+        Edges that are known besides, such as those of couplings.
+    served : bool
+        Whether there is a server for shared variables also where none is needed.
 
     Raises
     ------
@@ -51,7 +77,31 @@ def consensus_form(
         If a side mixes clients or a client has no coupling.
     DisconnectedError
         If the consensus graph is not connected.
+
+    Notes
+    -----
+    Where no variable is used by more than two of more clients, each is an edge between its two;
+    else one server has all shared variables, as federated methods want it. It has them as well
+    where edges would leave the clients in several parts, and so holds these together.
     """
+    users = [len(names) for names in owners_of(clients.values()).values()]
+    if not served and topology is None and max(users, default=0) == 2 < len(clients):
+        try:
+            return _form(clients, agreements, None, further, pairs=True)
+        except DisconnectedError:
+            pass
+    return _form(clients, agreements, topology, further, pairs=False)
+
+
+def _form(
+    clients: Mapping[Hashable, Client],
+    agreements: Sequence[ConsensusEquality],
+    topology: nx.Graph | None,
+    further: Sequence[Link],
+    *,
+    pairs: bool,
+) -> ConsensusForm:
+    """The same with an edge for each shared variable, or one server where no topology is given."""
     owners = owners_of(clients.values())
     shared = {v.id: v for c in clients.values() for v in c.variables if len(owners[v.id]) > 1}
     local = dict(clients)
@@ -62,12 +112,14 @@ def consensus_form(
         for v in client.variables:
             homes.setdefault(v.id, {})[name] = mine.get(v.id, v)
     servers = _explicit_servers(agreements, owners, local)
-    links = []
-    if shared and topology is None:
-        server = _server(_fresh("server", [*local, *servers]), [_copy(v) for v in shared.values()])
+    links: list[Link] = []
+    if pairs:
+        links += [_pair(homes[key]) for key in shared]
+    elif shared and topology is None:
+        server = _server(fresh("server", [*local, *servers]), [_copy(v) for v in shared.values()])
         servers[server.name] = server
         for key, copy in zip(shared, server.held, strict=True):
-            links += [(copy, server.name, x, name) for name, x in homes[key].items()]
+            links += [Link(copy, server.name, x, name) for name, x in homes[key].items()]
             homes[key][server.name] = copy
     elif topology is not None:
         for key, variable in shared.items():
@@ -79,10 +131,26 @@ def consensus_form(
 
     owners = owners_of(local.values())
     triples = [(a, *check_sides(a, owners)) for a in agreements]
-    triples += [(ConsensusEquality(a, b), one, two) for a, one, b, two in links]
+    links += [_at_home(link, homes) for link in further]
+    triples += [
+        (ConsensusEquality(one.left, one.right, one.constraint), one.left_owner, one.right_owner)
+        for one in links
+    ]
     edges = join(triples)
     check_connected(local, edges)
     return ConsensusForm(local, edges, homes)
+
+
+def _at_home(link: Link, homes: Mapping[int, Mapping[Hashable, cp.Variable]]) -> Link:
+    """The same over the owners' copies of shared variables."""
+
+    def local(side: cp.Expression, name: Hashable) -> cp.Expression:
+        mine = {id(v): homes[v.id][name] for v in side.variables()}
+        return with_parts(side, mine)
+
+    return link._replace(
+        left=local(link.left, link.left_owner), right=local(link.right, link.right_owner)
+    )
 
 
 def owners_of(clients: Iterable[Client]) -> Owners:
@@ -102,16 +170,16 @@ def check_connected(clients: Mapping[Hashable, Client], edges: Sequence[Edge]) -
             raise DeclarationError(
                 f"client {name!r} has no coupling: none of its variables "
                 f"({', '.join(v.name() for v in clients[name].variables)}) stands in a consensus "
-                "equality or is used by another client; add model.consensus(...) for it, or solve "
-                "it on its own with cvxpy"
+                "equality, a coupling or another client; add model.consensus(...) or "
+                "model.couple(...) for it, or solve it on its own with cvxpy"
             )
     pieces = [sorted(map(repr, piece)) for piece in nx.connected_components(graph)]
     if len(pieces) > 1:
         named = "; ".join("{" + ", ".join(piece) + "}" for piece in pieces)
         raise DisconnectedError(
             f"the consensus graph falls into {len(pieces)} parts: {named}; expected one connected "
-            "graph (Remark 1 of the paper); add a consensus equality between them, or declare one "
-            "model for each part"
+            "graph (Remark 1 of the paper); add a consensus equality between them or a coupling, "
+            "or declare one model for each part"
         )
 
 
@@ -128,8 +196,8 @@ def _localised(client: Client, copies: Mapping[int, cp.Variable]) -> Client:
     if not copies:
         return client
     swap = {id(v): copies[v.id] for v in client.variables if v.id in copies}
-    objective = type(client.objective)(with_leaves(client.objective.expr, swap))
-    rules = tuple(with_leaves(rule, swap) for rule in client.constraints)
+    objective = type(client.objective)(with_parts(client.objective.expr, swap))
+    rules = tuple(with_parts(rule, swap) for rule in client.constraints)
     return Client(client.name, objective, rules)
 
 
@@ -157,7 +225,7 @@ def _explicit_servers(
     for group in groups:
         held = [v for key, v in variables.items() if key in group]
         wish = "server" if len(groups) == 1 else f"server {held[0].name()}"
-        server = _server(_fresh(wish, [*taken, *servers]), held)
+        server = _server(fresh(wish, [*taken, *servers]), held)
         servers[server.name] = server
     return servers
 
@@ -166,20 +234,18 @@ def _server(name: Hashable, held: Sequence[cp.Variable]) -> Client:
     return Client(name, cp.Minimize(cp.Constant(0)), (), tuple(held), is_server=True)
 
 
-def _fresh(wish: str, taken: Iterable[Hashable]) -> str:
-    names, name, count = set(taken), wish, 1
-    while name in names:
-        count += 1
-        name = f"{wish} {count}"
-    return name
+def _pair(homes: Mapping[Hashable, cp.Variable]) -> Link:
+    """The edge that a variable of two clients is; a server between them would be a detour."""
+    (one, copy), (other, its) = homes.items()
+    return Link(copy, one, its, other)
 
 
 def _peer_links(
     variable: cp.Variable, homes: Mapping[Hashable, cp.Variable], topology: nx.Graph
-) -> list[tuple[cp.Variable, Hashable, cp.Variable, Hashable]]:
+) -> list[Link]:
     """The equalities between the copies of one shared variable along the user's graph."""
     check_reach(variable, homes, topology)
-    return [(homes[a], a, homes[b], b) for a, b in topology.subgraph(homes).edges]
+    return [Link(homes[a], a, homes[b], b) for a, b in topology.subgraph(homes).edges]
 
 
 def check_reach(variable: cp.Variable, users: Iterable[Hashable], topology: nx.Graph) -> None:

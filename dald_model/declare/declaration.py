@@ -14,6 +14,7 @@ import pandas as pd
 from dald_model.declare.client import Client, all_in_one, check_name, declare_client, symbolic
 from dald_model.declare.consensus import ConsensusEquality, check_sides, read_equality
 from dald_model.declare.consensus_form import check_reach, owners_of
+from dald_model.declare.couplings import Coupling, check_parties, declare_coupling, fresh
 from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
 from dald_model.text import Heading, Part, Printed, counted, shortened
@@ -43,11 +44,13 @@ class Declaration(Identified, Printed):
         self.name = name
         self._clients: dict[Hashable, Client] = {}
         self._agreements: list[ConsensusEquality] = []
+        self._couplings: dict[Hashable, Coupling] = {}
         # Who uses a variable, and which equalities it stands in: a declaration looks only at what
         # it touches, so that declaring many clients stays linear.
         self._owners: dict[int, list[Hashable]] = {}
         self._standing: dict[int, list[ConsensusEquality]] = {}
         self._topology: nx.Graph | None = None
+        self._is_served = False
 
     @property
     def clients(self) -> Mapping[Hashable, Client]:
@@ -60,6 +63,16 @@ class Declaration(Identified, Printed):
         return tuple(self._agreements)
 
     @property
+    def couplings(self) -> Mapping[Hashable, Coupling]:
+        """The declared couplings by name, in order of declaration."""
+        return dict(self._couplings)
+
+    @property
+    def stated(self) -> Mapping[Hashable, Client]:
+        """Clients and couplings by name: who has constraints, as the user wrote them."""
+        return {**self._clients, **self._couplings}
+
+    @property
     def shared(self) -> list[cp.Variable]:
         """The variables that several clients use, in order of declaration."""
         found = {v.id: v for c in self._clients.values() for v in c.variables}
@@ -67,16 +80,16 @@ class Declaration(Identified, Printed):
 
     @property
     def variables(self) -> list[cp.Variable]:
-        """All variables, each once: the clients' in order of declaration, then the servers'."""
+        """All variables, each once: the clients', the couplings', then the servers'."""
         sides = (side for a in self._agreements for side in (a.left, a.right))
-        owned = (v for client in self._clients.values() for v in client.variables)
+        owned = (v for client in self.stated.values() for v in client.variables)
         held = (v for side in sides for v in side.variables())
         return list({v.id: v for v in chain(owned, held)}.values())
 
     @property
     def constraints(self) -> list[cp.Constraint]:
-        """All constraints, each once: the clients' own, then the consensus equalities."""
-        stated = [rule for client in self._clients.values() for rule in client.constraints]
+        """All constraints, each once: the clients', the couplings', the consensus equalities."""
+        stated = [rule for client in self.stated.values() for rule in client.constraints]
         stated += [a.constraint for a in self._agreements if a.constraint is not None]
         return list({rule.id: rule for rule in stated}.values())
 
@@ -84,14 +97,15 @@ class Declaration(Identified, Printed):
     def parameters(self) -> list[cp.Parameter]:
         """The user's Parameters, each once, in order of declaration."""
         sides = (side for a in self._agreements for side in (a.left, a.right))
-        found = [p for client in self._clients.values() for p in client.parameters]
+        found = [p for client in self.stated.values() for p in client.parameters]
         found += [p for side in sides for p in side.parameters()]
         return list({p.id: p for p in found}.values())
 
     @property
     def maximises(self) -> bool:
-        """Whether every client maximises; the whole is then a maximisation."""
+        """Whether all objectives are maximised; the whole is then a maximisation."""
         goals = [client.objective for client in self._clients.values()]
+        goals += [c.objective for c in self._couplings.values() if c.has_objective]
         return bool(goals) and all(isinstance(goal, cp.Maximize) for goal in goals)
 
     @property
@@ -122,10 +136,7 @@ class Declaration(Identified, Printed):
             complex, boolean or integer, or the data hold NaN or inf.
         """
         check_name(name)
-        if name in self._clients:
-            raise DeclarationError(
-                f"client {name!r} is declared already; expected a new name for each client"
-            )
+        self._check_new(name, "client")
         client = declare_client(name, objective, constraints)
         touched = {id(a): a for v in client.variables for a in self._standing.get(v.id, ())}
         mine = {v.id: [*self._owners.get(v.id, ()), name] for v in client.variables}
@@ -135,6 +146,60 @@ class Declaration(Identified, Printed):
         self._clients[name] = client
         self._changed()
         return client
+
+    def couple(
+        self,
+        *given: Any,
+        objective: Any = None,
+        constraints: Iterable[Any] = (),
+        name: Hashable = None,
+    ) -> Coupling:
+        """Declare a coupling: any DCP constraints and objective over variables of several clients.
+
+        ``model.couple(cp.sum(cp.hstack(x)) == demand)`` is a market, whose price is the dual value
+        of the equality; budgets, cones and objectives on edges are written alike. A coupling is
+        solved like a client, without data: each party shares the affine part that is needed of
+        it, and of a loss of its own, as in ``loss <= t``, a bound. What nobody else uses, such as
+        this ``t``, belongs to the coupling.
+
+        Parameters
+        ----------
+        *given : cvxpy constraints
+        objective : cp.Minimize, cp.Maximize or scalar cp.Expression
+            Added to the clients' objectives; a bare expression is minimised.
+        constraints : iterable of cvxpy constraints
+            More of them, as :meth:`client` takes them.
+        name : Hashable
+            What messages, results and graphs call it; "coupling", "coupling 2", ... by default.
+
+        Returns
+        -------
+        Coupling
+
+        Raises
+        ------
+        DeclarationError
+            If the name is taken, a part is not DCP, or all variables are one client's.
+        """
+        if name is None:
+            name = fresh("coupling", self.stated)
+        check_name(name)
+        self._check_new(name, "coupling")
+        coupling = declare_coupling(name, given, objective, constraints)
+        check_parties(coupling, self._owners, known=False)
+        self._couplings[name] = coupling
+        self._changed()
+        return coupling
+
+    def _check_new(self, name: Hashable, kind: str) -> None:
+        """Refuse a name that a client or a coupling has."""
+        for known in (self._clients, self._couplings):
+            if name in known:
+                also = "" if known[name].kind == kind else f", as a {known[name].kind}"
+                raise DeclarationError(
+                    f"{kind} {name!r} is declared already{also}; expected a new name for each "
+                    f"{kind}"
+                )
 
     def consensus(self, *equalities: Any) -> None:
         """Declare consensus equalities between clients.
@@ -165,14 +230,20 @@ class Declaration(Identified, Printed):
         self._agreements.append(agreement)
         self._changed()
 
-    def topology(self, graph: nx.Graph | None) -> None:
+    @property
+    def is_served(self) -> bool:
+        """Whether :meth:`topology` asked for a server also where none is needed."""
+        return self._is_served
+
+    def topology(self, graph: nx.Graph | str | None) -> None:
         """Let clients agree on their shared variables peer to peer (Fed-DALD-DC).
 
         Parameters
         ----------
-        graph : networkx.Graph or None
+        graph : networkx.Graph, "server" or None
             Nodes are client names, edges say who talks to whom. ``None`` brings back the server
-            (Fed-DALD-CC).
+            (Fed-DALD-CC), where it is needed: variables of two clients each are edges between
+            these. ``"server"`` asks for it in any case.
 
         Raises
         ------
@@ -180,12 +251,14 @@ class Declaration(Identified, Printed):
             If a node is no client, a client that shares a variable is missing, no variable is
             shared, or the clients that share one cannot reach one another.
         """
-        if graph is not None:
-            self._check_topology(graph)
-        self._topology = None if graph is None else graph.copy()  # the user's may change
+        self._is_served = isinstance(graph, str) and graph == "server"
+        if graph is None or self._is_served:
+            self._topology = None
+        else:
+            self._topology = self._checked_topology(graph)
         self._changed()
 
-    def _check_topology(self, graph: nx.Graph) -> None:
+    def _checked_topology(self, graph: Any) -> nx.Graph:
         if not isinstance(graph, nx.Graph) or graph.is_directed() or graph.is_multigraph():
             raise DeclarationError(
                 f"topology: given {type(graph).__name__}, expected an undirected networkx.Graph "
@@ -212,6 +285,7 @@ class Declaration(Identified, Printed):
         owners = owners_of(self._clients.values())
         for variable in shared:
             check_reach(variable, owners[variable.id], graph)
+        return graph.copy()  # the user's may change
 
     def monolithic(self) -> cp.Problem:
         """The all-in-one (AIO) problem: one cvxpy problem over everybody's data.
@@ -222,7 +296,7 @@ class Declaration(Identified, Printed):
             The sum of the objectives under all constraints, the consensus equalities last. It is
             a maximisation if every client maximises.
         """
-        return all_in_one(self._clients.values(), self.constraints, self.maximises)
+        return all_in_one(self.stated.values(), self.constraints, self.maximises)
 
     def report(self, *, wide: bool) -> list[Part]:
         """The table of clients, and the consensus equalities."""
@@ -231,7 +305,7 @@ class Declaration(Identified, Printed):
         ]
         if self._clients:
             parts.append(self._frame(120 if wide else 48))
-        return [*parts, self._couplings()]
+        return [*parts, self._common()]
 
     def _frame(self, width: int) -> pd.DataFrame:
         """One row a client: what it minimises, its variables and constraints, cut to a width."""
@@ -250,16 +324,17 @@ class Declaration(Identified, Printed):
             )
         return pd.DataFrame(rows)
 
-    def _couplings(self, most: int = 12) -> list[str]:
-        lines = []
-        if self._agreements:
-            shown = [f"    {a}" for a in self._agreements[:most]]
-            if len(self._agreements) > most:
-                shown.append(f"    ... and {len(self._agreements) - most} more")
-            lines += ["  consensus", *shown]
+    def _common(self) -> list[str]:
+        """What clients have in common: consensus, couplings, shared variables."""
+        lines = _listed("consensus", list(map(str, self._agreements)))
+        lines += _listed("couplings", [f"{n}: {c}" for n, c in self._couplings.items()])
         shared = self.shared
         if shared:
             how = "through a server" if self._topology is None else f"over {self._topology}"
+            most = max(len(self._owners[v.id]) for v in shared)
+            is_asked = self._topology is not None or self._is_served
+            if not is_asked and most == 2 < len(self._clients):
+                how = "between two clients each"
             lines.append(f"  * shared {how}: {', '.join(v.name() for v in shared)}")
         return lines
 
@@ -270,10 +345,20 @@ class Declaration(Identified, Printed):
         """A declaration of its own: what is declared later in one is not in the other."""
         found = type(self)(self.name)
         found._clients, found._agreements = dict(self._clients), list(self._agreements)
+        found._couplings = dict(self._couplings)
         found._owners = {key: list(names) for key, names in self._owners.items()}
         found._standing = {key: list(among) for key, among in self._standing.items()}
+        found._is_served = self._is_served
         found._topology = None if self._topology is None else self._topology.copy()
         return found
+
+
+def _listed(head: str, entries: list[str], most: int = 12) -> list[str]:
+    """Lines under a head, no more than so many; nothing of nothing."""
+    if not entries:
+        return []
+    more = [f"    ... and {len(entries) - most} more"] if len(entries) > most else []
+    return [f"  {head}", *(f"    {entry}" for entry in entries[:most]), *more]
 
 
 def _sized(variable: cp.Variable) -> str:

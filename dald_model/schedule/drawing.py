@@ -25,7 +25,12 @@ LETTER, HIGH, GAP = 8, 0.2, 0.15
 """The size of a name in points, the height of its box, and the room between two boxes."""
 
 
-def network_plot(model: str, network: HierarchicalNetwork, servers: Collection[Hashable]) -> Figure:
+def network_plot(
+    model: str,
+    network: HierarchicalNetwork,
+    servers: Collection[Hashable],
+    couplings: Collection[Hashable] = (),
+) -> Figure:
     """A hierarchical network level by level, the first to be solved at the bottom.
 
     A row whose names need too much room has them upright; an arrow past a level bends outwards.
@@ -37,9 +42,11 @@ def network_plot(model: str, network: HierarchicalNetwork, servers: Collection[H
     places = _stacked(rows, boxes, GAP if names else 0.02)
     heights = {f"level {at}": places[row[0]][1] for at, row in enumerate(rows, start=1)}
     title = f"{shortened(model, 60)}: hierarchical network, {counted(len(rows), 'level')}"
-    note = "arrows: flow of information; level 1 is solved first"
-    note += "; servers: orange" if servers else ""
-    figure = _drawing(title, note, places, boxes, names, servers, heights)
+    note = "; ".join(
+        ["arrows: flow of information; level 1 is solved first", *_legend(servers, couplings)]
+    )
+    colours = _colours(servers, couplings)
+    figure = _drawing(title, note, places, boxes, names, colours, heights)
     level = {name: at for at, row in enumerate(rows) for name in row}
     middle = np.mean([point[0] for point in places.values()]) - 1e-9
     for one, two in network.edges:
@@ -53,7 +60,12 @@ def network_plot(model: str, network: HierarchicalNetwork, servers: Collection[H
     return figure
 
 
-def graph_plot(model: str, graph: nx.Graph, servers: Collection[Hashable]) -> Figure:
+def graph_plot(
+    model: str,
+    graph: nx.Graph,
+    servers: Collection[Hashable],
+    couplings: Collection[Hashable] = (),
+) -> Figure:
     """The consensus graph: who agrees with whom.
 
     If a server, or one client, stands in every edge, it is put in the middle of a circle.
@@ -67,13 +79,24 @@ def graph_plot(model: str, graph: nx.Graph, servers: Collection[Hashable]) -> Fi
         layout = nx.kamada_kawai_layout(graph) if names else nx.spring_layout(graph, seed=0)
     points = _apart(np.array([layout[n] for n in graph]), np.array([boxes[n] for n in graph]))
     places = dict(zip(graph, points, strict=True))
-    clients, edges = counted(len(graph) - len(servers), "client"), counted(len(graph.edges), "edge")
+    clients = counted(len(graph) - len(servers) - len(couplings), "client")
+    edges = counted(len(graph.edges), "edge")
     title = f"{shortened(model, 60)}: consensus graph, {clients}, {edges}"
-    note = "servers: orange" if servers else ""
-    figure = _drawing(title, note, places, boxes, names, servers)
+    note = "; ".join(_legend(servers, couplings))
+    figure = _drawing(title, note, places, boxes, names, _colours(servers, couplings))
     width = 0.8 if names else 0.3
     nx.draw_networkx_edges(graph, places, ax=figure.axes[0], edge_color="0.45", width=width)
     return figure
+
+
+def _legend(servers: Collection[Hashable], couplings: Collection[Hashable]) -> list[str]:
+    """What the colours mean that there are."""
+    said = ["servers: orange"] if servers else []
+    return [*said, "couplings: green"] if couplings else said
+
+
+def _colours(servers: Collection[Hashable], couplings: Collection[Hashable]) -> dict[Hashable, str]:
+    return dict.fromkeys(servers, "#ffc069") | dict.fromkeys(couplings, "#c5e8b7")
 
 
 def _names(graph: nx.Graph) -> dict[Hashable, str]:
@@ -154,7 +177,7 @@ def _drawing(
     places: Points,
     boxes: Points,
     names: Mapping[Hashable, str],
-    servers: Collection[Hashable],
+    coloured: Mapping[Hashable, str],
     heights: Mapping[str, float] | None = None,
 ) -> Figure:
     """The nodes at their places; ``heights`` says what stands at which height at the left."""
@@ -170,7 +193,7 @@ def _drawing(
     figure = plt.figure(figsize=(wide, high))
     axis = figure.add_axes((0, 0, 1, 1))
     graph = nx.empty_graph(list(places))
-    colours = ["#ffc069" if name in servers else "#dce9f7" for name in places]
+    colours = [coloured.get(name, "#dce9f7") for name in places]
     if names:
         texts = nx.draw_networkx_labels(graph, places, names, LETTER, ax=axis)
         for (name, text), colour in zip(texts.items(), colours, strict=True):

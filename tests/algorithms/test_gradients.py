@@ -120,6 +120,7 @@ def test_gradient_descent_of_variables_that_not_all_clients_have() -> None:
     target = generator.normal(size=(4, 2))
     u, v = cp.Variable(2, name="u"), cp.Variable(2, name="v")
     model = dm.Model("two of three")
+    model.topology("server")
     model.client("a", cp.sum_squares(u - target[0]))
     model.client("b", cp.sum_squares(u - target[1]) + cp.sum_squares(v - target[2]))
     model.client("c", cp.sum_squares(v - target[3]))
@@ -143,6 +144,7 @@ def test_newton_of_variables_that_not_all_clients_have() -> None:
     losses = clients("logistic")
     u, v = cp.Variable(4, name="u"), cp.Variable(4, name="v")
     model = dm.Model("two of three")
+    model.topology("server")
     first, both, last = losses[0], losses[1], losses[2]
     pad = np.zeros(4)
     model.client("a", first.express(cp.hstack([u, pad])))

@@ -32,7 +32,8 @@ def test_peers_instead_of_a_server(algorithm: Any) -> None:
         algorithm,
         f"algorithm: {kind(algorithm)} is for clients that share their variables through one "
         "server, but 'shared' has 0 servers; use one cp.Variable in all clients, without "
-        "model.topology(...), or declare a server: model.consensus(z == x)",
+        'a graph, ask for a server by model.topology("server"), or declare one: '
+        "model.consensus(z == x)",
     )
 
 

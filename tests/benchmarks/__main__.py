@@ -8,7 +8,17 @@ import sys
 import time
 from pathlib import Path
 
-from tests.benchmarks import common, compile_time, real, resolve, rounds, scaling, wavefront, whole
+from tests.benchmarks import (
+    common,
+    compile_time,
+    couplings,
+    real,
+    resolve,
+    rounds,
+    scaling,
+    wavefront,
+    whole,
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -27,6 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         5: scaling.table,
         6: wavefront.table,
         7: lambda: real.table(full),
+        8: couplings.table,
     }
     parts = ["# Benchmarks", common.header()]
     print("\n\n".join(parts), flush=True)

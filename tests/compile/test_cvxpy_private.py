@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from dald_model._cvxpy import (
+    STACKED,
     CanonicalProblem,
     DivExpression,
     Elementwise,
@@ -22,7 +23,7 @@ from dald_model._cvxpy import (
     arguments,
     is_affine_throughout,
     record_solution,
-    with_leaves,
+    with_parts,
 )
 
 untyped: Any = cp
@@ -62,6 +63,17 @@ def test_sums_and_atoms_of_entries() -> None:
     for atom in (cp.abs(x), cp.logistic(x), cp.huber(x), cp.maximum(x, 0), cp.square(x)):
         assert isinstance(atom, Elementwise)
     assert not isinstance(cp.cumsum(x), Elementwise)
+
+
+def test_sums_of_stacks_are_told() -> None:
+    """Decompose: else `cp.sum(cp.hstack([f, g]))` is one summand."""
+    x: Any = cp.Variable(3)
+    for stack in (cp.hstack([x, x]), cp.vstack([x, x]), cp.concatenate([x, x])):
+        total = cp.sum(stack)
+        assert isinstance(total, Sum)
+        inside: Any = total.args[0]
+        assert [arg.id for arg in inside.args] == [x.id, x.id]
+        assert isinstance(inside, STACKED)
 
 
 def test_an_affine_atom_is_told_from_zero_times_a_logarithm() -> None:
@@ -148,7 +160,7 @@ def test_an_atom_that_holds_more_than_its_arguments_is_copied_as_well() -> None:
         (untyped.transforms.suppfunc(y, [cp.norm(y) <= 1])(2 * x), 10.0),
     ]
     for part, expected in parts:
-        copied = with_leaves(3 * part + cp.sum(x), {id(x): mine})
+        copied = with_parts(3 * part + cp.sum(x), {id(x): mine})
         assert x.id not in [v.id for v in copied.variables()]
         assert copied.value == pytest.approx(3 * expected - 1, abs=1e-6)
 

@@ -310,6 +310,27 @@ def test_shared_variables_alone_can_leave_clients_apart() -> None:
     says(str(caught.value), "{'a', 'b'}; {'c', 'd'}")
 
 
+def test_variables_of_two_clients_each_are_edges_and_need_no_server() -> None:
+    v, w, z = cp.Variable(name="v"), cp.Variable(2, name="w"), cp.Variable(name="z")
+    model = dm.Model()
+    model.client("a", cp.square(v))
+    model.client("b", cp.square(v - 2) + cp.sum_squares(w))
+    model.client("c", cp.sum_squares(w - 4) + cp.square(z - 5))
+    result = model.solve()
+    assert [(*edge.ends, edge.size) for edge in result.compiled.edges] == [
+        ("a", "b", 1),
+        ("b", "c", 2),
+    ]
+    assert [result[v], *result[w], result[z]] == near([1.0, 2.0, 2.0, 5.0])
+    says(model, "shared between two clients each: v, w")
+    assert result.verify().ok
+    model.client("d", cp.square(v - 4))
+    result = model.solve()
+    assert result.compiled.servers == ("server",), "a server that is needed has them all"
+    assert result[v] == near(2.0)
+    says(model, "shared through a server: v, w")
+
+
 def test_no_clients_no_model() -> None:
     with pytest.raises(dm.DeclarationError, match=r"'empty' has no clients.*model.client"):
         dm.Model("empty").solve()

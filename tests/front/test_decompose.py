@@ -23,6 +23,9 @@ EXACT = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-10)
 """Clarabel at its default accuracy is itself wrong by up to 3e-5 in some of these problems."""
 
 
+X_OTHER = cp.Variable(name="other")
+
+
 def near(value: Any) -> Any:
     return pytest.approx(value, rel=NEAR, abs=NEAR)
 
@@ -171,13 +174,22 @@ def test_a_problem_in_one_variable_is_split_by_summands() -> None:
     assert sum(c.objective.expr.value for c in model.clients.values()) == near(problem.value)
 
 
-def test_a_constraint_that_no_summand_holds_is_a_client() -> None:
+def test_a_constraint_between_summands_is_a_coupling() -> None:
     x, y = cp.Variable(2, name="x"), cp.Variable(2, name="y")
     rule = x + y >= np.array([2, 3])
     model = swaps(cp.Problem(cp.Minimize(cp.sum_squares(x) + 2 * cp.sum_squares(y - 0.1)), [rule]))
-    assert owned(model) == [["x"], ["y"], ["x", "y"]]
-    assert model.clients["client 2"].constraints == (rule,)
-    assert model.clients["client 2"].objective.expr.value == 0
+    assert owned(model) == [["x"], ["y"]]
+    assert model.couplings["coupling"].constraints == (rule,)
+
+
+def test_a_constraint_that_no_summand_of_a_chain_holds_is_a_client() -> None:
+    x = variables(3)
+    rule = x[0] + x[2] >= 9
+    cost = cp.square(x[0] - x[1]) + cp.square(x[1] - x[2]) + cp.square(x[2])
+    model = swaps(cp.Problem(cp.Minimize(cost), [rule]))
+    assert owned(model) == [["x0", "x1"], ["x1", "x2"], ["x2"], ["x0", "x2"]]
+    assert model.clients["client 3"].constraints == (rule,)
+    assert model.clients["client 3"].objective.expr.value == 0
 
 
 def test_an_equality_within_a_client_stays_there() -> None:
@@ -187,11 +199,12 @@ def test_an_equality_within_a_client_stays_there() -> None:
     assert [len(c.constraints) for c in model.clients.values()] == [1, 0]
 
 
-def test_an_equality_of_three_makes_them_one_client() -> None:
+def test_an_equality_of_three_is_a_coupling() -> None:
     x = variables(4, 2)
     problem = cp.Problem(cp.Minimize(sum(pulled(x))), [x[0] + x[1] + x[2] == 3, x[2] == x[3]])
     model = swaps(problem)
-    assert owned(model) == [["x0", "x1", "x2"], ["x3"]]
+    assert owned(model) == [["x0"], ["x1"], ["x2"], ["x3"]]
+    assert list(model.couplings) == ["coupling"]
 
 
 def test_an_equality_of_two_sides_may_hold_several_variables_of_a_client() -> None:
@@ -466,6 +479,92 @@ def test_a_copied_problem_is_a_problem_of_its_own() -> None:
     two = copy.copy(one)
     assert one.solve(method="dald") == near(0.5)
     assert two.solve(method="dald") == near(0.5)
+
+
+# --- clients by name, number and function ---------------------------------------------------------
+
+
+def market(count: int) -> tuple[cp.Problem, list[cp.Variable], cp.Variable]:
+    """A market with a peak price; without names of clients its objective has them all apart."""
+    x = variables(count, 2)
+    peak = cp.Variable(name="peak")
+    rules: list[Any] = [cp.sum(sum(x)) == 9 * count, *(v <= peak for v in x), x[0] >= 1]
+    return cp.Problem(cp.Minimize(sum(pulled(x)) + 3 * peak), rules), x, peak
+
+
+@pytest.mark.parametrize(
+    "clients",
+    [
+        lambda x, rules: {"left": x[:2], "right": x[2:]},
+        lambda x, rules: {"one": x[0], ("two", 2): [x[1], x[2]], 3: x[3]},
+        lambda x, rules: {"left": [rules[5], x[1]], "right": x[2:]},  # x[0] >= 1 says whose x[0] is
+        lambda x, rules: 2,
+        lambda x, rules: 3,
+        lambda x, rules: lambda v: {"x0": "a", "x1": "a", "x2": "b", "x3": "b"}.get(v.name()),
+        lambda x, rules: None,
+    ],
+    ids=["dict", "single", "constraint", "two", "three", "function", "none"],
+)
+def test_clients_are_who_they_are_said_to_be(clients: Any) -> None:
+    problem, x, _ = market(4)
+    problem.solve(solver=cp.CLARABEL, **EXACT)
+    known = state(problem)
+    given = clients(x, problem.constraints)
+    model = dm.decompose(problem, clients=given)
+    if isinstance(given, dict):
+        assert list(model.clients) == list(given)
+    if isinstance(given, int):
+        sizes = [len(names) for names in owned(model)]
+        assert len(sizes) == given
+        assert max(sizes) <= 2 * min(sizes)
+    result = model.solve()
+    assert result.value == near(known[1])
+    for ours, theirs in zip(state(problem)[2], known[2], strict=True):
+        assert ours == near(theirs)
+    assert problem.constraints[0].dual_value == near(known[3][0])
+    assert result.verify().ok
+
+
+def test_a_client_may_have_nothing_but_its_part_in_couplings() -> None:
+    x, y = variables(2)
+    rule: Any = x + y == 3
+    problem = cp.Problem(cp.Minimize(cp.square(x - 1) + cp.square(x + y - 5)), [rule])
+    dm.decompose(problem, clients={"a": x, "b": y}).solve()
+    assert [x.value, y.value, rule.dual_value] == near([1.0, 2.0, 4.0])
+
+
+def test_a_maximum_with_parameters_and_attributes() -> None:
+    x = [cp.Variable(2, name=f"x{i}", nonneg=True) for i in range(3)]
+    limit = cp.Parameter(name="limit", value=2.0)
+    gain = sum(cp.sum(cp.sqrt(v + i)) for i, v in enumerate(x)) - 1
+    model = swaps(cp.Problem(cp.Maximize(gain), [cp.sum(cp.hstack(x)) <= limit]))
+    assert owned(model) == [["x0"], ["x1"], ["x2"]]
+
+
+def test_sums_of_stacked_summands_split() -> None:
+    x = variables(3)
+    cost = 2 * cp.sum(cp.hstack(pulled(x))) + cp.sum(cp.vstack([cp.abs(x[0]), cp.abs(x[1])]))
+    model = swaps(stated(cp.Minimize(cost), [sum(x) <= 1]))
+    assert owned(model) == [["x0"], ["x1"], ["x2"]]
+
+
+@pytest.mark.parametrize(
+    ("clients", "parts"),
+    [
+        ("a", ["clients='a' of type str", "a dict from owners"]),
+        (1, ["clients=1", "at least 2 and at most the number of variables, 3"]),
+        (True, ["clients=True of type bool"]),
+        ({"a": [X_OTHER], "b": []}, ["'a' is given other", "of this problem"]),
+        ({"a": 5}, ["'a' is given 5 of type int"]),
+        (lambda x: {"a": x, "b": x[0]}, ["'x0' is given to 'a' and to 'b'", "one owner"]),
+    ],
+)
+def test_clients_that_are_none(clients: Any, parts: list[str]) -> None:
+    problem, x, _ = market(2)
+    given = clients(x) if callable(clients) else clients
+    with pytest.raises(dm.DecompositionError) as caught:
+        dm.decompose(problem, clients=given)
+    says(str(caught.value), "decompose", *parts)
 
 
 # --- what cannot be taken apart -------------------------------------------------------------------

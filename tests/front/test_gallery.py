@@ -12,7 +12,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import Lasso, LinearRegression, Ridge
 
@@ -178,6 +178,26 @@ def test_the_reference_of_the_portfolio_is_that_of_slsqp() -> None:
         options={"ftol": 1e-14, "maxiter": 1000},
     )
     assert reference("portfolio") == pytest.approx(-found.fun, rel=1e-8)
+
+
+def test_the_price_of_the_market_is_the_root_of_supply_less_demand() -> None:
+    market: Any = importlib.import_module("dald_model.models.market")
+
+    def supply(price: float) -> np.ndarray:
+        each = [(price - p.cost) / (2 * p.rise) for p in market.PLANTS.values()]
+        return np.clip(each, 0.0, [p.capacity for p in market.PLANTS.values()])
+
+    price: Any = brentq(lambda at: supply(at).sum() - market.DEMAND, 0.0, 100.0, xtol=1e-13)
+    cost = sum(
+        p.cost * q + p.rise * q**2
+        for p, q in zip(market.PLANTS.values(), supply(price), strict=True)
+    )
+    assert reference("market") == pytest.approx(cost, rel=1e-12)
+    model = market.model()
+    result = model.solve()
+    (balance,) = model.couplings["balance"].constraints
+    assert balance.dual_value == pytest.approx(-price, rel=1e-5)
+    assert [*result.recovered.values.values()][:5] == pytest.approx(supply(price), abs=1e-5)
 
 
 def portfolio_desks() -> Mapping[Any, Desk]:

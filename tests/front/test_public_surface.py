@@ -12,7 +12,7 @@ import dald_model as dm
 from dald_model.cli import main
 
 NAMES = """
-Model Client Edge decompose
+Model Client Edge Coupling decompose
 Compiled Subproblem Portable pack unpack
 HierarchicalNetwork Sequence Moment Change Dropout Stragglers LossyLinks
 DALD ConsensusADMM ProximalPoint GradientDescent NewtonMethod MiniBatchGradientDescent
@@ -20,7 +20,7 @@ StochasticGradientDescent StochasticNewton DistributedProximal FedProx FedAvg DG
 metropolis BCD JacobiGradientDescent BCGD BSUM ProximalGradient BCPG
 FixedTolerance ShrinkingTolerance GrowingBudget FixedBudget Fixed ResidualBalancing
 solvers partition Iterate compare Comparison
-Result Status Verification
+Result Status Verification Certificate
 DaldError DeclarationError DisconnectedError DecompositionError SequenceError OptionError
 ResultError RunError CopyError DatasetError SequenceWarning
 """
@@ -45,7 +45,8 @@ max_rounds=1000, verbose=False)
     dm.Result: """
         apply(self)
         plot(self)
-        verify(self, *, solver=None, tol_objective=0.0001, tol_feasibility=0.0001, tol_dual=0.0001)
+        verify(self, *, aio=True, solver=None, \
+            tol_objective=0.0001, tol_feasibility=0.0001, tol_dual=0.0001)
         """,
     dm.Sequence: """
         natural()
@@ -89,7 +90,7 @@ def test_a_public_name_is_there_and_its_documentation_opens_with_a_sentence(name
 
 @pytest.mark.parametrize("owner", SIGNATURES, ids=lambda owner: owner.__name__)
 def test_a_signature_is_this_text_and_every_method_is_documented(owner: type) -> None:
-    lines = [line.strip() for line in SIGNATURES[owner].strip().split("\n")]
+    lines = [" ".join(line.split()) for line in SIGNATURES[owner].strip().split("\n")]
     names = [line.split("(")[0] for line in lines]
     assert [name + signature(getattr(owner, name)) for name in names] == lines
     assert all(getattr(owner, name).__doc__ for name in names)

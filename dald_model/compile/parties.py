@@ -1,0 +1,297 @@
+"""Couplings taken apart: what their parties share, and what is left to the coupling.
+
+Whatever is affine in a coupling is replaced by what its parties share of it
+(:mod:`dald_model.compile.pieces`); what is a convex function of one party's variables alone, such
+as the loss in ``loss <= t``, by a variable of that party that bounds it. What is left holds no data
+of any client, and is a client by itself with one edge a party.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model._cvxpy import Equality, is_affine_throughout, with_parts
+from dald_model.compile.affine import affine_parts, explicit
+from dald_model.compile.holders import Holders
+from dald_model.compile.pieces import product, shaped, shared_rows
+from dald_model.declare.client import Client
+from dald_model.declare.consensus import Owners
+from dald_model.declare.consensus_form import Link
+from dald_model.declare.couplings import Coupling, check_parties
+
+
+@dataclass(frozen=True, eq=False)
+class TakenApart:
+    """What becomes of some couplings.
+
+    Attributes
+    ----------
+    clients : dict
+        Each coupling that needs one as a client over variables of its own.
+    bounds : dict
+        Client -> further constraints on it, which bound what couplings need of it.
+    links : list
+        The edges between these.
+    derived : dict
+        Id of a variable made here -> its value as an expression in the user's variables.
+    """
+
+    clients: dict[Hashable, Client] = field(default_factory=dict)
+    bounds: dict[Hashable, list[cp.Constraint]] = field(default_factory=dict)
+    links: list[Link] = field(default_factory=list)
+    derived: dict[int, cp.Expression] = field(default_factory=dict)
+
+    def joined(self, clients: Mapping[Hashable, Client]) -> dict[Hashable, Client]:
+        """The clients with their further constraints, and the couplings after them."""
+        bounded = {
+            name: replace(client, constraints=(*client.constraints, *self.bounds[name]))
+            if name in self.bounds
+            else client
+            for name, client in clients.items()
+        }
+        return bounded | self.clients
+
+
+def take_apart(
+    couplings: Sequence[Coupling], clients: Mapping[Hashable, Client], owners: Owners
+) -> TakenApart:
+    """Take couplings apart.
+
+    Parameters
+    ----------
+    couplings : sequence of Coupling
+    clients : dict
+    owners : dict
+        Variable id -> the clients that use it.
+
+    Raises
+    ------
+    DeclarationError
+        If a coupling is over the variables of fewer than two clients, or holds data of a client
+        and does not say of whom.
+    """
+    found = TakenApart()
+    holders = Holders(clients, owners)
+    for coupling in couplings:
+        check_parties(coupling, owners, known=True)
+        party = _parties(coupling, owners)
+        link = _as_edge(coupling, party)
+        if link is not None:
+            found.links.append(link)
+            continue
+        splitter = _Splitter(coupling, party, holders)
+        local = splitter.split()
+        if not local.cost.is_convex() or not all(r.is_dcp(dpp=True) for r in local.constraints):
+            splitter = _Splitter(
+                coupling, party, holders, whole=True
+            )  # curvature that rests on a sign
+            local = splitter.split()
+        found.clients[coupling.name] = local
+        for name, rules in splitter.bounds.items():
+            found.bounds.setdefault(name, []).extend(rules)
+        found.links.extend(splitter.links)
+        found.derived.update(splitter.derived)
+    return found
+
+
+def _parties(coupling: Coupling, owners: Owners) -> dict[int, Hashable]:
+    """Variable id -> the one client that speaks for it; what nobody uses is not in it.
+
+    Of several that share a variable it is the first that is a party for other reasons, so that a
+    coupling has no more edges than it needs.
+    """
+    users = {v.id: owners[v.id] for v in coupling.variables if owners.get(v.id)}
+    sure = {names[0] for names in users.values() if len(names) == 1}
+    return {
+        key: next((name for name in names if name in sure), names[0])
+        for key, names in users.items()
+    }
+
+
+def _as_edge(coupling: Coupling, party: Mapping[int, Hashable]) -> Link | None:
+    """The edge that a single equality of two clients is, such as ``x0 - x1 == 0``; else None."""
+    if coupling.has_objective or len(coupling.constraints) != 1:
+        return None
+    rule = coupling.constraints[0]
+    variables = rule.variables()
+    if not isinstance(rule, Equality) or any(v.id not in party for v in variables):
+        return None
+    names = list(dict.fromkeys(party[v.id] for v in variables))
+    if len(names) != 2 or not rule.size:
+        return None
+    zeros = {id(v): cp.Constant(np.zeros(v.shape)) for v in variables}
+    others = [{id(v): zeros[id(v)] for v in variables if party[v.id] != name} for name in names]
+    left = with_parts(rule.expr, others[0])
+    right = with_parts(rule.expr, zeros) - with_parts(rule.expr, others[1])
+    return Link(left, names[0], right, names[1], rule)
+
+
+class _Piece(NamedTuple):
+    """An affine expression of a coupling as matrices, by party and of the coupling's own."""
+
+    expression: cp.Expression
+    shares: dict[Hashable, int]  # party -> which of its blocks
+    own: list[tuple[cp.Variable, sp.csr_array]]
+    offset: np.ndarray
+
+
+class _Splitter:
+    """Takes one coupling apart.
+
+    ``whole`` shares variables as they are, and so with their signs.
+    """
+
+    def __init__(
+        self,
+        coupling: Coupling,
+        party: Mapping[int, Hashable],
+        holders: Holders,
+        whole: bool = False,
+    ) -> None:
+        self._coupling, self._party, self._whole = coupling, party, whole
+        self._holders = holders
+        self.bounds: dict[Hashable, list[cp.Constraint]] = {}
+        self.links: list[Link] = []
+        self.derived: dict[int, cp.Expression] = {}
+        self._instead: dict[int, Any] = {}
+        self._pieces: list[_Piece] = []
+        self._blocks: dict[Hashable, list[Any]] = {}
+        self._named: dict[Hashable, list[cp.Expression]] = {}
+        names = dict.fromkeys(party.values())
+        self._variables = {
+            name: [v for v in coupling.variables if party.get(v.id) == name] for name in names
+        }
+
+    def split(self) -> Client:
+        """What is left to the coupling."""
+        coupling = self._coupling
+        for part in (coupling.objective.expr, *coupling.constraints):
+            self._visit(part)
+        self._share()
+        goal = type(coupling.objective)(with_parts(coupling.objective.expr, self._instead))
+        rules = tuple(with_parts(rule, self._instead) for rule in coupling.constraints)
+        return Coupling(coupling.name, goal, rules)
+
+    def _visit(self, node: Any) -> None:
+        """Find what to put in the place of a part of the coupling."""
+        if id(node) in self._instead:
+            return
+        names = {self._party.get(v.id) for v in node.variables()}
+        if not names - {None}:
+            return
+        inside = node.args
+        if isinstance(node, cp.perspective):  # which wants variables as they are
+            for variable in node.variables():
+                self._visit_whole(variable)
+            return
+        if self._whole and isinstance(node, cp.Variable):
+            self._visit_whole(node)
+            return
+        if not self._whole and isinstance(node, cp.Expression):
+            if not node.parameters() and is_affine_throughout(node):
+                self._affine(node)
+                return
+            holder = self._holders.of(node, f"coupling {self._coupling.name!r}")
+            if holder is not None:
+                self._of_one(node, *holder)
+                return
+        for argument in inside:
+            self._visit(argument)
+
+    def _affine(self, node: Any) -> None:
+        """An affine expression without Parameters: its matrices by party."""
+        coefficients, offset = affine_parts(node)
+        variables = {v.id: v for v in node.variables()}
+        own = [
+            (v, sp.csr_array(explicit(coefficients[key], v.size)))
+            for key, v in variables.items()
+            if key not in self._party
+        ]
+        shares = {}
+        for name in dict.fromkeys(self._party[key] for key in variables if key in self._party):
+            blocks = [
+                sp.csr_array(explicit(coefficients[v.id], v.size))
+                if v.id in coefficients
+                else sp.csr_array((node.size, v.size))
+                for v in self._variables[name]
+            ]
+            shares[name] = len(self._blocks.setdefault(name, []))
+            self._blocks[name].append(sp.csr_array(sp.hstack(blocks, "csr")))
+        self._pieces.append(_Piece(node, shares, own, offset))
+        self._instead[id(node)] = node  # until it is known what is shared
+
+    def _of_one(self, node: cp.Expression, name: Hashable) -> None:
+        """What one party alone knows: an affine side with Parameters, or a bound on a loss."""
+        signs = {"nonneg": node.is_nonneg(), "nonpos": node.is_nonpos() and not node.is_nonneg()}
+        called = f"{self._coupling.name}@{name}"
+        if node.is_affine():
+            side = cp.vec(node, order="F")
+        else:
+            bound = cp.Variable(node.shape, name=f"bound {called}")
+            rule = node <= bound if node.is_convex() else node >= bound
+            self.bounds.setdefault(name, []).append(rule)
+            self.derived[bound.id] = node
+            side = cp.vec(bound, order="F")
+        local = cp.Variable(node.shape, name=f"share {called}", **signs)
+        self._link(cp.vec(local, order="F"), name, side)
+        self.derived[local.id] = node
+        self._instead[id(node)] = local
+
+    def _visit_whole(self, variable: cp.Variable) -> None:
+        """A variable that is shared as it is, with its sign."""
+        name = self._party.get(variable.id)
+        if id(variable) in self._instead or name is None:
+            return
+        signs = {"nonneg": variable.is_nonneg(), "nonpos": variable.is_nonpos()}
+        local = cp.Variable(
+            variable.shape, name=f"{variable.name()}@{self._coupling.name}", **signs
+        )
+        self._link(local, name, variable)
+        self.derived[local.id] = variable
+        self._instead[id(variable)] = local
+
+    def _share(self) -> None:
+        """Settle what each party shares of its affine parts, and put that into their places."""
+        sides: dict[Hashable, cp.Expression] = {}
+        factors: dict[Hashable, list[Any]] = {}
+        for name, blocks in self._blocks.items():
+            basis, factor = shared_rows(sp.vstack(blocks, "csr"))
+            if not basis.shape[0]:  # zero times a variable asks nothing of its owner
+                continue
+            sides[name] = product(basis, self._variables[name])
+            stops = np.cumsum([block.shape[0] for block in blocks])
+            factors[name] = [
+                factor[int(stop) - block.shape[0] : int(stop)]
+                for stop, block in zip(stops, blocks, strict=True)
+            ]
+        if not sides:
+            return
+        stops = np.cumsum([side.size for side in sides.values()])
+        shared = cp.Variable(int(stops[-1]), name=f"shared@{self._coupling.name}")
+        place = {
+            name: slice(int(stop) - side.size, int(stop))
+            for (name, side), stop in zip(sides.items(), stops, strict=True)
+        }
+        for name, side in sides.items():
+            self._link(shared[place[name]], name, side)
+        self.derived[shared.id] = cp.hstack(list(sides.values()))
+        for piece in self._pieces:
+            columns: Any = sp.lil_array((piece.offset.size, shared.size))
+            for name, at in piece.shares.items():
+                if name in place:
+                    columns[:, place[name]] = factors[name][at].toarray()
+            blocks = [(shared, sp.csr_array(columns)), *piece.own]
+            parts: list[cp.Expression] = [product(m, [v]) for v, m in blocks if m.nnz]
+            if piece.offset.any() or not parts:
+                parts.append(cp.Constant(piece.offset))
+            total = sum(parts[1:], parts[0])
+            self._instead[id(piece.expression)] = shaped(total, piece.expression.shape)
+
+    def _link(self, local: cp.Expression, name: Hashable, side: cp.Expression) -> None:
+        self.links.append(Link(local, self._coupling.name, side, name))

@@ -1,0 +1,108 @@
+"""Couplings: constraints and objectives over the variables of several clients."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import cvxpy as cp
+
+from dald_model.declare.client import (
+    Client,
+    as_constraints,
+    as_objective,
+    check_convex,
+    short,
+)
+from dald_model.declare.consensus import Owners
+from dald_model.errors import DeclarationError
+
+
+@dataclass(frozen=True, eq=False)
+class Coupling(Client):
+    r"""What several clients have in common: a client without data, over their variables.
+
+    .. math::
+        g(A_1 x_1, \dots, A_n x_n, t) \quad \text{s.t. } (A_1 x_1, \dots, A_n x_n, t) \in T
+
+    with t what nobody but the coupling uses. It stands in the all-in-one problem as it is; the
+    compiler gives it one edge a party, on which the party shares :math:`A_i x_i`.
+    """
+
+    kind: ClassVar[str] = "coupling"
+
+    @property
+    def has_objective(self) -> bool:
+        """Whether it adds to the objective."""
+        return bool(self.objective.variables())
+
+    def __str__(self) -> str:
+        parts = [short(self.objective)] if self.has_objective else []
+        return "; ".join([*parts, *map(short, self.constraints)])
+
+
+def declare_coupling(
+    name: Hashable, given: Sequence[Any], objective: Any, constraints: Iterable[Any]
+) -> Coupling:
+    """Check what was passed to :meth:`Model.couple` and return the :class:`Coupling`.
+
+    Raises
+    ------
+    DeclarationError
+        If nothing was passed, or if a constraint or the objective is not DCP.
+    """
+    where = f"coupling {name!r}"
+    for part in given:
+        if isinstance(part, cp.Expression | cp.Minimize | cp.Maximize):
+            raise DeclarationError(
+                f"{where}: given the expression {short(part)}, expected a constraint such as "
+                "x + y <= 1; pass an objective as objective=..."
+            )
+        if isinstance(part, Iterable) and not isinstance(part, str):
+            raise DeclarationError(
+                f"{where}: given a {type(part).__name__}, expected a constraint such as "
+                "x + y <= 1; unpack several as in model.couple(*constraints)"
+            )
+    rules = as_constraints(where, given) + as_constraints(where, constraints)
+    goal = as_objective(where, 0 if objective is None else objective)
+    found = Coupling(name, goal, tuple({rule.id: rule for rule in rules}.values()))
+    if not found.variables:
+        stated = str(found) or "nothing"
+        raise DeclarationError(
+            f"{where}: given {stated}, which holds no variables, expected constraints or an "
+            "objective over the variables of several clients, such as "
+            "model.couple(x0 + x1 == demand)"
+        )
+    check_convex(found)
+    return found
+
+
+def check_parties(coupling: Coupling, owners: Owners, *, known: bool) -> None:
+    """Refuse a coupling over the variables of fewer than two clients.
+
+    While not all clients are ``known``, one whose variables nobody uses yet may still be.
+
+    Raises
+    ------
+    DeclarationError
+        Naming the client whose own constraint it is.
+    """
+    users = [owners.get(v.id, ()) for v in coupling.variables]
+    names = {name for among in users for name in among}
+    if len(names) > 1 or (not known and not all(users)):
+        return
+    whose = f"of client {next(iter(names))!r} alone" if names else "that no client uses"
+    raise DeclarationError(
+        f"coupling {coupling.name!r}: {coupling} holds variables {whose}, expected those of "
+        "several clients; put it into a client's own constraints or objective"
+    )
+
+
+def fresh(wish: str, taken: Iterable[Hashable]) -> str:
+    """The name, or the name with the first number from 2 on that nobody has."""
+    names, name, count = set(taken), wish, 1
+    while name in names:
+        count += 1
+        name = f"{wish} {count}"
+    return name

@@ -1,0 +1,141 @@
+"""Certificates: bounds below every optimum, gaps that close, and what they say else."""
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import dald_model as dm
+from dald_model.compile.form import ConeProgram
+from dald_model.solvers.exact.lower_bound import lower_bound
+from dald_model.values import number
+from tests.expect import says
+from tests.front.couplings import ZOO
+
+EXACT = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-9)
+DIGITS = 1e-8
+"""What the optimum that a bound is held against is itself wrong by, relative."""
+
+
+def least(model: dm.Model) -> float:
+    """The optimum of the all-in-one problem, as a minimum."""
+    problem = model.monolithic()
+    problem.solve(solver=cp.CLARABEL, **EXACT)
+    assert problem.status == "optimal"
+    sense = -1.0 if isinstance(problem.objective, cp.Maximize) else 1.0
+    return sense * number(problem.value)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_the_zoo_is_certified_without_the_all_in_one_solve(name: str) -> None:
+    model = ZOO[name]().model
+    found = model.solve().certificate()
+    assert found.ok, str(found)
+    assert found.gap < 1e-5
+    true = least(model)
+    assert found.bound <= true + DIGITS * max(1.0, abs(true))
+    assert found.bound == pytest.approx(true, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["market", "network_lasso", "cone", "soft_consensus"])
+def test_a_bound_holds_with_whatever_multipliers(name: str) -> None:
+    """A run that was stopped early, and multipliers that nobody computed."""
+    model = ZOO[name]().model
+    result = model.solve(max_rounds=4)
+    early = result.certificate()
+    true = least(model)
+    allowed = DIGITS * max(1.0, abs(true))
+    assert early.bound <= true + allowed
+    assert not early.ok
+    rng = np.random.default_rng(0)
+    for ends, mu in result.multipliers.items():
+        result.multipliers[ends] = mu + rng.normal(size=mu.size)
+    assert result.certificate().bound <= early.bound
+
+
+def test_a_maximum_is_bounded_from_above() -> None:
+    x = [cp.Variable(name=f"x{i}") for i in range(3)]
+    model = dm.Model("gains")
+    for i, v in enumerate(x):
+        model.client(i, cp.Maximize(cp.sqrt(v + i)), [v <= 5])
+    model.couple(sum(x) <= 4)
+    found = model.solve().certificate()
+    true = -least(model)
+    assert found.ok
+    assert found.bound >= true - DIGITS
+    assert found.bound == pytest.approx(true, abs=1e-5)
+
+
+def test_a_server_and_a_client_that_cvxpy_alone_knows() -> None:
+    w = cp.Variable(2, name="w")
+    model = dm.Model("shared")
+    model.client("a", cp.sum_squares(w - 1))
+    model.client("b", cp.norm(w, 3) + cp.sum_squares(w))
+    model.client("c", cp.sum(cp.exp(w)))
+    found = model.solve().certificate()
+    assert found.ok, str(found)
+    assert found.bound <= least(model) + DIGITS
+
+
+def test_it_stands_in_for_a_verification() -> None:
+    model = ZOO["box"]().model
+    result = model.solve()
+    found = result.verify(aio=False, tol_objective=1e-6)
+    says(found, "Certificate of 'box': passed", "client solves alone", "10 natural lengths")
+    assert bool(found)
+    with pytest.raises(dm.OptionError) as caught:
+        result.verify(aio=False, solver="SCS")
+    says(caught.value, "solver='SCS'", "leave one of them out")
+    odd: Any = {"aio": "no"}
+    with pytest.raises(dm.OptionError):
+        result.verify(**odd)
+
+
+def test_values_that_break_a_constraint_fail() -> None:
+    model = ZOO["market"]().model
+    found = model.solve(max_rounds=3).certificate()
+    assert not found.ok
+    assert found.violation > 1e-4
+    says(found, "FAILED", "of Sum(x0")
+
+
+def test_results_without_a_point_or_without_clients() -> None:
+    x, y, z = (cp.Variable(name=name) for name in "xyz")
+    model = dm.Model()
+    for name, v in {"a": x, "b": y, "c": z}.items():
+        model.client(name, cp.square(v - 1), [v >= 2])
+    model.consensus(x == y, y == z)
+    left = model.solve(online={2: dm.Change(leave=["c"])})
+    with pytest.raises(dm.ResultError) as caught:
+        left.certificate()
+    says(caught.value, "clients left", "result.verify()")
+    model = dm.Model()
+    model.client("a", cp.square(x), [x >= 2, x <= 1])
+    model.client("b", cp.square(y))
+    model.consensus(x == y)
+    with pytest.raises(dm.ResultError) as caught:
+        model.solve().certificate()
+    says(caught.value, "certificate", "infeasible", "no point")
+
+
+def quadratic() -> ConeProgram:
+    """x^2 - 4 x + y with y >= 1, which is -3 at x = 2."""
+    matrix: Any = sp.csc_array(np.diag([2.0, 0.0]))
+    rows: Any = sp.csc_array(np.array([[0.0, -1.0]]))
+    cones = (("NonnegativeConeT", 1),)
+    return ConeProgram(matrix, np.array([-4.0, 1.0]), 0.0, rows, np.array([-1.0]), cones)
+
+
+@pytest.mark.parametrize(("centre", "reach"), [(2.0, 1.0), (0.0, 5.0), (100.0, 1000.0)])
+def test_a_bound_is_the_minimum_where_the_box_has_it(centre: float, reach: float) -> None:
+    found = lower_bound(quadratic(), np.zeros(1), np.array([centre]), np.array([reach]))
+    assert found <= -3.0 + 1e-12
+    assert found == pytest.approx(-3.0, abs=1e-6 * reach**2)
+
+
+def test_a_bound_is_that_of_the_box_where_the_minimum_is_elsewhere() -> None:
+    found = lower_bound(quadratic(), np.array([1.0]), np.zeros(1), np.ones(1))
+    assert found == pytest.approx(1.0 - 4.0 + 1.0 + 1.0, abs=1e-6)
+    assert found <= -1.0

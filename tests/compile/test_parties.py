@@ -1,0 +1,128 @@
+"""What parties share with a coupling, and what is left to it."""
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import dald_model as dm
+from dald_model.compile.pieces import product, shared_rows
+
+DATA = np.random.default_rng(3)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "height"),
+    [
+        (np.ones((1, 5)), 1),
+        ([[1, 2, 3], [-2, -4, -6], [0, 0, 0]], 1),  # multiples of one row
+        ([[0, 3, 0], [0, 0, -2]], 2),  # entries as they are
+        ([[0, 3, 0], [0, 1, 0]], 1),
+        (np.eye(3)[[2, 0, 1]], 3),
+        (DATA.normal(size=(7, 3)), 3),  # rather the variables
+        (DATA.normal(size=(2, 6)), 2),
+        (np.zeros((2, 3)), 0),
+    ],
+)
+def test_few_rows_say_all(matrix: Any, height: int) -> None:
+    given = sp.csr_array(np.asarray(matrix, float))
+    basis, factor = shared_rows(given)
+    again: Any = factor @ basis
+    assert basis.shape[0] == height
+    np.testing.assert_allclose(again.toarray(), given.toarray(), atol=1e-12)
+
+
+def test_products_are_written_as_a_user_would() -> None:
+    x, Y, z = cp.Variable(2, name="x"), cp.Variable((2, 2), name="Y"), cp.Variable(name="z")
+    matrix = DATA.normal(size=(3, 7))
+    for v in (x, Y, z):
+        v.value = DATA.normal(size=v.shape)
+    stacked = np.concatenate([np.ravel(np.asarray(v.value), order="F") for v in (x, Y, z)])
+    found = product(sp.csr_array(matrix), [x, Y, z])
+    np.testing.assert_allclose(np.asarray(found.value), matrix @ stacked)
+    assert product(sp.csr_array(np.eye(2)), [x]) is x
+
+
+def clients(*shapes: Any) -> tuple[dm.Model, list[cp.Variable]]:
+    x = [cp.Variable(shape, name=f"x{i}") for i, shape in enumerate(shapes)]
+    model = dm.Model()
+    for i, v in enumerate(x):
+        model.client(i, cp.sum_squares(v - i))
+    return model, x
+
+
+def sizes(model: dm.Model) -> list[int]:
+    return [edge.size for edge in model.compile().edges]
+
+
+P = cp.Parameter((2, 4), name="P", value=np.ones((2, 4)))
+
+
+@pytest.mark.parametrize(
+    ("couple", "expected"),
+    [
+        (lambda x, y: [cp.sum(x) + cp.sum(y) <= 1], [1, 1]),
+        (lambda x, y: [x[:2] <= y[:2], x[1] + y[0] >= 0], [2, 2]),
+        (lambda x, y: [cp.norm(x[:3] + y) <= 1, x[:3] >= y], [3, 3]),
+        (lambda x, y: [cp.norm(cp.hstack([x[0], y[1]])) <= 1], [1, 1]),
+        (lambda x, y: [cp.norm(x) + cp.sum_squares(y) <= 3], [1, 1]),
+        (lambda x, y: [cp.norm(x) <= y[0], x[0] + y[0] >= -5], [2, 1]),
+        (lambda x, y: [P @ x <= y[:2]], [2, 2]),  # a side with Parameters is shared whole
+        (lambda x, y: [cp.sum(P @ cp.hstack([x[:2], y[:2]])) <= 1], [2, 2]),
+        (lambda x, y: [0 * x[1] + x[0] <= y[0]], [1, 1]),
+    ],
+)
+def test_parties_share_what_is_needed_and_the_answer_is_right(couple: Any, expected: Any) -> None:
+    model, (x, y) = clients(4, 3)
+    model.couple(*couple(x, y))
+    assert sizes(model) == expected
+    assert model.solve().verify().ok
+
+
+def test_matrices_scalars_and_cones_of_matrices() -> None:
+    model, (X, Y, z) = clients((2, 2), (2, 2), ())
+    model.couple(X + Y.T + z * np.eye(2) >> 0.5 * np.eye(2), cp.trace(X) + z <= 0.3)
+    assert model.solve().verify().ok
+
+
+def test_curvature_that_rests_on_a_sign() -> None:
+    """A power is increasing where its argument is nonnegative, which a free variable is not."""
+    x, y = cp.Variable(name="x", nonneg=True), cp.Variable(name="y", nonneg=True)
+    model = dm.Model()
+    model.client("a", cp.square(x - 3))
+    model.client("b", cp.square(y - 3))
+    model.couple(objective=cp.power(cp.maximum(x, y) + x + y, 3) / 20)
+    assert model.solve().verify().ok
+
+
+def test_a_perspective_of_two_clients() -> None:
+    x, s = cp.Variable(2, name="x"), cp.Variable(name="s", nonneg=True)
+    model = dm.Model()
+    model.client("a", cp.sum_squares(x - 2))
+    model.client("b", cp.square(s - 1))
+    model.couple(objective=cp.perspective(cp.sum_squares(x), s), name="ratio")
+    local = model.compile()["ratio"].client.variables
+    assert [v.name() for v in local] == ["s@ratio", "x@ratio"]
+    assert local[0].is_nonneg(), "which cvxpy asks of the scale"
+
+
+def test_two_couplings_may_have_a_variable_of_their_own_in_common() -> None:
+    model, x = clients(2, 2, 2, 2)
+    t = cp.Variable(2, name="t")
+    model.couple(x[0] + x[1] == t, name="left")
+    model.couple(x[2] + x[3] == -t, name="right")
+    result = model.solve()
+    assert result.verify().ok
+    np.testing.assert_allclose(np.asarray(t.value), -(0 + 1 - 2 - 3) / -2 * np.ones(2), atol=1e-5)
+
+
+def test_a_shared_variable_in_a_coupling_costs_no_further_party() -> None:
+    w, x, y = cp.Variable(name="w"), cp.Variable(name="x"), cp.Variable(name="y")
+    model = dm.Model()
+    for name, v in {"a": x, "b": y, "c": cp.Variable()}.items():
+        model.client(name, cp.square(w - 1) + cp.square(v))
+    model.couple(w + x + y <= 0, name="limit")
+    assert sorted(map(str, model.compile()["limit"].neighbours)) == ["a", "b"]
+    assert model.solve().verify().ok
