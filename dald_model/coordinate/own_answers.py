@@ -72,8 +72,8 @@ def own_answers(compiled: Decomposition, layer: SolverLayer) -> OwnAnswers:
     mean of its neighbours' answers and with the curvature halfway to it, so that the origin of a
     variable does not matter. Any other, and who is curved so much less at its answer that the hold
     is all that it felt, is solved as a cone program, without a hold; but a coupling, which has no
-    data, is always held. Servers, and clients that are unbounded alone, answer with the mean of their neighbours' answers where that says enough, else
-    with NaN.
+    data, is always held. Servers, and clients that are unbounded alone, answer with the mean of
+    their neighbours' answers where that says enough, else with NaN.
 
     ``layer`` is left with its numbers around the answers where these are far from zero.
     """

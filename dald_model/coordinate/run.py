@@ -304,7 +304,8 @@ class Run:
     def _chosen_watchdog(self) -> Watchdog | None:
         """The watchdog over the acceleration; None without one."""
         settings, compiled = self.settings, self.membership.compiled
-        if settings.acceleration is None:
+        # Without a tolerance to reach a run is made for its iterates, as printed
+        if settings.acceleration is None or not (self._is_tested or settings.insists):
             return None
         obstacle = why_not(self.membership.sequence, self.method, bool(self.membership.online))
         if not obstacle:
