@@ -53,9 +53,7 @@ ways = {
     "secant": dm.Secant(),
     "hybrid (default)": dm.Hybrid(),
 }
-runs = {
-    name: chain(squares).solve(acceleration=way, max_rounds=MOST) for name, way in ways.items()
-}
+runs = {name: chain(squares).solve(acceleration=way, max_rounds=MOST) for name, way in ways.items()}
 pd.DataFrame(
     {name: {"status": str(run.status), "rounds": run.rounds} for name, run in runs.items()}
 ).T
@@ -75,8 +73,7 @@ def curves(runs, title):
     return figure
 
 
-curves(runs, "Least squares on a chain of 40; crosses: taken back");
-
+curves(runs, "Least squares on a chain of 40; crosses: taken back")
 # %% [markdown]
 # ## How the secant does it
 #
@@ -124,13 +121,14 @@ def absolute(A, b, x):
 
 table = {}
 for title, loss in (("logistic", logistic), ("absolute values", absolute)):
-    runs = {name: chain(loss).solve(acceleration=way, max_rounds=MOST) for name, way in ways.items()}
+    runs = {
+        name: chain(loss).solve(acceleration=way, max_rounds=MOST) for name, way in ways.items()
+    }
     table |= {(title, name): [str(run.status), run.rounds] for name, run in runs.items()}
 pd.DataFrame(table, index=["status", "rounds"]).T
 
 # %%
-curves(runs, "Absolute values on a chain of 40; crosses: taken back");
-
+curves(runs, "Absolute values on a chain of 40; crosses: taken back")
 # %% [markdown]
 # ## What it costs, and who must see what
 #

@@ -178,9 +178,7 @@ def follow(
     found: dict[int, Any] = {}
     result, done = None, 0
     for goal in sorted(rounds):
-        result = model.solve(
-            max_rounds=goal - done, start=result, acceleration=None, **options
-        )
+        result = model.solve(max_rounds=goal - done, start=result, acceleration=None, **options)
         if result.rounds < goal - done:
             raise dm.ResultError(
                 f"{setting} ended after {done + result.rounds} of {goal} rounds: "

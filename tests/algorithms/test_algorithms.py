@@ -416,7 +416,9 @@ def test_the_run_ends_when_both_residuals_allow() -> None:
     model.client(1, cp.square(x[0] - 1))
     model.client(2, cp.square(x[1]))
     model.consensus(x[0] == x[1])
-    result = model.solve(rho=1.0, stopping=dm.FixedTolerance(), eps_pri=1e-2, eps_dual=1e-3)
+    result = model.solve(
+        acceleration=None, rho=1.0, stopping=dm.FixedTolerance(), eps_pri=1e-2, eps_dual=1e-3
+    )
     assert result.status == "optimal"
     loops = loops_by_hand(lambda k, v, d: d <= 1e-3, result.rounds)
     assert result.history.groupby("outer").inner.max().tolist() == loops

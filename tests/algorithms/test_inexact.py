@@ -47,7 +47,9 @@ def test_an_inexact_layer_ends_at_the_optimum(graph: Any, solver: Any) -> None:
     model, w = on_star(losses, 8)
     if graph is not None:
         model.topology(graph)
-    result = model.solve(solver=solver, rho=0.4, stopping=dm.FixedBudget(1), max_rounds=20_000)
+    result = model.solve(
+        acceleration=None, solver=solver, rho=0.4, stopping=dm.FixedBudget(1), max_rounds=20_000
+    )
     assert result.status == "optimal"
     assert result.verify().ok
     assert result[w] == pytest.approx(total(losses).argmin(np.zeros(8), 0.0), abs=1e-3)

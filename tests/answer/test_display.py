@@ -353,7 +353,11 @@ Coordination
   by colour: every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); one
     sweep a multiplier update converges on every graph in every order, where clients are minimised
     exactly, for dual steps up to 1, from where rho stays (see dald_model.coordinate.safeguards;
-    two-block ADMM where two colours are followed)"""
+    two-block ADMM where two colours are followed)
+  acceleration: Secant(directions=32) learns how each client responds; it takes a coordinator that
+    sees the prices and sides of all edges, as a server does, and adds nothing to the messages; else
+    Anderson(memory=20) mixes the last 20 outer loops; of all edges together it takes 160 bytes of
+    inner products a round"""
     assert str(explanation) == text
     assert repr(explanation) == text
     html = explanation._repr_html_()
@@ -389,7 +393,7 @@ def curves(axis: Any) -> list[tuple[np.ndarray, np.ndarray]]:
 
 def test_the_plot_has_three_panels_with_the_curves_of_the_history() -> None:
     model, _, _ = numbers()
-    result = model.solve()
+    result = model.solve(acceleration=None)
     figure = result.plot()
     residuals, objective, penalty = figure.axes
     titles = [axis.get_title().lower() for axis in figure.axes]

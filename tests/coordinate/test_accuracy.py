@@ -28,7 +28,7 @@ def test_the_default_accuracy_follows_the_residuals(eps: tuple[float, float]) ->
     """The formula at ``Accuracy``, from the residuals that the history tells."""
     model, _ = chain()
     spy = Spy(NAMED["conic"])
-    result = model.solve(solver=spy, eps_pri=eps[0], eps_dual=eps[1])
+    result = model.solve(acceleration=None, solver=spy, eps_pri=eps[0], eps_dual=eps[1])
     assert result.status == "optimal"
     turns = result.rounds * [("a", "c"), ("b",)]
     assert spy.turns == turns

@@ -171,9 +171,9 @@ def test_only_who_is_named_drops_out_servers_too() -> None:
 
 def test_nobody_drops_out_with_probability_zero() -> None:
     model, _ = on(nx.cycle_graph(4))
-    plain = model.solve(stopping=ONE, max_rounds=15)
+    plain = model.solve(acceleration=None, stopping=ONE, max_rounds=15)
     online = [dm.Dropout(0.0), dm.LossyLinks(0), dm.Stragglers({0: 1}), dm.Stragglers({})]
-    never = model.solve(stopping=ONE, max_rounds=15, online=online)
+    never = model.solve(acceleration=None, stopping=ONE, max_rounds=15, online=online)
     np.testing.assert_array_equal(plain.state.points, never.state.points)
     np.testing.assert_array_equal(plain.state.mu, never.state.mu)
     assert (never.history.absent == 0).all()

@@ -48,9 +48,9 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[list[int]]]:
 @pytest.mark.parametrize("solver", ["auto", "factor", {"b": "factor"}, {"b": NAMED["factor"]}])
 def test_a_client_whose_solver_fails_goes_on_with_the_next(solver: Any, broken: Any) -> None:
     model, x = chain()
-    known = model.solve(solver=solver)
+    known = model.solve(acceleration=None, solver=solver)
     turns = broken(place=2, round_=4)
-    result = model.solve(solver=solver)
+    result = model.solve(acceleration=None, solver=solver)
     assert result.status == "optimal"
     assert [result[v] for v in x] == [near(MEAN)] * 3
     assert result.fallbacks == ((4, "b", "factor", "conic", FACTOR),)
@@ -67,7 +67,7 @@ def test_a_client_whose_solver_fails_goes_on_with_the_next(solver: Any, broken: 
     line = f"  fallbacks        1, first client 'b' in round 4: from factor to conic ({FACTOR})"
     assert line in str(result).splitlines()
     assert result.verify().ok
-    assert model.solve(solver="conic").fallbacks == ()
+    assert model.solve(acceleration=None, solver="conic").fallbacks == ()
 
 
 def test_who_shares_the_session_of_a_failure_keeps_the_solver(broken: Any) -> None:
@@ -174,7 +174,7 @@ def test_a_solver_of_ones_own_has_no_next() -> None:
             return SimpleNamespace(minimise=minimise)
 
     model, _ = chain()
-    result = model.solve(solver={"b": Half(NAMED["conic"])})
+    result = model.solve(acceleration=None, solver={"b": Half(NAMED["conic"])})
     assert (result.status, result.culprit, result.rounds) == ("solver_error", "b", 3)
     assert result.fallbacks == ()
     assert "(tired)" in result.detail

@@ -166,7 +166,7 @@ def test_looser_tolerances_take_fewer_rounds_and_tighter_ones_more() -> None:
     model, x = chain()
     rounds, errors = [], []
     for eps in (1e-2, 1e-4, 1e-6, 1e-8):
-        result = model.solve(eps_pri=eps, eps_dual=eps)
+        result = model.solve(acceleration=None, eps_pri=eps, eps_dual=eps)
         last = result.history.iloc[-1]
         assert result.status == "optimal"
         assert max(last.primal_scaled, last.dual_scaled) <= eps
@@ -179,7 +179,7 @@ def test_looser_tolerances_take_fewer_rounds_and_tighter_ones_more() -> None:
 
 def test_max_rounds_may_be_a_numpy_integer() -> None:
     model, _ = chain()
-    assert model.solve(max_rounds=_any(np.int64(4))).rounds == 4
+    assert model.solve(acceleration=None, max_rounds=_any(np.int64(4))).rounds == 4
 
 
 def test_verbose_shows_progress_and_silence_is_the_default() -> None:

@@ -51,7 +51,7 @@ def serially(monkeypatch: pytest.MonkeyPatch) -> Solve:
     def solve(model: dm.Model, **options: Any) -> dm.Result:
         with monkeypatch.context() as patch:
             patch.setattr(runs, "pays", lambda compiled, stages: False)
-            given: dict[str, Any] = {"sequence": NATURAL} | options
+            given: dict[str, Any] = {"sequence": NATURAL, "acceleration": None} | options
             return model.solve(**given)
 
     return solve
@@ -136,8 +136,9 @@ def test_every_run_is_the_serial_one(
 def test_a_server_of_some_takes_part(blocks: list[int], serially: Solve) -> None:
     """It closes a cycle of three with the first two clients of the chain."""
     model = hospitals(2)
+    model.topology("server")
     options = {"stopping": ONE, "eps_pri": 0.0, "max_rounds": 60}
-    found = model.solve(sequence=NATURAL, **options)
+    found = model.solve(acceleration=None, sequence=NATURAL, **options)
     assert found.compiled.servers
     assert max(blocks) > 1
     same(found, serially(model, **options))
@@ -175,7 +176,7 @@ def test_convergence_is_tested_at_the_end_of_a_block(
 ) -> None:
     """The run ends at most a block later than the serial one, whose rounds it begins with."""
     model = deal(CHAIN, kinds)
-    found = model.solve(sequence=NATURAL, stopping=ONE)
+    found = model.solve(acceleration=None, sequence=NATURAL, stopping=ONE)
     known = serially(model, stopping=ONE)
     assert found.status == known.status == "optimal"
     assert max(blocks) > 1
@@ -304,7 +305,7 @@ OPTIONS: dict[str, Any] = {
 def test_a_client_that_nobody_can_solve_ends_the_run_with_the_block_before(turn: int) -> None:
     """Blocks are of 8, 16 and 32 sweeps; what was begun of a block is not counted."""
     flaky = Flaky(BROKEN, lambda _, turns: turns >= turn)
-    found = deal(CHAIN).solve(sequence=NATURAL, solver=flaky, **OPTIONS)
+    found = deal(CHAIN).solve(acceleration=None, sequence=NATURAL, solver=flaky, **OPTIONS)
     assert (found.status, found.culprit) == ("solver_error", BROKEN)
     assert found.rounds == found.answer_round == (0 if turn <= FIRST_BLOCK else FIRST_BLOCK)
 
@@ -337,10 +338,10 @@ def test_the_next_solver_takes_over_within_a_block(
         return found
 
     model = deal(CHAIN)
-    known = model.solve(sequence=NATURAL)
+    known = model.solve(acceleration=None, sequence=NATURAL)
     monkeypatch.setattr(type(NAMED["factor"]), "open", open_)
     monkeypatch.setattr("dald_model.solve.natural_units", measured)
-    found = model.solve(sequence=NATURAL, stopping=ONE)
+    found = model.solve(acceleration=None, sequence=NATURAL, stopping=ONE)
     assert [(e.client, e.failed, e.next) for e in found.fallbacks] == [(BROKEN, "factor", "conic")]
     assert found.status == "optimal"
     assert blocks[-1] == 1, "conic is not exact"
@@ -448,7 +449,7 @@ def test_ctrl_c_in_a_block_leaves_the_answer_of_the_block_before(
     serially: Solve, turn: int, complete: int
 ) -> None:
     model = deal(CHAIN)
-    found = model.solve(sequence=NATURAL, solver=Stop(turn), **OPTIONS)
+    found = model.solve(acceleration=None, sequence=NATURAL, solver=Stop(turn), **OPTIONS)
     assert (found.status, found.rounds, found.answer_round) == ("interrupted", complete, complete)
     assert found.detail == f"after {complete} complete rounds"
     known = serially(model, **OPTIONS | {"max_rounds": complete})
@@ -456,17 +457,17 @@ def test_ctrl_c_in_a_block_leaves_the_answer_of_the_block_before(
     assert found.value == known.value
     for ends, mu in known.multipliers.items():
         np.testing.assert_array_equal(found.multipliers[ends], mu)
-    again = model.solve(sequence=NATURAL, start=found)
+    again = model.solve(acceleration=None, sequence=NATURAL, start=found)
     assert again.status == "optimal", "and it can go on from there"
     assert again.verify().ok
 
 
 def test_ctrl_c_in_the_first_block_leaves_nothing() -> None:
     model = deal(CHAIN)
-    found = model.solve(sequence=NATURAL, solver=Stop(3), **OPTIONS)
+    found = model.solve(acceleration=None, sequence=NATURAL, solver=Stop(3), **OPTIONS)
     assert (found.status, found.rounds, found.answer_round) == ("interrupted", 0, 0)
     assert found.detail == "after 0 complete rounds"
     assert np.isnan(found.value)
     assert found.history.empty
     assert all(v.value is None for v in model.monolithic().variables())
-    assert model.solve(sequence=NATURAL).status == "optimal"
+    assert model.solve(acceleration=None, sequence=NATURAL).status == "optimal"

@@ -101,10 +101,12 @@ def test_rho_that_fits_no_edge(bad: Any, parts: list[str]) -> None:
 def test_residual_balancing_moves_a_bad_start_and_a_fixed_rho_stays() -> None:
     model, _ = chain()
     for start in (0.01, 100.0):
-        fixed = model.solve(rho=start, max_rounds=60)
+        fixed = model.solve(acceleration=None, rho=start, max_rounds=60)
         assert fixed.status == "round_limit"
         assert fixed.history.rho.nunique() == 1
-        moved = model.solve(rho=dm.ResidualBalancing(start=start), max_rounds=200, stopping=ONE)
+        moved = model.solve(
+            acceleration=None, rho=dm.ResidualBalancing(start=start), max_rounds=200, stopping=ONE
+        )
         assert moved.status == "optimal"
         assert moved.history.rho.iloc[0] == pytest.approx(start)
         assert 0.02 < moved.history.rho.iloc[-1] < 50
@@ -113,7 +115,9 @@ def test_residual_balancing_moves_a_bad_start_and_a_fixed_rho_stays() -> None:
 def test_residual_balancing_keeps_its_period_and_its_number_of_changes() -> None:
     model, _ = chain()
     rule = dm.ResidualBalancing(start=100.0, period=7, changes=2)
-    rho = model.solve(rho=rule, max_rounds=60, stopping=ONE).history.rho.to_numpy()
+    rho = model.solve(
+        acceleration=None, rho=rule, max_rounds=60, stopping=ONE
+    ).history.rho.to_numpy()
     changed = 1 + np.flatnonzero(np.diff(rho))  # the last round under the old penalty
     assert list(changed) == [7, 14]
 
@@ -134,7 +138,7 @@ def test_a_rule_of_ones_own() -> None:
             return 2 * state.rho
 
     model, _ = chain()
-    result = model.solve(rho=Doubling(), max_rounds=4, stopping=ONE)
+    result = model.solve(acceleration=None, rho=Doubling(), max_rounds=4, stopping=ONE)
     assert list(result.history.rho) == pytest.approx([1, 2, 4, 8])
 
 

@@ -55,9 +55,9 @@ def test_going_on_where_solvers_remember(name: str, graph: str, k: int) -> None:
 
 def test_a_start_is_left_as_it_was() -> None:
     model, _ = on(RING)
-    first = model.solve(max_rounds=4)
+    first = model.solve(acceleration=None, max_rounds=4)
     mu, points = first.state.mu.copy(), first.state.points.copy()
-    model.solve(start=first)
+    model.solve(acceleration=None, start=first)
     np.testing.assert_array_equal(first.state.mu, mu)
     np.testing.assert_array_equal(first.state.points, points)
     assert first.rounds == 4
@@ -83,12 +83,12 @@ def test_the_penalty_goes_on_unless_it_is_given() -> None:
 def test_going_on_after_clients_left() -> None:
     """A start knows nothing of who left: everybody is there again, with the multipliers kept."""
     model, _ = on(RING)
-    before = model.solve(max_rounds=4, rho=1.0, stopping=ONE)
-    left = model.solve(online={5: Change(leave=["c"])}, rho=1.0, stopping=ONE)
+    before = model.solve(acceleration=None, max_rounds=4, rho=1.0, stopping=ONE)
+    left = model.solve(acceleration=None, online={5: Change(leave=["c"])}, rho=1.0, stopping=ONE)
     assert left.status == "reduced"
     slot = left.compiled.slots["b", "c"]
     np.testing.assert_array_equal(before.state.mu[slot], left.state.mu[slot])
-    result = model.solve(start=left)
+    result = model.solve(acceleration=None, start=left)
     assert result.status == "optimal"
     assert result.left == {}
     assert result.value == near(5.0)

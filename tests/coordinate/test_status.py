@@ -294,11 +294,11 @@ def test_the_best_iterate_of_a_divergent_run_is_no_huge_one(rho: Any, step: floa
 
 def test_the_round_limit() -> None:
     model = squares()
-    result = model.solve(max_rounds=3)
+    result = model.solve(acceleration=None, max_rounds=3)
     consistent(result)
     assert (result.status, result.rounds, result.culprit) == ("round_limit", 3, None)
     assert result.detail == "3 rounds were run"
-    full = model.solve()
+    full = model.solve(acceleration=None)
     for column in ("outer", "inner", "primal", "dual", "objective"):
         assert list(result.history[column]) == pytest.approx(list(full.history[column].iloc[:3]))
     assert result.value == pytest.approx(float(full.history.objective.iloc[2]))
@@ -396,7 +396,9 @@ def failing(status: str, *, turn: int = 1, point: float = np.nan, message: str =
 
 @pytest.mark.parametrize("turn", [1, 4])
 def test_a_solver_that_fails_is_told_with_its_client(turn: int) -> None:
-    result = squares().solve(solver=failing("solver_error", turn=turn, message="out of luck"))
+    result = squares().solve(
+        acceleration=None, solver=failing("solver_error", turn=turn, message="out of luck")
+    )
     consistent(result)
     assert (result.status, result.culprit, result.rounds) == ("solver_error", "b", turn - 1)
     assert "client 'b'" in result.detail
@@ -408,7 +410,7 @@ def test_a_solver_that_fails_is_told_with_its_client(turn: int) -> None:
 
 @pytest.mark.parametrize("word", ["infeasible", "unbounded"])
 def test_a_client_that_was_solved_before_is_not_suddenly_infeasible(word: str) -> None:
-    result = squares().solve(solver=failing(word, turn=4))
+    result = squares().solve(acceleration=None, solver=failing(word, turn=4))
     consistent(result)
     assert (result.status, result.culprit, result.rounds) == ("solver_error", "b", 3)
     assert f"called client 'b' {word}, which it had solved before" in result.detail

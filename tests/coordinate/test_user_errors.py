@@ -119,7 +119,7 @@ def test_three_rounds_are_kept_and_the_exception_is_the_cause(what: str) -> None
     given, said = BREAKING[what]
     model, w = three()
     with pytest.raises(dm.RunError) as caught:
-        model.solve(**given)
+        model.solve(acceleration=None, **given)
     error = caught.value
     assert isinstance(error.__cause__, ZeroDivisionError)
     assert str(error).startswith(said)
@@ -143,7 +143,7 @@ def check_kept(result: Any, given: dict[str, Any], w: cp.Variable) -> None:
     if "online" in given:
         alike["online"] = lambda moment: None
     model, v = three()
-    whole = model.solve(**alike, max_rounds=3)
+    whole = model.solve(acceleration=None, **alike, max_rounds=3)
     columns = ["outer", "inner", "primal", "dual", "objective", "rho"]
     np.testing.assert_array_equal(result.history[columns], whole.history[columns])
     assert result.answer_round == whole.answer_round
@@ -157,7 +157,7 @@ def check_kept(result: Any, given: dict[str, Any], w: cp.Variable) -> None:
 def test_a_solver_of_the_users_that_raises() -> None:
     model, _ = three()
     with pytest.raises(dm.RunError) as caught:
-        model.solve(solver=Solver())
+        model.solve(acceleration=None, solver=Solver())
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert caught.value.result.rounds >= 1
     assert caught.value.result.status == "user_error"

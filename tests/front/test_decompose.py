@@ -425,7 +425,7 @@ def test_stopping_early_warns_and_keeps_the_best_point() -> None:
     x = variables(2)
     problem = cp.Problem(cp.Minimize(sum(pulled(x))), [x[0] == x[1]])
     with pytest.warns(UserWarning, match=r"'dald' stopped without convergence: max_rounds") as told:
-        problem.solve(method="dald", max_rounds=3)
+        problem.solve(method="dald", max_rounds=3, acceleration=None)
     assert told[0].filename == __file__
     assert problem.status == "user_limit"
     assert problem.value == pytest.approx(0.5, abs=0.1)

@@ -19,6 +19,7 @@ DALD ConsensusADMM ProximalPoint GradientDescent NewtonMethod MiniBatchGradientD
 StochasticGradientDescent StochasticNewton DistributedProximal FedProx FedAvg DGD AsynchronousDGD
 metropolis BCD JacobiGradientDescent BCGD BSUM ProximalGradient BCPG
 FixedTolerance ShrinkingTolerance GrowingBudget FixedBudget Fixed ResidualBalancing
+Hybrid Secant Anderson
 solvers partition Iterate compare Comparison
 Result Status Verification Certificate
 DaldError DeclarationError DisconnectedError DecompositionError SequenceError OptionError
@@ -34,12 +35,14 @@ SIGNATURES = {
         compile(self, *, rho=None)
         monolithic(self)
         solve(model, *, algorithm=None, sequence=None, stopping=None, rho=None, solver=None, \
-accuracy=None, online=None, start=None, metrics=None, eps_pri=1e-06, eps_dual=1e-06, \
+accuracy=None, acceleration=Hybrid(secant=Secant(directions=32), anderson=Anderson(memory=20)), \
+online=None, start=None, metrics=None, eps_pri=1e-06, eps_dual=1e-06, \
 max_rounds=1000, verbose=False)
         draw(self)
         """,
     dm.Compiled: """
-        explain(self, solver=None, *, sequence=None, algorithm=None, stopping=None)
+        explain(self, solver=None, *, sequence=None, algorithm=None, stopping=None, \
+acceleration=Hybrid(secant=Secant(directions=32), anderson=Anderson(memory=20)))
         draw(self, sequence=None)
         """,
     dm.Result: """

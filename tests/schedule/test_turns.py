@@ -209,7 +209,9 @@ def test_the_dual_residual_is_how_far_the_higher_neighbour_moved() -> None:
     sequence, one = dm.Sequence.natural(), dm.FixedBudget(v_max=1)
     before = np.zeros(3)
     for rounds in (1, 2, 3, 4):
-        result = model.solve(sequence=sequence, stopping=one, rho=1.0, max_rounds=rounds)
+        result = model.solve(
+            acceleration=None, sequence=sequence, stopping=one, rho=1.0, max_rounds=rounds
+        )
         now = np.array([float(result[v]) for v in variables])
         last = result.history.iloc[-1]
         assert last.dual == near(np.abs(now - before)[1:].max())
