@@ -174,8 +174,8 @@ class Run:
         try:
             records = self._sweeper.run(self.state, plan.stages, tolerance, self._most())
         except ClientFailedError:
-            origin = self._watchdog and self._watchdog.origin
-            if not origin or not self._watchdog.failed(self.state):
+            origin = self._watchdog.origin if self._watchdog else ""
+            if not (self._watchdog and self._watchdog.failed(self.state)):
                 raise
             self._give_up(plan, origin)
             return None

@@ -51,7 +51,7 @@ class AgreedPoints:
             part.reshape(-1, 2).T for part in (chosen.indices, chosen.data)
         )
         ties = _Ties(one, two, first, second, gap[is_tie])
-        size = signed.shape[1]
+        size = coordinates.size
         links = sp.csr_array((np.ones(one.size), (one, two)), shape=(size, size))
         self.count, self.classes = connected_components(links, directed=False)
         self.factor, self.constant = _along(ties, links, self.classes)

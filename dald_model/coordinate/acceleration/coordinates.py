@@ -46,6 +46,8 @@ class Coordinates:
 
     Attributes
     ----------
+    size : int
+        N, the number of coordinates.
     weight : ndarray, shape (Q,)
         W.
     matrix : csr_array, shape (2 Q, N)
@@ -65,13 +67,13 @@ class Coordinates:
         rows, columns, values, at = [], [], [], 0
         for name, sub in compiled.items():
             self.offset[sub.rows, sub.entries] = sub.sides[1]
-            local = _whitened(sub, self.weight[sub.entries])
-            rows.append((sub.rows * size + sub.entries)[local.row])
-            columns.append(at + local.col)
-            values.append(local.data)
-            width = local.shape[1]
+            cells, width = _whitened(sub, self.weight[sub.entries])
+            rows.append((sub.rows * size + sub.entries)[cells.row])
+            columns.append(at + cells.col)
+            values.append(cells.data)
             gathered.setdefault((width, name in compiled.servers), []).append((at, len(sub.others)))
             at += width
+        self.size = at
         where = np.concatenate(rows), np.concatenate(columns)
         self.matrix = sp.csr_array((np.concatenate(values), where), shape=(2 * size, at))
         self.signed = sp.csr_array(self.matrix[:size] - self.matrix[size:])
@@ -95,13 +97,14 @@ class Coordinates:
         return (self.matrix @ points).reshape(2, -1) + self.offset
 
 
-def _whitened(sub: Subproblem, weight: np.ndarray) -> sp.coo_array:
-    """The matrix P of a client, (q, r)."""
+def _whitened(sub: Subproblem, weight: np.ndarray) -> tuple[sp.coo_array, int]:
+    """The matrix P of a client, (q, r), and r."""
     sides = sub.sides[0]
     if np.diff(sides.indptr).max(initial=0) <= 1:
         squares = sides.power(2).T @ weight
         seen = np.flatnonzero(squares)
-        return sp.coo_array(sides[:, seen] / np.sqrt(squares[seen]))
+        return sp.coo_array(sides[:, seen] / np.sqrt(squares[seen])), seen.size
     root = np.sqrt(weight)[:, None]
     left, values, _ = np.linalg.svd(root * sides.toarray(), full_matrices=False)
-    return sp.coo_array(left[:, values > DEPENDENT * values[0]] / root)
+    seen = np.flatnonzero(values > DEPENDENT * values[0])
+    return sp.coo_array(left[:, seen] / root), seen.size

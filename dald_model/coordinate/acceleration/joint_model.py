@@ -96,7 +96,7 @@ class JointModel:
         r"""Factors of :math:`E W E^\top`, E having a row for each coordinate."""
         signed, weight = self._coordinates.signed, self._coordinates.weight
         weighted = sp.csr_array(sp.diags_array(weight) @ signed)
-        matrix = sp.csc_array(signed.T @ weighted + RIDGE * sp.eye_array(signed.shape[1]))
+        matrix = sp.csc_array(signed.T @ weighted + RIDGE * sp.eye_array(self._coordinates.size))
         return splu(
             matrix,
             permc_spec="MMD_AT_PLUS_A",

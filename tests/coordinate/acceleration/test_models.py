@@ -5,6 +5,8 @@ corrections find it after as many independent answers as there are directions (N
 2006, Theorem 6.1), and the consensus of the models is a linear system.
 """
 
+from typing import Any
+
 import cvxpy as cp
 import networkx as nx
 import numpy as np
@@ -132,7 +134,7 @@ def test_the_consensus_of_true_models_is_the_optimum_with_its_prices(
     problem = compiled.model.monolithic()
     problem.solve(solver="CLARABEL")
     # Where the graph is a tree prices are unique: those of x3 == -x4
-    last = problem.constraints[-1].dual_value
+    last: Any = problem.constraints[-1].dual_value
     np.testing.assert_allclose(solved[2][compiled.slots[3, 4]], last, atol=1e-6)
 
 
