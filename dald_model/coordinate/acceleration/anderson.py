@@ -42,7 +42,7 @@ class Anderson:
 
     def open(self, compiled: Decomposition, heads: np.ndarray, rho: np.ndarray) -> AndersonMixer:
         """See :class:`Acceleration`."""
-        return AndersonMixer(self.memory, compiled.size)
+        return AndersonMixer(self.memory, rho)
 
     def explain(self) -> str:
         """See :class:`Acceleration`."""
@@ -53,20 +53,24 @@ class Anderson:
 
 
 class AndersonMixer:
-    """The differences of the last evaluations, stored without the metric, and their products.
+    """The differences of the last evaluations, and the inner products of their residuals.
 
-    So a change of the penalties asks for new products, and does not empty the memory.
+    With other penalties the map is another one, so a change of them empties the memory.
     """
 
-    def __init__(self, memory: int, size: int) -> None:
+    def __init__(self, memory: int, rho: np.ndarray) -> None:
+        size = rho.size
         self._images, self._residuals = np.empty((2, memory, 2, size))
         self._gram = np.zeros((memory, memory))
         self._count = 0
         self._last: Evaluation | None = None
-        self._rho = np.zeros(0)
+        self._rho = rho
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
         """See :class:`Accelerator`."""
+        if self._rho is not rho:
+            self._rho, self._count, self._last = rho, 0, None
+            return
         last, self._last = self._last, evaluation
         if last is None:
             return
@@ -77,10 +81,6 @@ class AndersonMixer:
         np.subtract(evaluation.after, evaluation.before, out=residual)
         residual -= last.after - last.before
         held = self._held
-        if self._rho is not rho:
-            self._rho = rho
-            for one in range(held):
-                self._gram[one, :held] = self._products(self._residuals[one])
         self._gram[at, :held] = self._gram[:held, at] = self._products(residual)
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
