@@ -95,6 +95,11 @@ def is_bent(sub: Subproblem) -> bool:
     return sub.form is not None and sub.form.valued and bool(_smooth(sub.form))
 
 
+def is_defined_at_zero(sub: Subproblem) -> bool:
+    """Whether a client whose curvature is known has no logarithm, nor what is alike."""
+    return sub.form is not None and not any(term.kind.is_positive for term in _smooth(sub.form))
+
+
 def _smooth(form: Form) -> tuple[Term, ...]:
     return tuple(term for term in form.terms if term.is_smooth)
 

@@ -11,7 +11,7 @@ import scipy.sparse.linalg as spla
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.alone import answer_alone
-from dald_model.coordinate.curvature import Curvature, curvature, is_bent
+from dald_model.coordinate.curvature import Curvature, curvature, is_bent, is_defined_at_zero
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.base import FOUND, Turn
@@ -122,7 +122,8 @@ class _Survey:
         """Take the answers of clients that would go on for ever, if others have one.
 
         Not of those that are curved where the others are as they are at zero: how far the hold lets
-        them go says something of them.
+        them go says something of them. A logarithm says it of the point inside that stands for
+        zero, and its hold is that point's.
         """
         found = self._found.copy()
         for name in self._endless | self._dragged:
@@ -136,7 +137,12 @@ class _Survey:
             live = zero.diagonal > 0
             ratio = there.diagonal[live] / zero.diagonal[live]
             # In each of its variables: one that is at the edge of its domain is curved without end.
-            if name in self._dragged or not ((ratio >= 1 / ALIKE) & (ratio <= ALIKE)).any():
+            is_inside = not is_defined_at_zero(self._subs[name])
+            if (
+                name in self._dragged
+                or is_inside
+                or not ((ratio >= 1 / ALIKE) & (ratio <= ALIKE)).any()
+            ):
                 self._found[part] = np.nan
                 self._misplaced.add(name)
 
