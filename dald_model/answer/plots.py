@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def result_plot(result: Answer) -> Figure:
     """Residuals, objective gap and penalty against rounds, as three panels.
 
-    The residuals are those that are held against the tolerances; the gap is to the value of the
-    run's own answer.
+    The residuals are those that are held against the tolerances, with a cross where the proposal
+    that a round began at was taken back; the gap is to the value of the run's own answer.
     """
     # matplotlib takes half a second to load, which only a plot should cost.
     import matplotlib.pyplot as plt
@@ -42,6 +42,10 @@ def result_plot(result: Answer) -> Figure:
 
     draw(residuals, history.primal_scaled, label=r"primal, $\|\mathcal{C}\|_\infty$")
     draw(residuals, history.dual_scaled, ls="--", label=r"dual, $\|\mathcal{D}\|_\infty$")
+    back = history[history.proposal.str.endswith("taken back")]
+    worst = back[["primal_scaled", "dual_scaled"]].max(axis=1).dropna()
+    if worst.size:
+        residuals.plot(worst.index, worst, "x", color="tab:red", ms=4, label="taken back")
     for tolerance in {result.eps_pri, result.eps_dual} - {0}:
         residuals.axhline(tolerance, color="gray", lw=1, label=f"tolerance {tolerance:.0e}")
     residuals.set(title="Residuals", ylabel="relative residual")

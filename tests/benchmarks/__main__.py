@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from tests.benchmarks import (
+    acceleration,
     common,
     compile_time,
     couplings,
@@ -23,7 +24,7 @@ from tests.benchmarks import (
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("--only", type=int, nargs="+", choices=range(1, 8), metavar="TABLE")
+    parser.add_argument("--only", type=int, nargs="+", choices=range(1, 10), metavar="TABLE")
     parser.add_argument("--kinds", nargs="+", default=[], help="table 1: words of clients' names")
     parser.add_argument("--full", action="store_true", help="with what takes many minutes")
     parser.add_argument("--out", type=Path, help="write the markdown to this file too")
@@ -38,6 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         6: wavefront.table,
         7: lambda: real.table(full),
         8: couplings.table,
+        9: acceleration.table,
     }
     parts = ["# Benchmarks", common.header()]
     print("\n\n".join(parts), flush=True)

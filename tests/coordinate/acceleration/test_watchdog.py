@@ -55,6 +55,8 @@ def test_random_proposals_cost_rounds_and_no_answers(problem: str, size: float) 
     assert result.status == "optimal"
     assert result.verify().ok
     taken_back = result.history["proposal"].str.endswith(", taken back")
+    labels = [line.get_label() for line in result.plot().axes[0].get_lines()]
+    assert ("taken back" in labels) == taken_back.any()
     # Farther than FARTHEST, or no number: not even tried
     assert taken_back.any() == (size <= 100.0)
     assert (result.history["proposal"] == "").any()
