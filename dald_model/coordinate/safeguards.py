@@ -86,7 +86,7 @@ from dald_model.schedule.participation import Participation
 
 
 def default_stopping(membership: Membership, method: Method) -> Stopping:
-    """The stopping condition that goes with a sequence when the user names none.
+    """The stopping condition that goes with a sequence, if none is named and nothing accelerates.
 
     (B2) for every full cycle, with a tolerance that starts at 1 and shrinks by 3 % an update. One
     sweep an update is safe, too (see the module), but slower where objectives have kinks, and a
