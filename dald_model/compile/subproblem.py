@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from dald_model.compile.affine import affine_map
 from dald_model.compile.form import Form
 from dald_model.compile.lowering import Lowered, Lowering
+from dald_model.compile.sight import Sight
 from dald_model.declare.client import Client, symbolic
 from dald_model.declare.consensus import Edge
 from dald_model.declare.problem import Problem
@@ -76,6 +77,7 @@ class Subproblem(Identified):
         self._lower = lowering or Lowering()
         # Each beside the values of the user's Parameters that it was made with
         self._sides: tuple[bytes, tuple[sp.csr_array, np.ndarray]] | None = None
+        self._sight: Sight | None = None
         self._lowered: tuple[bytes, Lowered | None] | None = None
         # What reset() left for the Parameters, which are made with the problem.
         self._penalties = np.ones(self.entries.size)
@@ -188,6 +190,14 @@ class Subproblem(Identified):
             offset = np.concatenate([offset for _, offset in maps])
             self._sides = values, (sp.csr_array(matrix), offset)
         return self._sides[1]
+
+    @property
+    def sight(self) -> Sight:
+        """How strongly the sides see the variables; made anew with the sides."""
+        matrix = self.sides[0]
+        if self._sight is None or self._sight.matrix is not matrix:
+            self._sight = Sight(matrix)
+        return self._sight
 
     def later(self, rank: Mapping[Hashable, int]) -> np.ndarray:
         """The entries of edges whose other end has a lower rank, (q,) bool."""

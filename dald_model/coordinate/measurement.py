@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.alone import response
-from dald_model.coordinate.own_answers import along, own_answers, sides_of
+from dald_model.coordinate.own_answers import own_answers, sides_of
 from dald_model.coordinate.sums import alike_in_sums
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
@@ -71,16 +71,16 @@ class _Measurement:
             lengths = self._lengths(sub)
             if known.is_known:
                 bend = known.diagonal + 2 * known.kinks / np.where(lengths > 0, lengths, np.inf)
-                sharp, share = _steepest(sub, known.kinks), known.diagonal * known.spread
+                sharp, share = sub.sight.slopes(known.kinks), known.diagonal * known.spread
                 # A kink at zero keeps variables there; others bend the way between the answers.
                 share = share + 2 * known.elsewhere / np.where(lengths > 0, lengths, np.inf)
             else:
                 bend = self._probed(sub, lengths)
-                sharp, share = _steepest(sub, bend * lengths / 2), bend
+                sharp, share = sub.sight.slopes(bend * lengths / 2), bend
             bends[compiled.columns[name]] = bend
-            np.maximum.at(stiffness, sub.entries, along(sub, bend))
+            np.maximum.at(stiffness, sub.entries, sub.sight.curvatures(bend))
             np.maximum.at(kinks, sub.entries, sharp)
-            own = along(sub, share)
+            own = sub.sight.curvatures(share)
             penalty[sub.entries] += own
             ends[sub.entries] += own > 0
         penalty = self._filled(penalty / np.maximum(ends, 1))
@@ -98,9 +98,8 @@ class _Measurement:
         found = gap.copy()
         # How far one client's answer is from the mean says something of all who share the variable.
         for sub in compiled.values():
-            matrix = abs(sub.sides[0])
-            widest = _columnwise(matrix, gap[sub.entries])
-            np.maximum.at(found, sub.entries, matrix @ widest)
+            widest = sub.sight.lengths(gap[sub.entries])
+            np.maximum.at(found, sub.entries, sub.sight.absolute @ widest)
         origin = sides_of(compiled, np.zeros(self._own.size))
         magnitude = np.nan_to_num(np.abs(self._sides - origin)).max(axis=0)
         resolved = np.full(compiled.size, ROUNDED)
@@ -131,7 +130,7 @@ class _Measurement:
             sub = self._compiled[name]
             if asked[sub.entries].any() and name in self._having:
                 moved = response(sub, self._own[self._compiled.columns[name]])
-                np.maximum.at(found, sub.entries, abs(sub.sides[0]) @ moved)
+                np.maximum.at(found, sub.entries, sub.sight.absolute @ moved)
         return np.where(asked, found, 0.0)
 
     def _shared_by_all(self, distances: np.ndarray, resolved: np.ndarray) -> np.ndarray:
@@ -162,7 +161,7 @@ class _Measurement:
 
     def _lengths(self, sub: Subproblem) -> np.ndarray:
         """The distances as lengths of a client's variables, shape (m,)."""
-        found = _columnwise(abs(sub.sides[0]), self._reaches[sub.entries])
+        found = sub.sight.lengths(self._reaches[sub.entries])
         own = np.nan_to_num(np.abs(self._own[self._compiled.columns[sub.name]]))
         rest = found.max(initial=0.0) or own.max(initial=0.0) or 1.0
         return np.where(found > 0, found, rest)
@@ -197,8 +196,7 @@ class _Measurement:
             return np.ones(found.size)
         for sub in self._compiled.values():
             mine = found[sub.entries]
-            matrix = abs(sub.sides[0])
-            near = matrix @ _columnwise(matrix, given[sub.entries])
+            near = sub.sight.absolute @ sub.sight.lengths(given[sub.entries])
             found[sub.entries] = np.where(mine > FAINT * near, mine, near)
         rest = found == 0
         found[rest] = np.exp(np.log(found[~rest]).mean())
@@ -223,30 +221,13 @@ class _Measurement:
         for name, sub in self._compiled.items():
             mine = self._compiled.columns[name]
             energy = float((lengths * slopes)[sub.entries].max())
-            found = _columnwise(abs(sub.sides[0]), lengths[sub.entries])
+            found = sub.sight.lengths(lengths[sub.entries])
             own = np.abs(np.nan_to_num(self._own[mine]))
             bent = np.sqrt(energy / np.where(bends[mine] > 0, bends[mine], np.inf))
             rest = np.where(bent > 0, bent, np.where(own > 0, own, found.max()))
             long[mine] = np.where(found > 0, found, rest)
             steep[mine] = energy / long[mine]
         return long, steep
-
-
-def _columnwise(matrix: sp.csr_array, along_sides: np.ndarray) -> np.ndarray:
-    """Lengths along the sides as lengths of the variables, (m,) from (q,); ``matrix`` is |G|.
-
-    The mean of what each side makes of a variable's, with weights :math:`G_{rk}^2`: sides that
-    hardly see it have little to say.
-    """
-    weight = np.asarray(matrix.power(2).sum(axis=0)).reshape(-1)
-    return (matrix.T @ along_sides) / np.where(weight > 0, weight, np.inf)
-
-
-def _steepest(sub: Subproblem, slopes: np.ndarray) -> np.ndarray:
-    """Slopes along the variables as slopes along the sides, (q,) from (m,)."""
-    matrix = abs(sub.sides[0])
-    weight = np.asarray(matrix.power(2).sum(axis=1)).reshape(-1)
-    return (matrix @ slopes) / np.where(weight > 0, weight, np.inf)
 
 
 def _rises(sub: Subproblem, centre: np.ndarray, steps: np.ndarray, here: float) -> np.ndarray:

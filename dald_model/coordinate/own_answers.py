@@ -263,21 +263,9 @@ def is_far(compiled: Decomposition, sides: np.ndarray, share: float = FAR) -> np
 
 def _weak(sub: Subproblem, known: Curvature) -> np.ndarray:
     """The penalties of the hold, shape (q,)."""
-    share = along(sub, known.diagonal)
+    share = sub.sight.curvatures(known.diagonal)
     share[share == 0] = share[share > 0].mean() if share.any() else 1.0
     return WEAK * np.sqrt(share / 2)
-
-
-def along(sub: Subproblem, diagonal: np.ndarray) -> np.ndarray:
-    """A curvature of the variables as one along the sides, shape (q,).
-
-    For a side that picks entries of x this is their curvature; a row g of a general matrix moves x
-    along g / |g|^2, the least change that moves the side by one.
-    """
-    squares = sub.sides[0].power(2)
-    weight = np.asarray(squares.sum(axis=1)).reshape(-1)
-    found = (squares @ diagonal) / np.maximum(weight, np.finfo(float).tiny) ** 2
-    return np.where(weight > 0, found, 0.0)
 
 
 def _guess(known: Curvature) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,48 @@
+"""How strongly the sides of a client see its variables."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+
+class Sight:
+    r"""Absolute values and squares of a matrix G of sides, (q, m), and the sums of the squares.
+
+    Attributes
+    ----------
+    absolute, squares : csr_array, shape (q, m)
+    of_sides, of_variables : ndarray, shapes (q,) and (m,)
+        :math:`\sum_k G_{rk}^2` and :math:`\sum_r G_{rk}^2`.
+    """
+
+    def __init__(self, matrix: sp.csr_array) -> None:
+        self.matrix = matrix
+        self.absolute = sp.csr_array(abs(matrix))
+        self.squares = sp.csr_array(matrix.power(2))
+        self.of_sides = np.asarray(self.squares.sum(axis=1)).reshape(-1)
+        self.of_variables = np.asarray(self.squares.sum(axis=0)).reshape(-1)
+
+    def lengths(self, along_sides: np.ndarray) -> np.ndarray:
+        """Lengths along the sides as lengths of the variables, (m,) from (q,).
+
+        The mean of what each side makes of a variable's, with weights :math:`G_{rk}^2`: sides that
+        hardly see it have little to say.
+        """
+        weight = self.of_variables
+        return (self.absolute.T @ along_sides) / np.where(weight > 0, weight, np.inf)
+
+    def slopes(self, of_variables: np.ndarray) -> np.ndarray:
+        """Slopes along the variables as slopes along the sides, (q,) from (m,)."""
+        weight = self.of_sides
+        return (self.absolute @ of_variables) / np.where(weight > 0, weight, np.inf)
+
+    def curvatures(self, diagonal: np.ndarray) -> np.ndarray:
+        """A curvature of the variables as one along the sides, (q,) from (m,).
+
+        For a side that picks entries of x this is their curvature; a row g of a general matrix
+        moves x along g / |g|^2, the least change that moves the side by one.
+        """
+        weight = self.of_sides
+        found = (self.squares @ diagonal) / np.maximum(weight, np.finfo(float).tiny) ** 2
+        return np.where(weight > 0, found, 0.0)
