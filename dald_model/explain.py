@@ -16,7 +16,7 @@ import pandas as pd
 from dald_model.algorithms.dald import DALD
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate.acceleration.applicability import why_not
+from dald_model.coordinate.acceleration.applicability import why_not, why_not_along
 from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.overlapped_sweeps import may_overlap, pays
@@ -179,7 +179,8 @@ def explain(
     found.stages = bound.stages(moment)
     ends = stopping or method.stopping
     may = ends is not None and may_overlap(sequence, ends, method)
-    obstacle = "it is None" if acceleration is None else why_not(sequence, method)
+    obstacle = "it is None" if acceleration is None else why_not(sequence, method, ends)
+    obstacle = obstacle or why_not_along(found.stages)
     if acceleration is None or obstacle:
         found.acceleration = f"acceleration: none, as {obstacle}"
     else:

@@ -31,7 +31,7 @@ class DALD:
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`Algorithm`."""
-        return Method(self.update, dual_step=self.dual_step, accelerates=self.dual_step <= 1)
+        return Method(self.update, dual_step=self.dual_step, accelerates=self.dual_step == 1)
 
     def update(self, mu: np.ndarray, rho: np.ndarray, gap: np.ndarray) -> np.ndarray:
         """The multipliers of the next outer loop, (15) and (22)."""

@@ -12,7 +12,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from dald_model.coordinate import outcome
-from dald_model.coordinate.acceleration.applicability import why_not
+from dald_model.coordinate.acceleration.applicability import why_not, why_not_along
 from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.acceleration.watchdog import Watchdog
 from dald_model.coordinate.best import Best
@@ -307,11 +307,18 @@ class Run:
         # Without a tolerance to reach a run is made for its iterates, as printed
         if settings.acceleration is None or not (self._is_tested or settings.insists):
             return None
-        obstacle = why_not(self.membership.sequence, self.method, bool(self.membership.online))
+        obstacle = why_not(
+            self.membership.sequence,
+            self.method,
+            settings.stopping,
+            bool(self.membership.online),
+        )
         if not obstacle:
             # A constant order asks for no residuals
             stages = self.membership.bound.stages(self._moment(closing=True))
-            return Watchdog(compiled, settings.acceleration, stages, self.state)
+            obstacle = why_not_along(stages)
+            if not obstacle:
+                return Watchdog(compiled, settings.acceleration, stages, self.state)
         if settings.insists:
             raise OptionError(
                 f"acceleration: given {settings.acceleration!r}, but {obstacle}; leave it out, or "

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from dald_model.coordinate.method import Method
+from dald_model.coordinate.stopping import Stopping, is_one_sweep
+from dald_model.schedule.network import Levels
 from dald_model.schedule.sequence import Sequence
 
 
-def why_not(sequence: Sequence, method: Method, is_online: bool = False) -> str:
+def why_not(
+    sequence: Sequence, method: Method, stopping: Stopping | None, is_online: bool = False
+) -> str:
     """What keeps outer loops from being one nonexpansive map of multipliers and sides; or "".
 
-    The map is that of DALD with a dual step of at most 1, all clients taking part in an order that
-    stays, every client once and no two neighbours side by side.
+    The map is that of DALD with a dual step of 1 and one sweep an update, all clients taking part
+    in an order that stays, every client once and no two neighbours side by side. ``stopping`` None
+    is the default.
     """
     if not method.accelerates:
-        return "the algorithm is not dm.DALD with a dual step of at most 1"
+        return "the algorithm is not dm.DALD with a dual step of 1"
     if is_online or method.ignore_absent or sequence.leaves_out:
         return "clients may be absent"
+    if stopping is not None and not is_one_sweep(stopping):
+        return f"{stopping} lets an outer loop have several rounds"
     if not sequence.is_constant:
         return f"{sequence} is another order from round to round"
     if sequence.is_jacobi:
         return f"{sequence} solves neighbours side by side"
     return ""
+
+
+def why_not_along(stages: Levels) -> str:
+    """The same of an order that stays: a client that has several turns; or ""."""
+    turns = Counter(name for stage in stages for name in stage)
+    twice = [name for name, count in turns.items() if count > 1]
+    return f"client {twice[0]!r} is solved several times a round" if twice else ""

@@ -101,7 +101,7 @@ def _whitened(sub: Subproblem, weight: np.ndarray) -> tuple[sp.coo_array, int]:
     """The matrix P of a client, (q, r), and r."""
     sides = sub.sides[0]
     if np.diff(sides.indptr).max(initial=0) <= 1:
-        squares = sides.power(2).T @ weight
+        squares = sub.sight.squares.T @ weight
         seen = np.flatnonzero(squares)
         return sp.coo_array(sides[:, seen] / np.sqrt(squares[seen])), seen.size
     root = np.sqrt(weight)[:, None]

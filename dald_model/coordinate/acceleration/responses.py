@@ -62,6 +62,7 @@ class Responses:
         error, change = (np.einsum("ni,ni->n", one, one) for one in (wrong, told))
         least = NOISE**2 * np.einsum("ni,ni->n", points, points)
         is_sound = (np.abs(product) > DEPENDENT * np.sqrt(error * change)) & (change > least)
+        is_sound &= np.isfinite(product)  # of a run that diverges
         scale = np.zeros(product.size)
         np.divide(1.0, product, out=scale, where=is_sound)
         self._response += scale[:, None, None] * (wrong[:, :, None] * wrong[:, None, :])

@@ -10,7 +10,7 @@ as the first of the run, as the way may lead over high ground.
 
 **Theorem.** Under the conditions of :mod:`dald_model.coordinate.safeguards` (closed convex clients
 minimised exactly, a saddle point, penalties and order that stay from some round on, one sweep an
-update, a dual step in (0, 1]) the kept points converge to a fixed point, whose sides and
+update) and with a dual step of 1 the kept points converge to a fixed point, whose sides and
 multipliers are optimal, whatever is proposed.
 
 *Proof.* Let T be the map of an outer loop and :math:`r(v) = |T v - v|`. The descent (2) of that
