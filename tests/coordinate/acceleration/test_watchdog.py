@@ -135,7 +135,10 @@ def test_anderson_ends_on_a_linear_map_after_as_many_rounds_as_it_has_dimensions
     [
         ({"sequence": dm.Sequence.random(1)}, "is another order from round to round"),
         ({"online": dm.Dropout(0.1)}, "clients may be absent"),
-        ({"sequence": dm.Sequence.repeat([1])}, "client 1 is solved several times a round"),
+        (
+            {"sequence": dm.Sequence.natural() + dm.Sequence.natural()},
+            "client 0 is solved several times a round",
+        ),
         ({"stopping": dm.GrowingBudget()}, "lets an outer loop have several rounds"),
         ({"algorithm": dm.DALD(dual_step=0.5)}, "the algorithm is not dm.DALD with a dual step"),
     ],
