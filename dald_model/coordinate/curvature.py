@@ -95,6 +95,16 @@ def is_bent(sub: Subproblem) -> bool:
     return sub.form is not None and sub.form.valued and bool(_smooth(sub.form))
 
 
+def is_angular(sub: Subproblem) -> bool:
+    """Whether a client's objective has kinks elsewhere than where one variable is zero, or no
+    curvature at all, as that of a linear program.
+    """
+    if sub.form is None or not sub.form.valued:
+        return False
+    is_flat = not (sub.form.quadratic.full.any() or _smooth(sub.form))
+    return is_flat or bool(_kinks(sub.form)[1].any())
+
+
 def is_defined_at_zero(sub: Subproblem) -> bool:
     """Whether a client whose curvature is known has no logarithm, nor what is alike."""
     return sub.form is not None and not any(term.kind.is_positive for term in _smooth(sub.form))

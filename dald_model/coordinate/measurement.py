@@ -32,6 +32,8 @@ FAINT = 1e-6
 """Stiffness below this share of what it is on a client's other edges is noise."""
 SUDDEN = 10.0
 """How many times stiffer over the whole of a length than over half of it is a singularity."""
+KINKED = 16.0
+"""How many times stiffer a kink counts in the penalty: prices turn on a far shorter way."""
 PROBED = 64
 """Up to this many variables a client without known curvature is probed one by one."""
 
@@ -73,10 +75,12 @@ class _Measurement:
                 bend = known.diagonal + 2 * known.kinks / np.where(lengths > 0, lengths, np.inf)
                 sharp, share = sub.sight.slopes(known.kinks), known.diagonal * known.spread
                 # A kink at zero keeps variables there; others bend the way between the answers.
-                share = share + 2 * known.elsewhere / np.where(lengths > 0, lengths, np.inf)
+                bent = 2 * known.elsewhere / np.where(lengths > 0, lengths, np.inf)
+                share = share + KINKED * bent
             else:
-                bend = self._probed(sub, lengths)
-                sharp, share = sub.sight.slopes(bend * lengths / 2), bend
+                bend, straight = self._probed(sub, lengths)
+                sharp = sub.sight.slopes(bend * lengths / 2)
+                share = bend * (1 + (KINKED - 1) * straight)
             bends[compiled.columns[name]] = bend
             np.maximum.at(stiffness, sub.entries, sub.sight.curvatures(bend))
             np.maximum.at(kinks, sub.entries, sharp)
@@ -166,11 +170,12 @@ class _Measurement:
         rest = found.max(initial=0.0) or own.max(initial=0.0) or 1.0
         return np.where(found > 0, found, rest)
 
-    def _probed(self, sub: Subproblem, lengths: np.ndarray) -> np.ndarray:
+    def _probed(self, sub: Subproblem, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         r"""The stiffness of an objective from its values so far from the client's answer, (m,).
 
         And from those half as far, where that is far less: :math:`1 / x` is steep beyond all
-        measure next to zero, where the client would not go for any price.
+        measure next to zero, where the client would not go for any price. Gives also how straight
+        it is on the way: 1 where half as far is half the rise, 0 where a quarter.
         """
         centre = np.nan_to_num(self._own[self._compiled.columns[sub.name]])
         steps = np.diag(lengths)
@@ -183,8 +188,9 @@ class _Measurement:
             half = 4 * _rises(sub, centre, steps / 2, here)
         rise = np.where((half > 0) & (rise > SUDDEN * half), half, rise)
         if sub.size > PROBED:
-            rise = np.full(sub.size, rise.mean() / sub.size)
-        return 2 * rise / lengths**2
+            rise, half = (np.full(sub.size, one.mean() / sub.size) for one in (rise, half))
+        straight = np.divide(half, rise, out=np.ones(rise.size), where=rise > 0) - 1
+        return 2 * rise / lengths**2, np.clip(straight, 0.0, 1.0)
 
     def _filled(self, given: np.ndarray) -> np.ndarray:
         """Entries with next to none take those of their clients' other edges, else others' mean.

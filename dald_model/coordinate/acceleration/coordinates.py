@@ -57,6 +57,10 @@ class Coordinates:
     offset : ndarray, shape (2, Q)
         g.
     groups : list of Group
+    owner : ndarray of int, shape (N,)
+        The number of the client whose coordinate it is.
+    answers : ndarray of bool, shape (n,)
+        Who has shared directions and an objective: not the servers.
     """
 
     def __init__(self, compiled: Decomposition, rho: np.ndarray) -> None:
@@ -64,7 +68,7 @@ class Coordinates:
         self.weight = 2 * rho**2
         self.offset = np.zeros((2, size))
         gathered: dict[tuple[int, bool], list[tuple[int, int]]] = {}
-        rows, columns, values, at = [], [], [], 0
+        rows, columns, values, widths, at = [], [], [], [], 0
         for name, sub in compiled.items():
             self.offset[sub.rows, sub.entries] = sub.sides[1]
             cells, width = _whitened(sub, self.weight[sub.entries])
@@ -72,8 +76,12 @@ class Coordinates:
             columns.append(at + cells.col)
             values.append(cells.data)
             gathered.setdefault((width, name in compiled.servers), []).append((at, len(sub.others)))
+            widths.append(width)
             at += width
         self.size = at
+        self.owner = np.repeat(np.arange(len(widths)), widths)
+        self.answers = np.array([name not in compiled.servers for name in compiled])
+        self.answers &= np.array(widths) > 0
         where = np.concatenate(rows), np.concatenate(columns)
         self.matrix = sp.csr_array((np.concatenate(values), where), shape=(2 * size, at))
         self.signed = sp.csr_array(self.matrix[:size] - self.matrix[size:])
@@ -91,6 +99,10 @@ class Coordinates:
     def slopes(self, estimates: np.ndarray) -> np.ndarray:
         r""":math:`\phi` of the prices that the ends balanced, (2, Q)."""
         return self._transposed @ np.concatenate([-estimates[0], estimates[1]])
+
+    def sums(self, along: np.ndarray) -> np.ndarray:
+        """The sum (n,) over each client's coordinates of something along all of them (N,)."""
+        return np.bincount(self.owner, along, self.answers.size)
 
     def sides(self, points: np.ndarray) -> np.ndarray:
         r"""The sides (2, Q) at some :math:`\xi`."""

@@ -30,12 +30,15 @@ class Evaluation:
         :math:`(\mu, b)` at its beginning, and the image.
     sides, estimates : ndarray, shape (2, Q)
         The sides at its end, and the price that each end balanced when it was solved.
+    objectives : ndarray, shape (n,)
+        The clients' own objectives there (as minimised).
     """
 
     before: np.ndarray
     after: np.ndarray
     sides: np.ndarray
     estimates: np.ndarray
+    objectives: np.ndarray
 
     def size(self, rho: np.ndarray) -> float:
         """The length of the residual in the metric of these penalties."""

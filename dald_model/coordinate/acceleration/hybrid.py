@@ -1,23 +1,32 @@
-"""Both accelerations together: the default."""
+"""All accelerations together: the default."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.anderson import Anderson, AndersonMixer
-from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
+from dald_model.coordinate.acceleration.bundle import LARGEST, BundleModel
+from dald_model.coordinate.acceleration.evaluation import Accelerator, Evaluation, Proposal
 from dald_model.coordinate.acceleration.secant import Secant, SecantModel
+from dald_model.coordinate.curvature import is_angular
+
+TURN = 12
+"""Rounds after which it is asked who should go on."""
 
 
 @dataclass(frozen=True)
 class Hybrid:
-    """Secant coordination where its models can be trusted, Anderson acceleration where not.
+    """Learned curvature or bounds, whichever makes more of the rounds.
 
-    Both learn from every round. Where a client has too many shared entries for :class:`Secant`,
-    it is :class:`Anderson` alone.
+    Two take turns of ``TURN`` rounds: secant coordination, with Anderson acceleration where its
+    models cannot be trusted; and the bounds of :mod:`.bundle`. After each turn that one goes on
+    whose last turn made the residual smaller. Bounds begin where most clients have kinks or no
+    curvature at all. All learn from every round. Where a client has too many shared entries for
+    :class:`Secant`, it is :class:`Anderson` alone.
 
     Attributes
     ----------
@@ -28,21 +37,26 @@ class Hybrid:
     secant: Secant = field(default_factory=Secant)
     anderson: Anderson = field(default_factory=Anderson)
 
-    def open(
-        self, compiled: Decomposition, heads: np.ndarray, rho: np.ndarray
-    ) -> AndersonMixer | HybridAccelerator:
+    def open(self, compiled: Decomposition, heads: np.ndarray, rho: np.ndarray) -> Accelerator:
         """See :class:`Acceleration`."""
         mixer = self.anderson.open(compiled, heads, rho)
         if not self.secant.takes(compiled):
             return mixer
-        return HybridAccelerator(self.secant.open(compiled, heads, rho), mixer)
+        secant = self.secant.open(compiled, heads, rho)
+        curved = CurvedAccelerator(secant, mixer)
+        if secant.coordinates.size > LARGEST:
+            return curved
+        clients = [sub for name, sub in compiled.items() if name not in compiled.servers]
+        angular = sum(map(is_angular, clients))
+        bundle = BundleModel(secant.coordinates, secant.joint, heads)
+        return HybridAccelerator(curved, bundle, 2 * angular > len(clients))
 
     def explain(self) -> str:
         """See :class:`Acceleration`."""
         return f"{self.secant.explain()}; else {self.anderson.explain()}"
 
 
-class HybridAccelerator:
+class CurvedAccelerator:
     """A secant model with a mixer for the rounds in which it has nothing to propose."""
 
     def __init__(self, secant: SecantModel, mixer: AndersonMixer) -> None:
@@ -67,3 +81,42 @@ class HybridAccelerator:
         """See :class:`Accelerator`."""
         if name == "secant":
             self._secant.accept(name)
+
+
+class HybridAccelerator:
+    """Two accelerators that take turns."""
+
+    def __init__(self, curved: CurvedAccelerator, bundle: BundleModel, angular: bool) -> None:
+        self._both: tuple[Accelerator, Accelerator] = (curved, bundle)
+        self._turn = int(angular)
+        self._rates = np.full(2, np.inf)
+        self._rounds, self._first, self._least = 0, math.nan, math.inf
+
+    def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
+        """See :class:`Accelerator`."""
+        for one in self._both:
+            one.observe(evaluation, rho)
+        size = evaluation.size(rho)
+        self._least = min(self._least, size)
+        if math.isnan(self._first):
+            self._first = size
+        self._rounds += 1
+        if self._rounds == TURN and self._least > 0:
+            self._rates[self._turn] = self._first / self._least
+            self._turn = int(self._rates.argmax())
+            self._first, self._rounds = self._least, 0
+
+    def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
+        """See :class:`Accelerator`."""
+        found = self._both[self._turn].propose(evaluation, rho)
+        return self._both[0].propose(evaluation, rho) if found is None else found
+
+    def reject(self, name: str) -> None:
+        """See :class:`Accelerator`."""
+        for one in self._both:
+            one.reject(name)
+
+    def accept(self, name: str) -> None:
+        """See :class:`Accelerator`."""
+        for one in self._both:
+            one.accept(name)

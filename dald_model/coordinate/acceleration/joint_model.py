@@ -28,11 +28,16 @@ RIDGE = 1e-10
 
 
 class JointModel:
-    """Solver of the consensus of models on one consensus graph."""
+    """Solver of the consensus of models on one consensus graph.
+
+    Attributes
+    ----------
+    agreed : AgreedPoints
+    """
 
     def __init__(self, coordinates: Coordinates) -> None:
         self._coordinates = coordinates
-        self._agreed = AgreedPoints(coordinates)
+        self.agreed = AgreedPoints(coordinates)
 
     def solve(
         self,
@@ -45,7 +50,7 @@ class JointModel:
 
         ``stiffness`` is that of each group. None where the models have no minimum together.
         """
-        agreed = self._agreed
+        agreed = self.agreed
         start = agreed.constant - points
         right = -agreed.gather(slopes + self._times(stiffness, start))
         try:
@@ -54,7 +59,7 @@ class JointModel:
             return None
         found = agreed.expand(free)
         there = slopes + self._times(stiffness, found - points)
-        return found, there, self._nearest(there, prices)
+        return found, there, self.nearest(there, prices)
 
     def _times(self, stiffness: Sequence[Stiffness], change: np.ndarray) -> np.ndarray:
         found = np.empty_like(change)
@@ -64,7 +69,7 @@ class JointModel:
 
     def _matrix(self, stiffness: Sequence[Stiffness]) -> np.ndarray | sp.csc_array:
         """The sum of all clients' stiffness along z."""
-        agreed, pieces = self._agreed, []
+        agreed, pieces = self.agreed, []
         size = agreed.count
         is_dense = size <= DENSE
         total = np.zeros((size, size) if is_dense else 0)
@@ -104,7 +109,7 @@ class JointModel:
             options={"SymmetricMode": True},
         )
 
-    def _nearest(self, slopes: np.ndarray, prices: np.ndarray) -> np.ndarray:
+    def nearest(self, slopes: np.ndarray, prices: np.ndarray) -> np.ndarray:
         r"""The prices with :math:`E \mu = -\phi` of least :math:`\sum (\mu - \mu_0)^2 / w`."""
         signed, found = self._coordinates.signed, prices
         for _ in range(2):  # the second pass mends what the ridge leaves

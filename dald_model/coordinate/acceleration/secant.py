@@ -78,14 +78,20 @@ class Secant:
 
 
 class SecantModel:
-    """The models of one run."""
+    """The models of one run.
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+    joint : JointModel
+    """
 
     def __init__(self, compiled: Decomposition, heads: np.ndarray, rho: np.ndarray) -> None:
         self._heads = heads
-        self._coordinates = Coordinates(compiled, rho)
-        self._joint = JointModel(self._coordinates)
+        self.coordinates = Coordinates(compiled, rho)
+        self.joint = JointModel(self.coordinates)
         self._models = [
-            Responses(_first(group), group.columns.shape[1]) for group in self._coordinates.groups
+            Responses(_first(group), group.columns.shape[1]) for group in self.coordinates.groups
         ]
         self._points: np.ndarray | None = None
         self._slopes = np.zeros(0)
@@ -94,13 +100,13 @@ class SecantModel:
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
         """See :class:`Accelerator`."""
-        points = self._coordinates.points(evaluation.sides)
-        slopes = self._coordinates.slopes(evaluation.estimates)
+        points = self.coordinates.points(evaluation.sides)
+        slopes = self.coordinates.slopes(evaluation.estimates)
         if self._points is not None:
             moved = points - self._points
             told = moved + slopes - self._slopes
             error = 0.0
-            for group, model in zip(self._coordinates.groups, self._models, strict=True):
+            for group, model in zip(self.coordinates.groups, self._models, strict=True):
                 if not group.is_server:
                     mine = (one[group.columns] for one in (points, moved, told))
                     error += model.learn(*mine)
@@ -114,7 +120,7 @@ class SecantModel:
             return None
         assert self._points is not None
         stiffness = [model.stiffness() for model in self._models]
-        found = self._joint.solve(self._points, self._slopes, stiffness, evaluation.after[0])
+        found = self.joint.solve(self._points, self._slopes, stiffness, evaluation.after[0])
         if found is None:
             return None
         agreed, there, prices = found
@@ -123,7 +129,7 @@ class SecantModel:
         share = residual / predicted if predicted > residual else 1.0
         if not share >= SHORTEST:
             return None
-        sides = self._coordinates.sides(agreed)
+        sides = self.coordinates.sides(agreed)
         point = np.stack([prices, np.where(self._heads, sides[1], sides[0])])
         if share < 1:
             point = evaluation.after + share * (point - evaluation.after)

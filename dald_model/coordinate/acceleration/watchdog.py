@@ -130,7 +130,13 @@ class Watchdog:
                 mu + weight * (state.received[1] - state.sides[1]),
             ]
         )
-        return Evaluation(self._before, self._point(state), state.sides.copy(), estimates)
+        return Evaluation(
+            self._before,
+            self._point(state),
+            state.sides.copy(),
+            estimates,
+            state.objectives.copy(),
+        )
 
     def _begin(self, state: State, image: np.ndarray, proposal: Proposal | None) -> None:
         """Begin the next loop at a proposal, or at the image of the one that ended."""

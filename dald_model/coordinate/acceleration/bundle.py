@@ -1,0 +1,150 @@
+r"""The consensus of the clients' lower bounds: a bundle method in the coordinator.
+
+With the bounds :math:`h_{ij} + \phi_{ij}^\top \xi_i` of :class:`.cuts.Cuts`
+
+.. math::
+    \min_{\xi, s} \sum_i s_i + \tfrac t2 |\xi - \bar\xi|^2 \quad\text{s.t.}\quad
+    s_i \ge h_{ij} + \phi_{ij}^\top \xi_i, \ \text{all consensus constraints}
+
+is the disaggregated proximal bundle method (Lemarechal 1975; Kiwiel 1990). Bounds hold everywhere,
+so that where objectives have kinks, and a curvature learned on one side of a kink is wrong on the
+other, nothing that was learned needs to be unlearned.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from clarabel import (  # pyright: ignore[reportAttributeAccessIssue]
+    DefaultSettings,
+    DefaultSolver,
+    NonnegativeConeT,
+    ZeroConeT,
+)
+
+from dald_model.coordinate.acceleration.coordinates import Coordinates
+from dald_model.coordinate.acceleration.cuts import Cuts, Rows
+from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
+from dald_model.coordinate.acceleration.joint_model import JointModel
+
+LARGEST = 4000
+"""Coordinates of all clients together beyond which its own solver is too slow."""
+NEARNESS = 0.01
+"""The first pull t, as a share of that of the first penalties."""
+NEAREST, FARTHEST = 1.0, 1e-9
+"""The range of t."""
+NEW, WRONG = 0.3, 3.0
+"""Where clients turn out to be higher than their bounds by less than the first of these times the
+energy of the pull, t falls to :data:`WIDER` of itself; by more than the second, it is doubled."""
+WIDER = 0.25
+TOLERANCE = 1e-11
+"""Of the coordinator's own solver."""
+ACTIVE = 1e-9
+"""Bounds of a smaller share in the optimum are not active."""
+
+
+class _Question(NamedTuple):
+    """Where clients were asked, z; around which point; and how high their bounds are there."""
+
+    point: np.ndarray
+    free: np.ndarray
+    centre: np.ndarray
+    heights: np.ndarray
+
+
+class BundleModel:
+    """The bounds of one run."""
+
+    def __init__(self, coordinates: Coordinates, joint: JointModel, heads: np.ndarray) -> None:
+        self._coordinates, self._joint, self._heads = coordinates, joint, heads
+        self._cuts = Cuts(coordinates, joint.agreed)
+        self._weight = joint.agreed.gather(joint.agreed.factor)
+        self._nearness = NEARNESS
+        self._asked: _Question | None = None
+        self._centre = np.zeros(0)
+
+    def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
+        """See :class:`Accelerator`."""
+        points = self._coordinates.points(evaluation.sides)
+        slopes = self._coordinates.slopes(evaluation.estimates)
+        heights = self._cuts.add(points, slopes, evaluation.objectives)
+        agreed, asked, self._asked = self._joint.agreed, self._asked, None
+        if asked is None or evaluation.before is not asked.point:
+            self._centre = agreed.gather(points - agreed.constant) / self._weight
+            return
+        # Around where clients were asked, not where they answered: else it rests where they differ
+        self._centre = asked.free
+        there = heights + self._coordinates.sums(slopes * agreed.expand(asked.free))
+        is_known = np.isfinite(asked.heights) & np.isfinite(there)
+        new = np.maximum(there - asked.heights, 0.0)[is_known].sum()
+        energy = self._nearness * (self._weight * (asked.free - asked.centre) ** 2).sum()
+        if new < NEW * energy:
+            self._nearness = max(WIDER * self._nearness, FARTHEST)
+        elif new > WRONG * energy:
+            self._nearness = min(2 * self._nearness, NEAREST)
+
+    def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
+        """See :class:`Accelerator`."""
+        agreed = self._joint.agreed
+        found = self._solved(self._cuts.rows(), evaluation.objectives.size)
+        if found is None:
+            return None
+        free, heights, shares, tied = found
+        slopes = self._cuts.mixed(shares)
+        self._cuts.prune(shares > ACTIVE)
+        # Prices balance: what the pull adds is spread over the clients
+        left = (agreed.gather(slopes) + agreed.rows.T @ tied) / self._weight
+        slopes = slopes - left[agreed.classes] * agreed.factor
+        prices = self._joint.nearest(slopes, evaluation.after[0])
+        sides = self._coordinates.sides(agreed.expand(free))
+        point = np.stack([prices, np.where(self._heads, sides[1], sides[0])])
+        if not np.isfinite(point).all():
+            return None
+        self._asked = _Question(point, free, self._centre, heights)
+        return Proposal(point, "bundle")
+
+    def reject(self, name: str) -> None:
+        """See :class:`Accelerator`: bounds hold wherever they were found."""
+
+    def accept(self, name: str) -> None:
+        """See :class:`Accelerator`."""
+
+    def _solved(
+        self, rows: Rows, count: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
+        """The optimal z, all clients' s, the shares of rows, and the prices of R; None without."""
+        agreed, centre = self._joint.agreed, self._centre
+        owners, number = np.unique(rows.owner, return_inverse=True)
+        height = rows.height + rows.matrix @ centre
+        highest = np.full(owners.size, -np.inf)
+        np.maximum.at(highest, number, height)
+        height = height - highest[number]
+        scale = float(np.abs(height).mean()) or 1.0
+        size, above = height.size, owners.size
+        epigraph = sp.csc_array((np.ones(size), (np.arange(size), number)), shape=(size, above))
+        ties = sp.hstack([agreed.rows, sp.csc_array((agreed.rhs.size, above))])
+        pull = np.concatenate([self._nearness * self._weight / scale, np.zeros(above)])
+        answer = DefaultSolver(
+            sp.csc_matrix(sp.diags_array(pull)),
+            np.concatenate([np.zeros(centre.size), np.ones(above)]),
+            sp.csc_matrix(sp.vstack([ties, sp.hstack([rows.matrix / scale, -epigraph])])),
+            np.concatenate([agreed.rhs - agreed.rows @ centre, -height / scale]),
+            [ZeroConeT(agreed.rhs.size), NonnegativeConeT(size)],
+            _settings(),
+        ).solve()
+        if str(answer.status) not in ("Solved", "AlmostSolved"):
+            return None
+        tied, shares = np.split(np.array(answer.z), [agreed.rhs.size])
+        moved, risen = np.split(np.array(answer.x), [centre.size])
+        heights = np.full(count, -np.inf)
+        heights[owners] = highest + scale * risen
+        return centre + moved, heights, np.maximum(shares, 0.0), tied
+
+
+def _settings() -> DefaultSettings:
+    settings = DefaultSettings()
+    settings.verbose, settings.max_threads = False, 1
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = TOLERANCE
+    return settings

@@ -1,0 +1,99 @@
+"""Linear lower bounds of the clients' objectives, one a client and round."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.coordinate.acceleration.agreed_points import AgreedPoints
+from dald_model.coordinate.acceleration.coordinates import Coordinates
+
+RECENT = 10
+"""Rounds for which a bound is kept whether it is active or not."""
+MOST = 50
+"""Rounds of which any bounds are kept."""
+
+
+class Rows(NamedTuple):
+    r"""The bounds that are kept, as rows over z: client ``owner`` has at least ``matrix`` z
+    + ``height``.
+
+    Attributes
+    ----------
+    matrix : csc_array, shape (rows, count of z)
+    height : ndarray, shape (rows,)
+    owner : ndarray of int
+    """
+
+    matrix: sp.csc_array
+    height: np.ndarray
+    owner: np.ndarray
+
+
+class Cuts:
+    r"""What clients have shown of their objectives: :math:`f(\xi) \ge h + \phi^\top \xi`.
+
+    With :math:`\phi` a slope of the objective at :math:`\bar\xi`, the rest of the client minimised
+    out, :math:`h = f(\bar\xi) - \phi^\top \bar\xi`: convexity itself.
+    """
+
+    def __init__(self, coordinates: Coordinates, agreed: AgreedPoints) -> None:
+        self._coordinates, self._agreed = coordinates, agreed
+        owners, self._clients = coordinates.owner, coordinates.answers
+        # Coordinates of clients, servers left out, as columns of one sparse pattern
+        self._mine = np.flatnonzero(self._clients[owners])
+        self._owner = owners[self._mine]
+        self._slopes: list[np.ndarray] = []
+        self._heights: list[np.ndarray] = []
+        self._kept: list[np.ndarray] = []
+
+    def add(self, points: np.ndarray, slopes: np.ndarray, objectives: np.ndarray) -> np.ndarray:
+        """Bounds at the clients' points (N,), of slopes (N,) and objectives (n,); gives h (n,)."""
+        heights = objectives - self._coordinates.sums(slopes * points)
+        self._slopes.append(slopes)
+        self._heights.append(heights)
+        self._kept.append(self._clients & np.isfinite(heights))
+        if len(self._kept) > MOST:
+            for one in (self._slopes, self._heights, self._kept):
+                del one[0]
+        return heights
+
+    def rows(self) -> Rows:
+        """All that are kept."""
+        agreed, kept = self._agreed, np.array(self._kept)
+        row = np.full(kept.shape, -1)
+        row[kept] = np.arange(kept.sum())
+        of_round, of_coordinate = np.nonzero(kept[:, self._owner])
+        column = self._mine[of_coordinate]
+        slopes = np.array(self._slopes)[of_round, column]
+        where = row[of_round, self._owner[of_coordinate]], agreed.classes[column]
+        shape = (int(kept.sum()), agreed.count)
+        matrix = sp.coo_array((slopes * agreed.factor[column], where), shape=shape).tocsc()
+        height = np.array(self._heights)[kept]
+        height += np.bincount(where[0], slopes * agreed.constant[column], height.size)
+        return Rows(matrix, height, np.nonzero(kept)[1])
+
+    def mixed(self, weights: np.ndarray) -> np.ndarray:
+        """The slopes (N,) of the convex combinations of each client's bounds; zero for servers."""
+        kept = np.array(self._kept)
+        share = np.zeros(kept.shape)
+        share[kept] = weights
+        found = np.zeros(self._coordinates.size)
+        for own, slopes in zip(share, self._slopes, strict=True):
+            found[self._mine] += own[self._owner] * slopes[self._mine]
+        return found
+
+    def prune(self, is_active: np.ndarray) -> None:
+        """Keep of the older ones only those that are active, a flag for each row."""
+        at = 0
+        for number, kept in enumerate(self._kept):
+            count = int(kept.sum())
+            if number < len(self._kept) - RECENT:
+                self._kept[number] = kept.copy()
+                self._kept[number][kept] = is_active[at : at + count]
+            at += count
+        while self._kept and not self._kept[0].any():
+            for one in (self._slopes, self._heights, self._kept):
+                del one[0]
