@@ -96,9 +96,7 @@ def is_bent(sub: Subproblem) -> bool:
 
 
 def is_angular(sub: Subproblem) -> bool:
-    """Whether a client's objective has kinks elsewhere than where one variable is zero, or no
-    curvature at all, as that of a linear program.
-    """
+    """Whether an objective has kinks but where one variable is zero, or no curvature at all."""
     if sub.form is None or not sub.form.valued:
         return False
     is_flat = not (sub.form.quadratic.full.any() or _smooth(sub.form))

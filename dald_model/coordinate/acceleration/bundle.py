@@ -17,17 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from clarabel import (  # pyright: ignore[reportAttributeAccessIssue]
-    DefaultSettings,
-    DefaultSolver,
-    NonnegativeConeT,
-    ZeroConeT,
-)
 
+from dald_model.compile.form import ConeProgram
 from dald_model.coordinate.acceleration.coordinates import Coordinates
 from dald_model.coordinate.acceleration.cuts import Cuts, Rows
 from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
 from dald_model.coordinate.acceleration.joint_model import JointModel
+from dald_model.solvers.exact.conic import solved_once
 
 LARGEST = 4000
 """Coordinates of all clients together beyond which its own solver is too slow."""
@@ -126,14 +122,16 @@ class BundleModel:
         epigraph = sp.csc_array((np.ones(size), (np.arange(size), number)), shape=(size, above))
         ties = sp.hstack([agreed.rows, sp.csc_array((agreed.rhs.size, above))])
         pull = np.concatenate([self._nearness * self._weight / scale, np.zeros(above)])
-        answer = DefaultSolver(
-            sp.csc_matrix(sp.diags_array(pull)),
-            np.concatenate([np.zeros(centre.size), np.ones(above)]),
-            sp.csc_matrix(sp.vstack([ties, sp.hstack([rows.matrix / scale, -epigraph])])),
-            np.concatenate([agreed.rhs - agreed.rows @ centre, -height / scale]),
-            [ZeroConeT(agreed.rhs.size), NonnegativeConeT(size)],
-            _settings(),
-        ).solve()
+        program = ConeProgram(
+            matrix=sp.csc_array(sp.diags_array(pull)),
+            constant=0.0,
+            linear=np.concatenate([np.zeros(centre.size), np.ones(above)]),
+            rows=sp.csc_array(sp.vstack([ties, sp.hstack([rows.matrix / scale, -epigraph])])),
+            rhs=np.concatenate([agreed.rhs - agreed.rows @ centre, -height / scale]),
+            cones=(("ZeroConeT", agreed.rhs.size), ("NonnegativeConeT", size)),
+        )
+        same = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), TOLERANCE)
+        answer = solved_once(program, **same)
         if str(answer.status) not in ("Solved", "AlmostSolved"):
             return None
         tied, shares = np.split(np.array(answer.z), [agreed.rhs.size])
@@ -141,10 +139,3 @@ class BundleModel:
         heights = np.full(count, -np.inf)
         heights[owners] = highest + scale * risen
         return centre + moved, heights, np.maximum(shares, 0.0), tied
-
-
-def _settings() -> DefaultSettings:
-    settings = DefaultSettings()
-    settings.verbose, settings.max_threads = False, 1
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = TOLERANCE
-    return settings

@@ -17,8 +17,7 @@ MOST = 50
 
 
 class Rows(NamedTuple):
-    r"""The bounds that are kept, as rows over z: client ``owner`` has at least ``matrix`` z
-    + ``height``.
+    """The bounds that are kept: a client ``owner`` is at least ``matrix`` z + ``height``.
 
     Attributes
     ----------

@@ -14,6 +14,8 @@ from dald_model.coordinate.acceleration.evaluation import Accelerator, Evaluatio
 from dald_model.coordinate.acceleration.secant import Secant, SecantModel
 from dald_model.coordinate.curvature import is_angular
 
+PROMISE = 10.0
+"""How many times smaller the residual is to become in the first turn of whoever begins."""
 TURN = 12
 """Rounds after which it is asked who should go on."""
 
@@ -89,7 +91,7 @@ class HybridAccelerator:
     def __init__(self, curved: CurvedAccelerator, bundle: BundleModel, angular: bool) -> None:
         self._both: tuple[Accelerator, Accelerator] = (curved, bundle)
         self._turn = int(angular)
-        self._rates = np.full(2, np.inf)
+        self._rates = np.full(2, PROMISE)
         self._rounds, self._first, self._least = 0, math.nan, math.inf
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
