@@ -46,8 +46,13 @@ def answer_alone(sub: Subproblem) -> np.ndarray:
     other = minimised(sub, ROUGHER, length or 1.0)
     if not {answer.status, other.status} <= set(FOUND):
         return nothing
-    is_settled = np.abs(answer.point - other.point).max() <= SETTLED * np.abs(answer.point).max()
-    return answer.point if is_settled and _is_balanced(sub, answer) else nothing
+    if not _is_balanced(sub, answer):
+        return nothing
+    if np.abs(answer.point - other.point).max() <= SETTLED * np.abs(answer.point).max():
+        return answer.point
+    # What comes nearer to zero the more is asked of a solver is zero
+    is_zero = length < SMALL and length < np.abs(minimised(sub, ROUGHER).point).max()
+    return np.zeros(sub.size) if is_zero else nothing
 
 
 def _is_there(answer: ClientAnswer, length: float) -> bool:
