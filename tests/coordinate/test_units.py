@@ -275,8 +275,8 @@ def test_an_answer_asked_again_from_where_it_is_stays_there(wish: float) -> None
     model.client("other", cp.sum_squares(x))
     sub = model.compile()["rooted"]
     own = answer_alone(sub)
-    lowest = minimize_scalar(lambda t: (t - wish) ** 2 - t**0.5, bounds=(0.05, 3.0)).x
-    np.testing.assert_allclose(own, max(lowest, 0.05), atol=1e-5)
+    lowest: Any = minimize_scalar(lambda t: (t - wish) ** 2 - t**0.5, bounds=(0.05, 3.0))
+    np.testing.assert_allclose(own, max(lowest.x, 0.05), atol=1e-5)
     np.testing.assert_array_equal(answer_alone(sub.around(own)), 0.0)
 
 
@@ -300,7 +300,17 @@ def test_a_cone_client_far_from_zero_does_not_keep_the_units_of_a_first_guess(
     def each(x: float) -> float:
         return 1.43 * (x + 0.5) ** 2 + 0.5 * (x - 1.5) ** 2 - math.log1p(x)
 
-    best = minimize_scalar(each, bounds=(0.05, 2.0), options={"xatol": 1e-10})
+    best: Any = minimize_scalar(each, bounds=(0.05, 2.0), options={"xatol": 1e-10})
     assert result.status == "optimal"
     assert result.rounds < 50
     assert result.value == pytest.approx(2 * best.fun, abs=GAP)
+
+
+@pytest.mark.parametrize("falls", [cp.inv_pos, lambda x: cp.power(x, -0.5), cp.logistic])
+def test_the_end_of_a_solvers_patience_is_no_answer(falls: Callable[[Any], Any]) -> None:
+    """These fall for ever, by less and less; where a solver stops is no length of the problem."""
+    x = cp.Variable(2, name="x")
+    model = dm.Model()
+    model.client("falls", cp.sum(falls(-x if falls is cp.logistic else x)), [x >= 0.05])
+    model.client("other", cp.sum_squares(x))
+    assert np.isnan(answer_alone(model.compile()["falls"])).all()
