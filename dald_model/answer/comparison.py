@@ -179,8 +179,9 @@ def _broken(rule: Any, values: Mapping[int, Any], around: Mapping[int, Measure])
 
 def _size(rule: Any, count: int) -> np.ndarray:
     """The size of the terms that each entry compares, by which the difference is rounded."""
-    parts = [entries(part) for arg in rule.args for part in (arg, *arg.args)]
-    sizes = [np.abs(np.nan_to_num(part)) for part in parts if part.size in (1, count)]
+    terms = [term for arg in rule.args for term in (arg, *arg.args)]
+    known = [entries(one) for one in terms if isinstance(one, cp.Expression) and one.size]
+    sizes = [np.abs(np.nan_to_num(one)) for one in known if one.size in (1, count)]
     return np.max([np.broadcast_to(size, count) for size in sizes] or [np.zeros(count)], axis=0)
 
 

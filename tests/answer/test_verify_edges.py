@@ -1,6 +1,7 @@
 """Right results where a verification used to fail or to raise, and wrong ones that it let pass."""
 
 from collections.abc import Callable
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -156,3 +157,15 @@ def test_a_bounded_variable_is_measured_from_where_it_is() -> None:
         found = minimise(cost, [], around)
         assert found.status == "optimal"
         np.testing.assert_allclose(found.values[y.id] / unit - origin, wanted, atol=1e-8)
+
+
+def test_a_constraint_on_an_indicator_is_compared() -> None:
+    """Whose arguments are no expressions with values."""
+    x = cp.Variable(2, name="x")
+    model = dm.Model()
+    held = cp.transforms.indicator([x <= 0.5])
+    model.client("a", cp.sum_squares(x - 1), [held <= 0.59])
+    model.client("b", cp.sum_squares(x - 1))
+    check = model.solve().verify()
+    assert check.ok, str(check)
+    assert check.aio_value == pytest.approx(1.0, abs=1e-6)
