@@ -32,9 +32,11 @@ ACCURATE = {
 """What is asked of solvers beyond their defaults, in the problem's own units. The gap relative to
 the objective may not decide: of an objective of size 1e5 that varies by 1 it would leave 1e-3.
 A solver that fails at that is asked for its defaults."""
-SHARP: dict[str, dict[str, float]] = {
-    "CLARABEL": dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
-    | dict.fromkeys(("reduced_tol_gap_abs", "reduced_tol_gap_rel", "reduced_tol_feas"), 1e-10),
+SHARP = {
+    "CLARABEL": {
+        **{f"tol_{what}": 1e-12 for what in ("gap_abs", "gap_rel", "feas")},
+        **{f"reduced_tol_{what}": 1e-10 for what in ("gap_abs", "gap_rel", "feas")},
+    }
 }
 """The same of a second look."""
 SIGNS = ("nonneg", "nonpos", "pos", "neg")

@@ -6,6 +6,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+from cvxpy.transforms.indicator import indicator
 
 import dald_model as dm
 from dald_model.answer.rescaling import Measure, minimise
@@ -163,7 +164,7 @@ def test_a_constraint_on_an_indicator_is_compared() -> None:
     """Whose arguments are no expressions with values."""
     x = cp.Variable(2, name="x")
     model = dm.Model()
-    held = cp.transforms.indicator([x <= 0.5])
+    held = indicator([x <= 0.5])
     model.client("a", cp.sum_squares(x - 1), [held <= 0.59])
     model.client("b", cp.sum_squares(x - 1))
     check = model.solve().verify()
