@@ -58,6 +58,10 @@ def calibrated(
     agreed = not any(move.any() for move in moves.values())
     if agreed:
         moves = moved(points, middles(subs, points, before), before)
+        if before is None:
+            moves = {
+                n: np.where(np.abs(m) > NOISE * np.abs(points[n]), m, 0.0) for n, m in moves.items()
+            }
     shares = {
         name: shrunk(subs, agreeing, points, here, name, move, 0.0 if agreed else paid)
         for name, move in moves.items()
@@ -69,6 +73,13 @@ def calibrated(
     if not agreed:
         worth = paid + sum(changes.get(name, 0.0) for name in missing)
     return Scales(max(worth, FLOOR * size) or 1.0, spreads)
+
+
+def is_unresolved(compiled: Decomposition, points: Points, found: Scales) -> bool:
+    """Whether the worth is the least that there is: what solvers leave where all agree."""
+    here = _costs({name: compiled[name] for name in points}, points)
+    size = sum(abs(cost) for cost in here.values() if np.isfinite(cost))
+    return found.worth <= FLOOR * size * (1 + FLOOR)
 
 
 def _costs(subs: Mapping[Hashable, Subproblem], points: Points) -> dict[Hashable, float]:

@@ -15,7 +15,7 @@ from dald_model.answer.reference import Reference, Task
 from dald_model.answer.rescaling import Measure, cost_near, minimise
 from dald_model.answer.scales import Scales, measures, reach
 from dald_model.declare.client import short
-from dald_model.values import flat, largest, preserved, violated
+from dald_model.values import entries, flat, largest, preserved, violated
 
 ROUNDING = 8 * np.finfo(float).eps
 """Of the size of two numbers: a difference that says nothing."""
@@ -170,10 +170,19 @@ def _broken(rule: Any, values: Mapping[int, Any], around: Mapping[int, Measure])
         for v in rule.variables():
             v.save_value(values[v.id])
         gap = violated(rule)
+        gap = np.maximum(gap - ROUNDING * _size(rule, gap.size), 0.0)
     if np.isfinite(gap).all():
         scale = _scale(rule, around)
         return relative(gap, scale if gap.size == scale.size else scale.max(initial=0.0))
     return _away(rule, values, around)
+
+
+def _size(rule: Any, count: int) -> np.ndarray:
+    """The size of the terms that each entry compares, by which the difference is rounded."""
+    terms = [term for arg in rule.args for term in (arg, *arg.args)]
+    known = [entries(one) for one in terms if isinstance(one, cp.Expression) and one.size]
+    sizes = [np.abs(np.nan_to_num(one)) for one in known if one.size in (1, count)]
+    return np.max([np.broadcast_to(size, count) for size in sizes] or [np.zeros(count)], axis=0)
 
 
 def _away(rule: Any, values: Mapping[int, Any], around: Mapping[int, Measure]) -> float:

@@ -18,8 +18,8 @@ import numpy as np
 
 from dald_model.answer.agreeing import Agreeing, agreeing
 from dald_model.answer.answer import Answer
-from dald_model.answer.calibration import calibrated
-from dald_model.answer.rescaling import ACCURATE, Measure, Solved, cost_near, minimise
+from dald_model.answer.calibration import calibrated, is_unresolved
+from dald_model.answer.rescaling import ACCURATE, SHARP, Measure, Solved, cost_near, minimise
 from dald_model.answer.scales import Scales
 from dald_model.coordinate.status import Status
 from dald_model.declare.client import all_in_one
@@ -196,6 +196,8 @@ def reference(given: Task, solver: str | None) -> Reference:
             break
     else:
         made = replace(made, scales=_of_agreed(given, made))
+    if made.scales and is_unresolved(given.result.compiled, given.split(made.values), made.scales):
+        made = replace(made, scales=_of_agreed(given, made))
     return replace(made, seconds=time.perf_counter() - begun)
 
 
@@ -247,6 +249,22 @@ def doubted(given: Task, made: Reference) -> Reference | None:
         return None
     other = _at(given, found, name, made.scales, made.notes)
     return replace(other, seconds=made.seconds + time.perf_counter() - begun)
+
+
+def sharpened(given: Task, made: Reference) -> Reference | None:
+    """What the same solver finds when asked for all digits it has; None where it finds no more."""
+    assert made.scales is not None
+    begun = time.perf_counter()
+    units, worth = given.measures(made.values, made.scales), made.scales.worth
+    options = SHARP.get(made.solver)
+    if options is None:
+        return None
+    constraints = given.problem.constraints
+    found = minimise(given.cost, constraints, units, worth, made.solver, options=options)
+    if not found.is_optimal:
+        return None
+    other = _at(given, found, made.solver, made.scales, made.notes, is_known=True)
+    return replace(other, status="optimal", seconds=made.seconds + time.perf_counter() - begun)
 
 
 def _at(

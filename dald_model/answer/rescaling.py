@@ -32,6 +32,13 @@ ACCURATE = {
 """What is asked of solvers beyond their defaults, in the problem's own units. The gap relative to
 the objective may not decide: of an objective of size 1e5 that varies by 1 it would leave 1e-3.
 A solver that fails at that is asked for its defaults."""
+SHARP = {
+    "CLARABEL": {
+        **{f"tol_{what}": 1e-12 for what in ("gap_abs", "gap_rel", "feas")},
+        **{f"reduced_tol_{what}": 1e-10 for what in ("gap_abs", "gap_rel", "feas")},
+    }
+}
+"""The same of a second look."""
 SIGNS = ("nonneg", "nonpos", "pos", "neg")
 CONES = ("PSD", "NSD", "diag")
 OPTIMAL = ("optimal", "optimal_inaccurate")
@@ -82,6 +89,7 @@ def minimise(
     worth: float = 1.0,
     solver: str = "CLARABEL",
     box: float | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Solved:
     r"""Minimise a cost under rules, in the units of the measures and the worth.
 
@@ -97,6 +105,8 @@ def minimise(
     solver : str
     box : float
         Only points with :math:`|x - \bar x| \le X` times this count; needs measures.
+    options : dict
+        Of the solver; default :data:`ACCURATE`, and its own where that fails.
 
     Returns
     -------
@@ -112,6 +122,8 @@ def minimise(
         problem = cp.Problem(cp.Minimize(goal / worth), held)
         with preserved([d for rule in held for d in rule.dual_variables]):
             name = solver.upper()
+            if options is not None:
+                return _solved(problem, swaps, worth, name, options)
             found = _solved(problem, swaps, worth, name, ACCURATE.get(name, {}))
             if found.status == "failed" and name in ACCURATE:
                 found = _solved(problem, swaps, worth, name, {})
@@ -177,6 +189,10 @@ def _measured(variable: cp.Variable, measure: Measure) -> cp.Expression:
         return cp.multiply(measure.spread, cp.Variable(variable.shape, **kept))
     if any(kept.get(name) for name in CONES) and len(kept) == 1:
         return float(measure.spread.max()) * cp.Variable(variable.shape, **kept)
+    if kept.get("bounds") is not None and len(kept) == 1:
+        within = [(bound - measure.centre) / measure.spread for bound in kept["bounds"]]
+        inner = cp.Variable(variable.shape, bounds=within)
+        return measure.centre + cp.multiply(measure.spread, inner)
     if kept.get("symmetric") and len(kept) == 1:
         centre, spread = ((a + a.T) / 2 for a in measure)
         return centre + cp.multiply(spread, cp.Variable(variable.shape, symmetric=True))

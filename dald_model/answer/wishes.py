@@ -8,11 +8,13 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
+from dald_model._cvxpy import Inequality
 from dald_model.answer.agreeing import Agreeing
 from dald_model.answer.rescaling import Measure, Solved, cost_at, minimise
 from dald_model.answer.scales import Points, Scales, measures
 from dald_model.compile.subproblem import Subproblem
-from dald_model.values import flat
+from dald_model.declare.client import unique_variables
+from dald_model.values import entries, flat, holding
 
 NOISE = 1e-7
 """Of the units a problem is solved in: what a solver does not resolve."""
@@ -56,8 +58,33 @@ def middles(
             middle = minimise(cp.Constant(0.0), sub.client.constraints, units)
             if middle.is_optimal:
                 stands = sub.spread(points[name]) | middle.values
-                found[name] = _point(sub, stands)
+                inside = _point(sub, stands) - points[name]
+                found[name] = points[name] + _closest(sub, points[name], inside) * inside
     return found
+
+
+def _closest(sub: Subproblem, point: np.ndarray, move: np.ndarray) -> float:
+    """The share of a move that changes the slack of an inequality by as much as there is.
+
+    A half-space has no middle, and where a solver ends in it is its own scale.
+    """
+    rules = [rule.expr for rule in sub.client.constraints if isinstance(rule, Inequality)]
+    here, there = (
+        np.concatenate([np.zeros(0), *(_values(rules, sub.spread(x)))])
+        for x in (point, point + move)
+    )
+    slack, change = np.abs(here), np.abs(there - here)
+    counts = np.isfinite(change) & (slack > NOISE * change) & (change > 0)
+    return min(1.0, float((slack[counts] / change[counts]).min(initial=1.0)))
+
+
+def _values(
+    expressions: Sequence[cp.Expression], values: Mapping[int, np.ndarray]
+) -> list[np.ndarray]:
+    """The entries of expressions where variables have these values."""
+    variables = unique_variables(expressions)
+    with holding([(v, values[v.id]) for v in variables]), np.errstate(all="ignore"):
+        return [entries(expression) for expression in expressions]
 
 
 def _own(subs: Sequence[Subproblem], points: Points, before: Scales | None) -> Solved:

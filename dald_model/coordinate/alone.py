@@ -22,6 +22,9 @@ PRICES = 0.3, 3.0
 """Prices, as shares of the slopes at an answer, that are tried to see how far it moves."""
 SMALL = 1e-4
 """Answers of cone programs below this may be zero: they are asked for again in their own units."""
+FAR = 100.0
+"""Answers of cone programs beyond this may be the end of a solver's patience whatever is asked, as
+of 1 / x: they are asked for once more from where they are."""
 RESOLVED = 1e-9
 """Moves below this share of an answer are what it is rounded by."""
 BALANCED = 1e-3
@@ -44,10 +47,20 @@ def answer_alone(sub: Subproblem) -> np.ndarray:
     # Where an objective falls for ever, or is flat for ever, an answer is as far out as the solver
     # was patient.
     other = minimised(sub, ROUGHER, length or 1.0)
-    if not {answer.status, other.status} <= set(FOUND):
+    if not {answer.status, other.status} <= set(FOUND) or not _is_balanced(sub, answer):
         return nothing
-    is_settled = np.abs(answer.point - other.point).max() <= SETTLED * np.abs(answer.point).max()
-    return answer.point if is_settled and _is_balanced(sub, answer) else nothing
+    if np.abs(answer.point - other.point).max() <= SETTLED * np.abs(answer.point).max():
+        return answer.point if length <= FAR or _stays(sub, answer.point) else nothing
+    # What comes nearer to zero the more is asked of a solver is zero
+    is_zero = length < SMALL and length < np.abs(minimised(sub, ROUGHER).point).max()
+    return np.zeros(sub.size) if is_zero else nothing
+
+
+def _stays(sub: Subproblem, point: np.ndarray) -> bool:
+    """Whether an answer is nearly the same where it is measured from itself."""
+    length = float(np.abs(point).max())
+    again = minimised(sub.around(point), ROUGH, length)
+    return again.status in FOUND and bool(np.abs(again.point).max() <= SETTLED * length)
 
 
 def _is_there(answer: ClientAnswer, length: float) -> bool:

@@ -168,7 +168,7 @@ class Run:
             self._begin_anew(moment)
         self._connect(plan)
         tolerance = self.settings.accuracy.of(
-            self._agreed_apart(self._found), learns=self._watchdog is not None
+            self._falling(self._found), learns=self._watchdog is not None
         )
         self.layer.round = moment.round
         try:
@@ -370,9 +370,12 @@ class Run:
         with Asking("stopping", self._stopping):
             return self._stopping.ends(self._outer, inner, dual, eps_dual)
 
-    def _agreed_apart(self, found: Residuals) -> Residuals:
-        """The residuals that count: clients need not agree at a fixed point."""
-        is_apart = self.method.goal is Goal.FIXED_POINT
+    def _falling(self, found: Residuals) -> Residuals:
+        """The residuals that are to fall now.
+
+        Clients need not agree at a fixed point, and multipliers stay within an inner loop.
+        """
+        is_apart = self.method.goal is Goal.FIXED_POINT or self._inner > 0
         return found._replace(primal_scaled=0.0) if is_apart else found
 
     @property

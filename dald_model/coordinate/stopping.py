@@ -114,7 +114,8 @@ class Accuracy:
         \epsilon = \min(\epsilon_{pri}, \epsilon_{dual})
 
     relative to the natural units of a client's variables, with the scaled residuals of the last
-    round and :math:`\delta_{\min} = \min(10^{-6}, \max(10^{-3} \epsilon, 10^{-10}))`; so early
+    round, in the middle of an inner loop the dual one alone, and
+    :math:`\delta_{\min} = \min(10^{-6}, \max(10^{-3} \epsilon, 10^{-10}))`; so early
     rounds are cheap and the last are exact. Errors that shrink with the residuals are summable
     where the residuals are, which inexact ADMM asks for (Eckstein and Bertsekas 1992). Solvers that
     factor or pivot are exact in any case.

@@ -12,6 +12,10 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Turn
 
+ALIKE = 10.0
+"""Factor up to which lengths and slopes may change before a program is made anew: its accuracy is
+relative to its own, and what they are at first is a guess from before the clients' own answers."""
+
 
 class ClientAnswer(NamedTuple):
     r"""What was found for one client.
@@ -66,6 +70,11 @@ class Scaling(NamedTuple):
     lengths: np.ndarray
     slopes: np.ndarray
 
+    def serves(self, other: Scaling) -> bool:
+        """Whether what is solved in these units is as accurate in others, to a factor."""
+        pairs = zip(self, other, strict=True)
+        return all(bool((np.abs(np.log(one / two)) <= np.log(ALIKE)).all()) for one, two in pairs)
+
 
 class SequentialSession:
     """A session of any clients, each with a program of its own.
@@ -83,7 +92,7 @@ class SequentialSession:
         self._forms = [sub.form for sub in subproblems if sub.form]
         self._sizes = np.array([sub.size for sub in subproblems])
         self._make = make
-        self._programs: list[Program | None] = [None] * len(subproblems)
+        self._programs: list[tuple[Program, Scaling] | None] = [None] * len(subproblems)
         self._augmented = Augmented(subproblems)
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
@@ -121,10 +130,12 @@ class SequentialSession:
         units: Scaling,
         differs: bool,
     ) -> ClientAnswer:
-        """One client's, whose program has the units of its first turn."""
-        program = self._programs[at]
-        if program is None:
-            program = self._programs[at] = self._make(self._forms[at].cone, units)
+        """One client's, whose program has the units of an earlier turn while these serve."""
+        kept = self._programs[at]
+        if kept is None or not kept[1].serves(units):
+            copied = Scaling(*(part.copy() for part in units))
+            kept = self._programs[at] = self._make(self._forms[at].cone, copied), copied
+        program = kept[0]
         if differs or not program.is_set:
             program.set(self._augmented.last_hessians(np.array([at]))[0])
         return program.minimise(linear, tolerance)

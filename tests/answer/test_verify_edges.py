@@ -1,12 +1,15 @@
 """Right results where a verification used to fail or to raise, and wrong ones that it let pass."""
 
 from collections.abc import Callable
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import pytest
+from cvxpy.transforms.indicator import indicator
 
 import dald_model as dm
+from dald_model.answer.rescaling import Measure, minimise
 from tests.expect import says
 
 
@@ -126,3 +129,44 @@ def test_the_value_keeps_its_digits() -> None:
     result = model.solve(max_rounds=2)
     own = [float(result[i][x[i]]) for i in range(2)]
     assert result.value == sum((1e6 * value - 1e6) ** 2 for value in own)
+
+
+def test_a_constraint_in_which_the_variables_cancel_is_broken_by_rounding_only() -> None:
+    x = cp.Variable(4, name="x")
+    candidates = np.random.default_rng(0).uniform(0, 1, (50, 4))
+    sums = np.hstack([candidates, 1 - candidates]).sum(axis=1)
+    target = candidates[np.flatnonzero(sums != 4.0)[0]]
+    model = dm.Model()
+    rule = cp.Zero(cp.sum(cp.hstack([x, 1 - x])) - 4)
+    model.client("a", cp.sum_squares(x - target), [rule])
+    model.client("b", cp.sum_squares(x - target))
+    result = model.solve()
+    for found in (result.recovered.values, *result.recovered.at_clients.values()):
+        for key in found:
+            found[key] = target
+    assert result.verify()["constraint violation"].ok, str(result.verify())
+
+
+def test_a_bounded_variable_is_measured_from_where_it_is() -> None:
+    """One of size 5e8 that moves by 1e6."""
+    unit, origin = 6.3e5, 794.0
+    y = cp.Variable(2, bounds=[unit * (origin - 2), unit * (origin + 2)])
+    t = y / unit - origin
+    around = {y.id: Measure(np.full(2, unit * origin), np.full(2, unit))}
+    costs: list[Any] = [cp.sum(cp.square(t - 1 / 3)), cp.sum(t)]
+    for cost, wanted in zip(costs, (1 / 3, -2.0), strict=True):
+        found = minimise(cost, [], around)
+        assert found.status == "optimal"
+        np.testing.assert_allclose(found.values[y.id] / unit - origin, wanted, atol=1e-8)
+
+
+def test_a_constraint_on_an_indicator_is_compared() -> None:
+    """Whose arguments are no expressions with values."""
+    x = cp.Variable(2, name="x")
+    model = dm.Model()
+    held = indicator([x <= 0.5])
+    model.client("a", cp.sum_squares(x - 1), [held <= 0.59])
+    model.client("b", cp.sum_squares(x - 1))
+    check = model.solve().verify()
+    assert check.ok, str(check)
+    assert check.aio_value == pytest.approx(1.0, abs=1e-6)

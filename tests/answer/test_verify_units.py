@@ -113,3 +113,19 @@ def test_a_client_that_hardly_cares_is_no_scale(off: float) -> None:
     assert not result.verify()["consensus violation"].ok
     result.recovered.values[x[1].id] += off
     assert not result.verify()["objective gap"].ok
+
+
+def test_noise_around_an_optimum_of_zero_is_no_scale() -> None:
+    """Both want zero, which is worth nothing; a solver stops some 1e-15 away from it."""
+    unit = 0.0158
+    x = [cp.Variable(1, name=f"x{i}") for i in range(2)]
+    model = dm.Model()
+    model.client("one", 4.9 * cp.sum_squares(x[0] / unit), [x[0] <= 0.75 * unit])
+    model.client("other", 0.75 * cp.sum(cp.pos(-0.34 * x[1] / unit - 0.54)))
+    model.consensus(x[0] == x[1])
+    result = model.solve()
+    assert result.verify().ok, str(result.verify())
+    for one in (result.recovered.values, *result.recovered.at_clients.values()):
+        for key in one:
+            one[key] = np.full(1, 0.05 * unit)
+    assert not result.verify().ok

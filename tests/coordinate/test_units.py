@@ -5,6 +5,7 @@ Every optimum is a closed form, or the least of a convex function of one number.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -12,8 +13,10 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 
 import dald_model as dm
+from dald_model.coordinate.alone import answer_alone
 
 POWERS = range(-6, 7)
 GAP = 1e-4
@@ -257,3 +260,57 @@ def test_absolute_losses_of_a_small_slope_do_not_stall(unit: float) -> None:
     result = model.solve()
     assert result.status == "optimal"
     assert result.value == pytest.approx(2 * unit / 100, rel=GAP)
+
+
+# --- answers that are zero ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wish", [-1.0, 0.5, 1.0, 2.0])
+def test_an_answer_asked_again_from_where_it_is_stays_there(wish: float) -> None:
+    """What a solver leaves of zero is no length, and no client that would go on for ever."""
+    x = cp.Variable(2, name="x", pos=True)
+    cost = cp.sum_squares(x - wish) - cp.sum(cp.sqrt(x))
+    model = dm.Model()
+    model.client("rooted", cost, [x >= 0.05])
+    model.client("other", cp.sum_squares(x))
+    sub = model.compile()["rooted"]
+    own = answer_alone(sub)
+    lowest: Any = minimize_scalar(lambda t: (t - wish) ** 2 - t**0.5, bounds=(0.05, 3.0))
+    np.testing.assert_allclose(own, max(lowest.x, 0.05), atol=1e-5)
+    np.testing.assert_array_equal(answer_alone(sub.around(own)), 0.0)
+
+
+@pytest.mark.parametrize("origin", [-158489.0, 3e5])
+@pytest.mark.parametrize("power", [-2, 0, 2])
+def test_a_cone_client_far_from_zero_does_not_keep_the_units_of_a_first_guess(
+    origin: float, power: int
+) -> None:
+    """Which are how far zero is: a stationarity relative to these never meets the tolerances."""
+    unit = 10.0**power
+    copies = [cp.Variable(2, name=f"y{i}") for i in range(2)]
+    one, two = (y / unit - origin for y in copies)
+    model = dm.Model()
+    cost = 1.43 * cp.sum_squares(one + 0.5)
+    model.client("cone", cost, [cp.sum(cp.logistic(one)) <= 3.0])
+    cost = 0.5 * cp.sum_squares(two - 1.5) - cp.sum(cp.log1p(two))
+    model.client("log", cost, [two >= 0.05])
+    model.consensus(copies[0] == copies[1])
+    result = model.solve()
+
+    def each(x: float) -> float:
+        return 1.43 * (x + 0.5) ** 2 + 0.5 * (x - 1.5) ** 2 - math.log1p(x)
+
+    best: Any = minimize_scalar(each, bounds=(0.05, 2.0), options={"xatol": 1e-10})
+    assert result.status == "optimal"
+    assert result.rounds < 50
+    assert result.value == pytest.approx(2 * best.fun, abs=GAP)
+
+
+@pytest.mark.parametrize("falls", [cp.inv_pos, lambda x: cp.power(x, -0.5)])
+def test_the_end_of_a_solvers_patience_is_no_answer(falls: Callable[[Any], Any]) -> None:
+    """These fall for ever, by less and less; where a solver stops is no length of the problem."""
+    x = cp.Variable(2, name="x")
+    model = dm.Model()
+    model.client("falls", cp.sum(falls(x)), [x >= 0.05])
+    model.client("other", cp.sum_squares(x))
+    assert np.isnan(answer_alone(model.compile()["falls"])).all()

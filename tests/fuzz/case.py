@@ -53,8 +53,10 @@ class Unknown:
             return lines
         if scale == 1 and not offset:
             return [*lines, f"{self.ordinary} = {self.name}"]
-        ratio = f" / {scale!r}" if scale != 1 else ""
         shift = f" - {offset!r}" if offset else ""
+        if len(self.shape) == 2:  # of a quotient cvxpy does not know that it is symmetric
+            return [*lines, f"{self.ordinary} = {1 / scale!r} * {self.name}"]
+        ratio = f" / {scale!r}" if scale != 1 else ""
         return [*lines, f"{self.ordinary} = {self.name}{ratio}{shift}"]
 
     def rules(self, units: Units) -> list[str]:

@@ -70,12 +70,12 @@ def draw_space(rng: np.random.Generator) -> Space:
     size = int(rng.integers(2, 4))
     if kind == "diagonal":
         point = np.diag(rng.uniform(0.3, 1.5, size).round(2))
-        inner, whole = "cp.diag({x})", "cp.diag(cp.diag({x}))"  # cvxpy's value of {x} is sparse
+        inner, whole = diagonal(size), "cp.diag(cp.diag({x}))"  # cvxpy's value of {x} is sparse
         return Space((size, size), point, inner, inner, whole, whole, whole, ("diag=True",))
     if kind == "sparse":
         point = np.tril(rng.uniform(0.3, 1.5, (size, size)).round(2))
         where = tuple(axis.tolist() for axis in np.nonzero(point))
-        inner = "cp.diag({x})"
+        inner = diagonal(size)
         return Space(
             (size, size), point, inner, inner, matrix="{x}", attributes=(f"sparsity={where}",)
         )
@@ -83,6 +83,15 @@ def draw_space(rng: np.random.Generator) -> Space:
     point = (root @ root.T + 0.5 * np.eye(size)).round(2)
     some = ("symmetric=True", "symmetric=True", "PSD=True", "PSD=True")
     return Space((size, size), point, vec, "cp.diag({x})", "{x}", "{x}", "{x}", some)
+
+
+def diagonal(size: int) -> str:
+    """The diagonal of ``{x}`` as cvxpy 1.9.3 compiles it rightly.
+
+    It takes ``cp.diag`` of a matrix for a column where a row is stacked: ``cp.vstack`` of two of
+    them is their entries in another order, and can end the process.
+    """
+    return f"(np.eye({size}) @ cp.diag({{x}}))"
 
 
 @dataclass

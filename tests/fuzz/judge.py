@@ -165,6 +165,8 @@ def _judged(case: Case, known: Reference) -> dict[str, Any]:
         gap, violation, reported = errors(case, known, result)
         worst = max(abs(gap), violation, reported)
         found |= {"gap": gap, "violation": violation}
+    if _beats(case, known, result):
+        return {"verdict": "doubtful", "detail": "feasible, and below the all-in-one", **found}
     failed = ", ".join(row.check for row in check.failures)
     if not worst <= WRONG:
         detail = f"verify().ok {verified}, reported value off by {reported:.1e}"
@@ -178,6 +180,18 @@ def _judged(case: Case, known: Reference) -> dict[str, Any]:
     if worst <= RIGHT and not priced > RIGHT and not verified:
         return {"verdict": "false verification", "detail": f"right, but failed {failed}", **found}
     return {"verdict": "right", "detail": failed, **found}
+
+
+def _beats(case: Case, known: Reference, result: dm.Result) -> bool:
+    """Whether a feasible answer is better than what should be the least, so that is not.
+
+    cvxpy evaluates both as they are written, also what it has compiled as something else.
+    """
+    if not result.status.has_answer:
+        return False
+    gap, violation, reported = errors(case, known, result)
+    is_lower = gap < -WRONG and violation <= 1e-2 * RIGHT
+    return is_lower and abs(reported + gap) <= RIGHT
 
 
 def errors(

@@ -148,12 +148,18 @@ class Reference:
         for mine in values.values():
             for key, value in mine.items():  # a client's copy against the others'
                 worst.append(_largest(value - merged.setdefault(key, value)))
+        for rule in self.equalities:  # a server is no owner: it is where its first client is
+            self._place(rule, merged)
         return max(worst + [self._apart(rule, merged) for rule in self.equalities])
 
+    def _place(self, rule: cp.Constraint, merged: dict[str, Any]) -> None:
+        known = [merged[v.name()] for v in rule.variables() if v.name() in merged]
+        for v in rule.variables():
+            merged.setdefault(v.name(), known[0])
+
     def _apart(self, rule: cp.Constraint, merged: Mapping[str, Any]) -> float:
-        known = {v.name() for v in rule.variables()} <= set(merged)
         with self.at(merged):
-            return _largest(rule.violation()) if known else 0.0
+            return _largest(rule.violation())
 
     @contextlib.contextmanager
     def at(self, values: Mapping[str, Any]) -> Iterator[None]:

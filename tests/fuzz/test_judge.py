@@ -12,7 +12,7 @@ from tests.fuzz.case import Case, Link, Owner, Units, Unknown
 from tests.fuzz.judge import Verdict, judge
 from tests.fuzz.metamorphic import Same, table
 from tests.fuzz.multipliers import dual_gap
-from tests.fuzz.reference import reference
+from tests.fuzz.reference import Reference, reference
 from tests.fuzz.shrink import smallest
 from tests.fuzz.table import tables
 
@@ -181,3 +181,42 @@ def test_multipliers_are_judged_by_the_bound_they_give(units: Units, is_shared: 
     for price in result.duals.values():
         price += 0.1 * units.objective / units.variable
     assert dual_gap(case, known, result) > 1e-3
+
+
+SERVED = replace(
+    PLAIN,
+    unknowns=(*PLAIN.unknowns, Unknown("y9", (2,))),
+    links=tuple(Link("x9", f"x{at}") for at in range(3)),
+)
+"""The same by way of a server, which no owner has the value of."""
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict"),
+    [
+        (_result(AGREED, 4.0), "right"),
+        (_result(APART, 4.0, ok=False), "wrong"),
+        (_result({"c0": 0.3, "c1": -0.3, "c2": 0.0}, 2.76, ok=False), "wrong"),
+    ],
+)
+def test_clients_of_a_server_have_to_agree(
+    given: Any, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _judged(monkeypatch, given, SERVED) == verdict
+
+
+def test_a_feasible_answer_below_the_reference_leaves_it_in_doubt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where cvxpy compiles something else than what it evaluates."""
+    monkeypatch.setattr(judging, "reference", _too_high)
+    assert _judged(monkeypatch, _result(AGREED, 4.0)) == "doubtful"
+    assert _judged(monkeypatch, _result(AGREED, 3.0)) != "doubtful"
+    assert _judged(monkeypatch, _result(APART, 4.0)) != "doubtful"
+
+
+def _too_high(case: Case) -> Reference:
+    found = reference(case)
+    found.value += 1.0
+    found.confirm = lambda: None
+    return found

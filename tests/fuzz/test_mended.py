@@ -1,0 +1,24 @@
+"""Models in which `make fuzz` met a defect, judged against the all-in-one solve once more."""
+
+import pytest
+
+from tests.fuzz.judge import judge_seed
+
+MENDED = {
+    "a constraint is called broken by its rounding": [600454],
+    "a cone client keeps the units of a guess, and the run stalls": [1227, 600123, 600242, 600287],
+    "a bounded variable is not rescaled for the comparison": [5211, 5340],
+    "noise of an agreed optimum passes for a scale of the comparison": [5322, 9146, 600581],
+    "the optimum is flat, and the comparison's solution too far away": [5254],
+    "noise around an answer ends it, and feasible clients are infeasible": [600000, 600545],
+    "an inner loop is never exact enough to end": [600549, 600378],
+    "the end of a solver's patience passes for an answer": [610097],
+}
+
+
+@pytest.mark.parametrize(
+    ("seed", "defect"), [(seed, defect) for defect, seeds in MENDED.items() for seed in seeds]
+)
+def test_a_model_that_failed(seed: int, defect: str) -> None:
+    found = judge_seed(seed)
+    assert (found.verdict, found.status) == ("right", "optimal"), f"{defect}: {found}"
