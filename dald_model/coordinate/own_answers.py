@@ -6,7 +6,6 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse.linalg as spla
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
@@ -18,6 +17,7 @@ from dald_model.coordinate.curvature import (
     is_defined_at_zero,
     middle,
 )
+from dald_model.coordinate.sides import is_far, moved_to, place, sides_of
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.base import FOUND, Turn
@@ -122,7 +122,7 @@ class _Survey:
         self._doubt_holds()
         self._leave_endless()
         missing = np.isnan(found)
-        _place(compiled, found)
+        place(compiled, found)
         zero = sides_of(compiled, np.zeros(found.size))
         if is_far(sides_of(compiled, found), zero, OUTLYING).any():
             self._centre(missing)
@@ -139,7 +139,7 @@ class _Survey:
         for name, sub in self._subs.items():
             part, known = self._compiled.columns[name], self._curvatures[name]
             guess[part] = self._base[part] if is_bent(sub) else known.answer
-        _place(self._compiled, guess)
+        place(self._compiled, guess)
         zero = sides_of(self._compiled, np.zeros(guess.size))
         far = is_far(sides_of(self._compiled, guess), zero, OUTLYING)
         for name, sub in self._subs.items():
@@ -171,7 +171,7 @@ class _Survey:
         found = self._found.copy()
         for name in self._endless | self._dragged:
             found[self._compiled.columns[name]] = np.nan
-        _place(self._compiled, found)
+        place(self._compiled, found)
         for name in self._endless | self._dragged:
             part = self._compiled.columns[name]
             if np.isnan(found[part]).any():
@@ -194,7 +194,7 @@ class _Survey:
         compiled, found = self._compiled, self._found
         sides = sides_of(compiled, found)
         for _ in range(HOLDS):
-            if not is_far(sides, origin).any():
+            if not is_far(sides, origin, FAR).any():
                 break
             centre = np.where(np.isnan(sides), sides[::-1], sides)
             centre = np.where(np.isnan(centre), origin, centre)
@@ -202,7 +202,7 @@ class _Survey:
             for batch in self._layer.batches(self._held):
                 self._ask(batch, batch.ends.other(centre))
             found[missing] = np.nan
-            _place(compiled, found)
+            place(compiled, found)
             before, sides = sides, sides_of(compiled, found)
             with np.errstate(invalid="ignore"):
                 if not (np.abs(sides - before) > STILL * np.abs(sides[0] - sides[1])).any():
@@ -215,7 +215,7 @@ class _Survey:
             sub = self._subs[name]
             if is_bent(sub):
                 own = self._found[self._compiled.columns[name]]
-                there = _moved_to(sub, own, sides[1 - sub.rows, sub.entries])
+                there = moved_to(sub, own, sides[1 - sub.rows, sub.entries])
                 self._curvatures[name] = curvature(sub, own if there is None else (own + there) / 2)
 
     def _is_held(self, name: Hashable) -> bool:
@@ -263,7 +263,7 @@ class _Survey:
             if not missing[part].any():
                 found[part] += answer_alone(self._subs[name].around(found[part]))
         missing |= np.isnan(found)
-        _place(self._compiled, found)
+        place(self._compiled, found)
         for name in asked:
             part = self._compiled.columns[name]
             if missing[part].any() and not np.isnan(found[part]).any():
@@ -292,19 +292,6 @@ class _Survey:
         self._found[batch.columns] = np.where(is_found, answers.points, np.nan)
 
 
-def sides_of(compiled: Decomposition, points: np.ndarray) -> np.ndarray:
-    """The values of all sides, shape (2, Q); NaN where a point is."""
-    return compiled.sides({name: points[part] for name, part in compiled.columns.items()})
-
-
-def is_far(sides: np.ndarray, origin: np.ndarray, share: float = FAR) -> np.ndarray:
-    """Entries of edges whose sides are far from these others, (Q,) bool."""
-    distance = np.abs(sides - origin)
-    apart = np.abs(sides[0] - sides[1])
-    with np.errstate(invalid="ignore"):
-        return distance.min(axis=0) > share * apart
-
-
 def _weak(sub: Subproblem, known: Curvature) -> np.ndarray:
     """The penalties of the hold, shape (q,)."""
     share = sub.sight.curvatures(known.diagonal)
@@ -330,30 +317,3 @@ def _guess(known: Curvature, base: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     lengths = np.full(far.size, max(far.max(), np.sqrt(energy / bend[bent]).max()))
     lengths[bent] = np.sqrt(energy / bend[bent])
     return lengths, energy / lengths
-
-
-def _place(compiled: Decomposition, found: np.ndarray) -> None:
-    """Put those without an answer where their neighbours' answers are, as far as these say."""
-    lacking = [name for name in compiled if np.isnan(found[compiled.columns[name]]).any()]
-    sides = sides_of(compiled, found)
-    for name in sorted(lacking, key=lambda one: not compiled[one].client.is_server):
-        sub = compiled[name]
-        point = _moved_to(sub, np.zeros(sub.size), sides[1 - sub.rows, sub.entries])
-        if point is not None:
-            matrix, offset = sub.sides
-            found[compiled.columns[name]] = point
-            sides[sub.rows, sub.entries] = matrix @ point + offset
-
-
-def _moved_to(sub: Subproblem, point: np.ndarray, told: np.ndarray) -> np.ndarray | None:
-    """The point moved to where its sides are as told, the mean of these; None if all are NaN."""
-    known = np.flatnonzero(np.isfinite(told))
-    if not known.size:
-        return None
-    matrix, offset = sub.sides
-    chosen = matrix[known]
-    apart = told[known] - (chosen @ point + offset[known])
-    if (np.diff(chosen.indptr) <= 1).all():
-        counts = np.asarray(chosen.power(2).sum(axis=0)).reshape(-1)
-        return point + (chosen.T @ apart) / np.where(counts > 0, counts, 1.0)
-    return point + spla.lsqr(chosen, apart)[0]

@@ -225,12 +225,12 @@ def test_a_portfolio_of_daily_variances_is_of_least_variance(options: dict[str, 
     rng = np.random.default_rng(0)
     model, w = dm.Model("minimum variance"), cp.Variable(8, name="weights")
     total: Any = 0.0
+    whole: list[Any] = [w >= 0, cp.sum(w) == 1]
     for i in range(3):
         returns = rng.normal(size=(250, 8)) * rng.uniform(0.003, 0.03, 8)
-        rules = [w >= 0, cp.sum(w) == 1] if i == 0 else []
-        model.client(i, cp.sum_squares(returns @ w) / 250, rules)
+        model.client(i, cp.sum_squares(returns @ w) / 250, whole if i == 0 else [])
         total += cp.sum_squares(1e2 * returns @ w) / 250
-    best: Any = cp.Problem(cp.Minimize(total), [w >= 0, cp.sum(w) == 1]).solve(solver=cp.CLARABEL)
+    best: Any = cp.Problem(cp.Minimize(total), whole).solve(solver=cp.CLARABEL)
     result = model.solve(**options)
     assert result.status == "optimal"
     assert abs(1e4 * result.value / best - 1) <= GAP
