@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from dald_model.answer import plots
+from dald_model.answer.reference import reference, task
 from dald_model.answer.result import Result
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.iterate import Iterate
@@ -29,6 +30,8 @@ TOLERANCES = (1e-2, 1e-4)
 
 BYTES = 8
 """Of one number that is sent."""
+COMMON = "common objective"
+"""Column of histories: the all-in-one objective at the value that the clients share."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,8 +46,9 @@ class Comparison(Printed):
     results : dict
         Name of the algorithm -> its :class:`Result`.
     histories : dict
-        Name -> the history with two more columns: ``gap``, the relative objective gap to the
-        optimum, and ``sent``, the bytes sent so far.
+        Name -> the history with three more columns: ``common objective``, the all-in-one objective
+        at the value that the clients share, ``gap``, the relative gap of it to the optimum, and
+        ``sent``, the bytes sent so far.
     frame : pandas.DataFrame
         One row an algorithm: status, rounds, sent, gap, the rounds after which the gap was first
         below each of ``tolerances``, and the metrics of the last round.
@@ -100,8 +104,9 @@ def compare(
 ) -> Comparison:
     r"""Run several algorithms on one model and put them side by side.
 
-    The gap of a round is :math:`|F(x) - F^*| / \max(1, |F^*|)` with F the all-in-one objective at
-    the value that the clients share, the server's or the mean over their copies. A client that is
+    The gap of a round is :math:`|F(x) - F^*| / V` with F the all-in-one objective at the value that
+    the clients share, the server's or the mean over their copies, and V what agreeing costs them
+    (:mod:`dald_model.answer.scales`), so that it is the same in all units. A client that is
     solved sends its side of each of its edges to the neighbour, 8 bytes a number, or its gradient,
     which is as long; multipliers need not be sent, both ends know them. The Hessians that the
     server of Newton's methods needs are not counted.
@@ -143,15 +148,16 @@ def compare(
                 f"compare: the all-in-one solve failed with {solver} ({error}); name another, "
                 f"compare(solver=...), among {', '.join(cp.installed_solvers())}"
             ) from error
-        status, aio = str(problem.status), number(problem.value)
+        status = str(problem.status)
     if status not in ("optimal", "optimal_inaccurate"):
         raise OptionError(
             f"compare: the all-in-one problem of {model.name!r} is {status}, expected an optimum "
             "to compare with; model.monolithic() is the problem"
         )
-    measures = {**(metrics or {}), "gap": lambda at: _gap(problem, at, aio)}
+    measures = {**(metrics or {}), COMMON: lambda at: _objective(problem, at)}
     results = {name: model.solve(metrics=measures, **options, **run) for name, run in runs.items()}
-    histories = {name: _with_sent(result) for name, result in results.items()}
+    aio, worth = _known(next(iter(results.values())), solver)
+    histories = {name: _with_gap(_with_sent(one), aio, worth) for name, one in results.items()}
     told = tuple(metrics or {})
     rows = [_row(results[name], histories[name], told, tolerances) for name in runs]
     frame = pd.DataFrame(rows, index=pd.Index(list(runs), name="algorithm"))
@@ -183,12 +189,22 @@ def _short(algorithm: Any) -> str:
     return type(algorithm).__name__
 
 
-def _gap(problem: cp.Problem, at: Iterate, aio: float) -> float:
+def _objective(problem: cp.Problem, at: Iterate) -> float:
     with preserved(problem.variables()):
         for v in problem.variables():
             v.save_value(at[v])
-        value = number(problem.objective.value)
-    return abs(value - aio) / max(1.0, abs(aio))
+        return number(problem.objective.value)
+
+
+def _known(result: Result, solver: str) -> tuple[float, float]:
+    """The all-in-one optimum and the worth of the objective, of the problem with all clients."""
+    found = reference(task(replace(result, left={}, dropped={})), solver)
+    assert found.scales is not None
+    return found.value, found.scales.worth
+
+
+def _with_gap(history: pd.DataFrame, aio: float, worth: float) -> pd.DataFrame:
+    return history.assign(gap=(history[COMMON] - aio).abs() / worth)
 
 
 def _duals(problem: cp.Problem) -> list[cp.Variable]:

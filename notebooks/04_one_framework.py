@@ -78,8 +78,9 @@ for algorithm in (dm.FedProx(alpha=200.0), dm.GradientDescent(step=1.0), dm.Cons
 # ## Side by side
 #
 # The gap is that of the all-in-one objective at the value the server has, to the optimum that plain
-# cvxpy finds; `MB sent` counts 8 bytes for every number that a client or the server sends of its
-# values or gradients (not the Hessians that Newton's server needs). Steps are safe ones: `1 / L`,
+# cvxpy finds, in units of what agreeing costs the clients; `MB sent` counts 8 bytes for every
+# number that a client or the server sends of its values or gradients (not the Hessians that
+# Newton's server needs). Steps are safe ones: `1 / L`,
 # with `L` the largest eigenvalue of the Hessian of the sum.
 
 # %%

@@ -48,7 +48,7 @@ def calibrated(
     missing = [n for n in subs if not (is_agreed or np.isfinite(regrets.get(n, np.nan)))]
     paid = sum(r for r in regrets.values() if np.isfinite(r))
     size = sum(abs(cost) for cost in here.values() if np.isfinite(cost))
-    noise = NOISE * paid + (RAW * size if before is None else 0.0)
+    noise = NOISE * paid + (RAW if before is None else FLOOR) * size
     if missing:  # what those pay who would go on for ever is part of the regret
         noise += NOISE * size
     moves = {

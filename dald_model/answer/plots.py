@@ -19,7 +19,8 @@ def result_plot(result: Answer) -> Figure:
     """Residuals, objective gap and penalty against rounds, as three panels.
 
     The residuals are those that are held against the tolerances, with a cross where the proposal
-    that a round began at was taken back; the gap is to the value of the run's own answer.
+    that a round began at was taken back; the gap is to the value of the run's own answer, relative
+    to the largest of the run.
     """
     # matplotlib takes half a second to load, which only a plot should cost.
     import matplotlib.pyplot as plt
@@ -28,7 +29,8 @@ def result_plot(result: Answer) -> Figure:
     history = result.history
     end = result.answer_round or result.rounds
     final = history.objective[end]
-    gap = (history.objective - final).abs() / max(1.0, abs(final))
+    away = (history.objective - final).abs()
+    gap = away / (away.max() or 1.0)
 
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), sharex=True, layout="constrained")
     residuals, objective, penalty = axes
@@ -51,7 +53,7 @@ def result_plot(result: Answer) -> Figure:
     residuals.set(title="Residuals", ylabel="relative residual")
     draw(objective, gap)
     objective.set(
-        title="Objective gap", ylabel=r"$|f - f_\mathrm{end}| \,/\, \max(1, |f_\mathrm{end}|)$"
+        title="Objective gap", ylabel=r"$|f - f_\mathrm{end}| \,/\, \max |f - f_\mathrm{end}|$"
     )
     draw(penalty, history.rho, drawstyle="steps-mid")
     penalty.set(title="Penalty", ylabel=r"$\rho$, geometric mean")
@@ -91,7 +93,7 @@ def comparison_plot(
         for axis, metric in zip(axes[2:], metrics, strict=True):
             axis.plot(history.index, history[metric], label=label)
     for axis, label in zip(axes[:2], ("round", "MB sent"), strict=True):
-        axis.set(yscale="log", xlabel=label, ylabel=r"$|F(x) - F^*| \,/\, \max(1, |F^*|)$")
+        axis.set(yscale="log", xlabel=label, ylabel=r"$|F(x) - F^*| \,/\, V$")
     axes[0].set_title("Objective gap against rounds")
     axes[1].set_title("... and against what is sent")
     for axis, metric in zip(axes[2:], metrics, strict=True):

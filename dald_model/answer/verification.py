@@ -31,7 +31,7 @@ from dald_model.answer.comparison import (
     violation,
 )
 from dald_model.answer.reference import Reference, Task, doubted, reference, sharpened, task
-from dald_model.answer.stationarity import certificate
+from dald_model.answer.stationarity import Certificate, certificate
 from dald_model.coordinate.status import Status
 from dald_model.text import Bare, Heading, Part, Printed, counted
 from dald_model.values import flat, holding
@@ -133,16 +133,18 @@ def verify(
       shared variables, in units of what the sides move by over the spreads,
     * constraint violation, the largest over all constraints and attributes of variables, each in
       units of its reach,
-    * multipliers, how far the result's own multipliers are from supporting the AIO solution
-      (:mod:`dald_model.answer.stationarity`): multipliers are often not unique, and this is what
-      makes any of them right,
+    * multipliers, how far the result's own multipliers are from supporting the AIO solution, or
+      else the result's values (:mod:`dald_model.answer.stationarity`): multipliers are often not
+      unique, and this is what makes any of them right,
     * distance where unique, the largest :math:`|x - x^*| / X` among variables that provably only
-      one point is optimal for; there is no such row where nothing proves it,
+      one point is optimal for; there is no such row where nothing proves it, or where the result
+      is better than what solvers found,
     * distance of multipliers and of the solution from the AIO solve's, relative, told but not
       judged: where they are large although all other rows hold, the optimum is not unique.
 
     An AIO solution that is doubtful, because its solver says so or because the result is feasible
-    and better, is cross-checked by a second solver; the note says so, and the better one counts.
+    and better, is cross-checked by a second solver; the note says so. The better one counts, and of
+    two that are as good the one that is accurate by its own account.
     A result that is better than all solvers, and not by breaking constraints, has no gap.
 
     Parameters
@@ -207,7 +209,7 @@ def _compared(
             looked = _rows(given, sharper, abs(gap), beats, tolerances)
             if all(row.ok for row in looked):
                 made, rows = sharper, looked
-    if rows[-1].measured > UNIQUE and all(row.ok for row in rows):
+    if rows[-1].measured > UNIQUE and all(row.ok for row in rows) and not beats:
         notes.append(
             "the optimum is not unique to this accuracy: both solutions are feasible and optimal"
         )
@@ -224,8 +226,7 @@ def _rows(
     """The comparisons with a reference, in the order of :func:`verify`."""
     assert made.scales is not None
     tol_objective, tol_feasibility, tol_dual = tolerances
-    result, points = given.result, given.split(made.values)
-    found = certificate(result, list(given.live.columns), points, made.scales, tol_dual)
+    result, found = given.result, _certified(given, made, tol_dual)
     # Where the result is better than the AIO solve its own objective is what it should report
     known = objective(given, made) if beats else made.value
     return [
@@ -234,9 +235,25 @@ def _rows(
         consensus(given, made.scales, tol_feasibility),
         violation(given, made, tol_feasibility),
         Row("multipliers", found.measured, tol_dual, found.where),
-        *unique(given, made, SURE * tol_feasibility),
+        *([] if beats else unique(given, made, SURE * tol_feasibility)),
         *distances(given, made),
     ]
+
+
+def _certified(given: Task, made: Reference, allowed: float) -> Certificate:
+    """What the multipliers certify at the AIO solution, or else at the result's own values.
+
+    Where the objective is flat the AIO solution is known to few digits, and slopes there are not
+    those at the optimum. Multipliers that support the result's own values are right as well, as
+    these are feasible and optimal where the other rows hold.
+    """
+    assert made.scales is not None
+    for values in (made.values, given.values):
+        points = given.split(values)
+        found = certificate(given.result, list(points), points, made.scales, allowed)
+        if found.measured <= allowed:
+            break
+    return found
 
 
 def _judged(result: Answer, made: Reference, rows: list[Row], notes: list[str]) -> Verification:
@@ -260,15 +277,30 @@ def _held_against(
     if other is None:
         said = f"{why}, and no other installed solver can be asked"
         return made, 0.0 if beats else abs(gap), beats, [said]
-    assert made.scales is not None
-    lower = given.result.compiled.sense * (made.value - other.value) / made.scales.worth
     said = f"{why}; {other.solver} finds {other.value:.8g}"
-    if lower > tol_objective and broken(given, made, other.values).measured <= tol_feasibility:
-        made, said = other, f"{said}, which is better and counts"
+    counts = _counts(given, made, other, tol_objective, tol_feasibility)
+    if counts:
+        made, said = other, f"{said}, which {counts} and counts"
         gap, beats = _gap(given, made, tol_objective, tol_feasibility)
     if beats:
         return made, 0.0, True, [f"{said}; the result is better than both"]
     return made, abs(gap), False, [said]
+
+
+def _counts(
+    given: Task, made: Reference, other: Reference, tol_objective: float, tol_feasibility: float
+) -> str:
+    """Why another solver's solution counts rather than the first; empty where it does not.
+
+    One that is inaccurate may be lower than the optimum for constraints that it breaks a little.
+    """
+    assert made.scales is not None
+    lower = given.result.compiled.sense * (made.value - other.value) / made.scales.worth
+    if abs(lower) > tol_objective:
+        best = other if lower > 0 else made
+        if broken(given, made, best.values).measured <= tol_feasibility:
+            return "is better" if lower > 0 else ""
+    return "is accurate" if made.status != other.status == "optimal" else ""
 
 
 def _gap(

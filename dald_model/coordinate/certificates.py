@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import ConeProgram
-from dald_model.coordinate.own_answers import sides_of
+from dald_model.coordinate.sides import sides_of
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.solvers.exact.certificates import is_infeasible, is_unbounded

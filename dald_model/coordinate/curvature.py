@@ -18,6 +18,8 @@ FLOOR = 1e-4
 BEYOND = 1e30
 """A minimum so far away is in no unit: what slopes to there, as a logistic loss does far from its
 kink, is flat."""
+MANY = 200
+"""Variables of a client beyond which it is not worth looking where its objective bends."""
 ZERO = 1e-7
 """Ratio below which an eigenvalue is zero: a direction without curvature asks for no penalty."""
 
@@ -88,6 +90,23 @@ def curvature(sub: Subproblem, at: np.ndarray | None = None) -> Curvature:
     # A weight on |x_k| alone keeps at zero what does not slope by more.
     is_known = not (elsewhere[~live].any() or (np.abs(gradient) > sharp)[~live].any())
     return Curvature(diagonal, spread, sharp, elsewhere, answer, gradient, is_known)
+
+
+def middle(sub: Subproblem) -> np.ndarray:
+    r"""Where the arguments A x + b of what bends an objective are smallest, shape (m,).
+
+    There it is curved, and that point moves with the origin. Zero where it is not bent, is not
+    defined everywhere, or has more than ``MANY`` variables.
+    """
+    if not is_bent(sub) or not is_defined_at_zero(sub) or sub.size > MANY:
+        return np.zeros(sub.size)
+    assert sub.form is not None
+    terms = _smooth(sub.form)
+    offset = np.concatenate([term.offset for term in terms])
+    if not offset.any():
+        return np.zeros(sub.size)
+    rows = sp.vstack([sp.csr_array(term.matrix) for term in terms]).toarray()
+    return np.linalg.lstsq(rows, -offset)[0]
 
 
 def is_bent(sub: Subproblem) -> bool:

@@ -11,7 +11,8 @@ from scipy.sparse.csgraph import connected_components
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.alone import response
-from dald_model.coordinate.own_answers import own_answers, sides_of
+from dald_model.coordinate.own_answers import own_answers
+from dald_model.coordinate.sides import sides_of
 from dald_model.coordinate.sums import alike_in_sums
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer

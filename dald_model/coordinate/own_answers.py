@@ -6,12 +6,18 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse.linalg as spla
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.alone import answer_alone
-from dald_model.coordinate.curvature import Curvature, curvature, is_bent, is_defined_at_zero
+from dald_model.coordinate.curvature import (
+    Curvature,
+    curvature,
+    is_bent,
+    is_defined_at_zero,
+    middle,
+)
+from dald_model.coordinate.sides import is_far, moved_to, place, sides_of
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.base import FOUND, Turn
@@ -53,8 +59,9 @@ class OwnAnswers(NamedTuple):
     having : frozenset
         Who has one of its own.
     curvatures : dict
-        Of each client but servers; at zero where that is near the answers, which are often where
-        an objective is flat or at the edge of its domain, else halfway to the neighbours'.
+        Of each client but servers; where its objective bends, or at zero, where that is near the
+        answers, which are often where an objective is flat or at the edge of its domain, else
+        halfway to the neighbours'.
     """
 
     points: np.ndarray
@@ -67,10 +74,11 @@ def own_answers(compiled: Decomposition, layer: SolverLayer) -> OwnAnswers:
 
     .. math:: x_i^{own} = \arg\min_{x_i \in X_i} f_i(x_i) + \text{a weak hold}
 
-    A client that has some curvature at zero and is known by it is held with 1e-4 of it, first at
-    zero; where the answers are then far from zero beside how far they are apart, once more at the
-    mean of its neighbours' answers and with the curvature halfway to it, so that the origin of a
-    variable does not matter. Any other, and who is curved so much less at its answer that the hold
+    A client that has some curvature and is known by it is held with 1e-4 of it, first where its
+    objective bends (:func:`dald_model.coordinate.curvature.middle`), or at zero; where the answers
+    are then far from there beside how far they are apart, once more at the mean of its neighbours'
+    answers and with the curvature halfway to it, so that the origin of a variable does not matter.
+    Any other, and who is curved so much less at its answer that the hold
     is all that it felt, is solved as a cone program, without a hold; but a coupling, which has no
     data, is always held. Servers, and clients that are unbounded alone, answer with the mean of
     their neighbours' answers where that says enough, else with NaN.
@@ -86,8 +94,14 @@ class _Survey:
     def __init__(self, compiled: Decomposition, layer: SolverLayer) -> None:
         self._compiled, self._layer = compiled, layer
         self._subs = {n: sub for n, sub in compiled.items() if not sub.client.is_server}
-        self._curvatures = {name: curvature(sub) for name, sub in self._subs.items()}
         self._found = np.full(sum(sub.size for sub in compiled.values()), np.nan)
+        self._base = np.zeros(self._found.size)
+        self._curvatures: dict[Hashable, Curvature] = {}
+        for name, sub in self._subs.items():
+            point = middle(sub)
+            self._base[compiled.columns[name]] = point
+            self._curvatures[name] = curvature(sub, point if point.any() else None)
+        self._leave_zero()
         held = [name for name in self._subs if self._is_held(name)]
         self._endless: set[Hashable] = set()
         self._dragged: set[Hashable] = set()
@@ -101,22 +115,51 @@ class _Survey:
         for name, sub in self._subs.items():
             if name not in held:
                 found[compiled.columns[name]] = answer_alone(sub)
-        origin = sides_of(compiled, np.zeros(found.size))
+        origin = sides_of(compiled, self._base)
+        self._centre_base()
         for batch in self._layer.batches(self._held):
             self._ask(batch, batch.ends.own(origin))
         self._doubt_holds()
         self._leave_endless()
         missing = np.isnan(found)
-        _place(compiled, found)
-        far = is_far(compiled, sides_of(compiled, found), OUTLYING)
-        if far.any():
+        place(compiled, found)
+        zero = sides_of(compiled, np.zeros(found.size))
+        if is_far(sides_of(compiled, found), zero, OUTLYING).any():
             self._centre(missing)
-            far |= is_far(compiled, sides_of(compiled, found), OUTLYING)
         having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
+        far = is_far(sides_of(compiled, found), origin, OUTLYING)
         self._misplaced |= {n for n, sub in self._subs.items() if far[sub.entries].all()}
         self._hold_nearer(origin, missing)
         self._go_halfway()
         return OwnAnswers(found, having, self._curvatures)
+
+    def _leave_zero(self) -> None:
+        """Hold quadratics first at their minima where these are near each other, far from zero."""
+        guess = np.full(self._found.size, np.nan)
+        for name, sub in self._subs.items():
+            part, known = self._compiled.columns[name], self._curvatures[name]
+            guess[part] = self._base[part] if is_bent(sub) else known.answer
+        place(self._compiled, guess)
+        zero = sides_of(self._compiled, np.zeros(guess.size))
+        far = is_far(sides_of(self._compiled, guess), zero, OUTLYING)
+        for name, sub in self._subs.items():
+            if self._curvatures[name].diagonal.any() and far[sub.entries].all():
+                part = self._compiled.columns[name]
+                self._base[part] = guess[part]
+
+    def _centre_base(self) -> None:
+        """Take numbers around where clients bend, if that is far from zero beside their lengths."""
+        for name in self._held:
+            base = self._bent(name)
+            if (np.abs(base) > OUTLYING * _guess(self._curvatures[name], base)[0]).any():
+                self._layer.centre(self._base)
+                return
+
+    def _bent(self, name: Hashable) -> np.ndarray:
+        """Where a client's objective bends, or zero."""
+        sub = self._subs[name]
+        base = self._base[self._compiled.columns[name]]
+        return base if is_bent(sub) else np.zeros(sub.size)
 
     def _leave_endless(self) -> None:
         """Take the answers of clients that would go on for ever, if others have one.
@@ -128,7 +171,7 @@ class _Survey:
         found = self._found.copy()
         for name in self._endless | self._dragged:
             found[self._compiled.columns[name]] = np.nan
-        _place(self._compiled, found)
+        place(self._compiled, found)
         for name in self._endless | self._dragged:
             part = self._compiled.columns[name]
             if np.isnan(found[part]).any():
@@ -151,7 +194,7 @@ class _Survey:
         compiled, found = self._compiled, self._found
         sides = sides_of(compiled, found)
         for _ in range(HOLDS):
-            if not is_far(compiled, sides).any():
+            if not is_far(sides, origin, FAR).any():
                 break
             centre = np.where(np.isnan(sides), sides[::-1], sides)
             centre = np.where(np.isnan(centre), origin, centre)
@@ -159,7 +202,7 @@ class _Survey:
             for batch in self._layer.batches(self._held):
                 self._ask(batch, batch.ends.other(centre))
             found[missing] = np.nan
-            _place(compiled, found)
+            place(compiled, found)
             before, sides = sides, sides_of(compiled, found)
             with np.errstate(invalid="ignore"):
                 if not (np.abs(sides - before) > STILL * np.abs(sides[0] - sides[1])).any():
@@ -172,7 +215,7 @@ class _Survey:
             sub = self._subs[name]
             if is_bent(sub):
                 own = self._found[self._compiled.columns[name]]
-                there = _moved_to(sub, own, sides[1 - sub.rows, sub.entries])
+                there = moved_to(sub, own, sides[1 - sub.rows, sub.entries])
                 self._curvatures[name] = curvature(sub, own if there is None else (own + there) / 2)
 
     def _is_held(self, name: Hashable) -> bool:
@@ -193,7 +236,7 @@ class _Survey:
             # Relative to the root of its curvature a slope has the same unit whatever the variable.
             live = zero.diagonal > 0
             root = np.sqrt(zero.diagonal[live])
-            drag = WEAK**2 * (root * np.abs(point[live])).max()
+            drag = WEAK**2 * (root * np.abs(point - self._base[part])[live]).max()
             is_dragged = drag > DRAGGED * (np.abs(zero.slopes[live]) / root).max()
             if sub.size <= DEAR and (is_dragged or bend < hold / GONE):
                 alone = answer_alone(sub)
@@ -220,7 +263,7 @@ class _Survey:
             if not missing[part].any():
                 found[part] += answer_alone(self._subs[name].around(found[part]))
         missing |= np.isnan(found)
-        _place(self._compiled, found)
+        place(self._compiled, found)
         for name in asked:
             part = self._compiled.columns[name]
             if missing[part].any() and not np.isnan(found[part]).any():
@@ -232,33 +275,21 @@ class _Survey:
         """Let clients answer that are held at ``told``, in the order of the batch's ends."""
         subs = [self._subs[name] for name in batch.names]
         known = [self._curvatures[name] for name in batch.names]
-        lengths, slopes = zip(*map(_guess, known), strict=True)
+        bases = [self._bent(name) for name in batch.names]
+        lengths, slopes = zip(*map(_guess, known, bases), strict=True)
+        found = self._found[batch.columns]
         turn = Turn(
             batch.which,
             np.zeros(told.size),
             np.concatenate([_weak(*each) for each in zip(subs, known, strict=True)]),
             told,
-            np.nan_to_num(self._found[batch.columns]),
+            np.where(np.isnan(found), self._base[batch.columns], found),
             np.concatenate(lengths),
             np.concatenate(slopes),
         )
         answers = self._layer.first_answer(batch, turn, ACCURACY)
         is_found = np.repeat([one in FOUND for one in answers.statuses], [s.size for s in subs])
         self._found[batch.columns] = np.where(is_found, answers.points, np.nan)
-
-
-def sides_of(compiled: Decomposition, points: np.ndarray) -> np.ndarray:
-    """The values of all sides, shape (2, Q); NaN where a point is."""
-    return compiled.sides({name: points[part] for name, part in compiled.columns.items()})
-
-
-def is_far(compiled: Decomposition, sides: np.ndarray, share: float = FAR) -> np.ndarray:
-    """Entries of edges whose sides are far from where they are at zero, (Q,) bool."""
-    origin = sides_of(compiled, np.zeros(sum(sub.size for sub in compiled.values())))
-    distance = np.abs(sides - origin)
-    apart = np.abs(sides[0] - sides[1])
-    with np.errstate(invalid="ignore"):
-        return distance.min(axis=0) > share * apart
 
 
 def _weak(sub: Subproblem, known: Curvature) -> np.ndarray:
@@ -268,15 +299,16 @@ def _weak(sub: Subproblem, known: Curvature) -> np.ndarray:
     return WEAK * np.sqrt(share / 2)
 
 
-def _guess(known: Curvature) -> tuple[np.ndarray, np.ndarray]:
+def _guess(known: Curvature, base: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     r"""Lengths and slopes of a client's variables by its curvature alone, each of shape (m,).
 
     .. math:: X_k = \sqrt{E / h_k}, \qquad M_k = E / X_k, \qquad E = \max_k h_k L_k^2
 
-    with L the distances of the quadratic model's minimum from zero. What has no curvature is as
+    with L the distances of the quadratic model's minimum from where the client is held first. What
+    has no curvature is as
     long as the longest.
     """
-    bend, far = known.diagonal, np.abs(known.answer)
+    bend, far = known.diagonal, np.abs(known.answer - base)
     energy = float((bend * far**2).max(initial=0.0))
     if energy == 0.0:
         ones = np.ones(far.size)
@@ -285,30 +317,3 @@ def _guess(known: Curvature) -> tuple[np.ndarray, np.ndarray]:
     lengths = np.full(far.size, max(far.max(), np.sqrt(energy / bend[bent]).max()))
     lengths[bent] = np.sqrt(energy / bend[bent])
     return lengths, energy / lengths
-
-
-def _place(compiled: Decomposition, found: np.ndarray) -> None:
-    """Put those without an answer where their neighbours' answers are, as far as these say."""
-    lacking = [name for name in compiled if np.isnan(found[compiled.columns[name]]).any()]
-    sides = sides_of(compiled, found)
-    for name in sorted(lacking, key=lambda one: not compiled[one].client.is_server):
-        sub = compiled[name]
-        point = _moved_to(sub, np.zeros(sub.size), sides[1 - sub.rows, sub.entries])
-        if point is not None:
-            matrix, offset = sub.sides
-            found[compiled.columns[name]] = point
-            sides[sub.rows, sub.entries] = matrix @ point + offset
-
-
-def _moved_to(sub: Subproblem, point: np.ndarray, told: np.ndarray) -> np.ndarray | None:
-    """The point moved to where its sides are as told, the mean of these; None if all are NaN."""
-    known = np.flatnonzero(np.isfinite(told))
-    if not known.size:
-        return None
-    matrix, offset = sub.sides
-    chosen = matrix[known]
-    apart = told[known] - (chosen @ point + offset[known])
-    if (np.diff(chosen.indptr) <= 1).all():
-        counts = np.asarray(chosen.power(2).sum(axis=0)).reshape(-1)
-        return point + (chosen.T @ apart) / np.where(counts > 0, counts, 1.0)
-    return point + spla.lsqr(chosen, apart)[0]

@@ -233,7 +233,7 @@ FAILING: dict[str, tuple[Callable[[], dm.Model], dict[str, Any]]] = {
 def test_a_run_that_fails_is_told_so_at_the_end_of_a_block(serially: Solve, status: str) -> None:
     """Blocks are looked at when they are done; they double from 8 sweeps on."""
     make, given = FAILING[status]
-    model, options = make(), {"rho": 1.0, "stopping": ONE} | given
+    model, options = make(), {"rho": 1.0, "stopping": ONE, "acceleration": None} | given
     found, known = model.solve(sequence=NATURAL, **options), serially(model, **options)
     assert found.status == known.status == status
     assert known.rounds <= found.rounds <= 2 * known.rounds + FIRST_BLOCK + 25

@@ -59,7 +59,27 @@ def balls(x: Any, i: int) -> Any:
     return cp.norm(x - np.array([i, i**2]), 2)
 
 
-MODELS = {f.__name__: f for f in (squares, absolute, lasso, logistic, balls)}
+def separable(x: Any, i: int) -> Any:
+    """A logistic loss without a ridge, flat far away to either side."""
+    return cp.sum(cp.logistic(np.random.default_rng(100 + i).normal(size=(20, 2)) @ x))
+
+
+def exponential(x: Any, i: int) -> Any:
+    return cp.sum(cp.exp(np.random.default_rng(100 + i).normal(size=(6, 2)) @ x))
+
+
+def largest(x: Any, i: int) -> Any:
+    rows = np.random.default_rng(100 + i).normal(size=(6, 2))
+    return cp.log_sum_exp(cp.hstack([rows @ x, cp.sum(x), -cp.sum(x)]))
+
+
+def hinge(x: Any, i: int) -> Any:
+    rows = np.random.default_rng(100 + i).normal(size=(12, 2))
+    return cp.sum(cp.pos(1 - rows @ x)) + 0.05 * cp.sum_squares(x)
+
+
+BENT = (logistic, separable, exponential, largest)
+MODELS = {f.__name__: f for f in (squares, absolute, lasso, hinge, balls, *BENT)}
 OFFSETS = [sign * 10.0**power for sign in (-1, 1) for power in range(1, 7)]
 
 
@@ -89,14 +109,14 @@ def test_thirteen_units_take_the_same_rounds_to_the_same_accuracy(name: str, kin
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["squares", "lasso", "absolute"])
+@pytest.mark.parametrize("name", MODELS)
 def test_an_origin_a_million_spreads_away_is_without_consequence(name: str) -> None:
-    """Of kinks, which the origin is one of, the answer; of quadratics also the rounds."""
+    """Of kinks, which solvers have fewer digits of there, the answer; of others also the rounds."""
     rounds, _ = rounds_and_gap(name, 1.0, 1.0, 0.0)
     for shift in OFFSETS:
         there, far = rounds_and_gap(name, 1.0, 1.0, shift)
         assert far <= GAP, shift
-        if name == "squares":
+        if name in ("squares", *(f.__name__ for f in BENT)):
             assert abs(there - rounds) <= max(1, 0.1 * rounds), shift
 
 
@@ -170,8 +190,8 @@ def test_optimal_is_verified_whatever_a_kink_weighs(weight: float) -> None:
 # --- large penalties, and what a start brings along -----------------------------------------------
 
 
-@pytest.mark.parametrize("rho", [1e3, 1e5, 1e6])
-def test_a_large_penalty_ends_optimal_only_at_the_optimum(rho: float) -> None:
+@pytest.mark.parametrize(("rho", "scale"), [(1e3, 1.0), (1e5, 1.0), (1e6, 1.0), (1e2, 1e-6)])
+def test_a_large_penalty_ends_optimal_only_at_the_optimum(rho: float, scale: float) -> None:
     """Logistic clients under penalties far beyond their curvature: three digits are not enough."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(3, 30, 4))
@@ -179,9 +199,11 @@ def test_a_large_penalty_ends_optimal_only_at_the_optimum(rho: float) -> None:
     model, w = dm.Model(), [cp.Variable(4, name=f"w{i}") for i in range(3)]
     for i in range(3):
         loss = cp.sum(cp.logistic(-cp.multiply(labels[i], rows[i] @ w[i])))
-        model.client(i, loss + 0.5 * cp.sum_squares(w[i]))
+        model.client(i, scale * (loss + 0.5 * cp.sum_squares(w[i])))
     model.consensus(w[0] == w[1], w[1] == w[2])
-    best: Any = model.monolithic().solve(solver=cp.CLARABEL)
+    whole = model.monolithic()
+    ordinary: Any = cp.Problem(cp.Minimize(whole.objective.expr / scale), whole.constraints)
+    best = scale * ordinary.solve(solver=cp.CLARABEL)
     result = model.solve(rho=rho, max_rounds=200)
     off = abs(result.value - best) / best
     assert result.status != "optimal" or off <= GAP
@@ -198,6 +220,24 @@ def test_a_small_objective_under_a_large_penalty_is_not_called_optimal_far_off()
     best: Any = model.monolithic().solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_feas=1e-12)
     result = model.solve(rho=10.0)
     assert result.status != "optimal" or abs(result.value / best - 1) <= 1e-3
+
+
+@pytest.mark.parametrize("options", [{}, {"rho": 10.0}], ids=["default", "rho of 10"])
+def test_a_portfolio_of_daily_variances_is_of_least_variance(options: dict[str, Any]) -> None:
+    """An objective of size 1e-4; the optimum is that of the same in ordinary units."""
+    rng = np.random.default_rng(0)
+    model, w = dm.Model("minimum variance"), cp.Variable(8, name="weights")
+    total: Any = 0.0
+    whole: list[Any] = [w >= 0, cp.sum(w) == 1]
+    for i in range(3):
+        returns = rng.normal(size=(250, 8)) * rng.uniform(0.003, 0.03, 8)
+        model.client(i, cp.sum_squares(returns @ w) / 250, whole if i == 0 else [])
+        total += cp.sum_squares(1e2 * returns @ w) / 250
+    best: Any = cp.Problem(cp.Minimize(total), whole).solve(solver=cp.CLARABEL)
+    result = model.solve(**options)
+    assert result.status == "optimal"
+    assert abs(1e4 * result.value / best - 1) <= GAP
+    assert result.verify().ok
 
 
 def test_a_start_from_a_larger_problem_does_not_bring_its_scales() -> None:

@@ -51,7 +51,7 @@ SMOOTH = {
 }
 
 
-# Not the logistic loss far from zero: one that is flat alone is curved where its neighbours are.
+# Not kinks far from zero, which solvers have fewer digits of there
 UNITS = [(name, kind) for name in CASES for kind in ("objective", "variable")]
 UNITS += [("least squares", "offset")]
 
@@ -73,6 +73,8 @@ def test_what_bends_is_right_wherever_zero_is(name: str) -> None:
     found = list(compared(case, [one for one in all_units(case) if one[0] == "offset"]))
     assert len(found) == 13
     assert [one for one in found if one.status != "optimal" or not abs(one.gaps[1]) <= WRONG] == []
+    if name != "logistic":  # which has a kink besides
+        assert [one for one in found if abs(one.rounds[1] - one.rounds[0]) > 1] == []
 
 
 VARIATIONS: dict[str, Callable[[Case], Case]] = {

@@ -1,0 +1,49 @@
+"""The sides of edges where clients' variables have some values, and values moved to meet sides."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse.linalg as spla
+
+from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.subproblem import Subproblem
+
+
+def sides_of(compiled: Decomposition, points: np.ndarray) -> np.ndarray:
+    """The values of all sides, shape (2, Q); NaN where a point is."""
+    return compiled.sides({name: points[part] for name, part in compiled.columns.items()})
+
+
+def is_far(sides: np.ndarray, origin: np.ndarray, share: float) -> np.ndarray:
+    """Entries of edges whose sides are far from these others, (Q,) bool."""
+    distance = np.abs(sides - origin)
+    apart = np.abs(sides[0] - sides[1])
+    with np.errstate(invalid="ignore"):
+        return distance.min(axis=0) > share * apart
+
+
+def place(compiled: Decomposition, found: np.ndarray) -> None:
+    """Put those without an answer where their neighbours' answers are, as far as these say."""
+    lacking = [name for name in compiled if np.isnan(found[compiled.columns[name]]).any()]
+    sides = sides_of(compiled, found)
+    for name in sorted(lacking, key=lambda one: not compiled[one].client.is_server):
+        sub = compiled[name]
+        point = moved_to(sub, np.zeros(sub.size), sides[1 - sub.rows, sub.entries])
+        if point is not None:
+            matrix, offset = sub.sides
+            found[compiled.columns[name]] = point
+            sides[sub.rows, sub.entries] = matrix @ point + offset
+
+
+def moved_to(sub: Subproblem, point: np.ndarray, told: np.ndarray) -> np.ndarray | None:
+    """The point moved to where its sides are as told, the mean of these; None if all are NaN."""
+    known = np.flatnonzero(np.isfinite(told))
+    if not known.size:
+        return None
+    matrix, offset = sub.sides
+    chosen = matrix[known]
+    apart = told[known] - (chosen @ point + offset[known])
+    if (np.diff(chosen.indptr) <= 1).all():
+        counts = np.asarray(chosen.power(2).sum(axis=0)).reshape(-1)
+        return point + (chosen.T @ apart) / np.where(counts > 0, counts, 1.0)
+    return point + spla.lsqr(chosen, apart)[0]

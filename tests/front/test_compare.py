@@ -1,0 +1,64 @@
+"""The comparison of algorithms: gaps in closed form, the same in all units; what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import dald_model as dm
+
+TARGETS = np.array([[0.0, 1.0], [2.0, -1.0], [4.0, 3.0]])
+
+
+def squares(scale: float = 1.0, unit: float = 1.0) -> dm.Model:
+    """Clients s |w / u - t_i|^2; at w = u t they pay s (3 |t - mean|^2 + V), and alone nothing."""
+    w = cp.Variable(2, name="w")
+    model = dm.Model("squares")
+    for i, target in enumerate(TARGETS):
+        model.client(i, scale * cp.sum_squares(w / unit - target))
+    return model
+
+
+AGREEING = float(((TARGETS - TARGETS.mean(axis=0)) ** 2).sum())
+"""V, what agreeing on the mean costs."""
+
+
+@pytest.mark.parametrize(("scale", "unit"), [(1.0, 1.0), (1e-7, 1.0), (1e6, 1e-4)])
+def test_the_gap_is_relative_to_what_agreeing_costs_in_all_units(scale: float, unit: float) -> None:
+    """Gradient descent from zero: each step of a quarter of 1 / L leaves 1/2 of the way."""
+    step = unit**2 / (12 * scale)
+    found = dm.compare(
+        squares(scale, unit),
+        {"gradient descent": dm.GradientDescent(step), "DALD": dm.DALD()},
+        max_rounds=20,
+    )
+    assert found.aio == pytest.approx(scale * AGREEING, rel=1e-6)
+    history = found.histories["gradient descent"]
+    mean = TARGETS.mean(axis=0)
+    left = 3 * (mean @ mean) * 0.25 ** np.arange(1, len(history) + 1) / AGREEING
+    np.testing.assert_allclose(history.gap[:10], left[:10], rtol=1e-4)
+    common = history["common objective"]
+    np.testing.assert_allclose(common[:10], scale * AGREEING * (1 + left[:10]), rtol=1e-6)
+    assert found.frame.gap["DALD"] < 1e-6
+    assert found.frame["rounds to 1e-02"]["gradient descent"] == 1 + np.argmax(left <= 1e-2)
+
+
+def test_a_problem_without_an_optimum_is_refused_before_any_run() -> None:
+    w = cp.Variable(name="w")
+    model = dm.Model("falling")
+    for i in range(2):
+        model.client(i, w)
+    asked: list[Any] = []
+    with pytest.raises(dm.OptionError, match=r"all-in-one problem of 'falling' is unbounded"):
+        dm.compare(model, [dm.DALD()], metrics={"any": asked.append})
+    assert not asked
+
+
+def test_what_is_no_algorithm_is_refused() -> None:
+    with pytest.raises(dm.OptionError, match="expected algorithms such as"):
+        dm.compare(squares(), [dm.DALD])  # pyright: ignore[reportArgumentType] - what is tested
+    with pytest.raises(dm.OptionError, match="given no algorithm"):
+        dm.compare(squares(), [])
