@@ -16,7 +16,7 @@ from dald_model.answer.result import Result
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.iterate import Iterate
-from dald_model.coordinate.measurement import natural_units
+from dald_model.coordinate.measured import Measured
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.outcome import interrupted_before
@@ -110,8 +110,8 @@ def solve(
         What proposes where the next outer loop begins: :class:`Hybrid` (default),
         :class:`Anderson`, :class:`Secant`; None follows Algorithms 2 and 3 to the letter. The
         default is left out where the outer loops are not one map (other algorithms and dual steps,
-        orders that change, outer loops of several rounds, clients that may be absent), and where a
-        tolerance is zero.
+        orders that change, outer loops of several rounds), and where a tolerance is zero. Where
+        clients are absent, models speak for them, and Anderson acceleration rests.
     online : Online, dict, callable or list of these
         What changes while the run goes on: ``dm.Dropout(p)``, ``dm.Stragglers(...)``,
         ``dm.LossyLinks(p)``, a dict from rounds to :class:`Change`, or a function of a
@@ -119,7 +119,9 @@ def solve(
     start : Result
         An earlier result of this model, or of one with some of its clients and edges, to go on
         from; default all multipliers zero, and the variables where the clients' own answers are,
-        or zero where a penalty is given or the algorithm sets one, as in the paper.
+        or zero where a penalty is given or the algorithm sets one, as in the paper. What was learnt
+        of clients is kept (``result.recalled``), and natural units are, until a Parameter has moved
+        the numbers of a client by more than :data:`dald_model.coordinate.measured.MOVED`.
     metrics : dict
         Name of a column of the history -> function of an :class:`Iterate`, called each round.
     eps_pri, eps_dual : float
@@ -152,6 +154,7 @@ def solve(
     check_tolerances(eps_pri, eps_dual, max_rounds)
     check_flag("verbose: given ", verbose)
     check_parameters(compiled)
+    measured = None
     try:
         compiled.instantiate()
         check_kind("algorithm", algorithm, "open", "dm.DALD()")
@@ -163,12 +166,16 @@ def solve(
         method = with_algorithm(algorithm, opened, rho, solver)
         chosen = sequence or method.sequence or Sequence(label="by colour")
         membership = Membership(compiled, chosen, as_online(online))
-        layer = SolverLayer(compiled, method.solver)
+        known = still_measured(compiled, start)
+        around = known.centre if known and method.solver is None else None
+        layer = SolverLayer(compiled, method.solver, around)
         units = Units.plain(compiled)
         is_plain = isinstance(as_rule(method.rho), Fixed) and layer.is_exact
         if max(eps_pri, eps_dual) > 0 or not is_plain:  # else nothing is measured by units
-            own = layer if method.solver is None else SolverLayer(compiled, None)
-            units = natural_units(compiled, own)
+            if known is None:
+                own = layer if method.solver is None else SolverLayer(compiled, None)
+                known = Measured.anew(compiled, own)
+            units, measured = known.units, known
         # What is given is a setting of the paper's or of a textbook's, which starts at zero.
         is_own = opened.rho is None and opened.solver is None
         if not (is_own and isinstance(as_rule(rho), ResidualBalancing)):
@@ -183,16 +190,24 @@ def solve(
             check_metrics(metrics),
             acceleration,
             insists=acceleration is not DEFAULT_ACCELERATION,
+            learnt=None if start is None else start.learnt,
         )
         with tqdm(total=max_rounds, unit="round", disable=not verbose) as progress:
             outcome = Run(membership, method, state, rule, layer, settings, progress).go()
     except KeyboardInterrupt:  # in the rounds it is caught, so this was before
         outcome = interrupted_before(Membership(compiled, Sequence(label="by colour"), ()))
     result = assemble(outcome, (eps_pri, eps_dual), time.perf_counter() - begun)
+    result.measured = measured
     if outcome.error is not None:
         outcome.error.result = result
         raise outcome.error
     return result
+
+
+def still_measured(compiled: Decomposition, start: Any) -> Measured | None:
+    """What was measured for the start, where the problem is much the same."""
+    known = start.measured if isinstance(start, Result) and start.compiled is compiled else None
+    return known if known and known.holds(compiled) else None
 
 
 def begin(compiled: Decomposition, rho: Any, start: Any, units: Units) -> tuple[State, PenaltyRule]:

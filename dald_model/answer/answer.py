@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 
 from dald_model.compile.decomposition import Decomposition, Recovered
+from dald_model.coordinate.acceleration.learnt import Learnt
+from dald_model.coordinate.measured import Measured
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.engines.dispatch import Event
@@ -96,6 +98,12 @@ class Answer(Identified):
         The last iterate, from which ``solve(start=result)`` goes on.
     given : tuple
         The user's Parameters with the values that they had: those of the problem that was solved.
+    measured : Measured or None
+        The natural units, with which ``solve(start=result)`` begins while they hold.
+    learnt : Learnt or None
+        What the acceleration knows of the clients, with which ``solve(start=result)`` begins.
+    recalled : tuple
+        The clients of which this run began with what an earlier one had learnt.
     """
 
     elsewhere = (
@@ -121,6 +129,9 @@ class Answer(Identified):
     dropped: dict[tuple[Hashable, Hashable], int] = field(default_factory=dict)
     state: State | None = None
     given: tuple[tuple[cp.Parameter, Any], ...] = ()
+    measured: Measured | None = None
+    learnt: Learnt | None = None
+    recalled: tuple[Hashable, ...] = ()
     duals: Duals = field(init=False)
 
     def __post_init__(self) -> None:
@@ -158,7 +169,7 @@ class Answer(Identified):
         found = copy(self)
         memo |= {id(name): name for name in self.compiled}  # a name may be known by its identity
         for each in fields(self):
-            if each.name not in ("compiled", "given"):
+            if each.name not in ("compiled", "given", "measured", "learnt"):
                 setattr(found, each.name, deepcopy(getattr(self, each.name), memo))
         return found
 

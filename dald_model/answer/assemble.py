@@ -57,6 +57,8 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
         left=dict(membership.gone),
         dropped=dict(membership.cut),
         state=outcome.last,
+        learnt=outcome.learnt,
+        recalled=outcome.recalled,
         given=tuple((p, deepcopy(p.value)) for p in compiled.model.parameters),
     )
     found.apply()

@@ -11,7 +11,7 @@ from dald_model.answer.answer import Answer
 from dald_model.answer.gap import Certificate, certify
 from dald_model.answer.verification import Verification, verify
 from dald_model.errors import OptionError, ResultError
-from dald_model.text import Bare, Heading, Part, Printed
+from dald_model.text import Bare, Heading, Part, Printed, counted
 from dald_model.validate import check_flag
 from dald_model.values import one_at_a_time
 
@@ -121,6 +121,8 @@ def _pairs(result: Answer) -> dict[str, str]:
         pairs["rounds"] = str(result.rounds)
         if result.answer_round not in (0, result.rounds):
             pairs["answer from"] = f"round {result.answer_round}, the best"
+    if result.recalled:
+        pairs["models kept"] = f"of {counted(len(result.recalled), 'client')}, from the start"
     if result.fallbacks:
         first = result.fallbacks[0]
         pairs["fallbacks"] = (

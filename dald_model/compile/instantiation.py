@@ -88,6 +88,7 @@ class Instantiator:
         own, stops, entries = problem.own, widening.stops, widening.entries
         P = widening.square(problem.P[:own, :own])
         self._P, self._constant = P, problem.d
+        self._compared: tuple[Instantiator, tuple[bool, bool]] | None = None
         linear = problem.q[:own].copy()
         self._terms: list[tuple[Kind, int, ColumnBlocks, sp.csr_array, np.ndarray, Sizes]] = []
         for block in structure.blocks:
@@ -131,6 +132,21 @@ class Instantiator:
         blocks = ColumnBlocks(matrix, widening.stops)
         return matrix, blocks, rows[:, extra].toarray(), problem.b[at]
 
+    def same(self, other: Instantiator) -> tuple[bool, bool]:
+        """Whether another makes the same quadratic, and the same rows, of the same maps."""
+        if self is other:
+            return True, True
+        if self._compared is None or self._compared[0] is not other:
+            bent = self._constant == other._constant
+            bent = bent and _same(self._P, other._P) and _same(self._linear, other._linear)
+            stated = all(
+                _same(one[at], two[at])
+                for one, two in zip(self._rows, other._rows, strict=True)
+                for at in (0, 2, 3)  # all but the first once more, by piece
+            )
+            self._compared = other, (bent, stated)
+        return self._compared[1]
+
     def quadratic(self, maps: AffineMaps) -> Quadratic:
         r"""With P, q over y: :math:`F^\top P F`, :math:`F^\top (P f + q)`, and the constant."""
         f = maps.offset
@@ -173,6 +189,13 @@ class Instantiator:
         if extra.shape[1]:
             matrix = np.hstack([matrix, extra])
         return Rows(matrix, rhs - rows @ maps.offset)
+
+
+def _same(one: Any, two: Any) -> bool:
+    """Whether two matrices or vectors, dense or sparse, are the same."""
+    if one.shape != two.shape or sp.issparse(one) != sp.issparse(two):
+        return False
+    return (one != two).nnz == 0 if sp.issparse(one) else np.array_equal(one, two)
 
 
 def _dense(matrix: Any) -> np.ndarray:

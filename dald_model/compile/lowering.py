@@ -3,6 +3,7 @@ r"""Lowering: from a client to its form, checked against the client's own values
 from __future__ import annotations
 
 import hashlib
+import operator
 import warnings
 from collections.abc import Hashable
 from copy import copy
@@ -46,7 +47,18 @@ part, and atoms that cannot be made again from their arguments (perspective, sup
 
 
 class Lowered:
-    """A client's :class:`Form`, with the way back to the dual values of its constraints."""
+    """A client's :class:`Form`, with the way back to the dual values of its constraints.
+
+    Attributes
+    ----------
+    form : Form
+    problem, structure : Canonical, Structure
+        The cone program of its template with its numbers, and what was recognised in it.
+    read : _Read
+        What cvxpy said of it.
+    instantiator, maps : Instantiator, AffineMaps
+        The numbers of the template and those of the client's data.
+    """
 
     def __init__(
         self,
@@ -55,10 +67,14 @@ class Lowered:
         structure: Structure,
         problem: Canonical,
         widening: Widening,
+        read: _Read,
+        instantiator: Instantiator,
+        maps: AffineMaps,
     ) -> None:
         self.form = form
-        self._template, self._structure = template, structure
-        self._problem, self._widening = problem, widening
+        self.problem, self.structure = problem, structure
+        self.read, self.instantiator, self.maps = read, instantiator, maps
+        self._template, self._widening = template, widening
 
     def around(self, centre: np.ndarray) -> Lowered:
         """The same client in its differences from a point of shape (m,)."""
@@ -75,17 +91,17 @@ class Lowered:
         balls :math:`\|u\|_2 \le r`; for each constraint the values of its cvxpy
         ``dual_variables``.
         """
-        found = np.zeros(self._problem.rows.size)
-        found[self._structure.zero] = equality
-        found[self._structure.nonneg] = inequality
-        limits = [one for b in self._structure.blocks if b.kind.is_set for one in b.found]
+        found = np.zeros(self.problem.rows.size)
+        found[self.structure.zero] = equality
+        found[self.structure.nonneg] = inequality
+        limits = [one for b in self.structure.blocks if b.kind.is_set for one in b.found]
         for one, multiplier in zip(limits, balls, strict=True):
             found[one.row] = one.gain * multiplier
-        return self._template.duals(found, self._problem.rows)
+        return self._template.duals(found, self.problem.rows)
 
     def cone_duals(self, multipliers: np.ndarray) -> tuple[Any, ...]:
         """The same from the dual vector of the form's cone program."""
-        rows = wide_program(self._problem, self._widening).rows
+        rows = wide_program(self.problem, self._widening).rows
         stated = rows != REPEATED
         return self._template.duals(multipliers[stated], rows[stated])
 
@@ -117,14 +133,35 @@ class Lowering:
         self._templates: dict[Hashable, list[Template]] = {}
         self._refused: set[Hashable] = set()  # keys of clients that are not what one row says
         self._instantiators: dict[Hashable, tuple[Canonical, Instantiator]] = {}
+        self._sound: dict[int, Canonical] = {}  # programs that a client was checked with
         self._rows: dict[bytes, np.ndarray] = {}
         self._count = 0
 
-    def __call__(self, client: Client) -> Lowered | None:
-        """Lower a client; None where cvxpy or the check against it leaves nothing to rely on."""
-        return self._row_by_row(client) or self._as_it_stands(client)
+    def __call__(self, client: Client, before: Lowered | None = None) -> Lowered | None:
+        """Lower a client; None where cvxpy or the check against it leaves nothing to rely on.
 
-    def _row_by_row(self, client: Client) -> Lowered | None:
+        ``before`` is what it was with other values of the user's Parameters: data that are the same
+        are not gone through again.
+        """
+        again = before and self._again(client, before)
+        return again or self._row_by_row(client, before) or self._as_it_stands(client, before)
+
+    def _again(self, client: Client, before: Lowered) -> Lowered | None:
+        """Lower a client of which only numbers and data are others; None if there is more."""
+        given = before.read.given.again()
+        if given is None:
+            return None
+        parts = [
+            affine_parts(piece) if piece.parameters() else part
+            for piece, part in zip(given.pieces, before.read.parts, strict=True)
+        ]
+        read = before.read._replace(given=given, parts=parts, is_first=False)
+        try:
+            return self._checked(client, read, before)
+        except NotRowByRowError:
+            return None
+
+    def _row_by_row(self, client: Client, before: Lowered | None) -> Lowered | None:
         """Lower a client with sums over rows from one of these rows; None if that will not do."""
         read = self._read(client, by_rows=True)
         if read is None or all(group == APART for group in read.given.groups):
@@ -133,7 +170,7 @@ class Lowering:
         if key in self._refused:
             return None
         try:
-            found = self._checked(client, read)
+            found = self._checked(client, read, before)
         except NotRowByRowError:
             found = None
         if found is None:
@@ -141,11 +178,11 @@ class Lowering:
             return None
         return found
 
-    def _as_it_stands(self, client: Client) -> Lowered | None:
+    def _as_it_stands(self, client: Client, before: Lowered | None) -> Lowered | None:
         """Lower a client from all of its rows."""
         for whole in (False, True):
             read = self._read(client, whole=whole)
-            found = read and self._checked(client, read)
+            found = read and self._checked(client, read, before)
             if found is not None:
                 return found
         return None
@@ -163,12 +200,28 @@ class Lowering:
             return None
         return _Read(given, template, parts, is_first)
 
-    def _checked(self, client: Client, read: _Read) -> Lowered | None:
-        """The client as arrays, if they have its own values."""
-        found = self._lowered(read.template, read.given, AffineMaps(read.parts, client.variables))
+    def _checked(self, client: Client, read: _Read, before: Lowered | None) -> Lowered | None:
+        """The client as arrays, if they have its own values.
+
+        Numbers are checked with the first client that has them, data with the first numbers.
+        """
+        if before is not None and all(map(operator.is_, read.parts, before.read.parts)):
+            maps = before.maps
+        else:
+            maps = AffineMaps(read.parts, client.variables)
+        found = self._lowered(read, maps, before)
+        is_sound = self._sound.get(id(found.problem)) is found.problem
+        is_same = before is not None and maps is before.maps
+        if before is not None and is_same and is_sound and found.structure is before.structure:
+            return found
         self._count += 1
         count = MANY if read.is_first else FEW
-        return found if agrees(found.form, client, count, seed=self._count) else None
+        if not agrees(found.form, client, count, seed=self._count):
+            return None
+        if len(self._sound) >= KEPT:
+            self._sound.clear()
+        self._sound[id(found.problem)] = found.problem
+        return found
 
     def _template(self, key: Hashable, given: SplitClient) -> Template:
         alike = self._templates.get(key, [])
@@ -179,16 +232,27 @@ class Lowering:
                 self._templates[key] = [*alike, template]
         return template
 
-    def _lowered(self, template: Template, given: SplitClient, maps: AffineMaps) -> Lowered:
+    def _lowered(self, read: _Read, maps: AffineMaps, before: Lowered | None) -> Lowered:
+        """The client as arrays; those that are the same as before are."""
+        template, given = read.template, read.given
         problem, structure = template.of(given.numbers)
         widening = _widening(tuple(given.groups), tuple(offset.size for offset in maps.offsets))
         if widening.is_wide and not structure.valued:
             raise NotRowByRowError  # as its values could not be compared
         instantiator = self._instantiator(problem, structure, widening)
-        quadratic = instantiator.quadratic(maps)
+        bent, stated = False, False
+        if before is not None and maps is before.maps:
+            bent, stated = instantiator.same(before.instantiator)
+        if before is not None and bent:
+            quadratic = before.form.quadratic
+        else:
+            quadratic = instantiator.quadratic(maps)
         terms = instantiator.terms(maps)
-        equalities = self._shared(instantiator.zero(maps))
-        inequalities = self._shared(instantiator.nonneg(maps))
+        if before is not None and stated:
+            equalities, inequalities = before.form.equalities, before.form.inequalities
+        else:
+            equalities = self._shared(instantiator.zero(maps))
+            inequalities = self._shared(instantiator.nonneg(maps))
         form = Form(
             maps.size,
             quadratic,
@@ -200,7 +264,7 @@ class Lowering:
             structure.extra.size,
             structure.valued,
         )
-        return Lowered(form, template, structure, problem, widening)
+        return Lowered(form, template, structure, problem, widening, read, instantiator, maps)
 
     def _instantiator(
         self, problem: Canonical, structure: Structure, widening: Widening

@@ -9,7 +9,7 @@ so that s, over plain variables y, holds no data but the numbers that multiply n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -64,6 +64,10 @@ class SplitClient(NamedTuple):
         :data:`dald_model.compile.widening.APART` for all others.
     whole : bool
         Whether it was split at its variables only; then it shares its template with no other.
+    sources : list of callables
+        Where the numbers come from: their present values.
+    is_lasting : bool
+        Whether nothing but pieces and numbers changes with the values of the user's Parameters.
     """
 
     cost: Node
@@ -73,6 +77,19 @@ class SplitClient(NamedTuple):
     numbers: list[np.ndarray]
     groups: list[int]
     whole: bool
+    sources: list[Callable[[], np.ndarray]]
+    is_lasting: bool
+
+    def again(self) -> SplitClient | None:
+        """The same with the present values of the user's Parameters.
+
+        None where it takes another split: where a number has another sign, or more has changed.
+        """
+        if not self.is_lasting:
+            return None
+        numbers = [source() for source in self.sources]
+        is_same = all(map(_is_alike, numbers, self.numbers))
+        return self._replace(numbers=numbers) if is_same else None
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -98,7 +115,15 @@ def split(client: Client, *, whole: bool = False, by_rows: bool = False) -> Spli
     rules = [visitor.constraint(rule) for rule in client.constraints]
     attributed = [visitor.attributes(v) for v in client.variables if given_attributes(v)]
     found = visitor.pieces, visitor.numbers, visitor.groups
-    return SplitClient(cost, rules, attributed, *found, whole)
+    return SplitClient(cost, rules, attributed, *found, whole, visitor.sources, visitor.is_lasting)
+
+
+def _is_alike(now: np.ndarray, then: np.ndarray) -> bool:
+    return now.shape == then.shape and _signs(now) == _signs(then)
+
+
+def _signs(value: np.ndarray) -> tuple[bool, bool]:
+    return bool((value >= 0).all()), bool((value <= 0).all())
 
 
 class StructureVisitor:
@@ -108,6 +133,8 @@ class StructureVisitor:
         self.whole = whole
         self.pieces: list[Any] = []
         self.numbers: list[np.ndarray] = []
+        self.sources: list[Callable[[], np.ndarray]] = []
+        self.is_lasting = not whole
         self.groups: list[int] = []
         self._group, self._count = APART, 0
         self._affine: dict[int, bool] = {}  # by id: the client holds its expressions meanwhile
@@ -120,11 +147,13 @@ class StructureVisitor:
             at = self._add_piece(given)
             return Node(self._shape(given), lambda pieces, _: pieces[at])
         if self._is_square(given):
+            self._lasts_without([given])
             sign, factor = root(given)
             at = self._add_piece(factor)
             key = "square", sign, factor.shape
             return Node(key, lambda pieces, _: sign * cp.sum_squares(pieces[at]))
         if given.is_constant():
+            self._lasts_without([given])
             if self._group != APART:
                 number = cp.Constant(uniform(given))
                 return Node(("constant", frozen(number.value)), lambda *_: number)
@@ -132,6 +161,7 @@ class StructureVisitor:
         weighted = self._weighted(given)
         if weighted is not None:
             return self._product(given, *weighted, is_summand=is_summand)
+        self._lasts_without(given.get_data())
         is_sum = is_summand and type(given) is cp.AddExpression and given.shape == ()
         args = [self.expression(arg, is_summand=is_sum) for arg in given.args]
         key = type(given), frozen(given.get_data()), *(arg.key for arg in args)
@@ -152,6 +182,7 @@ class StructureVisitor:
     def constraint(self, rule: cp.Constraint) -> Node:
         """The node of a constraint."""
         data = arguments(rule)
+        self._lasts_without(data)
         parts = [self.expression(part) for part in parts_of(rule)]
         key = type(rule), frozen(data), *(part.key for part in parts)
         kind = type(rule)
@@ -163,15 +194,19 @@ class StructureVisitor:
         key = shape, frozen([*given.items()])
         return Node(key, lambda pieces, _: cp.Variable(shape, **given) == pieces[at])
 
-    def _product(self, given: Any, value: np.ndarray, nonlinear: Any, *, is_summand: bool) -> Node:
+    def _product(
+        self, given: Any, source: Callable[[], np.ndarray], nonlinear: Any, *, is_summand: bool
+    ) -> Node:
         """The node of a nonlinear part times a number."""
-        at = len(self.numbers)
+        at, value = len(self.numbers), source()
         if self._group != APART:
             value = value.reshape(-1)[:1]  # all its entries are the same
+            self._lasts_without(given.args)
         self.numbers.append(value)
+        self.sources.append(source)
         inner = self.expression(nonlinear, is_summand=is_summand and given.shape == ())
         place = [arg is nonlinear for arg in given.args]
-        signs = bool((value >= 0).all()), bool((value <= 0).all())
+        signs = _signs(value)
 
         def build(pieces: Sequence[cp.Variable], factors: Sequence[Any]) -> Any:
             rest, factor = inner.build(pieces, factors), factors[at]
@@ -206,15 +241,22 @@ class StructureVisitor:
         x, matrix = expression.args
         return matrix.is_constant() and x.is_affine() and x.ndim == 1
 
-    def _weighted(self, expression: Any) -> tuple[np.ndarray, Any] | None:
-        """The constant by which a nonlinear part is multiplied, and that part."""
+    def _lasts_without(self, parts: Iterable[Any] | None) -> None:
+        """Remember if there are Parameters of the user's in parts of the template."""
+        for part in parts or ():
+            if isinstance(part, cp.Expression) and part.parameters():
+                self.is_lasting = False
+
+    def _weighted(self, expression: Any) -> tuple[Callable[[], np.ndarray], Any] | None:
+        """The constant by which a nonlinear part is multiplied, as a source, and that part."""
         if self.whole or type(expression) not in (cp.multiply, cp.MulExpression, DivExpression):
             return None
         one, two = expression.args
         if type(expression) is DivExpression:
-            return (1 / numeric(two), one) if two.is_constant() else None
+            return (lambda: 1 / numeric(two), one) if two.is_constant() else None
         if one.is_constant() != two.is_constant():
-            return (numeric(one), two) if one.is_constant() else (numeric(two), one)
+            constant, nonlinear = (one, two) if one.is_constant() else (two, one)
+            return lambda: numeric(constant), nonlinear
         return None
 
 

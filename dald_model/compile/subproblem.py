@@ -150,7 +150,8 @@ class Subproblem(Identified):
         """
         values = _values(self.client.parameters)
         if self._lowered is None or self._lowered[0] != values:
-            self._lowered = values, self._lower(self.client)
+            before = self._lowered and self._lowered[1]
+            self._lowered = values, self._lower(self.client, before)
         return self._lowered[1]
 
     @property

@@ -25,6 +25,8 @@ class Channels:
         point then.
     fresh : ndarray of bool, shape (2, Q)
         Whether each end was solved in this inner loop.
+    heard : ndarray of bool, shape (2, Q)
+        Whether each end was ever solved in this run.
     off : ndarray of bool, shape (Q,)
         Edges that are not in the problem now.
     away : ndarray of bool, shape (2, Q)
@@ -33,22 +35,26 @@ class Channels:
         Ends that are told nothing new in this inner loop.
     lost_messages : ndarray of bool, shape (Q,), or None
         Edges on which a message is lost in this inner loop.
+    predicted : ndarray, shape (2, Q), or None
+        Sides that others are told in place of the last ones of who has not answered yet.
     """
 
     inbox: np.ndarray
     multiplier_estimates: np.ndarray
     fresh: np.ndarray
+    heard: np.ndarray
     off: np.ndarray
     away: np.ndarray
     stale_inputs: np.ndarray | None = None
     lost_messages: np.ndarray | None = None
+    predicted: np.ndarray | None = None
 
     @classmethod
     def start(cls, sides: np.ndarray) -> Channels:
         """Everybody is there and knows everybody's start."""
-        fresh, away = np.zeros((2, *sides.shape), dtype=bool)
+        fresh, heard, away = np.zeros((3, *sides.shape), dtype=bool)
         off = np.zeros(sides.shape[1], dtype=bool)
-        return cls(sides[::-1].copy(), np.zeros_like(sides), fresh, off, away)
+        return cls(sides[::-1].copy(), np.zeros_like(sides), fresh, heard, off, away)
 
     def snapshot(self) -> Channels:
         """A copy that later rounds leave alone."""
@@ -56,7 +62,7 @@ class Channels:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What outlasts an inner loop."""
-        lasting = ("inbox", "multiplier_estimates", "fresh", "off", "away")
+        lasting = ("inbox", "multiplier_estimates", "fresh", "heard", "off", "away")
         return {name: getattr(self, name) for name in lasting}
 
     def open(
@@ -68,21 +74,24 @@ class Channels:
         """Begin an inner loop: all but the stale inputs are told where the others are."""
         self.stale_inputs, self.lost_messages = stale_inputs, lost_messages
         self.fresh[:] = False
-        now = sides[::-1]
+        now = (sides if self.predicted is None else self.predicted)[::-1]
         self.inbox = now.copy() if stale_inputs is None else np.where(stale_inputs, self.inbox, now)
 
     def told(self, ends: Ends, now: np.ndarray) -> np.ndarray:
         """Tell some ends where the other ends are, ``now``; gives what they know then."""
         known = now
+        if self.predicted is not None:
+            known = np.where(ends.other(self.fresh), now, ends.other(self.predicted))
         if self.stale_inputs is not None:
-            known = np.where(ends.own(self.stale_inputs), ends.own(self.inbox), now)
+            known = np.where(ends.own(self.stale_inputs), ends.own(self.inbox), known)
         ends.set(self.inbox, known)
         return known
 
     def put(self, ends: Ends, estimate: np.ndarray) -> None:
         """Some ends were solved, and balanced these prices."""
         ends.set(self.multiplier_estimates, estimate)
-        ends.set(self.fresh, np.ones(estimate.size, dtype=bool))
+        for each in (self.fresh, self.heard):
+            ends.set(each, np.ones(estimate.size, dtype=bool))
 
     @property
     def lagging(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.best import Best
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.state import State
@@ -33,6 +34,10 @@ class Outcome(NamedTuple):
         Which solvers failed.
     error : DaldError or None
         What ended the run and is to be raised once the result is made.
+    learnt : Learnt or None
+        What the acceleration knows of the clients.
+    recalled : tuple
+        The clients that it knew something of at the beginning.
     """
 
     termination: Termination
@@ -42,6 +47,8 @@ class Outcome(NamedTuple):
     membership: Membership
     events: tuple[Event, ...]
     error: DaldError | None = None
+    learnt: Learnt | None = None
+    recalled: tuple[Hashable, ...] = ()
 
 
 def interrupted_before(membership: Membership) -> Outcome:

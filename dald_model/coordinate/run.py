@@ -12,8 +12,13 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from dald_model.coordinate import outcome
-from dald_model.coordinate.acceleration.applicability import why_not, why_not_along
+from dald_model.coordinate.acceleration.applicability import (
+    whole_round,
+    why_not,
+    why_not_along,
+)
 from dald_model.coordinate.acceleration.evaluation import Acceleration
+from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.acceleration.watchdog import Watchdog
 from dald_model.coordinate.best import Best
 from dald_model.coordinate.channels import Channels
@@ -63,6 +68,8 @@ class Settings:
     acceleration : Acceleration or None
     insists : bool
         Whether it is refused where it does not apply; else the run goes without.
+    learnt : Learnt or None
+        What the run that this one goes on from knew of the clients.
     """
 
     stopping: Stopping | None
@@ -73,6 +80,7 @@ class Settings:
     metrics: Mapping[str, Callable[[Iterate], Any]]
     acceleration: Acceleration | None = None
     insists: bool = False
+    learnt: Learnt | None = None
 
 
 class Run:
@@ -109,7 +117,8 @@ class Run:
         self._found = Residuals(*4 * [math.inf])
         self._best = Best()
         self._monitor = FailureMonitor(membership.compiled, method.goal is not Goal.FIXED_POINT)
-        self._watchdog = self._chosen_watchdog()
+        self._watchdog = self._chosen_watchdog(settings.learnt)
+        self._recalled = self._watchdog.recalled if self._watchdog else ()
         self._stopping = settings.stopping or self._default_stopping()
         check_order(membership, self._stopping, method)
         self._sweeper = self._chosen_sweeper()
@@ -141,7 +150,15 @@ class Run:
             termination = Termination(Status.USER_ERROR, None, str(error))
         events = tuple(self.layer.events)
         return Outcome(
-            termination, self._best, self.state, self._rows, self.membership, events, error
+            termination,
+            self._best,
+            self.state,
+            self._rows,
+            self.membership,
+            events,
+            error,
+            self._watchdog.learnt if self._watchdog else None,
+            self._recalled,
         )
 
     def _told(self, raised: BaseException) -> DaldError:
@@ -164,9 +181,9 @@ class Run:
         """One inner loop, or a block of them that each end an outer loop."""
         moment = self._moment()
         plan = self.membership.open(moment)
+        self._connect(plan)
         if plan.changed:
             self._begin_anew(moment)
-        self._connect(plan)
         tolerance = self.settings.accuracy.of(
             self._falling(self._found), learns=self._watchdog is not None
         )
@@ -286,7 +303,12 @@ class Run:
             self._best.take(self.state.snapshot(), self._round)
 
     def _begin_anew(self, moment: Moment) -> None:
-        """The problem, or the order, is another one from this round on."""
+        """The problem, or the order, is another one from this round on.
+
+        What is known of the clients stays, as far as their edges see the same of them.
+        """
+        learnt = self._watchdog.learnt if self._watchdog else self.settings.learnt
+        self._watchdog = self._chosen_watchdog(learnt)
         self._stopping = self.settings.stopping or self._default_stopping()
         self._best = Best()  # the one so far was the best of another problem
         self._monitor.renew(moment.round)
@@ -296,29 +318,29 @@ class Run:
         channels, membership = self.state.channels, self.membership
         if channels is None:
             return
+        if plan.changed:
+            channels.predicted = None  # it was of another problem
         channels.open(self.state.sides, plan.stale_inputs, plan.lost_messages)
         channels.off, channels.away = membership.off, membership.away
         if self.method.ignore_absent:
             channels.off = channels.off | ~membership.taking_part(plan.stages)
 
-    def _chosen_watchdog(self) -> Watchdog | None:
-        """The watchdog over the acceleration; None without one."""
+    def _chosen_watchdog(self, learnt: Learnt | None) -> Watchdog | None:
+        """The watchdog over the acceleration, which begins with what was learnt; or None."""
         settings, compiled = self.settings, self.membership.compiled
+        sequence = self.membership.sequence
         # Without a tolerance to reach a run is made for its iterates, as printed
         if settings.acceleration is None or not (self._is_tested or settings.insists):
             return None
-        obstacle = why_not(
-            self.membership.sequence,
-            self.method,
-            settings.stopping,
-            bool(self.membership.online),
-        )
+        if self.membership.off.all():  # nobody is left to agree with anybody
+            return None
+        obstacle = why_not(sequence, self.method, settings.stopping)
         if not obstacle:
             # A constant order asks for no residuals
-            stages = self.membership.bound.stages(self._moment(closing=True))
+            stages = whole_round(self.membership.bound, self._moment(closing=True), sequence)
             obstacle = why_not_along(stages)
             if not obstacle:
-                return Watchdog(compiled, settings.acceleration, stages, self.state)
+                return Watchdog(compiled, settings.acceleration, stages, self.state, learnt)
         if settings.insists:
             raise OptionError(
                 f"acceleration: given {settings.acceleration!r}, but {obstacle}; leave it out, or "

@@ -114,6 +114,17 @@ class State:
         channels = None if self.channels is None else self.channels.snapshot()
         return replace(self, **arrays, channels=channels)
 
+    def go_back(self, earlier: State) -> None:
+        """Take the clients' answers and the multipliers of an earlier state of this run.
+
+        Not its penalties, and not what messages in between told the clients.
+        """
+        for name, array in earlier._arrays().items():
+            if name != "rho":
+                setattr(self, name, array.copy())
+        if self.channels is not None and earlier.channels is not None:
+            self.channels.multiplier_estimates = earlier.channels.multiplier_estimates.copy()
+
     def save(self, file: Path | str) -> None:
         """Write the state to an ``npz`` file: arrays only, no pickle and no client's data."""
         arrays = self._arrays()

@@ -43,10 +43,12 @@ class SolverLayer:
     A client whose solver finds no point goes to its next solver and stays there until that one
     fails, when all others have their turn again. That a client is infeasible or unbounded is
     believed of the most general of its solvers only. Clients with one solver and one form share a
-    session.
+    session. With a ``centre`` it begins as :meth:`centre` would leave it.
     """
 
-    def __init__(self, compiled: Decomposition, solver: Any) -> None:
+    def __init__(
+        self, compiled: Decomposition, solver: Any, centre: np.ndarray | None = None
+    ) -> None:
         self.compiled = compiled
         self.round = 0
         self.events: list[Event] = []
@@ -55,7 +57,9 @@ class SolverLayer:
         self._chains: dict[Hashable, list[Solver]] = {
             name: choice.chain(sub) for name, sub in compiled.items()
         }
-        self._centre = np.zeros(sum(sub.size for sub in compiled.values()))
+        if centre is None:
+            centre = np.zeros(sum(sub.size for sub in compiled.values()))
+        self._centre = centre
         self._final = {name: solvers[-1] for name, solvers in self._chains.items()}
         self._benches: dict[Hashable, _Bench] = {}
         self._layout = Layout(compiled)
@@ -74,6 +78,11 @@ class SolverLayer:
     def is_centred(self) -> bool:
         """Whether the clients' numbers are around points, see :meth:`centre`."""
         return bool(self._centre.any())
+
+    @property
+    def middle(self) -> np.ndarray:
+        """These points, all variables one after the other; zeros where they are not."""
+        return self._centre
 
     def centre(self, points: np.ndarray) -> None:
         """Have the clients' numbers around these points, all variables one after the other.

@@ -291,6 +291,13 @@ class Sequence:
         )
 
     @property
+    def only_leaves_out(self) -> bool:
+        """Whether every inner loop has the same stages but for clients that stay out."""
+        strategy = self.strategy
+        is_drawn = isinstance(strategy, strategies.Participation) and not strategy.at_once
+        return is_drawn and not self.parts
+
+    @property
     def is_jacobi(self) -> bool:
         """Whether neighbours may be solved side by side, with each other's values of before."""
         return isinstance(self.strategy, strategies.Jacobi) or any(

@@ -151,10 +151,10 @@ def test_seconds_of_compiling_and_of_the_run_are_apart(monkeypatch: pytest.Monke
     monkeypatch.setattr("time.perf_counter", lambda: now)
     lower = Lowering.__call__
 
-    def slow(self: Lowering, client: Any) -> Any:
+    def slow(self: Lowering, client: Any, before: Any) -> Any:
         nonlocal now
         now += 1.0
-        return lower(self, client)
+        return lower(self, client, before)
 
     monkeypatch.setattr(Lowering, "__call__", slow)
     model, _ = pair(lambda x: cp.sum_squares(ARRAY @ x - 1))

@@ -346,7 +346,7 @@ def test_a_callback_sends_away_who_is_stale() -> None:
         assert set(moment.staleness) == set(RING)
         return Change(leave=["b"]) if moment.round == 4 else None
 
-    result = model.solve(online=leave)
+    result = model.solve(acceleration=None, online=leave)  # which goes on beyond round 4
     assert result.left == {"b": 4}
     assert result.value == near(best(1, 3, 4))
 

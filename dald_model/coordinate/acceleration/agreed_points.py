@@ -55,7 +55,7 @@ class AgreedPoints:
         links = sp.csr_array((np.ones(one.size), (one, two)), shape=(size, size))
         self.count, self.classes = connected_components(links, directed=False)
         self.factor, self.constant = _along(ties, links, self.classes)
-        left = ~is_tie
+        left = ~is_tie & (ends.sum(axis=0) > 0)
         left[np.flatnonzero(is_tie)[self._at_odds(ties)]] = True
         spread = sp.csr_array(
             (self.factor, (np.arange(size), self.classes)), shape=(size, self.count)

@@ -8,6 +8,7 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
+from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.validate import argument, check_whole
 
 RIDGE = 1e-10
@@ -26,8 +27,9 @@ class Anderson:
 
     with :math:`v = (\mu, b)`, its image g and residual :math:`r = g - v`, in the metric of
     :mod:`dald_model.coordinate.acceleration.evaluation` (Anderson 1965; Walker and Ni 2011). It
-    takes every model on every graph. Peer to peer it needs of all edges together the inner products
-    of the residuals, an all-reduce of ``memory`` numbers a round; with a server nothing more.
+    takes every model on every graph, and rests after rounds that not all clients took part in. Peer
+    to peer it needs of all edges together the inner products of the residuals, an all-reduce of
+    ``memory`` numbers a round; with a server nothing more.
 
     Raises
     ------
@@ -40,7 +42,14 @@ class Anderson:
     def __post_init__(self) -> None:
         check_whole(argument(self, "memory"), self.memory)
 
-    def open(self, compiled: Decomposition, heads: np.ndarray, rho: np.ndarray) -> AndersonMixer:
+    def open(
+        self,
+        compiled: Decomposition,
+        heads: np.ndarray,
+        rho: np.ndarray,
+        off: np.ndarray | None = None,
+        learnt: Learnt | None = None,
+    ) -> AndersonMixer:
         """See :class:`Acceleration`."""
         return AndersonMixer(self.memory, rho)
 
@@ -55,8 +64,12 @@ class Anderson:
 class AndersonMixer:
     """The differences of the last evaluations, and the inner products of their residuals.
 
-    With other penalties the map is another one, so a change of them empties the memory.
+    With other penalties the map is another one, so a change of them empties the memory; so does a
+    change of the graph or of Parameters. It knows nothing of single clients.
     """
+
+    learnt = None
+    recalled = ()
 
     def __init__(self, memory: int, rho: np.ndarray) -> None:
         size = rho.size
@@ -70,6 +83,9 @@ class AndersonMixer:
         """See :class:`Accelerator`."""
         if self._rho is not rho:
             self._rho, self._count, self._last = rho, 0, None
+            return
+        if not evaluation.is_whole:
+            self._last = None
             return
         last, self._last = self._last, evaluation
         if last is None:
@@ -85,7 +101,7 @@ class AndersonMixer:
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
         """See :class:`Accelerator`."""
-        held = self._held
+        held = self._held if evaluation.is_whole else 0
         lengths = np.sqrt(np.diag(self._gram)[:held])
         if not (held and (lengths > 0).all() and np.isfinite(lengths).all()):
             return None

@@ -6,30 +6,35 @@ from collections import Counter
 
 from dald_model.coordinate.method import Method
 from dald_model.coordinate.stopping import Stopping, is_one_sweep
+from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import Levels
-from dald_model.schedule.sequence import Sequence
+from dald_model.schedule.sequence import Bound, Sequence
 
 
-def why_not(
-    sequence: Sequence, method: Method, stopping: Stopping | None, is_online: bool = False
-) -> str:
+def why_not(sequence: Sequence, method: Method, stopping: Stopping | None) -> str:
     """What keeps outer loops from being one nonexpansive map of multipliers and sides; or "".
 
-    The map is that of DALD with a dual step of 1 and one sweep an update, all clients taking part
-    in an order that stays, every client once and no two neighbours side by side. ``stopping`` None
-    is the default.
+    The map is that of DALD with a dual step of 1 and one sweep an update, in an order that stays,
+    every client once at most and no two neighbours side by side. Who is absent keeps its last
+    answer, of which :mod:`dald_model.coordinate.acceleration.watchdog` says what is proved then.
+    ``stopping`` None is the default.
     """
     if not method.accelerates:
         return "the algorithm is not dm.DALD with a dual step of 1"
-    if is_online or method.ignore_absent or sequence.leaves_out:
-        return "clients may be absent"
+    if method.ignore_absent:
+        return "clients that are absent do not count"
     if stopping is not None and not is_one_sweep(stopping):
         return f"{stopping} lets an outer loop have several rounds"
-    if not sequence.is_constant:
+    if not (sequence.is_constant or sequence.only_leaves_out):
         return f"{sequence} is another order from round to round"
     if sequence.is_jacobi:
         return f"{sequence} solves neighbours side by side"
     return ""
+
+
+def whole_round(bound: Bound, moment: Moment, sequence: Sequence) -> Levels:
+    """The stages of a round of such a sequence in which everybody takes part."""
+    return bound.network.levels if sequence.only_leaves_out else bound.stages(moment)
 
 
 def why_not_along(stages: Levels) -> str:

@@ -53,6 +53,9 @@ class _Question(NamedTuple):
 class BundleModel:
     """The bounds of one run."""
 
+    learnt = None
+    recalled = ()
+
     def __init__(self, coordinates: Coordinates, joint: JointModel, heads: np.ndarray) -> None:
         self._coordinates, self._joint, self._heads = coordinates, joint, heads
         self._cuts = Cuts(coordinates, joint.agreed)
@@ -99,7 +102,7 @@ class BundleModel:
         if not np.isfinite(point).all():
             return None
         self._asked = _Question(point, free, self._centre, heights)
-        return Proposal(point, "bundle")
+        return Proposal(point, "bundle", sides)
 
     def reject(self, name: str) -> None:
         """See :class:`Accelerator`: bounds hold wherever they were found."""

@@ -2,6 +2,7 @@ r"""Coordinates of the clients' shared directions in which the first penalties a
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,38 @@ from dald_model.compile.subproblem import Subproblem
 
 DEPENDENT = 1e-10
 """Directions that edges see by less than this share of the strongest are not seen."""
+
+
+FAR = 10.0
+"""Penalties this many times those that coordinates were made with ask for others."""
+SAME = 1e-9
+"""Directions that were seen before and now are the same up to this."""
+
+
+class Seen(NamedTuple):
+    r"""What the edges see of a client: its coordinates, and how they follow from its variables.
+
+    Attributes
+    ----------
+    columns : slice
+        Its coordinates among all.
+    sides : csr_array, shape (q, m)
+        G.
+    weight : ndarray, shape (q,)
+        W.
+    whitened : csr_array, shape (q, r)
+        P.
+    """
+
+    columns: slice
+    sides: sp.csr_array
+    weight: np.ndarray
+    whitened: sp.csr_array
+
+    @property
+    def matrix(self) -> np.ndarray:
+        r""":math:`P^\top W G`, (r, m)."""
+        return self.whitened.T @ (self.weight[:, None] * self.sides.toarray())
 
 
 class Group(NamedTuple):
@@ -61,21 +94,40 @@ class Coordinates:
         The number of the client whose coordinate it is.
     answers : ndarray of bool, shape (n,)
         Who has shared directions and an objective: not the servers.
+
+    Parameters
+    ----------
+    compiled : Decomposition
+    rho : ndarray, shape (Q,)
+        The first penalties.
+    off : ndarray of bool, shape (Q,), optional
+        Entries of edges that are not in the problem, which nobody sees.
     """
 
-    def __init__(self, compiled: Decomposition, rho: np.ndarray) -> None:
+    def __init__(
+        self, compiled: Decomposition, rho: np.ndarray, off: np.ndarray | None = None
+    ) -> None:
         size = compiled.size
         self.weight = 2 * rho**2
         self.offset = np.zeros((2, size))
+        self._seen: dict[Hashable, Seen] = {}
+        # Without an edge that is off they are those of every run on the model
+        is_whole = off is None or not off.any()
+        self._sides = {name: sub.sides for name, sub in compiled.items()} if is_whole else {}
         gathered: dict[tuple[int, bool], list[tuple[int, int]]] = {}
         rows, columns, values, widths, at = [], [], [], [], 0
         for name, sub in compiled.items():
             self.offset[sub.rows, sub.entries] = sub.sides[1]
-            cells, width = _whitened(sub, self.weight[sub.entries])
-            rows.append((sub.rows * size + sub.entries)[cells.row])
+            live = np.arange(sub.entries.size) if off is None else np.flatnonzero(~off[sub.entries])
+            cells, width = _whitened(sub, self.weight[sub.entries], live)
+            rows.append((sub.rows * size + sub.entries)[live[cells.row]])
             columns.append(at + cells.col)
             values.append(cells.data)
-            gathered.setdefault((width, name in compiled.servers), []).append((at, len(sub.others)))
+            is_server = name in compiled.servers
+            gathered.setdefault((width, is_server), []).append((at, len(sub.others)))
+            if width and not is_server:
+                matrix = sub.sides[0][live], self.weight[sub.entries[live]]
+                self._seen[name] = Seen(slice(at, at + width), *matrix, sp.csr_array(cells))
             widths.append(width)
             at += width
         self.size = at
@@ -91,6 +143,38 @@ class Coordinates:
             starts, degrees = np.array(found).T
             if width:
                 self.groups.append(Group(starts[:, None] + np.arange(width), degrees, is_server))
+
+    def fits(self, compiled: Decomposition, rho: np.ndarray, off: np.ndarray | None) -> bool:
+        """Whether these serve a run that begins with other penalties, of the same sides."""
+        if off is not None and off.any():
+            return False
+        sides = {name: sub.sides for name, sub in compiled.items()}
+        if self._sides.keys() != sides.keys():
+            return False
+        if any(self._sides[name] is not mine for name, mine in sides.items()):
+            return False
+        ratio = self.weight / (2 * rho**2)
+        return bool(ratio.max() <= FAR**2 and ratio.min() >= 1 / FAR**2)
+
+    @property
+    def clients(self) -> dict[Hashable, slice]:
+        """The coordinates of each client that is no server and is seen."""
+        return {name: seen.columns for name, seen in self._seen.items()}
+
+    def change(self, earlier: Coordinates, name: Hashable) -> np.ndarray | None:
+        """The square matrix from a client's coordinates to earlier ones.
+
+        None where other directions of it were seen.
+        """
+        now, then = self._seen.get(name), earlier._seen.get(name)
+        if now is None or then is None:
+            return None
+        mine, theirs = now.matrix, then.matrix
+        if mine.shape != theirs.shape:
+            return None
+        found = theirs @ np.linalg.pinv(mine)
+        lost = np.abs(found @ mine - theirs).max()
+        return found if lost <= SAME * np.abs(theirs).max() else None
 
     def points(self, sides: np.ndarray) -> np.ndarray:
         r""":math:`\xi` of sides (2, Q)."""
@@ -109,11 +193,11 @@ class Coordinates:
         return (self.matrix @ points).reshape(2, -1) + self.offset
 
 
-def _whitened(sub: Subproblem, weight: np.ndarray) -> tuple[sp.coo_array, int]:
-    """The matrix P of a client, (q, r), and r."""
-    sides = sub.sides[0]
+def _whitened(sub: Subproblem, weight: np.ndarray, live: np.ndarray) -> tuple[sp.coo_array, int]:
+    """The matrix P of a client, of its rows that are live, (q, r), and r."""
+    sides, weight = sub.sides[0][live], weight[live]
     if np.diff(sides.indptr).max(initial=0) <= 1:
-        squares = sub.sight.squares.T @ weight
+        squares = sub.sight.squares[live].T @ weight
         seen = np.flatnonzero(squares)
         return sp.coo_array(sides[:, seen] / np.sqrt(squares[seen])), seen.size
     root = np.sqrt(weight)[:, None]

@@ -7,17 +7,26 @@ With constant penalties and one order an outer loop takes :math:`(\mu, b)` to
 .. math:: \|(\mu, b)\|^2 = \sum \mu^2 / w + w \, b^2
 
 (see :mod:`dald_model.coordinate.safeguards`), and its residual is as long as
-:math:`\sqrt w \circ (\mathcal C, \mathcal D)`.
+:math:`\sqrt w \circ (\mathcal C, \mathcal D)`. That is how far the clients' last answers are from
+each other, in value and in the prices :math:`\lambda` that they balanced,
+
+.. math:: r^2 = \sum w \, \mathcal C^2 + \sum_{\text{both ends}} (\lambda - \mu^+)^2 / w,
+
+since the later end balanced :math:`\mu^+` and the earlier one :math:`\mu^+ + w \mathcal D`. So
+written it means something where clients were absent, too: it is zero at an optimum with its prices
+and nowhere else, whenever each client answered last.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.acceleration.learnt import Learnt
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +38,12 @@ class Evaluation:
     before, after : ndarray, shape (2, Q)
         :math:`(\mu, b)` at its beginning, and the image.
     sides, estimates : ndarray, shape (2, Q)
-        The sides at its end, and the price that each end balanced when it was solved.
+        The sides at its end, and the price that each end balanced when it was last solved; NaN
+        where it never was.
     objectives : ndarray, shape (n,)
         The clients' own objectives there (as minimised).
+    is_whole : bool
+        Whether everybody took part and heard all others, so that the image is the map's.
     """
 
     before: np.ndarray
@@ -39,29 +51,60 @@ class Evaluation:
     sides: np.ndarray
     estimates: np.ndarray
     objectives: np.ndarray
+    is_whole: bool = True
+
+    def among(self, entries: np.ndarray) -> Evaluation:
+        """The same as if all agreed but along some entries, (Q,) bool."""
+        sides = np.where(entries, self.sides, 0.0)
+        return replace(
+            self, sides=sides, estimates=np.where(entries, self.estimates, self.after[0])
+        )
 
     def size(self, rho: np.ndarray) -> float:
-        """The length of the residual in the metric of these penalties."""
-        return length(self.after - self.before, rho)
+        """The residual r in the metric of these penalties; NaN where somebody never answered."""
+        gap, (tail, head) = self.sides[0] - self.sides[1], self.estimates - self.after[0]
+        return float(np.hypot(length(np.stack([tail, gap]), rho), length(head[None], rho)))
 
 
 def length(change: np.ndarray, rho: np.ndarray) -> float:
-    """The length of a difference of two points (2, Q) in the metric of these penalties."""
+    """The length of a difference of two points (2, Q) in the metric of these penalties.
+
+    Of prices alone where it is (1, Q).
+    """
     weight = np.sqrt(2.0) * rho
     with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverges
-        prices, sides = change[0] / weight, change[1] * weight
-        return float(np.sqrt(prices @ prices + sides @ sides))
+        scaled = change / np.stack([weight, 1 / weight])[: len(change)]
+        return float(np.linalg.norm(scaled))
 
 
 class Proposal(NamedTuple):
-    r"""A point :math:`(\mu, b)` to begin the next outer loop with, (2, Q), and who proposes it."""
+    r"""A point :math:`(\mu, b)` to begin the next outer loop with, (2, Q), and who proposes it.
+
+    ``sides`` are those of both ends, (2, Q), as far as they are predicted: others are told these in
+    place of the last answer of a client that is absent.
+    """
 
     point: np.ndarray
     name: str
+    sides: np.ndarray | None = None
 
 
 class Accelerator(Protocol):
-    """What proposes points in one run."""
+    """What proposes points in one run.
+
+    Attributes
+    ----------
+    learnt : Learnt or None
+        What it knows of the clients, for a run that goes on from this one.
+    recalled : tuple
+        The clients that it knew something of at its beginning.
+    """
+
+    @property
+    def learnt(self) -> Learnt | None: ...  # noqa: D102 - see the class
+
+    @property
+    def recalled(self) -> tuple[Hashable, ...]: ...  # noqa: D102 - see the class
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
         """Learn from an evaluation; ``rho`` are the penalties of the next."""
@@ -83,11 +126,19 @@ class Accelerator(Protocol):
 class Acceleration(Protocol):
     """Protocol of the option ``acceleration``."""
 
-    def open(self, compiled: Decomposition, heads: np.ndarray, rho: np.ndarray) -> Accelerator:
-        """Make it ready for a run.
+    def open(
+        self,
+        compiled: Decomposition,
+        heads: np.ndarray,
+        rho: np.ndarray,
+        off: np.ndarray | None = None,
+        learnt: Learnt | None = None,
+    ) -> Accelerator:
+        """Make it ready for a run, or for what is left of one on another graph.
 
         ``heads`` says of each entry whether its head is the later end, (Q,) bool; ``rho`` are the
-        first penalties.
+        first penalties; ``off`` says which entries are not in the problem, (Q,) bool; ``learnt`` is
+        what the run that this one goes on from knew of the clients.
 
         Raises
         ------

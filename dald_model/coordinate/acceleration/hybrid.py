@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.anderson import Anderson, AndersonMixer
 from dald_model.coordinate.acceleration.bundle import LARGEST, BundleModel
 from dald_model.coordinate.acceleration.evaluation import Accelerator, Evaluation, Proposal
+from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.acceleration.secant import Secant, SecantModel
 from dald_model.coordinate.curvature import is_angular
 
@@ -39,12 +41,19 @@ class Hybrid:
     secant: Secant = field(default_factory=Secant)
     anderson: Anderson = field(default_factory=Anderson)
 
-    def open(self, compiled: Decomposition, heads: np.ndarray, rho: np.ndarray) -> Accelerator:
+    def open(
+        self,
+        compiled: Decomposition,
+        heads: np.ndarray,
+        rho: np.ndarray,
+        off: np.ndarray | None = None,
+        learnt: Learnt | None = None,
+    ) -> Accelerator:
         """See :class:`Acceleration`."""
         mixer = self.anderson.open(compiled, heads, rho)
         if not self.secant.takes(compiled):
             return mixer
-        secant = self.secant.open(compiled, heads, rho)
+        secant = self.secant.open(compiled, heads, rho, off, learnt)
         curved = CurvedAccelerator(secant, mixer)
         if secant.coordinates.size > LARGEST:
             return curved
@@ -63,6 +72,16 @@ class CurvedAccelerator:
 
     def __init__(self, secant: SecantModel, mixer: AndersonMixer) -> None:
         self._secant, self._mixer = secant, mixer
+
+    @property
+    def learnt(self) -> Learnt:
+        """See :class:`Accelerator`."""
+        return self._secant.learnt
+
+    @property
+    def recalled(self) -> tuple[Hashable, ...]:
+        """See :class:`Accelerator`."""
+        return self._secant.recalled
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
         """See :class:`Accelerator`."""
@@ -94,11 +113,23 @@ class HybridAccelerator:
         self._rates = np.full(2, PROMISE)
         self._rounds, self._first, self._least = 0, math.nan, math.inf
 
+    @property
+    def learnt(self) -> Learnt | None:
+        """See :class:`Accelerator`."""
+        return self._both[0].learnt
+
+    @property
+    def recalled(self) -> tuple[Hashable, ...]:
+        """See :class:`Accelerator`."""
+        return self._both[0].recalled
+
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
         """See :class:`Accelerator`."""
         for one in self._both:
             one.observe(evaluation, rho)
         size = evaluation.size(rho)
+        if math.isnan(size):
+            return
         self._least = min(self._least, size)
         if math.isnan(self._first):
             self._first = size

@@ -28,15 +28,16 @@ RIDGE = 1e-10
 
 
 class JointModel:
-    """Solver of the consensus of models on one consensus graph.
+    """Solver of the consensus of models, in some coordinates, on one consensus graph.
 
     Attributes
     ----------
+    coordinates : Coordinates
     agreed : AgreedPoints
     """
 
     def __init__(self, coordinates: Coordinates) -> None:
-        self._coordinates = coordinates
+        self.coordinates = coordinates
         self.agreed = AgreedPoints(coordinates)
 
     def solve(
@@ -63,7 +64,7 @@ class JointModel:
 
     def _times(self, stiffness: Sequence[Stiffness], change: np.ndarray) -> np.ndarray:
         found = np.empty_like(change)
-        for group, one in zip(self._coordinates.groups, stiffness, strict=True):
+        for group, one in zip(self.coordinates.groups, stiffness, strict=True):
             found[group.columns] = one.times(change[group.columns])
         return found
 
@@ -73,7 +74,7 @@ class JointModel:
         size = agreed.count
         is_dense = size <= DENSE
         total = np.zeros((size, size) if is_dense else 0)
-        for group, (vectors, values) in zip(self._coordinates.groups, stiffness, strict=True):
+        for group, (vectors, values) in zip(self.coordinates.groups, stiffness, strict=True):
             classes = agreed.classes[group.columns]
             scaled = agreed.factor[group.columns][:, :, None] * vectors
             if is_dense and (classes == classes[0]).all():
@@ -99,9 +100,9 @@ class JointModel:
     @cached_property
     def _prices(self) -> SuperLU:
         r"""Factors of :math:`E W E^\top`, E having a row for each coordinate."""
-        signed, weight = self._coordinates.signed, self._coordinates.weight
+        signed, weight = self.coordinates.signed, self.coordinates.weight
         weighted = sp.csr_array(sp.diags_array(weight) @ signed)
-        matrix = sp.csc_array(signed.T @ weighted + RIDGE * sp.eye_array(self._coordinates.size))
+        matrix = sp.csc_array(signed.T @ weighted + RIDGE * sp.eye_array(self.coordinates.size))
         return splu(
             matrix,
             permc_spec="MMD_AT_PLUS_A",
@@ -111,10 +112,10 @@ class JointModel:
 
     def nearest(self, slopes: np.ndarray, prices: np.ndarray) -> np.ndarray:
         r"""The prices with :math:`E \mu = -\phi` of least :math:`\sum (\mu - \mu_0)^2 / w`."""
-        signed, found = self._coordinates.signed, prices
+        signed, found = self.coordinates.signed, prices
         for _ in range(2):  # the second pass mends what the ridge leaves
             missing = -slopes - signed.T @ found
-            found = found + self._coordinates.weight * (signed @ self._prices.solve(missing))
+            found = found + self.coordinates.weight * (signed @ self._prices.solve(missing))
         return found
 
 

@@ -55,7 +55,8 @@ class Responses:
     def learn(self, points: np.ndarray, moved: np.ndarray, told: np.ndarray) -> float:
         """Correct the models by what was told and how far they moved; gives the squared error.
 
-        All arguments have shape (n, r); ``points`` are where they are now.
+        All arguments have shape (n, r), NaN where nothing is known; ``points`` are where they are
+        now. A client that was told the same, or was not there, teaches nothing.
         """
         wrong = moved - np.einsum("nij,nj->ni", self._response, told)
         product = np.einsum("ni,ni->n", wrong, told)
@@ -65,8 +66,14 @@ class Responses:
         is_sound &= np.isfinite(product)  # of a run that diverges
         scale = np.zeros(product.size)
         np.divide(1.0, product, out=scale, where=is_sound)
+        wrong = np.where(is_sound[:, None], wrong, 0.0)
         self._response += scale[:, None, None] * (wrong[:, :, None] * wrong[:, None, :])
-        return float(error.sum())
+        return float(np.nansum(error))
+
+    def recall(self, at: slice, stiffness: Stiffness) -> None:
+        r"""Begin with what is known of some of the clients: :math:`S = (I + B)^{-1}`."""
+        vectors, values = stiffness
+        self._response[at] = (vectors / (1 + values)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
 
     def stiffness(self) -> Stiffness:
         r""":math:`B = S^{-1} - I`, with the eigenvalues of S taken from within (0, 1)."""

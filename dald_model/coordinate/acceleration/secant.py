@@ -11,6 +11,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.coordinates import Coordinates, Group
 from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
 from dald_model.coordinate.acceleration.joint_model import JointModel
+from dald_model.coordinate.acceleration.learnt import Learnt, recall
 from dald_model.coordinate.acceleration.responses import EDGE, Responses
 from dald_model.errors import OptionError
 from dald_model.validate import argument, check_whole
@@ -55,7 +56,14 @@ class Secant:
         """Whether no client is too large."""
         return self._largest(compiled) <= self.directions
 
-    def open(self, compiled: Decomposition, heads: np.ndarray, rho: np.ndarray) -> SecantModel:
+    def open(
+        self,
+        compiled: Decomposition,
+        heads: np.ndarray,
+        rho: np.ndarray,
+        off: np.ndarray | None = None,
+        learnt: Learnt | None = None,
+    ) -> SecantModel:
         """See :class:`Acceleration`."""
         if not self.takes(compiled):
             raise OptionError(
@@ -63,13 +71,14 @@ class Secant:
                 f"and {compiled.model.name!r} has one of {self._largest(compiled)}; take "
                 "dm.Anderson(), or a larger directions"
             )
-        return SecantModel(compiled, heads, rho)
+        return SecantModel(compiled, heads, rho, off, learnt)
 
     def explain(self) -> str:
         """See :class:`Acceleration`."""
         return (
             f"{self!r} learns how each client responds; it takes a coordinator that sees the "
-            "prices and sides of all edges, as a server does, and adds nothing to the messages"
+            "prices and sides of all edges, as a server does, and adds nothing to the messages; "
+            "its models speak for clients that are absent, and start= keeps them"
         )
 
     def _largest(self, compiled: Decomposition) -> int:
@@ -78,7 +87,7 @@ class Secant:
 
 
 class SecantModel:
-    """The models of one run.
+    """The models of one run, which may begin with what an earlier one ``learnt``.
 
     Attributes
     ----------
@@ -86,17 +95,33 @@ class SecantModel:
     joint : JointModel
     """
 
-    def __init__(self, compiled: Decomposition, heads: np.ndarray, rho: np.ndarray) -> None:
+    def __init__(
+        self,
+        compiled: Decomposition,
+        heads: np.ndarray,
+        rho: np.ndarray,
+        off: np.ndarray | None = None,
+        learnt: Learnt | None = None,
+    ) -> None:
         self._heads = heads
-        self.coordinates = Coordinates(compiled, rho)
-        self.joint = JointModel(self.coordinates)
+        if learnt is not None and learnt.coordinates.fits(compiled, rho, off):
+            self.joint = learnt.joint
+        else:
+            self.joint = JointModel(Coordinates(compiled, rho, off))
+        self.coordinates = self.joint.coordinates
         self._models = [
             Responses(_first(group), group.columns.shape[1]) for group in self.coordinates.groups
         ]
+        self.recalled = recall(self.coordinates, self._models, learnt)
         self._points: np.ndarray | None = None
         self._slopes = np.zeros(0)
-        self._error = math.inf
+        self._error = 0.0 if self.recalled else math.inf
         self._rest, self._pause = 0, 1
+
+    @property
+    def learnt(self) -> Learnt:
+        """See :class:`Accelerator`."""
+        return Learnt(self.joint, [model.stiffness() for model in self._models])
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
         """See :class:`Accelerator`."""
@@ -110,7 +135,7 @@ class SecantModel:
                 if not group.is_server:
                     mine = (one[group.columns] for one in (points, moved, told))
                     error += model.learn(*mine)
-            self._error = math.sqrt(error) / (float(np.linalg.norm(told)) or 1.0)
+            self._error = math.sqrt(error) / (math.sqrt(np.nansum(told**2)) or 1.0)
         self._points, self._slopes = points, slopes
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
@@ -133,7 +158,8 @@ class SecantModel:
         point = np.stack([prices, np.where(self._heads, sides[1], sides[0])])
         if share < 1:
             point = evaluation.after + share * (point - evaluation.after)
-        return Proposal(point, "secant") if np.isfinite(point).all() else None
+            sides = evaluation.sides + share * (sides - evaluation.sides)
+        return Proposal(point, "secant", sides) if np.isfinite(point).all() else None
 
     def reject(self, name: str) -> None:
         """See :class:`Accelerator`: pause, twice as long each time."""

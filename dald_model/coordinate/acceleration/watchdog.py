@@ -28,6 +28,33 @@ steps with summable errors: for every fixed point the distances to it converge (
 monotone; Combettes 2001). With :math:`r \to 0` and T continuous every limit point is a fixed point,
 so they converge to one. The idea of a safeguard by summable residuals is that of Zhang, O'Donoghue
 and Boyd (2020) and of SuperMann (Themelis and Patrinos 2019).
+
+**Absent clients.** Where clients stay out of a loop, a proposal speaks for them: until a client
+answers, its neighbours are told where the models expect it, and not where it was last. What counts
+is each client's last true answer: the residual r is how far these are from each other in value and
+in the prices that they balanced (:mod:`dald_model.coordinate.acceleration.evaluation`), and going
+back takes all answers of the kept point back. While not everybody has answered since the excursion
+began, r is large wherever the proposal is far, even at the optimum. So patience begins when all
+have answered, or after :data:`WAITING` loops, and growth is that of r on the edges of which both
+ends have. A loop in which not everybody takes part is no longer one nonexpansive map, a plain one
+may raise r, and so the progress that ends an excursion well is measured against the least residual
+of all kept points.
+
+**Theorem.** Let clients be closed, convex and minimised exactly, and let penalties rest from some
+round on, whoever is absent when. Then the residuals of the kept points come below every positive
+tolerance, or from some round on the kept points are those of the plain run, of as many loops as
+there are plain ones; whatever is proposed.
+
+*Proof.* Every excursion that ends well lowers the least residual by the factor ``PROGRESS``; if
+infinitely many do, it goes to zero. If not, none of those that are left leaves anything behind, as
+all that a plain loop depends on is taken back, and a plain loop follows each.
+
+In the first case a kept point has :math:`\lambda_i \in \partial f_i(x_i)` of each client, although
+not of one round, with sides and prices that agree up to the tolerance: an optimum of a problem that
+is as near, and what the run's own test asks for. In the second the run inherits what is known of
+plain runs with absent clients: with a server and independent absences they converge almost surely
+(Wei and Ozdaglar 2013), peer to peer nothing is proved, with or without proposals. Whether somebody
+is absent must not depend on whether a loop is plain, or the plain loops are not the plain run.
 """
 
 from __future__ import annotations
@@ -44,12 +71,15 @@ from dald_model.coordinate.acceleration.evaluation import (
     Proposal,
     length,
 )
+from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.state import State
 
 PROGRESS = 0.9
 """Share of the kept point's residual below which a proposal has paid."""
 PATIENCE = 8
 """Loops of an excursion without progress."""
+WAITING = 32
+"""Loops of an excursion from which on patience runs although somebody has not answered since."""
 GROWTH = 10.0
 """How many times the kept point's residual one of an excursion may be."""
 EARLY = 100
@@ -73,17 +103,32 @@ class Watchdog:
         acceleration: Acceleration,
         stages: Iterable[Iterable[Hashable]],
         state: State,
+        learnt: Learnt | None = None,
     ) -> None:
-        rank = {name: at for at, stage in enumerate(stages) for name in stage}
+        rank = dict.fromkeys(compiled, 0)  # of who is not there, on whose edges nothing depends
+        rank |= {name: at for at, stage in enumerate(stages) for name in stage}
         self._heads = np.zeros(compiled.size, dtype=bool)
         for (tail, head), slot in compiled.slots.items():
             self._heads[slot] = rank[head] > rank[tail]
-        self._accelerator = acceleration.open(compiled, self._heads, state.rho)
+        off = None if state.channels is None else state.channels.off
+        self._accelerator = acceleration.open(compiled, self._heads, state.rho, off, learnt)
         self._before, self._rho = self._point(state), state.rho
         self._kept: Evaluation | None = None
-        self._first = math.inf
-        self._excursions = self._loops = 0
+        self._state: State | None = None
+        self._first = self._least = math.inf
+        self._excursions = self._loops = self._early = 0
+        self._answered = np.zeros((2, compiled.size), dtype=bool)
         self.origin = ""
+
+    @property
+    def learnt(self) -> Learnt | None:
+        """What is known of the clients now, for another run."""
+        return self._accelerator.learnt
+
+    @property
+    def recalled(self) -> tuple[Hashable, ...]:
+        """The clients that something was known of at the beginning."""
+        return self._accelerator.recalled
 
     def failed(self, state: State) -> bool:
         """A client could not be solved: whether that was at a proposal, which is taken back."""
@@ -99,20 +144,25 @@ class Watchdog:
         began at was taken back.
         """
         evaluation, rho = self._evaluated(state), state.rho
-        self._rho = rho
         self._accelerator.observe(evaluation, rho)
         size = evaluation.size(rho)
-        kept = self._kept.size(rho) if self._kept else math.inf
+        if math.isnan(size):  # somebody was never solved
+            self._rho = rho
+            self._begin(state, evaluation.after, None)
+            return False
         if self._kept is None:
             self._first = size
-        if size < PROGRESS * kept or self._loops == 0:
+        kept = self._kept.size(rho) if self._kept else math.inf
+        if self._rho is not rho:
+            self._rho, self._least = rho, kept
+        if size < PROGRESS * self._least or self._loops == 0:
             if self.origin:
                 self._accelerator.accept(self.origin)
-            self._kept, self._loops = evaluation, 0
+            self._kept, self._loops, self._least = evaluation, 0, min(size, self._least)
+            self._state = None if state.channels is None else state.snapshot()
         else:
             assert self._kept is not None
-            early = self._first if self._excursions <= EARLY else 0.0
-            if self._loops > PATIENCE or not size <= max(GROWTH * kept, early):
+            if self._is_lost(state, evaluation, kept):
                 self._return(state, self._kept)
                 return True
         proposal = self._accelerator.propose(evaluation, rho)
@@ -121,8 +171,27 @@ class Watchdog:
         self._begin(state, evaluation.after, proposal)
         return False
 
+    def _is_lost(self, state: State, evaluation: Evaluation, kept: float) -> bool:
+        """Whether the excursion ends badly; ``kept`` is the kept point's residual."""
+        if state.channels is not None:
+            self._answered |= state.channels.fresh | state.channels.off
+            if not self._answered.all() and self._loops <= WAITING:
+                self._early = self._loops
+            evaluation = evaluation.among(self._answered.all(axis=0))
+        most = self._first if self._excursions <= EARLY else 0.0
+        is_far = not evaluation.size(state.rho) <= max(GROWTH * kept, most)
+        return is_far or self._loops - self._early > PATIENCE
+
     def _evaluated(self, state: State) -> Evaluation:
         """The outer loop that ended; prices are those of the penalties that it was run with."""
+        if state.channels is not None:
+            channels, after = state.channels, self._point(state)
+            known = np.stack([state.sides, channels.multiplier_estimates])
+            sides, estimates = np.where(channels.heard, known, np.nan)
+            sides[:, channels.off], estimates[:, channels.off] = 0.0, after[0, channels.off]
+            is_whole = bool((channels.fresh | channels.off).all()) and not channels.lagging
+            objectives = state.objectives.copy()
+            return Evaluation(self._before, after, sides, estimates, objectives, is_whole)
         mu, weight = self._before[0], 2 * self._rho**2
         estimates = np.stack(
             [
@@ -143,22 +212,35 @@ class Watchdog:
         self.origin = "" if proposal is None else proposal.name
         if proposal is not None and self._loops == 0:
             self._excursions += 1
+            self._early, self._answered[:] = 0, False
         if proposal is not None or self._loops:
             self._loops += 1
         self._set(state, image if proposal is None else proposal.point)
+        if proposal is not None and state.channels is not None:
+            sides = state.sides if proposal.sides is None else proposal.sides
+            state.channels.predicted = self._later(sides, proposal.point[1])
 
     def _return(self, state: State, kept: Evaluation) -> None:
         """Go back to the plain image of the kept point."""
         if self.origin:
             self._accelerator.reject(self.origin)
         self.origin, self._loops = "", 0
+        if self._state is not None:
+            state.go_back(self._state)
         self._set(state, kept.after)
 
     def _set(self, state: State, point: np.ndarray) -> None:
         self._before = point
         state.mu = point[0].copy()
-        np.copyto(state.sides[1], point[1], where=self._heads)
-        np.copyto(state.sides[0], point[1], where=~self._heads)
+        if state.channels is None:
+            state.sides = self._later(state.sides, point[1])
+        else:
+            state.channels.predicted = None
+
+    def _later(self, sides: np.ndarray, later: np.ndarray) -> np.ndarray:
+        """Sides (2, Q) with others at the later ends."""
+        is_later = np.stack([~self._heads, self._heads])
+        return np.where(is_later, later, sides)
 
     def _point(self, state: State) -> np.ndarray:
         return np.stack([state.mu, np.where(self._heads, state.sides[1], state.sides[0])])

@@ -1,0 +1,77 @@
+"""What a run has learnt of its clients, for one that goes on from it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dald_model.coordinate.acceleration.coordinates import Coordinates
+from dald_model.coordinate.acceleration.joint_model import JointModel
+from dald_model.coordinate.acceleration.responses import Responses, Stiffness
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt:
+    """The clients' models at the end of a run.
+
+    What is known of a client is how its answers bend, whatever its neighbours: it stays worth
+    something where the penalties, the values of Parameters or the graph are others.
+
+    Attributes
+    ----------
+    joint : JointModel
+        That of the run, with its coordinates.
+    stiffness : sequence of Stiffness
+        Of each group of the coordinates.
+    """
+
+    joint: JointModel
+    stiffness: Sequence[Stiffness]
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """Those of the run."""
+        return self.joint.coordinates
+
+    def of(self) -> dict[int, np.ndarray]:
+        """First coordinate of a client -> its matrix B, (r, r)."""
+        return {
+            int(columns[0]): (vectors * values) @ vectors.T
+            for group, one in zip(self.coordinates.groups, self.stiffness, strict=True)
+            if not group.is_server
+            for columns, vectors, values in zip(group.columns, *one, strict=True)
+        }
+
+
+def recall(
+    now: Coordinates, models: Sequence[Responses], learnt: Learnt | None
+) -> tuple[Hashable, ...]:
+    """Begin models with what was learnt of these clients, in the present coordinates.
+
+    Gives the clients of which something was: not those of which other directions are seen now.
+    """
+    if learnt is None:
+        return ()
+    then = learnt.coordinates
+    if then is now:
+        for group, model, stiffness in zip(now.groups, models, learnt.stiffness, strict=True):
+            if not group.is_server:
+                model.recall(slice(None), stiffness)
+        return tuple(now.clients)
+    known, columns = learnt.of(), then.clients
+    places = {
+        int(group.columns[at, 0]): (model, at)
+        for group, model in zip(now.groups, models, strict=True)
+        for at in range(len(group.columns))
+    }
+    found = []
+    for name, mine in now.clients.items():
+        change = now.change(then, name)
+        if change is not None:
+            model, at = places[mine.start]
+            values, vectors = np.linalg.eigh(change.T @ known[columns[name].start] @ change)
+            model.recall(slice(at, at + 1), Stiffness(vectors[None], values[None]))
+            found.append(name)
+    return tuple(found)

@@ -1,0 +1,100 @@
+"""Table 10: a whole path of solves with other Parameters, against solves of each anew."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+import dald_model as dm
+from tests.benchmarks import common
+from tests.front.resolving import (
+    Resolving,
+    predictive_control,
+    regularisation_path,
+    rolling_budget,
+)
+
+MAKERS: dict[str, Callable[[], Resolving]] = {
+    "lasso, 10 clients": regularisation_path,
+    "lasso, 50 clients": lambda: regularisation_path(clients=50),
+    "ridge, 10 clients": lambda: regularisation_path("ridge"),
+    "logistic, 10 clients": lambda: regularisation_path("logistic"),
+    "tanks, 5 clients": predictive_control,
+    "budget, 12 clients": rolling_budget,
+}
+COLD = 5
+"""Steps of a path that are also solved anew."""
+
+
+class Path(NamedTuple):
+    """Seconds, the rounds of each step, and the largest difference of a value from the AIO's."""
+
+    seconds: float
+    rounds: list[int]
+    error: float
+
+
+def along(make: Callable[[], Resolving]) -> tuple[Path, float, float, int]:
+    """The path, the AIO's DPP re-solves, and a cold solve of some steps with its rounds."""
+    given = make()
+    result: dm.Result | None = None
+    took, central, errors, rounds, cold, alone = 0.0, 0.0, [], [], [], []
+    chosen = set(np.linspace(0, given.count - 1, COLD).round().astype(int).tolist())
+    for at in range(given.count):
+        given.step(at)
+        if at in chosen:
+            fresh = make()
+            values = [parameter.value for parameter in given.problem.parameters()]
+            for parameter, value in zip(fresh.problem.parameters(), values, strict=True):
+                parameter.value = value
+            begun = time.process_time()
+            anew = fresh.model.solve()
+            cold.append(time.process_time() - begun)
+            alone.append(anew.rounds)
+        begun = time.process_time()
+        given.problem.solve(solver="CLARABEL")
+        central += time.process_time() - begun
+        value = float(given.problem.value)
+        begun = time.process_time()
+        result = given.model.solve(start=result)
+        took += time.process_time() - begun
+        assert result.status == "optimal"
+        rounds.append(result.rounds)
+        errors.append(abs(result.value - value) / max(1.0, abs(value)))
+    return Path(took, rounds, max(errors)), central, float(np.mean(cold)), round(np.mean(alone))
+
+
+def row(name: str) -> list[str]:
+    common.say(f"10 paths: {name}")
+    path, central, cold, alone = along(MAKERS[name])
+    count = len(path.rounds)
+    return [
+        f"{name}, {count} steps",
+        common.number(path.seconds / cold),
+        f"{count}",
+        common.number(path.seconds / central),
+        f"{np.mean(path.rounds[1:]):.1f} ({max(path.rounds[1:])})",
+        str(alone),
+        common.number(1e3 * path.seconds / count),
+        common.number(1e3 * cold),
+        common.number(1e3 * central / count),
+        common.small(path.error),
+    ]
+
+
+def table() -> str:
+    row("ridge, 10 clients")  # imports and the like
+    heads = ["path", "cold solves it costs", "without start", "over the AIO's", "rounds (worst)"]
+    heads += ["cold rounds", "a step [ms]", "cold [ms]", "AIO [ms]", "worst gap"]
+    return (
+        "## 10. A path of solves with other Parameters\n\n"
+        "Every step goes on from the result before, `model.solve(start=result)`. The first column: "
+        f"the whole path in units of a cold solve, which compiles and solves a new model (mean of "
+        f"{COLD} steps; declaring it is not counted). AIO: the all-in-one problem re-solved by "
+        "cvxpy with DPP Parameters and Clarabel, its compilation in the first step included. "
+        "Seconds of one processor. Gap: of the value, relative to the AIO's, the worst of all "
+        "steps.\n\n" + common.markdown(heads, [row(name) for name in MAKERS])
+    )

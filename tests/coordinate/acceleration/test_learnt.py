@@ -1,0 +1,126 @@
+"""What is known of clients from one solve to the next, against closed forms."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import cvxpy as cp
+import networkx as nx
+import numpy as np
+import pytest
+
+import dald_model as dm
+from dald_model.coordinate.acceleration.coordinates import Coordinates
+from dald_model.coordinate.acceleration.joint_model import JointModel
+from dald_model.coordinate.acceleration.learnt import Learnt, recall
+from dald_model.coordinate.acceleration.responses import Responses, Stiffness
+
+RNG = np.random.default_rng(4)
+COUNT, SIZE = 8, 3
+
+
+def fit(graph: nx.Graph | None) -> tuple[dm.Model, cp.Variable, list[cp.Parameter], list]:
+    """Least squares to targets that are Parameters."""
+    rng = np.random.default_rng(1)
+    x, model, targets, data = cp.Variable(SIZE), dm.Model("fit"), [], []
+    for i in range(COUNT):
+        A = rng.normal(size=(9, SIZE)) * 10.0 ** rng.uniform(-1, 1)
+        target = cp.Parameter(9, value=rng.normal(size=9), name=f"b{i}")
+        model.client(i, cp.sum_squares(A @ x - target))
+        targets.append(target)
+        data.append(A)
+    model.topology(graph)
+    return model, x, targets, data
+
+
+def pooled(targets: list[cp.Parameter], data: list) -> np.ndarray:
+    A, b = np.vstack(data), np.concatenate([np.asarray(t.value) for t in targets])
+    return np.linalg.lstsq(A, b)[0]
+
+
+@pytest.mark.parametrize("graph", [None, nx.path_graph(COUNT), nx.cycle_graph(COUNT)])
+def test_quadratics_with_other_targets_take_three_rounds(graph: nx.Graph | None) -> None:
+    """One to hear the answers, one at the models' consensus, which is the optimum, one to see."""
+    model, x, targets, data = fit(graph)
+    first = model.solve()
+    assert first.recalled == ()
+    rng = np.random.default_rng(6)
+    for target in targets:
+        target.value = rng.normal(size=9)
+    second = model.solve(start=first)
+    assert second.status == "optimal"
+    assert second.rounds <= 3 < first.rounds
+    assert second.recalled == tuple(range(COUNT))
+    assert "models kept" in str(second)
+    assert second[x] == pytest.approx(pooled(targets, data), rel=1e-5)
+    assert second.verify().ok
+
+
+def test_models_outlast_a_change_of_the_graph_but_not_of_what_is_seen() -> None:
+    model, _, targets, data = fit(nx.path_graph(COUNT))
+    first = model.solve()
+    model.topology(nx.cycle_graph(COUNT))
+    second = model.solve(start=first)
+    assert second.recalled == tuple(range(COUNT))
+    assert second.rounds <= 4
+    assert second.verify().ok
+    # One more shared entry of clients 0 and 1: other directions than before
+    y = cp.Variable(name="y")
+    other, x = dm.Model("wider"), cp.Variable(SIZE)
+    for i, (A, target) in enumerate(zip(data, targets, strict=True)):
+        extra = cp.square(y - i) if i < 2 else 0
+        other.client(i, cp.sum_squares(A @ x - target) + extra)
+    other.topology(nx.cycle_graph(COUNT))
+    third = other.solve(start=second)
+    assert third.status == "optimal"
+    assert third.recalled == tuple(range(2, COUNT))
+    assert third.verify().ok
+
+
+def test_without_acceleration_nothing_is_learnt_or_recalled() -> None:
+    model, *_ = fit(None)
+    first = model.solve(acceleration=None)
+    assert first.learnt is None
+    again = model.solve(start=first)
+    assert again.recalled == ()
+    assert again.status == "optimal"
+    assert model.solve(start=again, acceleration=dm.Anderson()).recalled == ()
+
+
+def test_models_in_other_coordinates_are_of_the_same_client() -> None:
+    """A quadratic of the variables has the Hessian T' B T where coordinates are T times others."""
+    x, y = cp.Variable(3, name="x"), cp.Variable(2, name="y")
+    model = dm.Model("two")
+    model.client("a", cp.sum_squares(x))
+    model.client("b", cp.sum_squares(y))
+    model.consensus(cp.sum(x[:2]) - x[2] == y[0], x[0] + 2 * x[2] == y[1])
+    compiled = model.compile()
+    hessian = np.diag([1.0, 2.0, 5.0])
+    then, now = (Coordinates(compiled, RNG.uniform(0.2, 4, size=compiled.size)) for _ in range(2))
+    # On the two directions that are seen: of all x that look alike the shortest
+    exact = []
+    for one in (then, now):
+        seen = one._seen["a"].matrix
+        back = np.linalg.pinv(seen)
+        exact.append(back.T @ hessian @ back)
+    kept = []
+    for group in then.groups:
+        blocks = np.stack(
+            [exact[0] if _owner(then, c) == "a" else np.eye(2) for c in group.columns]
+        )
+        values, vectors = np.linalg.eigh(blocks)
+        kept.append(Stiffness(vectors, values))
+    models = [Responses(np.full(len(g.columns), 0.5), g.columns.shape[1]) for g in now.groups]
+    names = recall(now, models, Learnt(JointModel(then), kept))
+    assert set(names) == {"a", "b"}
+    for group, one in zip(now.groups, models, strict=True):
+        for at, columns in enumerate(group.columns):
+            if _owner(now, columns) == "a":
+                change = np.zeros((len(group.columns), 2))
+                change[at] = [0.3, -1.0]
+                found = one.stiffness().times(change)[at]
+                np.testing.assert_allclose(found, exact[1] @ change[at], rtol=1e-7)
+
+
+def _owner(coordinates: Coordinates, columns: np.ndarray) -> Hashable:
+    return next(n for n, part in coordinates.clients.items() if part.start == columns[0])
