@@ -24,7 +24,7 @@ from tests.benchmarks import (
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("--only", type=int, nargs="+", choices=range(1, 10), metavar="TABLE")
+    parser.add_argument("--only", type=int, nargs="+", choices=range(1, 11), metavar="TABLE")
     parser.add_argument("--kinds", nargs="+", default=[], help="table 1: words of clients' names")
     parser.add_argument("--full", action="store_true", help="with what takes many minutes")
     parser.add_argument("--out", type=Path, help="write the markdown to this file too")
@@ -40,6 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
         7: lambda: real.table(full),
         8: couplings.table,
         9: acceleration.table,
+        10: acceleration.sent,
     }
     parts = ["# Benchmarks", common.header()]
     print("\n\n".join(parts), flush=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
+from dald_model.coordinate.acceleration.evaluation import BYTES, Evaluation, Proposal
 from dald_model.validate import argument, check_whole
 
 RIDGE = 1e-10
@@ -43,6 +43,14 @@ class Anderson:
     def open(self, compiled: Decomposition, heads: np.ndarray, rho: np.ndarray) -> AndersonMixer:
         """See :class:`Acceleration`."""
         return AndersonMixer(self.memory, rho)
+
+    def reveals(self, compiled: Decomposition) -> str:
+        """See :class:`Acceleration`."""
+        return "sums"
+
+    def added(self, compiled: Decomposition) -> int:
+        """See :class:`Acceleration`: each client's part of the inner products."""
+        return BYTES * self.memory * (len(compiled) - len(compiled.servers))
 
     def explain(self) -> str:
         """See :class:`Acceleration`."""

@@ -2,6 +2,7 @@ r"""Coordinates of the clients' shared directions in which the first penalties a
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ class Group(NamedTuple):
 
     Attributes
     ----------
+    names : list
     columns : ndarray of int, shape (n, r)
         Their coordinates.
     degrees : ndarray of int, shape (n,)
@@ -26,6 +28,7 @@ class Group(NamedTuple):
     is_server : bool
     """
 
+    names: list[Hashable]
     columns: np.ndarray
     degrees: np.ndarray
     is_server: bool
@@ -67,7 +70,7 @@ class Coordinates:
         size = compiled.size
         self.weight = 2 * rho**2
         self.offset = np.zeros((2, size))
-        gathered: dict[tuple[int, bool], list[tuple[int, int]]] = {}
+        gathered: dict[tuple[int, bool], list[tuple[Hashable, int, int]]] = {}
         rows, columns, values, widths, at = [], [], [], [], 0
         for name, sub in compiled.items():
             self.offset[sub.rows, sub.entries] = sub.sides[1]
@@ -75,7 +78,8 @@ class Coordinates:
             rows.append((sub.rows * size + sub.entries)[cells.row])
             columns.append(at + cells.col)
             values.append(cells.data)
-            gathered.setdefault((width, name in compiled.servers), []).append((at, len(sub.others)))
+            place = name, at, len(sub.others)
+            gathered.setdefault((width, name in compiled.servers), []).append(place)
             widths.append(width)
             at += width
         self.size = at
@@ -88,9 +92,10 @@ class Coordinates:
         self._transposed = sp.csr_array(self.matrix.T)
         self.groups = []
         for (width, is_server), found in gathered.items():
-            starts, degrees = np.array(found).T
+            names, starts, degrees = zip(*found, strict=True)
             if width:
-                self.groups.append(Group(starts[:, None] + np.arange(width), degrees, is_server))
+                columns = np.array(starts)[:, None] + np.arange(width)
+                self.groups.append(Group(list(names), columns, np.array(degrees), is_server))
 
     def points(self, sides: np.ndarray) -> np.ndarray:
         r""":math:`\xi` of sides (2, Q)."""
@@ -103,6 +108,18 @@ class Coordinates:
     def sums(self, along: np.ndarray) -> np.ndarray:
         """The sum (n,) over each client's coordinates of something along all of them (N,)."""
         return np.bincount(self.owner, along, self.answers.size)
+
+    def seen(self, sub: Subproblem, columns: np.ndarray) -> np.ndarray:
+        r"""A client's coordinates as functions of its variables, (r, m): :math:`P^\top W G`."""
+        ends = sub.rows * self.weight.size + sub.entries
+        own = self._transposed[columns[0] : columns[-1] + 1]
+        order = np.argsort(ends)
+        local = order[np.searchsorted(ends, own.indices, sorter=order)]
+        weighted = sp.csr_array(
+            (own.data * self.weight[sub.entries[local]], local, own.indptr),
+            shape=(columns.size, ends.size),
+        )
+        return sp.csr_array(weighted @ sub.sides[0]).toarray()
 
     def sides(self, points: np.ndarray) -> np.ndarray:
         r"""The sides (2, Q) at some :math:`\xi`."""

@@ -32,6 +32,9 @@ class Evaluation:
         The sides at its end, and the price that each end balanced when it was solved.
     objectives : ndarray, shape (n,)
         The clients' own objectives there (as minimised).
+    points : ndarray
+        The clients' variables one after the other, see ``Decomposition.columns``; what a client
+        does with its own it does by itself.
     """
 
     before: np.ndarray
@@ -39,6 +42,7 @@ class Evaluation:
     sides: np.ndarray
     estimates: np.ndarray
     objectives: np.ndarray
+    points: np.ndarray
 
     def size(self, rho: np.ndarray) -> float:
         """The length of the residual in the metric of these penalties."""
@@ -80,8 +84,20 @@ class Accelerator(Protocol):
         ...
 
 
+BYTES = 8
+"""Of one number that is sent."""
+
+
 class Acceleration(Protocol):
     """Protocol of the option ``acceleration``."""
+
+    def reveals(self, compiled: Decomposition) -> str:
+        """What whoever coordinates sees of a client, in a few words."""
+        ...
+
+    def added(self, compiled: Decomposition) -> int:
+        """Bytes a round that it adds to the messages of all clients together, at most."""
+        ...
 
     def open(self, compiled: Decomposition, heads: np.ndarray, rho: np.ndarray) -> Accelerator:
         """Make it ready for a run.

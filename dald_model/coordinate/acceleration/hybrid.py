@@ -10,7 +10,7 @@ import numpy as np
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.anderson import Anderson, AndersonMixer
 from dald_model.coordinate.acceleration.bundle import LARGEST, BundleModel
-from dald_model.coordinate.acceleration.evaluation import Accelerator, Evaluation, Proposal
+from dald_model.coordinate.acceleration.evaluation import BYTES, Accelerator, Evaluation, Proposal
 from dald_model.coordinate.acceleration.secant import Secant, SecantModel
 from dald_model.coordinate.curvature import is_angular
 
@@ -50,6 +50,18 @@ class Hybrid:
         angular = sum(map(is_angular, clients))
         bundle = BundleModel(secant.coordinates, secant.joint, heads)
         return HybridAccelerator(curved, bundle, 2 * angular > len(clients))
+
+    def reveals(self, compiled: Decomposition) -> str:
+        """See :class:`Acceleration`: the bounds are made of objectives, too."""
+        if not self.secant.takes(compiled):
+            return self.anderson.reveals(compiled)
+        return f"{self.secant.reveals(compiled)}, objectives"
+
+    def added(self, compiled: Decomposition) -> int:
+        """See :class:`Acceleration`: prices and objectives; who sees all edges makes the sums."""
+        if not self.secant.takes(compiled):
+            return self.anderson.added(compiled)
+        return self.secant.added(compiled) + BYTES * (len(compiled) - len(compiled.servers))
 
     def explain(self) -> str:
         """See :class:`Acceleration`."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.coordinates import Coordinates, Group
-from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
+from dald_model.coordinate.acceleration.evaluation import BYTES, Evaluation, Proposal
 from dald_model.coordinate.acceleration.joint_model import JointModel
-from dald_model.coordinate.acceleration.responses import EDGE, Responses
+from dald_model.coordinate.acceleration.responses import EDGE, Models, Responses
 from dald_model.errors import OptionError
 from dald_model.validate import argument, check_whole
 
@@ -65,11 +66,20 @@ class Secant:
             )
         return SecantModel(compiled, heads, rho)
 
+    def reveals(self, compiled: Decomposition) -> str:
+        """See :class:`Acceleration`."""
+        return "answers, prices"
+
+    def added(self, compiled: Decomposition) -> int:
+        """See :class:`Acceleration`: the prices that clients are told with a proposal."""
+        clients = (sub for name, sub in compiled.items() if name not in compiled.servers)
+        return BYTES * sum(sub.entries.size for sub in clients)
+
     def explain(self) -> str:
         """See :class:`Acceleration`."""
         return (
             f"{self!r} learns how each client responds; it takes a coordinator that sees the "
-            "prices and sides of all edges, as a server does, and adds nothing to the messages"
+            "prices and sides of all edges, as a server does, and adds nothing to what clients send"
         )
 
     def _largest(self, compiled: Decomposition) -> int:
@@ -86,11 +96,13 @@ class SecantModel:
     joint : JointModel
     """
 
+    name = "secant"
+
     def __init__(self, compiled: Decomposition, heads: np.ndarray, rho: np.ndarray) -> None:
         self._heads = heads
         self.coordinates = Coordinates(compiled, rho)
         self.joint = JointModel(self.coordinates)
-        self._models = [
+        self._models: Sequence[Models] = [
             Responses(_first(group), group.columns.shape[1]) for group in self.coordinates.groups
         ]
         self._points: np.ndarray | None = None
@@ -133,7 +145,7 @@ class SecantModel:
         point = np.stack([prices, np.where(self._heads, sides[1], sides[0])])
         if share < 1:
             point = evaluation.after + share * (point - evaluation.after)
-        return Proposal(point, "secant") if np.isfinite(point).all() else None
+        return Proposal(point, self.name) if np.isfinite(point).all() else None
 
     def reject(self, name: str) -> None:
         """See :class:`Accelerator`: pause, twice as long each time."""

@@ -136,6 +136,7 @@ class Watchdog:
             state.sides.copy(),
             estimates,
             state.objectives.copy(),
+            state.points.copy(),
         )
 
     def _begin(self, state: State, image: np.ndarray, proposal: Proposal | None) -> None:
