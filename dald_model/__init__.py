@@ -54,6 +54,7 @@ from dald_model.model import Model
 from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import HierarchicalNetwork
 from dald_model.schedule.changes import Change, Dropout, LossyLinks, Stragglers
+from dald_model.coordinate.acceleration.aladin import ALADIN
 from dald_model.coordinate.acceleration.anderson import Anderson
 from dald_model.coordinate.acceleration.hybrid import Hybrid
 from dald_model.coordinate.acceleration.secant import Secant
@@ -121,6 +122,7 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "Hybrid",
     "Secant",
     "Anderson",
+    "ALADIN",
     "solvers",
     "partition",
     "Iterate",

@@ -14,10 +14,12 @@ from dald_model.answer import plots
 from dald_model.answer.reference import reference, task
 from dald_model.answer.result import Result
 from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.acceleration.evaluation import BYTES, Acceleration
 from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.method import Algorithm
 from dald_model.errors import OptionError
 from dald_model.model import Model
+from dald_model.options import DEFAULT_ACCELERATION
 from dald_model.text import Heading, Part, Printed
 from dald_model.validate import check_from_zero
 from dald_model.values import number, preserved
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
 TOLERANCES = (1e-2, 1e-4)
 """Objective gaps of which the table says after how many rounds they were reached."""
 
-BYTES = 8
-"""Of one number that is sent."""
 COMMON = "common objective"
 """Column of histories: the all-in-one objective at the value that the clients share."""
 
@@ -50,8 +50,8 @@ class Comparison(Printed):
         at the value that the clients share, ``gap``, the relative gap of it to the optimum, and
         ``sent``, the bytes sent so far.
     frame : pandas.DataFrame
-        One row an algorithm: status, rounds, sent, gap, the rounds after which the gap was first
-        below each of ``tolerances``, and the metrics of the last round.
+        One row an algorithm: status, rounds, sent, revealed, gap, the rounds after which the gap
+        was first below each of ``tolerances``, and the metrics of the last round.
     metrics : tuple of str
     tolerances : tuple of float
     """
@@ -81,6 +81,7 @@ class Comparison(Printed):
                 "status": frame.status.astype(str),
                 "rounds": frame.rounds,
                 "MB sent": [f"{sent / 1e6:.3g}" for sent in frame.sent],
+                "revealed": frame.revealed,
                 "objective gap": [f"{gap:.1e}" for gap in frame.gap],
             }
         )
@@ -108,8 +109,10 @@ def compare(
     the clients share, the server's or the mean over their copies, and V what agreeing costs them
     (:mod:`dald_model.answer.scales`), so that it is the same in all units. A client that is
     solved sends its side of each of its edges to the neighbour, 8 bytes a number, or its gradient,
-    which is as long; multipliers need not be sent, both ends know them. The Hessians that the
-    server of Newton's methods needs are not counted.
+    which is as long; multipliers need not be sent, both ends know them. What an acceleration adds
+    is counted in every round as the most it may be; ``revealed`` says what whoever coordinates it
+    sees of a client, blank where nobody does. The Hessians that the server of Newton's methods
+    needs are not counted.
 
     Parameters
     ----------
@@ -157,9 +160,12 @@ def compare(
     measures = {**(metrics or {}), COMMON: lambda at: _objective(problem, at)}
     results = {name: model.solve(metrics=measures, **options, **run) for name, run in runs.items()}
     aio, worth = _known(next(iter(results.values())), solver)
-    histories = {name: _with_gap(_with_sent(one), aio, worth) for name, one in results.items()}
+    ways = {name: _accelerated(results[name], {**options, **runs[name]}) for name in runs}
+    histories = {
+        name: _with_gap(_with_sent(one, ways[name]), aio, worth) for name, one in results.items()
+    }
     told = tuple(metrics or {})
-    rows = [_row(results[name], histories[name], told, tolerances) for name in runs]
+    rows = [_row(results[name], histories[name], ways[name], told, tolerances) for name in runs]
     frame = pd.DataFrame(rows, index=pd.Index(list(runs), name="algorithm"))
     return Comparison(model, aio, results, histories, frame, told, tuple(tolerances))
 
@@ -211,9 +217,16 @@ def _duals(problem: cp.Problem) -> list[cp.Variable]:
     return [dual for rule in problem.constraints for dual in rule.dual_variables]
 
 
-def _with_sent(result: Result) -> pd.DataFrame:
+def _accelerated(result: Result, options: Mapping[str, Any]) -> Acceleration | None:
+    """What accelerated a run; None where nothing did."""
+    way = options.get("acceleration", DEFAULT_ACCELERATION)
+    return way if (result.history.proposal != "").any() else None
+
+
+def _with_sent(result: Result, way: Acceleration | None) -> pd.DataFrame:
     sizes = _messages(result.compiled)
-    sent = [sum(map(sizes.__getitem__, who)) for who in result.history.who]
+    added = way.added(result.compiled) if way else 0
+    sent = [sum(map(sizes.__getitem__, who)) + added for who in result.history.who]
     return result.history.assign(sent=np.cumsum(np.array(sent, dtype=float)))
 
 
@@ -223,13 +236,18 @@ def _messages(compiled: Decomposition) -> dict[Any, int]:
 
 
 def _row(
-    result: Result, history: pd.DataFrame, metrics: Iterable[str], tolerances: Sequence[float]
+    result: Result,
+    history: pd.DataFrame,
+    way: Acceleration | None,
+    metrics: Iterable[str],
+    tolerances: Sequence[float],
 ) -> dict[str, Any]:
     last = history.iloc[-1]
     row = {
         "status": result.status,
         "rounds": result.rounds,
         "sent": last.sent,
+        "revealed": way.reveals(result.compiled) if way else "",
         "gap": last.gap,
     }
     for tolerance in tolerances:

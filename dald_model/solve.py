@@ -108,10 +108,10 @@ def solve(
         solver is iterative; default :class:`Accuracy`, which follows the residuals.
     acceleration : Acceleration or None
         What proposes where the next outer loop begins: :class:`Hybrid` (default),
-        :class:`Anderson`, :class:`Secant`; None follows Algorithms 2 and 3 to the letter. The
-        default is left out where the outer loops are not one map (other algorithms and dual steps,
-        orders that change, outer loops of several rounds), and where a tolerance is zero. Where
-        clients are absent, models speak for them, and Anderson acceleration rests.
+        :class:`Anderson`, :class:`Secant`, :class:`ALADIN`; None follows Algorithms 2 and 3 to the
+        letter. The default is left out where the outer loops are not one map (other algorithms and
+        dual steps, orders that change, outer loops of several rounds), and where a tolerance is
+        zero. Where clients are absent, models speak for them, and Anderson acceleration rests.
     online : Online, dict, callable or list of these
         What changes while the run goes on: ``dm.Dropout(p)``, ``dm.Stragglers(...)``,
         ``dm.LossyLinks(p)``, a dict from rounds to :class:`Change`, or a function of a

@@ -145,6 +145,27 @@ pd.DataFrame(table, index=["status", "rounds"]).T
 # %%
 curves(runs, "Absolute values on a chain of 40; crosses: taken back")
 # %% [markdown]
+# ## Where clients may send their curvature
+#
+# `dm.ALADIN()` has each client send the Hessian that the secant would learn, reduced to the rows
+# and kinks that are active where it answered. Quadratic clients are then solved by the first
+# proposal; bends and kinks are Newton's method. What it costs is bytes, and privacy: the Hessian of
+# least squares is the Gram matrix of the owner's rows.
+
+# %%
+rows = []
+for title, loss in (("least squares", squares), ("logistic", logistic)):
+    chosen = {"plain": None, "secant": dm.Secant(), "ALADIN": dm.ALADIN()}
+    found = dm.compare(
+        chain(loss, spread=0.0),
+        {name: {"acceleration": way} for name, way in chosen.items()},
+        max_rounds=MOST,
+    ).frame
+    rows.append(found[["status", "rounds", "sent", "revealed"]].assign(loss=title))
+table = pd.concat(rows).set_index("loss", append=True).swaplevel()
+table.assign(status=table.status.astype(str), sent=(table.sent / 1e3).map("{:.0f} kB".format))
+
+# %% [markdown]
 # ## What it costs, and who must see what
 #
 # `explain()` says it for the options that it is given. Nothing is added to what clients send; but

@@ -161,7 +161,7 @@ class Lowering:
         except NotRowByRowError:
             return None
 
-    def _row_by_row(self, client: Client, before: Lowered | None) -> Lowered | None:
+    def _row_by_row(self, client: Client, before: Lowered | None = None) -> Lowered | None:
         """Lower a client with sums over rows from one of these rows; None if that will not do."""
         read = self._read(client, by_rows=True)
         if read is None or all(group == APART for group in read.given.groups):
@@ -178,7 +178,7 @@ class Lowering:
             return None
         return found
 
-    def _as_it_stands(self, client: Client, before: Lowered | None) -> Lowered | None:
+    def _as_it_stands(self, client: Client, before: Lowered | None = None) -> Lowered | None:
         """Lower a client from all of its rows."""
         for whole in (False, True):
             read = self._read(client, whole=whole)

@@ -42,8 +42,8 @@ def along(make: Callable[[], Resolving]) -> tuple[Path, float, float, int]:
     given = make()
     result: dm.Result | None = None
     took, central, errors, rounds, cold, alone = 0.0, 0.0, [], [], [], []
-    chosen = set(np.linspace(0, given.count - 1, COLD).round().astype(int).tolist())
-    for at in range(given.count):
+    chosen = set(np.linspace(0, given.steps - 1, COLD).round().astype(int).tolist())
+    for at in range(given.steps):
         given.step(at)
         if at in chosen:
             fresh = make()
@@ -57,7 +57,7 @@ def along(make: Callable[[], Resolving]) -> tuple[Path, float, float, int]:
         begun = time.process_time()
         given.problem.solve(solver="CLARABEL")
         central += time.process_time() - begun
-        value = float(given.problem.value)
+        value = float(np.real(np.asarray(given.problem.value)))
         begun = time.process_time()
         result = given.model.solve(start=result)
         took += time.process_time() - begun

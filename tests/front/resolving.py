@@ -20,7 +20,7 @@ class Resolving(NamedTuple):
     model: dm.Model
     problem: cp.Problem
     step: Callable[[int], None]
-    count: int
+    steps: int
 
 
 def regularisation_path(kind: str = "lasso", clients: int = 10, size: int = 10) -> Resolving:

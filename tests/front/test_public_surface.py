@@ -19,7 +19,7 @@ DALD ConsensusADMM ProximalPoint GradientDescent NewtonMethod MiniBatchGradientD
 StochasticGradientDescent StochasticNewton DistributedProximal FedProx FedAvg DGD AsynchronousDGD
 metropolis BCD JacobiGradientDescent BCGD BSUM ProximalGradient BCPG
 FixedTolerance ShrinkingTolerance GrowingBudget FixedBudget Fixed ResidualBalancing
-Hybrid Secant Anderson
+Hybrid Secant Anderson ALADIN
 solvers partition Iterate compare Comparison
 Result Status Verification Certificate
 DaldError DeclarationError DisconnectedError DecompositionError SequenceError OptionError

@@ -20,7 +20,7 @@ from tests.front.resolving import (
 def compared(given: Resolving) -> list[dm.Result]:
     """All steps, each from the result before, with the value that the AIO solve has."""
     results = []
-    for at in range(given.count):
+    for at in range(given.steps):
         given.step(at)
         result = given.model.solve(start=results[-1] if results else None)
         assert result.status == "optimal"
@@ -29,9 +29,9 @@ def compared(given: Resolving) -> list[dm.Result]:
         given.problem.solve(solver="CLARABEL")
         assert result.value == pytest.approx(given.problem.value, rel=1e-5)
         for v in given.problem.variables():
-            np.testing.assert_allclose(found[v.id], v.value, atol=1e-3)
+            np.testing.assert_allclose(found[v.id], np.asarray(v.value), atol=1e-3)
         for rule, price in zip(given.problem.constraints[-1:], prices, strict=True):
-            np.testing.assert_allclose(price, rule.dual_value, atol=1e-3)
+            np.testing.assert_allclose(np.asarray(price), np.asarray(rule.dual_value), atol=1e-3)
         result.apply()  # the next step goes on from our answer
         results.append(result)
     return results
@@ -63,7 +63,7 @@ def test_units_are_measured_again_where_the_numbers_have_moved() -> None:
     """The weight may quarter before they are: three times on the way from 10 to 0.1."""
     given = regularisation_path()
     measured, result = [], None
-    for at in range(given.count):
+    for at in range(given.steps):
         given.step(at)
         result = given.model.solve(start=result)
         measured.append(result.measured)

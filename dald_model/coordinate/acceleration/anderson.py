@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
+from dald_model.coordinate.acceleration.evaluation import BYTES, Evaluation, Proposal
 from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.validate import argument, check_whole
 
@@ -52,6 +52,14 @@ class Anderson:
     ) -> AndersonMixer:
         """See :class:`Acceleration`."""
         return AndersonMixer(self.memory, rho)
+
+    def reveals(self, compiled: Decomposition) -> str:
+        """See :class:`Acceleration`."""
+        return "sums"
+
+    def added(self, compiled: Decomposition) -> int:
+        """See :class:`Acceleration`: each client's part of the inner products."""
+        return BYTES * self.memory * (len(compiled) - len(compiled.servers))
 
     def explain(self) -> str:
         """See :class:`Acceleration`."""

@@ -52,6 +52,7 @@ class Group(NamedTuple):
 
     Attributes
     ----------
+    names : list
     columns : ndarray of int, shape (n, r)
         Their coordinates.
     degrees : ndarray of int, shape (n,)
@@ -59,6 +60,7 @@ class Group(NamedTuple):
     is_server : bool
     """
 
+    names: list[Hashable]
     columns: np.ndarray
     degrees: np.ndarray
     is_server: bool
@@ -114,7 +116,7 @@ class Coordinates:
         # Without an edge that is off they are those of every run on the model
         is_whole = off is None or not off.any()
         self._sides = {name: sub.sides for name, sub in compiled.items()} if is_whole else {}
-        gathered: dict[tuple[int, bool], list[tuple[int, int]]] = {}
+        gathered: dict[tuple[int, bool], list[tuple[Hashable, int, int]]] = {}
         rows, columns, values, widths, at = [], [], [], [], 0
         for name, sub in compiled.items():
             self.offset[sub.rows, sub.entries] = sub.sides[1]
@@ -124,7 +126,7 @@ class Coordinates:
             columns.append(at + cells.col)
             values.append(cells.data)
             is_server = name in compiled.servers
-            gathered.setdefault((width, is_server), []).append((at, len(sub.others)))
+            gathered.setdefault((width, is_server), []).append((name, at, len(sub.others)))
             if width and not is_server:
                 matrix = sub.sides[0][live], self.weight[sub.entries[live]]
                 self._seen[name] = Seen(slice(at, at + width), *matrix, sp.csr_array(cells))
@@ -140,9 +142,10 @@ class Coordinates:
         self._transposed = sp.csr_array(self.matrix.T)
         self.groups = []
         for (width, is_server), found in gathered.items():
-            starts, degrees = np.array(found).T
+            names, starts, degrees = zip(*found, strict=True)
             if width:
-                self.groups.append(Group(starts[:, None] + np.arange(width), degrees, is_server))
+                columns = np.array(starts)[:, None] + np.arange(width)
+                self.groups.append(Group(list(names), columns, np.array(degrees), is_server))
 
     def fits(self, compiled: Decomposition, rho: np.ndarray, off: np.ndarray | None) -> bool:
         """Whether these serve a run that begins with other penalties, of the same sides."""
@@ -187,6 +190,18 @@ class Coordinates:
     def sums(self, along: np.ndarray) -> np.ndarray:
         """The sum (n,) over each client's coordinates of something along all of them (N,)."""
         return np.bincount(self.owner, along, self.answers.size)
+
+    def seen(self, sub: Subproblem, columns: np.ndarray) -> np.ndarray:
+        r"""A client's coordinates as functions of its variables, (r, m): :math:`P^\top W G`."""
+        ends = sub.rows * self.weight.size + sub.entries
+        own = self._transposed[columns[0] : columns[-1] + 1]
+        order = np.argsort(ends)
+        local = order[np.searchsorted(ends, own.indices, sorter=order)]
+        weighted = sp.csr_array(
+            (own.data * self.weight[sub.entries[local]], local, own.indptr),
+            shape=(columns.size, ends.size),
+        )
+        return sp.csr_array(weighted @ sub.sides[0]).toarray()
 
     def sides(self, points: np.ndarray) -> np.ndarray:
         r"""The sides (2, Q) at some :math:`\xi`."""

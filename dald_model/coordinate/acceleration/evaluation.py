@@ -42,6 +42,9 @@ class Evaluation:
         where it never was.
     objectives : ndarray, shape (n,)
         The clients' own objectives there (as minimised).
+    points : ndarray
+        The clients' variables one after the other, see ``Decomposition.columns``; what a client
+        does with its own it does by itself.
     is_whole : bool
         Whether everybody took part and heard all others, so that the image is the map's.
     """
@@ -51,6 +54,7 @@ class Evaluation:
     sides: np.ndarray
     estimates: np.ndarray
     objectives: np.ndarray
+    points: np.ndarray
     is_whole: bool = True
 
     def among(self, entries: np.ndarray) -> Evaluation:
@@ -123,8 +127,20 @@ class Accelerator(Protocol):
         ...
 
 
+BYTES = 8
+"""Of one number that is sent."""
+
+
 class Acceleration(Protocol):
     """Protocol of the option ``acceleration``."""
+
+    def reveals(self, compiled: Decomposition) -> str:
+        """What whoever coordinates sees of each client, in a few words."""
+        ...
+
+    def added(self, compiled: Decomposition) -> int:
+        """Bytes a round that it adds to the messages of all clients together, at most."""
+        ...
 
     def open(
         self,

@@ -11,7 +11,7 @@ import numpy as np
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.anderson import Anderson, AndersonMixer
 from dald_model.coordinate.acceleration.bundle import LARGEST, BundleModel
-from dald_model.coordinate.acceleration.evaluation import Accelerator, Evaluation, Proposal
+from dald_model.coordinate.acceleration.evaluation import BYTES, Accelerator, Evaluation, Proposal
 from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.acceleration.secant import Secant, SecantModel
 from dald_model.coordinate.curvature import is_angular
@@ -61,6 +61,18 @@ class Hybrid:
         angular = sum(map(is_angular, clients))
         bundle = BundleModel(secant.coordinates, secant.joint, heads)
         return HybridAccelerator(curved, bundle, 2 * angular > len(clients))
+
+    def reveals(self, compiled: Decomposition) -> str:
+        """See :class:`Acceleration`: the bounds are made of objectives, too."""
+        if not self.secant.takes(compiled):
+            return self.anderson.reveals(compiled)
+        return f"{self.secant.reveals(compiled)}, objectives"
+
+    def added(self, compiled: Decomposition) -> int:
+        """See :class:`Acceleration`: prices and objectives; who sees all edges makes the sums."""
+        if not self.secant.takes(compiled):
+            return self.anderson.added(compiled)
+        return self.secant.added(compiled) + BYTES * (len(compiled) - len(compiled.servers))
 
     def explain(self) -> str:
         """See :class:`Acceleration`."""
@@ -133,7 +145,7 @@ class HybridAccelerator:
         self._least = min(self._least, size)
         if math.isnan(self._first):
             self._first = size
-        self._rounds += 1
+        self._rounds += evaluation.is_whole
         if self._rounds == TURN and self._least > 0:
             self._rates[self._turn] = self._first / self._least
             self._turn = int(self._rates.argmax())

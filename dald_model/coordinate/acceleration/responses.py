@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,6 +27,21 @@ class Stiffness(NamedTuple):
         """B times changes of the coordinates, (n, r)."""
         along = np.einsum("nik,ni->nk", self.vectors, change) * self.values
         return np.einsum("nik,nk->ni", self.vectors, along)
+
+
+class Models(Protocol):
+    """Models of the clients of a group."""
+
+    def learn(self, points: np.ndarray, moved: np.ndarray, told: np.ndarray) -> float:
+        """Correct the models, if that is how they are found; gives their squared error before.
+
+        All arguments have shape (n, r); ``points`` are where they are now.
+        """
+        ...
+
+    def stiffness(self) -> Stiffness:
+        """The Hessians of the clients' objectives."""
+        ...
 
 
 class Responses:

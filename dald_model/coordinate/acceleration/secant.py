@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.coordinates import Coordinates, Group
-from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
+from dald_model.coordinate.acceleration.evaluation import BYTES, Evaluation, Proposal
 from dald_model.coordinate.acceleration.joint_model import JointModel
 from dald_model.coordinate.acceleration.learnt import Learnt, recall
-from dald_model.coordinate.acceleration.responses import EDGE, Responses
+from dald_model.coordinate.acceleration.responses import EDGE, Models, Responses
 from dald_model.errors import OptionError
 from dald_model.validate import argument, check_whole
 
@@ -73,12 +74,21 @@ class Secant:
             )
         return SecantModel(compiled, heads, rho, off, learnt)
 
+    def reveals(self, compiled: Decomposition) -> str:
+        """See :class:`Acceleration`."""
+        return "answers, prices"
+
+    def added(self, compiled: Decomposition) -> int:
+        """See :class:`Acceleration`: the prices that clients are told with a proposal."""
+        clients = (sub for name, sub in compiled.items() if name not in compiled.servers)
+        return BYTES * sum(sub.entries.size for sub in clients)
+
     def explain(self) -> str:
         """See :class:`Acceleration`."""
         return (
             f"{self!r} learns how each client responds; it takes a coordinator that sees the "
-            "prices and sides of all edges, as a server does, and adds nothing to the messages; "
-            "its models speak for clients that are absent, and start= keeps them"
+            "prices and sides of all edges, as a server does, and adds nothing to what clients "
+            "send; its models speak for clients that are absent, and start= keeps them"
         )
 
     def _largest(self, compiled: Decomposition) -> int:
@@ -95,6 +105,8 @@ class SecantModel:
     joint : JointModel
     """
 
+    name = "secant"
+
     def __init__(
         self,
         compiled: Decomposition,
@@ -109,7 +121,7 @@ class SecantModel:
         else:
             self.joint = JointModel(Coordinates(compiled, rho, off))
         self.coordinates = self.joint.coordinates
-        self._models = [
+        self._models: Sequence[Models] = [
             Responses(_first(group), group.columns.shape[1]) for group in self.coordinates.groups
         ]
         self.recalled = recall(self.coordinates, self._models, learnt)
@@ -159,7 +171,7 @@ class SecantModel:
         if share < 1:
             point = evaluation.after + share * (point - evaluation.after)
             sides = evaluation.sides + share * (sides - evaluation.sides)
-        return Proposal(point, "secant", sides) if np.isfinite(point).all() else None
+        return Proposal(point, self.name, sides) if np.isfinite(point).all() else None
 
     def reject(self, name: str) -> None:
         """See :class:`Accelerator`: pause, twice as long each time."""

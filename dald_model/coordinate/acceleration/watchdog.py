@@ -177,7 +177,7 @@ class Watchdog:
             self._answered |= state.channels.fresh | state.channels.off
             if not self._answered.all() and self._loops <= WAITING:
                 self._early = self._loops
-            evaluation = evaluation.among(self._answered.all(axis=0))
+            evaluation = evaluation.among(np.asarray(self._answered.all(axis=0)))
         most = self._first if self._excursions <= EARLY else 0.0
         is_far = not evaluation.size(state.rho) <= max(GROWTH * kept, most)
         return is_far or self._loops - self._early > PATIENCE
@@ -191,7 +191,9 @@ class Watchdog:
             sides[:, channels.off], estimates[:, channels.off] = 0.0, after[0, channels.off]
             is_whole = bool((channels.fresh | channels.off).all()) and not channels.lagging
             objectives = state.objectives.copy()
-            return Evaluation(self._before, after, sides, estimates, objectives, is_whole)
+            return Evaluation(
+                self._before, after, sides, estimates, objectives, state.points.copy(), is_whole
+            )
         mu, weight = self._before[0], 2 * self._rho**2
         estimates = np.stack(
             [
@@ -205,6 +207,7 @@ class Watchdog:
             state.sides.copy(),
             estimates,
             state.objectives.copy(),
+            state.points.copy(),
         )
 
     def _begin(self, state: State, image: np.ndarray, proposal: Proposal | None) -> None:

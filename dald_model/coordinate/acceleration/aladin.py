@@ -1,0 +1,161 @@
+"""ALADIN: the consensus of models that the clients send."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.acceleration.evaluation import (
+    BYTES,
+    Accelerator,
+    Evaluation,
+    Proposal,
+)
+from dald_model.coordinate.acceleration.hybrid import Hybrid
+from dald_model.coordinate.acceleration.learnt import Learnt
+from dald_model.coordinate.acceleration.secant import SecantModel
+from dald_model.coordinate.acceleration.sent_models import SentModels
+from dald_model.errors import OptionError
+from dald_model.solvers.exact.active_manifold import no_manifold
+
+TRIALS = 2
+"""Proposals that may be taken back before the Hessians are not believed any more."""
+
+
+@dataclass(frozen=True)
+class ALADIN:
+    r"""ALADIN: consensus of quadratic models whose curvature the clients send.
+
+    Each client sends, beside its answer, the Hessian of its augmented Lagrangian on what it
+    shares, :math:`(M (H + K)^{-1} M^\top)^{-1}`, reduced to the rows and kinks that are active
+    (:mod:`dald_model.solvers.exact.sensitivity`). Each round the consensus of the models is solved
+    (:mod:`dald_model.coordinate.acceleration.joint_model`): with quadratic clients that is the
+    optimum, so that the second round confirms it; else it is a generalised Newton step on the
+    coupled optimality conditions (Houska, Frasch and Diehl 2016). Where the models' last error
+    makes a step not worth a round, ``otherwise`` proposes; where two of the proposals were taken
+    back, it does alone.
+
+    A Hessian of r shared directions is r (r + 1)/2 numbers, sent when it is another than the last.
+    It says more of a client's data than answers do: that of least squares is the Gram matrix of
+    its rows.
+
+    Parameters
+    ----------
+    otherwise : Hybrid
+        What the coordinator does where the Hessians do not help.
+    """
+
+    otherwise: Hybrid = field(default_factory=Hybrid)
+
+    def open(
+        self,
+        compiled: Decomposition,
+        heads: np.ndarray,
+        rho: np.ndarray,
+        off: np.ndarray | None = None,
+        learnt: Learnt | None = None,
+    ) -> AladinRun:
+        """See :class:`Acceleration`."""
+        for name, sub in compiled.items():
+            why = "" if name in compiled.servers else no_manifold(sub)
+            if why:
+                raise OptionError(
+                    f"acceleration: {self!r} needs the curvature of every client, and "
+                    f"{sub.client.kind} {name!r} has none to share: {why}; take dm.Hybrid()"
+                )
+        return AladinRun(
+            AladinModel(compiled, heads, rho, off),
+            lambda: self.otherwise.open(compiled, heads, rho, off, learnt),
+        )
+
+    def reveals(self, compiled: Decomposition) -> str:
+        """See :class:`Acceleration`."""
+        return f"Hessians; {self.otherwise.reveals(compiled)}"
+
+    def added(self, compiled: Decomposition) -> int:
+        """See :class:`Acceleration`: all Hessians, prices, and what ``otherwise`` adds."""
+        clients = [sub for name, sub in compiled.items() if name not in compiled.servers]
+        sizes = np.array([np.unique(sub.sides[0].indices).size for sub in clients])
+        hessians = BYTES * int((sizes * (sizes + 1) // 2).sum())
+        return hessians + self.otherwise.added(compiled)
+
+    def explain(self) -> str:
+        """See :class:`Acceleration`."""
+        return (
+            f"{self!r} has each client send the Hessian of its augmented Lagrangian on its r "
+            "shared directions, 4 r (r + 1) bytes whenever it is another, to a coordinator that "
+            "sees the prices and sides of all edges; Hessians reveal more of the data than "
+            f"answers do. Where they do not help: {self.otherwise.explain()}"
+        )
+
+
+class AladinModel(SecantModel):
+    """The sent models of one run, in the place of learned ones."""
+
+    name = "aladin"
+
+    def __init__(
+        self,
+        compiled: Decomposition,
+        heads: np.ndarray,
+        rho: np.ndarray,
+        off: np.ndarray | None = None,
+    ) -> None:
+        super().__init__(compiled, heads, rho, off)
+        self._models = self._sent = [
+            SentModels(compiled, self.coordinates, group) for group in self.coordinates.groups
+        ]
+        self._error = 0.0
+
+    def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
+        """See :class:`Accelerator`."""
+        super().observe(evaluation, rho)
+        for model in self._sent:
+            model.hear(evaluation.points, self._slopes)
+
+
+class AladinRun:
+    """Sent models, and another accelerator for the rounds in which they have nothing to propose."""
+
+    def __init__(self, sent: AladinModel, otherwise: Callable[[], Accelerator]) -> None:
+        self._sent, self._make = sent, otherwise
+        self._otherwise = otherwise()
+        self._left = TRIALS
+
+    @property
+    def learnt(self) -> Learnt | None:
+        """See :class:`Accelerator`: what would be learned without Hessians."""
+        return self._otherwise.learnt
+
+    @property
+    def recalled(self) -> tuple[Hashable, ...]:
+        """See :class:`Accelerator`."""
+        return self._otherwise.recalled
+
+    def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
+        """See :class:`Accelerator`."""
+        if self._left:
+            self._sent.observe(evaluation, rho)
+        self._otherwise.observe(evaluation, rho)
+
+    def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
+        """See :class:`Accelerator`."""
+        found = self._sent.propose(evaluation, rho) if self._left else None
+        return self._otherwise.propose(evaluation, rho) if found is None else found
+
+    def reject(self, name: str) -> None:
+        """See :class:`Accelerator`: what was learned from points that led nowhere is forgotten."""
+        if name != self._sent.name:
+            self._otherwise.reject(name)
+            return
+        self._sent.reject(name)
+        self._left -= 1
+        if not self._left:
+            self._otherwise = self._make()
+
+    def accept(self, name: str) -> None:
+        """See :class:`Accelerator`."""
+        (self._sent if name == self._sent.name else self._otherwise).accept(name)
