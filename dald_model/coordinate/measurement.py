@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.alone import response
+from dald_model.coordinate.largest import bounds_of_largest
 from dald_model.coordinate.own_answers import own_answers, sides_of
 from dald_model.coordinate.sums import alike_in_sums
 from dald_model.coordinate.units import Units
@@ -87,7 +88,9 @@ class _Measurement:
             own = sub.sight.curvatures(share)
             penalty[sub.entries] += own
             ends[sub.entries] += own > 0
-        penalty = self._filled(penalty / np.maximum(ends, 1))
+        penalty /= np.maximum(ends, 1)
+        self._see_bounds(stiffness, penalty)
+        penalty = self._filled(penalty)
         stiffness = self._filled(stiffness)
         lengths = CAUTION * self._natural(stiffness)
         slopes = stiffness * lengths
@@ -191,6 +194,17 @@ class _Measurement:
             rise, half = (np.full(sub.size, one.mean() / sub.size) for one in (rise, half))
         straight = np.divide(half, rise, out=np.ones(rise.size), where=rise > 0) - 1
         return 2 * rise / lengths**2, np.clip(straight, 0.0, 1.0)
+
+    def _see_bounds(self, stiffness: np.ndarray, penalty: np.ndarray) -> None:
+        """Enter what couplings pay for bounds that no objective sees."""
+        for name in self._compiled.couplings:
+            sub, own = self._compiled[name], self._own[self._compiled.columns[name]]
+            bends, reach = bounds_of_largest(sub, self._curvatures[name].slopes, own, CAUTION)
+            found = sub.sight.curvatures(bends)
+            is_new = (found > 0) & (stiffness[sub.entries] == 0)
+            entries = sub.entries[is_new]
+            stiffness[entries] = penalty[entries] = found[is_new]
+            self._distances[entries] = (sub.sight.absolute @ reach)[is_new]
 
     def _filled(self, given: np.ndarray) -> np.ndarray:
         """Entries with next to none take those of their clients' other edges, else others' mean.

@@ -46,6 +46,10 @@ from dald_model.schedule.moment import Moment, Residuals
 from dald_model.text import counted
 from dald_model.values import is_panic
 
+RETRIES = 3
+"""So often a run goes on that would end with an answer short of its accuracy, and asks for no more
+of it than a run may end with."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -106,6 +110,7 @@ class Run:
         if membership.online or method.ignore_absent or membership.sequence.leaves_out:
             state.channels = Channels.start(state.sides)
         self._outer, self._inner, self._round = 1, 0, 0
+        self._retried = 0
         self._found = Residuals(*4 * [math.inf])
         self._best = Best()
         self._monitor = FailureMonitor(membership.compiled, method.goal is not Goal.FIXED_POINT)
@@ -170,6 +175,8 @@ class Run:
         tolerance = self.settings.accuracy.of(
             self._agreed_apart(self._found), learns=self._watchdog is not None
         )
+        if self._retried:
+            tolerance = max(tolerance, self.settings.accuracy.enough)
         self.layer.round = moment.round
         try:
             records = self._sweeper.run(self.state, plan.stages, tolerance, self._most())
@@ -211,7 +218,10 @@ class Run:
         if not (self._is_tested and is_exact and is_done):
             return False
         agrees = self.method.goal is Goal.FIXED_POINT or found.primal_scaled <= settings.eps_pri
-        return agrees and found.dual_scaled <= settings.eps_dual
+        if not (agrees and found.dual_scaled <= settings.eps_dual):
+            return False
+        self._retried += bool(self.state.inaccurate.any())
+        return not self.state.inaccurate.any() or self._retried > RETRIES
 
     def _converged(self) -> Termination:
         self._best.take(self.state, self._round)

@@ -51,7 +51,9 @@ def multi_commodity() -> Coupled:
         supply = rng.normal(size=10)
         length = rng.uniform(1, 2, size=len(arcs))
         cost = length @ flow + 0.1 * cp.sum_squares(flow)
-        model.client(f"commodity {k}", cost, [incidence @ flow == supply - supply.mean(), flow >= 0])
+        model.client(
+            f"commodity {k}", cost, [incidence @ flow == supply - supply.mean(), flow >= 0]
+        )
     capacity: Any = sum(flows) <= 1.1
     congestion = 0.2 * cp.sum_squares(sum(flows))
     model.couple(capacity, objective=congestion, name="arcs")
@@ -71,7 +73,12 @@ def storage() -> Coupled:
         price = 1 + 0.5 * np.sin(hours / 24 * 2 * np.pi - 1.5)
         charged = level[k][1:] - level[k][:-1]
         cost = price @ bought[k] + 0.05 * cp.sum_squares(charged)
-        rules = [bought[k] == load + charged, level[k][1:] >= 0, level[k][1:] <= 4, cp.abs(charged) <= 1]
+        rules = [
+            bought[k] == load + charged,
+            level[k][1:] >= 0,
+            level[k][1:] <= 4,
+            cp.abs(charged) <= 1,
+        ]
         model.client(f"window {k}", cost, rules)
     passed: list[Any] = [level[k][6] == level[k + 1][0] for k in range(3)]
     for k, rule in enumerate(passed):
