@@ -306,6 +306,7 @@ def _own_options(problem: cp.Problem, options: Mapping[str, Any]) -> dict[str, A
 def _fill(problem: cp.Problem, result: Result) -> None:
     status = {
         Status.OPTIMAL: "optimal",
+        Status.CERTIFIED: "optimal",
         Status.OPTIMAL_INACCURATE: "optimal_inaccurate",
         Status.INFEASIBLE: "infeasible",
         Status.UNBOUNDED: "unbounded",

@@ -67,6 +67,8 @@ class Settings:
     acceleration : Acceleration or None
     insists : bool
         Whether it is refused where it does not apply; else the run goes without.
+    gap_test : callable or None
+        What is certified of an iterate that may end the run; empty where that is too little.
     """
 
     stopping: Stopping | None
@@ -77,6 +79,7 @@ class Settings:
     metrics: Mapping[str, Callable[[Iterate], Any]]
     acceleration: Acceleration | None = None
     insists: bool = False
+    gap_test: Callable[[State], str] | None = None
 
 
 class Run:
@@ -110,7 +113,7 @@ class Run:
         if membership.online or method.ignore_absent or membership.sequence.leaves_out:
             state.channels = Channels.start(state.sides)
         self._outer, self._inner, self._round = 1, 0, 0
-        self._retried = 0
+        self._retried, self._certifies_from = 0, 1
         self._found = Residuals(*4 * [math.inf])
         self._best = Best()
         self._monitor = FailureMonitor(membership.compiled, method.goal is not Goal.FIXED_POINT)
@@ -198,6 +201,10 @@ class Run:
         if (moment.closing or not self.membership.sequence.is_partial) and self._ends(inner):
             if self._stops(tolerance):
                 return self._converged()
+            said = self._certified()
+            if said:
+                self._best.take(self.state, self._round)
+                return Termination(Status.CERTIFIED, None, said)
             self._update_multipliers()
         if not self._is_tested:
             return None
@@ -222,6 +229,14 @@ class Run:
             return False
         self._retried += bool(self.state.inaccurate.any())
         return not self.state.inaccurate.any() or self._retried > RETRIES
+
+    def _certified(self) -> str:
+        """What is certified now, if enough; each time asked after half as many rounds again."""
+        test = self.settings.gap_test
+        if test is None or self._round < self._certifies_from or not self._is_answer():
+            return ""
+        self._certifies_from = self._round + 1 + self._round // 2
+        return test(self.state) if self.membership.whole else ""
 
     def _converged(self) -> Termination:
         self._best.take(self.state, self._round)
