@@ -48,9 +48,6 @@ MEMBERS = ("name", "batches", "is_exact", "refuses", "open")
 NAMED = {solver.name: solver for solver in ORDER[:-1]} | {"reference": ORDER[-1]}
 """What ``solve(solver=...)`` takes besides the names of cvxpy's solvers."""
 
-NEEDING = (NAMED["active_set"], NAMED["kinks"])
-"""Those that fail where a variable is not curved, for which there is one that needs none."""
-
 
 class Choice:
     """The option ``solver``, read once.
@@ -102,8 +99,9 @@ class Choice:
         rest = [solver for solver in ORDER[-2:] if not refusal(solver, sub)]
         if forced is None:
             first = next(solver for solver in ORDER if not refusal(solver, sub))
-            if first in NEEDING and not refusal(NAMED["polyhedral"], sub):
-                rest = [NAMED["polyhedral"], *rest]
+            is_bound = sub.client.is_coupling and first is NAMED["active_set"]
+            if (is_bound or first is NAMED["kinks"]) and not refusal(NAMED["polyhedral"], sub):
+                rest = [NAMED["polyhedral"], *rest]  # which needs no curvature
             return [first, *(solver for solver in rest if solver is not first)]
         reason = refusal(forced, sub)
         if reason:

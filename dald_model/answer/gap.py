@@ -138,6 +138,17 @@ def certify(
         return certified(result.compiled, result.state.units, result.recovered, mu, tolerances)
 
 
+def first_witness(
+    result: Answer, tol_objective: float, tol_feasibility: float
+) -> Certificate | None:
+    """The certificate of a result that has one, beside an all-in-one solve."""
+    if not result.recovered.values or result.state is None or result.left or result.dropped:
+        return None
+    if not result.status.has_answer:
+        return None  # an iterate on the way, whose multipliers say little and take long
+    return certify(result, tol_objective=tol_objective, tol_feasibility=tol_feasibility)
+
+
 def certified(
     compiled: Decomposition,
     units: Units,
