@@ -186,7 +186,7 @@ class _Measurement:
             signs = np.random.default_rng(0).choice((-1.0, 1.0), size=(PROBED, sub.size))
             steps = signs * lengths
         with preserved(sub.variables), np.errstate(all="ignore"):
-            here = _objective(sub, centre)
+            here = _objectives(sub, centre[None])
             rise = _rises(sub, centre, steps, here)
             half = 4 * _rises(sub, centre, steps / 2, here)
         rise = np.where((half > 0) & (rise > SUDDEN * half), half, rise)
@@ -250,17 +250,20 @@ class _Measurement:
         return long, steep
 
 
-def _rises(sub: Subproblem, centre: np.ndarray, steps: np.ndarray, here: float) -> np.ndarray:
+def _rises(sub: Subproblem, centre: np.ndarray, steps: np.ndarray, here: np.ndarray) -> np.ndarray:
     """What the objective changes by at most over a step or its opposite; 0 if not known."""
-    found = [[_objective(sub, centre + sign * step) for step in steps] for sign in (1.0, -1.0)]
+    found = [_objectives(sub, centre + sign * steps) for sign in (1.0, -1.0)]
     change = np.abs(np.array(found) - here)
     return np.where(np.isfinite(change), change, 0.0).max(axis=0)
 
 
-def _objective(sub: Subproblem, point: np.ndarray) -> float:
-    """The client's objective at a point, whether it is feasible or not; NaN outside its domain."""
+def _objectives(sub: Subproblem, points: np.ndarray) -> np.ndarray:
+    """The client's objective at points, feasible or not, (k,); NaN outside its domain."""
     if sub.form is not None and sub.form.valued:
-        return sub.form.objective(point)
-    for variable, value in zip(sub.variables, sub.spread(point).values(), strict=True):
-        variable.save_value(value)
-    return evaluated(sub.client.cost)
+        return sub.form.objectives(points)
+    found = []
+    for point in points:
+        for variable, value in zip(sub.variables, sub.spread(point).values(), strict=True):
+            variable.save_value(value)
+        found.append(evaluated(sub.client.cost))
+    return np.array(found)

@@ -615,7 +615,7 @@ def test_independent_parts_are_solved_by_themselves_and_said_so() -> None:
     value = problem.solve(method="dald")
     assert problem.status == "optimal"
     assert value == near(1 + np.sqrt(2) + 5)
-    found = np.concatenate([x.value, z.value, v.value, u.value])
+    found = np.concatenate([np.asarray(one.value) for one in (x, z, v, u)])
     assert found == near(np.repeat([0.5, 3, 4, -4], 2))
     # The gradient of sum_squares(x - 1) at 1/2 is -1
     assert meet.dual_value == near([1, 1])
