@@ -41,7 +41,7 @@ def shared_rows(matrix: Any) -> tuple[Any, Any]:
 @lru_cache(maxsize=KEPT)
 def _factors(shape: tuple[int, int], *parts: tuple[str, bytes]) -> tuple[Any, Any]:
     indptr, indices, data = (np.frombuffer(held, kind).copy() for kind, held in parts)
-    stacked = sp.csr_array((data, indices, indptr), shape=shape)
+    stacked: Any = sp.csr_array((data, indices, indptr), shape=shape)
     heights = np.diff(stacked.indptr)
     used = np.unique(stacked.indices)
     at: dict[bytes, int] = {}

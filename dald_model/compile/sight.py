@@ -24,7 +24,9 @@ class Sight:
 
     def __init__(self, matrix: sp.csr_array) -> None:
         self.matrix = matrix
-        self.absolute: Any = abs(matrix.toarray() if np.prod(matrix.shape) <= SMALL else matrix)
+        shape: Any = matrix.shape
+        height, width = shape
+        self.absolute: Any = abs(matrix.toarray() if height * width <= SMALL else matrix)
         self.squares = self.absolute * self.absolute
         self.of_sides = np.asarray(self.squares.sum(axis=1)).reshape(-1)
         self.of_variables = np.asarray(self.squares.sum(axis=0)).reshape(-1)
