@@ -17,6 +17,7 @@ from dald_model.answer.result import Result
 from dald_model.coordinate.status import Status
 from dald_model.declare.client import short, summands
 from dald_model.declare.consensus import ConsensusEquality
+from dald_model.declare.independent import independent
 from dald_model.declare.owners import Division, divide, named_owners, owners_by_summand
 from dald_model.errors import DecompositionError, OptionError
 from dald_model.model import Model
@@ -240,6 +241,18 @@ _models: WeakKeyDictionary[cp.Problem, Model] = WeakKeyDictionary()
 """A problem is decomposed and compiled once, however often it is solved."""
 _latest: WeakKeyDictionary[cp.Problem, Result] = WeakKeyDictionary()
 """Its latest result, where a warm start begins."""
+_parts: WeakKeyDictionary[cp.Problem, list[cp.Problem]] = WeakKeyDictionary()
+"""The parts of a problem that have no variable in common; none where it is one."""
+SEVERITY = (
+    "optimal",
+    "optimal_inaccurate",
+    "user_limit",
+    "unbounded_inaccurate",
+    "unbounded",
+    "infeasible_inaccurate",
+    "infeasible",
+)
+"""cvxpy's statuses: the last among those of the parts is that of the whole."""
 NEVER = ("gp", "qcp", "nlp", "ignore_dpp", "requires_grad")
 """Options of cvxpy's that ask for what there is not; they may be False."""
 
@@ -248,7 +261,9 @@ def solve(problem: cp.Problem, **options: Any) -> float:
     """What ``problem.solve(method="dald", **options)`` does.
 
     ``problem.value``, ``problem.status``, ``problem.solver_stats``, every variable's ``value`` and
-    every constraint's ``dual_value`` are set as by an ordinary solve.
+    every constraint's ``dual_value`` are set as by an ordinary solve. Parts of the problem without
+    a variable in common are solved each by itself, those of one client by cvxpy;
+    ``problem.solver_stats.extra_stats["parts"]`` says so.
 
     Parameters
     ----------
@@ -270,12 +285,45 @@ def solve(problem: cp.Problem, **options: Any) -> float:
         If the run diverged or a client's solver failed, as cvxpy does.
     """
     given = _own_options(problem, options)
+    if problem not in _parts:
+        parts = independent(problem)
+        _parts[problem] = parts if len(parts) > 1 else []  # itself would never be forgotten
+    if _parts[problem]:
+        return _solve_apart(problem, _parts[problem], options)
     if problem not in _models:
         _models[problem] = decompose(problem)
     result = _models[problem].solve(**given)
     if result.state is not None:
         _latest[problem] = result
     _fill(problem, result)
+    return number(problem.value)
+
+
+def _solve_apart(
+    problem: cp.Problem, parts: Sequence[cp.Problem], options: Mapping[str, Any]
+) -> float:
+    """Solve parts that have no variable in common one after the other."""
+    said: dict[str, str] = {}
+    for part in parts:
+        try:
+            part.solve(method="dald", **options)
+            how = f"by itself, in {part.solver_stats.num_iters} rounds"
+        except DecompositionError:  # it is one client's
+            part.solve(solver=cp.CLARABEL)
+            how = f"by itself, by {part.solver_stats.solver_name}"
+        said[", ".join(v.name() for v in part.variables())] = how
+    status = max((str(part.status) for part in parts), key=SEVERITY.index)
+    values = {v.id: v.value for part in parts for v in part.variables()}
+    stats = [part.solver_stats for part in parts]
+    record_solution(
+        problem,
+        status,
+        sum(number(part.value) for part in parts),
+        values,
+        solve_time=sum(one.solve_time or 0.0 for one in stats),
+        num_iters=max(one.num_iters or 0 for one in stats),
+        extra_stats={"parts": said},
+    )
     return number(problem.value)
 
 
@@ -306,6 +354,7 @@ def _own_options(problem: cp.Problem, options: Mapping[str, Any]) -> dict[str, A
 def _fill(problem: cp.Problem, result: Result) -> None:
     status = {
         Status.OPTIMAL: "optimal",
+        Status.CERTIFIED: "optimal",
         Status.OPTIMAL_INACCURATE: "optimal_inaccurate",
         Status.INFEASIBLE: "infeasible",
         Status.UNBOUNDED: "unbounded",

@@ -14,7 +14,7 @@ from dald_model.coordinate.acceleration.hybrid import Hybrid
 from dald_model.coordinate.method import Method
 from dald_model.errors import OptionError
 from dald_model.schedule.moment import Residuals
-from dald_model.validate import check_from_zero, check_whole
+from dald_model.validate import check_from_zero, check_whole, is_number
 from dald_model.values import flat
 
 DEFAULT_ACCELERATION = Hybrid()
@@ -41,6 +41,15 @@ def check_tolerances(eps_pri: Any, eps_dual: Any, max_rounds: Any) -> None:
     for what, given in (("eps_pri", eps_pri), ("eps_dual", eps_dual)):
         check_from_zero(f"{what}: given ", given)
     check_whole("max_rounds: given ", max_rounds)
+
+
+def check_gap(given: Any) -> None:
+    """Refuse what is no gap to be certified."""
+    if given is not None and not (is_number(given) and 0 < given < np.inf):
+        raise OptionError(
+            f"gap: given {given!r}, expected a positive number such as 1e-4, at which the "
+            "certified gap ends the run, or None"
+        )
 
 
 def check_kind(what: str, given: Any, needs: str, example: str) -> None:

@@ -12,6 +12,7 @@ from tqdm.auto import tqdm
 
 from dald_model.algorithms.dald import DALD
 from dald_model.answer.assemble import assemble
+from dald_model.answer.gap_test import gap_test
 from dald_model.answer.result import Result
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.evaluation import Acceleration
@@ -29,6 +30,7 @@ from dald_model.engines.dispatch import SolverLayer
 from dald_model.errors import OptionError
 from dald_model.options import (
     DEFAULT_ACCELERATION,
+    check_gap,
     check_kind,
     check_metrics,
     check_parameters,
@@ -68,6 +70,7 @@ def solve(
     metrics: Mapping[str, Callable[[Iterate], Any]] | None = None,
     eps_pri: float = 1e-6,
     eps_dual: float = 1e-6,
+    gap: float | None = None,
     max_rounds: int = 1000,
     verbose: bool = False,
 ) -> Result:
@@ -127,6 +130,10 @@ def solve(
     eps_pri, eps_dual : float
         Tolerances, see :class:`Residuals`. Zero is allowed: then every round is run, and the
         answer is that of the last one; otherwise a run that does not converge gives its best.
+    gap : float
+        End also once the certified gap and the violation of an iterate are at most this, see
+        :meth:`Result.certificate`; the status is then "certified". It is asked for in rounds 1, 2,
+        4, 7, 11, ..., as it costs one small solve a client.
     max_rounds : int
         The most rounds that are run.
     verbose : bool
@@ -152,6 +159,7 @@ def solve(
     compiled = model.compile()
     begun = time.perf_counter()
     check_tolerances(eps_pri, eps_dual, max_rounds)
+    check_gap(gap)
     check_flag("verbose: given ", verbose)
     check_parameters(compiled)
     measured = None
@@ -171,7 +179,8 @@ def solve(
         layer = SolverLayer(compiled, method.solver, around)
         units = Units.plain(compiled)
         is_plain = isinstance(as_rule(method.rho), Fixed) and layer.is_exact
-        if max(eps_pri, eps_dual) > 0 or not is_plain:  # else nothing is measured by units
+        # Else nothing is measured by units
+        if max(eps_pri, eps_dual) > 0 or gap is not None or not is_plain:
             if known is None:
                 own = layer if method.solver is None else SolverLayer(compiled, None)
                 known = Measured.anew(compiled, own)
@@ -191,6 +200,7 @@ def solve(
             acceleration,
             insists=acceleration is not DEFAULT_ACCELERATION,
             learnt=None if start is None else start.learnt,
+            gap_test=None if gap is None else gap_test(compiled, gap),
         )
         with tqdm(total=max_rounds, unit="round", disable=not verbose) as progress:
             outcome = Run(membership, method, state, rule, layer, settings, progress).go()

@@ -99,7 +99,8 @@ class Choice:
         rest = [solver for solver in ORDER[-2:] if not refusal(solver, sub)]
         if forced is None:
             first = next(solver for solver in ORDER if not refusal(solver, sub))
-            if first is NAMED["kinks"] and not refusal(NAMED["polyhedral"], sub):
+            is_bound = sub.client.is_coupling and first is NAMED["active_set"]
+            if (is_bound or first is NAMED["kinks"]) and not refusal(NAMED["polyhedral"], sub):
                 rest = [NAMED["polyhedral"], *rest]  # which needs no curvature
             return [first, *(solver for solver in rest if solver is not first)]
         reason = refusal(forced, sub)

@@ -24,7 +24,9 @@ from dald_model._cvxpy import Equality, Inequality
 from dald_model.answer.answer import Answer
 from dald_model.answer.rescaling import Measure, cost_at, costs_at, minimise
 from dald_model.answer.scales import measures, reach
+from dald_model.compile.decomposition import Decomposition, Recovered
 from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.units import Units
 from dald_model.declare.client import short, unique_variables
 from dald_model.errors import ResultError
 from dald_model.solvers.exact.lower_bound import lower_bound
@@ -48,6 +50,9 @@ class Certificate(Printed):
     gap : float
         How much better a point could be, relative to the size of the value or, where that is
         larger, to what the clients bargain for.
+    apart : float
+        How far the value that the run reported, the sum of the clients' at their own copies, is
+        from ``value``, relative to the same.
     violation : float
         The largest violation of a constraint at the result's values, in units of what the
         constraint moves by over natural lengths.
@@ -63,6 +68,7 @@ class Certificate(Printed):
     bound: float
     value: float
     gap: float
+    apart: float
     violation: float
     where: str
     weakest: Hashable
@@ -70,8 +76,9 @@ class Certificate(Printed):
 
     @property
     def ok(self) -> bool:
-        """Whether gap and violation are within their tolerances."""
-        return self.gap <= self.tolerances[0] and self.violation <= self.tolerances[1]
+        """Whether gap, reported value and violation are within their tolerances."""
+        gap, violation = self.tolerances
+        return max(self.gap, self.apart) <= gap and self.violation <= violation
 
     def __bool__(self) -> bool:
         return self.ok
@@ -82,6 +89,7 @@ class Certificate(Printed):
             "value": f"{self.value:.8g}",
             "bound": f"{self.bound:.8g}, by client solves alone",
             "gap": f"{self.gap:.1e}, most of it at {self.weakest!r}",
+            "reported": f"{self.apart:.1e} from the value",
             "violation": f"{self.violation:.1e}" + (f" of {self.where}" if self.where else ""),
             "within": f"{BOXES:g} natural lengths; t times as far, t times the gap",
         }
@@ -125,16 +133,33 @@ def certify(
         )
     then = [(p, value) for p, value in result.given if not isinstance(p, cp.CallbackParam)]
     with holding(then):
-        return _certified(result, (tol_objective, tol_feasibility))
+        mu = np.concatenate([result.multipliers[edge.ends] for edge in result.compiled.edges])
+        tolerances = tol_objective, tol_feasibility
+        return certified(result.compiled, result.state.units, result.recovered, mu, tolerances)
 
 
-def _certified(result: Answer, tolerances: tuple[float, float]) -> Certificate:
-    compiled = result.compiled
-    assert result.state is not None
-    units, values = result.state.units, result.recovered.values
+def first_witness(
+    result: Answer, tol_objective: float, tol_feasibility: float
+) -> Certificate | None:
+    """The certificate of a result that has one, beside an all-in-one solve."""
+    if not result.recovered.values or result.state is None or result.left or result.dropped:
+        return None
+    if not result.status.has_answer:
+        return None  # an iterate on the way, whose multipliers say little and take long
+    return certify(result, tol_objective=tol_objective, tol_feasibility=tol_feasibility)
+
+
+def certified(
+    compiled: Decomposition,
+    units: Units,
+    recovered: Recovered,
+    mu: np.ndarray,
+    tolerances: tuple[float, float],
+) -> Certificate:
+    """What is proven of points and multipliers, with the present values of Parameters."""
+    values = recovered.values
     lengths = {name: units.point_lengths[part] for name, part in compiled.columns.items()}
-    points = compiled.gather(result.recovered)
-    mu = np.concatenate([result.multipliers[edge.ends] for edge in compiled.edges])
+    points = compiled.gather(recovered)
     local = {k: v for name, sub in compiled.items() for k, v in sub.spread(points[name]).items()}
     costs = costs_at([sub.client.cost for sub in compiled.values()], local)
     lower, lost = 0.0, {}
@@ -145,12 +170,14 @@ def _certified(result: Answer, tolerances: tuple[float, float]) -> Certificate:
         lost[name] = cost + price @ points[name] - least
     problem = compiled.model.monolithic()
     here = cost_at(compiled.sense * problem.objective.expr, values)
-    worst, where = _violation(result, problem.constraints, lengths)
+    scale = max(abs(here), units.energy)
+    worst, where = _violation(compiled, values, problem.constraints, lengths)
     return Certificate(
         compiled.model.name,
         compiled.sense * lower,
         compiled.sense * here,
-        max(here - lower, 0.0) / max(abs(here), units.energy),
+        max(here - lower, 0.0) / scale,
+        abs(sum(costs) - here) / scale,
         worst,
         where,
         max(lost, key=lost.__getitem__),
@@ -182,10 +209,12 @@ def _least(sub: Subproblem, price: np.ndarray, point: np.ndarray, box: np.ndarra
 
 
 def _violation(
-    result: Answer, rules: Sequence[cp.Constraint], lengths: Mapping[Hashable, np.ndarray]
+    compiled: Decomposition,
+    values: Mapping[int, np.ndarray],
+    rules: Sequence[cp.Constraint],
+    lengths: Mapping[Hashable, np.ndarray],
 ) -> tuple[float, str]:
-    """The largest violation at the result's values, in units of reaches, and whose it is."""
-    compiled, values = result.compiled, result.recovered.values
+    """The largest violation at these values, in units of reaches, and whose it is."""
     local = {k: x for name, sub in compiled.items() for k, x in sub.spread(lengths[name]).items()}
     around = {
         key: Measure(values[key], np.max([local[v.id] for v in homes.values()], axis=0))

@@ -57,7 +57,7 @@ SOLVERS = ("CLARABEL", "SCS")
 """Who is asked for the minimum near by, one after the other."""
 
 
-class Certificate(NamedTuple):
+class Support(NamedTuple):
     """The figure, and the client that most of it is from or why there is none."""
 
     measured: float
@@ -79,7 +79,7 @@ class _Lagrangian(NamedTuple):
 
 def certificate(
     result: Answer, names: Sequence[Hashable], points: Points, found: Scales, allowed: float
-) -> Certificate:
+) -> Support:
     """What the multipliers of a result certify at a solution, see the module.
 
     Parameters
@@ -96,16 +96,16 @@ def certificate(
 
     Returns
     -------
-    Certificate
+    Support
         NaN, which never passes, where it cannot be computed; infinite where reported dual values
         contradict one another.
     """
     mu = _multipliers(result)
     if mu is None:
-        return Certificate(np.inf, "duals and multipliers of an edge contradict one another")
+        return Support(np.inf, "duals and multipliers of an edge contradict one another")
     apart = _apart(result)
     if apart:
-        return Certificate(np.inf, apart)
+        return Support(np.inf, apart)
     shares: dict[Hashable, float] = {}
     sizes: dict[Hashable, float] = {}
     given: dict[Hashable, _Lagrangian] = {}
@@ -140,10 +140,10 @@ def certificate(
         gained = (np.fmin(inner[name], here) - outer[name]) / (RADII[1] - RADII[0])
         if not np.isfinite(gained):
             said = f"the certificate of client {name!r} could not be computed"
-            return Certificate(np.nan, said)
+            return Support(np.nan, said)
         shares[name] += max(gained, 0.0)
     worst = max(shares, key=lambda name: shares[name] / sizes[name])
-    return Certificate(shares[worst] / sizes[worst], f"stationarity at {worst!r}")
+    return Support(shares[worst] / sizes[worst], f"stationarity at {worst!r}")
 
 
 def _lagrangian(

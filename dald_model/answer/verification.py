@@ -13,7 +13,7 @@ to 1e-4 of what agreeing costs, and the multipliers support the optimum to the s
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cvxpy as cp
 import numpy as np
@@ -30,8 +30,9 @@ from dald_model.answer.comparison import (
     unique,
     violation,
 )
+from dald_model.answer.gap import Certificate, first_witness
 from dald_model.answer.reference import Reference, Task, doubted, reference, sharpened, task
-from dald_model.answer.stationarity import Certificate, certificate
+from dald_model.answer.stationarity import Support, certificate
 from dald_model.coordinate.status import Status
 from dald_model.text import Bare, Heading, Part, Printed, counted
 from dald_model.values import flat, holding
@@ -56,6 +57,9 @@ class Verification(Printed):
         Of the all-in-one solve.
     note : str
         What the distance of the solutions means.
+    certificate : Certificate or None
+        The first witness, by client solves alone; None where there is no point, or where clients
+        left. It is told: what is judged is the all-in-one solve, which knows no multipliers.
     """
 
     result: Answer
@@ -64,6 +68,7 @@ class Verification(Printed):
     aio_value: float
     aio_seconds: float
     note: str = ""
+    certificate: Certificate | None = None
 
     @property
     def ok(self) -> bool:
@@ -105,11 +110,13 @@ class Verification(Printed):
     def _solves(self) -> pd.DataFrame:
         ours = self.result
         time = f"{ours.seconds:.2f} s, {counted(ours.rounds, 'round')}"
-        aio = f"{self.aio_value:.8g}", self.aio_status, f"{self.aio_seconds:.2f} s"
-        rows = [
-            ("distributed", f"{ours.value:.8g}", str(ours.status), time),
-            ("all-in-one", *aio),
-        ]
+        rows = [("distributed", f"{ours.value:.8g}", str(ours.status), time)]
+        second, found = f"{self.aio_seconds:.2f} s", self.certificate
+        if found is not None:
+            first = f"gap {found.gap:.1e} by client solves alone, the first witness"
+            rows.append(("certificate", f"{found.bound:.8g}", "bound", first))
+            second += ", the second witness"
+        rows.append(("all-in-one", f"{self.aio_value:.8g}", self.aio_status, second))
         return pd.DataFrame(rows)
 
 
@@ -121,7 +128,10 @@ def verify(
     tol_feasibility: float = 1e-4,
     tol_dual: float = 1e-4,
 ) -> Verification:
-    r"""Solve ``model.monolithic()`` by plain cvxpy and compare.
+    r"""Certify the result, then solve ``model.monolithic()`` by plain cvxpy and compare.
+
+    The certificate (:mod:`dald_model.answer.gap`) is the first witness, and the all-in-one solve
+    the second, which is independent of the multipliers and so is what judges.
 
     With :math:`F` the objective of the AIO problem, :math:`F^*` its optimum, :math:`x` the
     values in the result and :math:`x_i` those at the clients, V the worth of the objective, X the
@@ -178,8 +188,10 @@ def verify(
     with holding(then), warnings.catch_warnings():
         # cvxpy warns of reading what was declared sparse, which every comparison does
         warnings.filterwarnings("ignore", ".*sparse CVXPY expression", RuntimeWarning)
+        first = first_witness(result, tol_objective, tol_feasibility)
         tolerances = tol_objective, tol_feasibility, tol_dual
-        return _compared(result, solver, tolerances, notes)
+        compared = _compared(result, solver, tolerances, notes)
+        return replace(compared, certificate=first)
 
 
 def _compared(
@@ -240,7 +252,7 @@ def _rows(
     ]
 
 
-def _certified(given: Task, made: Reference, allowed: float) -> Certificate:
+def _certified(given: Task, made: Reference, allowed: float) -> Support:
     """What the multipliers certify at the AIO solution, or else at the result's own values.
 
     Where the objective is flat the AIO solution is known to few digits, and slopes there are not

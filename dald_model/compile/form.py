@@ -101,10 +101,16 @@ class Term(NamedTuple):
         powers = self.weight * self.kind.excess(self._arguments(point), self.parameter)
         return float(powers.max(initial=0.0))
 
-    def value(self, point: np.ndarray) -> float:
-        """The sum at a point of shape (m,); infinite outside the domain."""
+    def values(self, points: np.ndarray) -> np.ndarray:
+        """The sums at points of shape (k, m), (k,); infinite outside the domain."""
+        count = len(points)
+        if not self.weight.size:
+            return np.zeros(count)
+        arguments = np.asarray(self.matrix @ points.T).T + self.offset
+        grouped = self.kind.grouped(arguments.reshape(-1), self.width)
         with np.errstate(all="ignore"):
-            return float(self.weight @ self.kind.value(self._arguments(point), self.parameter))
+            found = self.kind.value(grouped, np.tile(self.parameter, count))
+            return found.reshape(count, -1) @ self.weight
 
     def _arguments(self, point: np.ndarray) -> np.ndarray:
         return self.kind.grouped(np.asarray(self.matrix @ point) + self.offset, self.width)
@@ -233,10 +239,16 @@ class Form:
 
     def objective(self, point: np.ndarray) -> float:
         """The client's objective at a point of shape (m,), if the form is valued."""
-        quadratic, terms = self.quadratic, sum(term.value(point) for term in self.terms)
-        bent = quadratic.full @ point if quadratic.root is None else None
-        square = point @ bent if bent is not None else np.sum((quadratic.root @ point) ** 2)
-        return float(square / 2 + quadratic.linear @ point + quadratic.constant + terms)
+        return float(self.objectives(point[None])[0])
+
+    def objectives(self, points: np.ndarray) -> np.ndarray:
+        """The same at points of shape (k, m), (k,)."""
+        _, linear, constant, root = self.quadratic
+        if root is None:
+            squares = np.vecdot(points @ self.quadratic.full, points)
+        else:
+            squares = np.sum((points @ root.T) ** 2, axis=1)
+        return squares / 2 + points @ linear + constant + sum(t.values(points) for t in self.terms)
 
     def violation(self, point: np.ndarray) -> float:
         """The largest violation at a point of shape (m,); for a complete form without extras."""

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from dald_model._cvxpy import Equality, is_affine_throughout, with_parts
 from dald_model.compile.affine import affine_parts, explicit
 from dald_model.compile.holders import Holders
-from dald_model.compile.pieces import product, shaped, shared_rows
+from dald_model.compile.pieces import beside, product, shaped, shared_rows
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import Owners
 from dald_model.declare.consensus_form import Link
@@ -282,11 +282,12 @@ class _Splitter:
             self._link(shared[place[name]], name, side)
         self.derived[shared.id] = cp.hstack(list(sides.values()))
         for piece in self._pieces:
-            columns: Any = sp.lil_array((piece.offset.size, shared.size))
-            for name, at in piece.shares.items():
-                if name in place:
-                    columns[:, place[name]] = factors[name][at].toarray()
-            blocks = [(shared, sp.csr_array(columns)), *piece.own]
+            held = [
+                (place[name].start, factors[name][at])
+                for name, at in piece.shares.items()
+                if name in place
+            ]
+            blocks = [(shared, beside(held, (piece.offset.size, shared.size))), *piece.own]
             parts: list[cp.Expression] = [product(m, [v]) for v, m in blocks if m.nnz]
             if piece.offset.any() or not parts:
                 parts.append(cp.Constant(piece.offset))

@@ -9,6 +9,7 @@ than variables the variables themselves are shared.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import cvxpy as cp
@@ -19,6 +20,8 @@ from dald_model.compile.affine import SPARSE
 
 EQUAL = 10
 """Digits to which two rows are the same up to a factor."""
+KEPT = 256
+"""How many matrices are known by their factors."""
 
 
 def shared_rows(matrix: Any) -> tuple[Any, Any]:
@@ -30,6 +33,15 @@ def shared_rows(matrix: Any) -> tuple[Any, Any]:
     stacked: Any = sp.csr_array(matrix)
     stacked.eliminate_zeros()
     stacked.sort_indices()
+    arrays = (stacked.indptr, stacked.indices, stacked.data)
+    # Couplings of one kind, such as the edges of a graph, mostly have the very same matrices
+    return _factors(stacked.shape, *((part.dtype.str, part.tobytes()) for part in arrays))
+
+
+@lru_cache(maxsize=KEPT)
+def _factors(shape: tuple[int, int], *parts: tuple[str, bytes]) -> tuple[Any, Any]:
+    indptr, indices, data = (np.frombuffer(held, kind).copy() for kind, held in parts)
+    stacked: Any = sp.csr_array((data, indices, indptr), shape=shape)
     heights = np.diff(stacked.indptr)
     used = np.unique(stacked.indices)
     at: dict[bytes, int] = {}
@@ -46,12 +58,13 @@ def shared_rows(matrix: Any) -> tuple[Any, Any]:
     if heights.max(initial=0) <= 1 or len(first) > used.size:
         units = sp.csr_array(sp.eye_array(stacked.shape[1], format="csr"))[used]
         return units, sp.csr_array(stacked[:, used])
-    shape = stacked.shape[0], len(first)
-    return stacked[first], sp.csr_array((factors, (rows, which)), shape=shape)
+    return stacked[first], sp.csr_array((factors, (rows, which)), shape=(shape[0], len(first)))
 
 
 def product(matrix: Any, variables: Sequence[cp.Variable]) -> cp.Expression:
     """The flat expression ``matrix @ x``, x the stacked variables, written as a user would."""
+    if len(variables) == 1:
+        return _times(sp.csr_array(matrix), variables[0])
     stops = np.cumsum([v.size for v in variables])
     parts = []
     for v, stop in zip(variables, stops, strict=True):
@@ -63,10 +76,25 @@ def product(matrix: Any, variables: Sequence[cp.Variable]) -> cp.Expression:
 
 def _times(block: Any, v: cp.Variable) -> cp.Expression:
     flat = v if v.ndim == 1 else cp.vec(v, order="F")
+    return flat if _is_identity(block) else dense_if_small(block) @ flat
+
+
+def _is_identity(block: Any) -> bool:
     height, width = block.shape
-    if height == width and (block != sp.eye_array(width, format="csr")).nnz == 0:
-        return flat
-    return dense_if_small(block) @ flat
+    if height != width or block.nnz != width:
+        return False
+    each = np.arange(width + 1)
+    places = np.array_equal(block.indptr, each) and np.array_equal(block.indices, each[:-1])
+    return bool(places and (block.data == 1).all())
+
+
+def beside(blocks: Sequence[tuple[int, Any]], shape: tuple[int, int]) -> Any:
+    """The sparse matrix of blocks that each begin in a column, zero elsewhere."""
+    found = [(start, sp.coo_array(block)) for start, block in blocks]
+    data = np.concatenate([np.zeros(0), *(block.data for _, block in found)])
+    rows = np.concatenate([np.zeros(0, int), *(block.row for _, block in found)])
+    columns = np.concatenate([np.zeros(0, int), *(start + block.col for start, block in found)])
+    return sp.csr_array((data, (rows, columns)), shape=shape)
 
 
 def dense_if_small(matrix: Any) -> Any:

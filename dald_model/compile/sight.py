@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
+
+SMALL = 4096
+"""Entries of a matrix up to which it is an array."""
 
 
 class Sight:
@@ -11,15 +16,18 @@ class Sight:
 
     Attributes
     ----------
-    absolute, squares : csr_array, shape (q, m)
+    absolute, squares : csr_array or ndarray, shape (q, m)
+        Arrays where they are small, as most are: a sparse product costs 20 times as much.
     of_sides, of_variables : ndarray, shapes (q,) and (m,)
         :math:`\sum_k G_{rk}^2` and :math:`\sum_r G_{rk}^2`.
     """
 
     def __init__(self, matrix: sp.csr_array) -> None:
         self.matrix = matrix
-        self.absolute = sp.csr_array(abs(matrix))
-        self.squares = sp.csr_array(matrix.power(2))
+        shape: Any = matrix.shape
+        height, width = shape
+        self.absolute: Any = abs(matrix.toarray() if height * width <= SMALL else matrix)
+        self.squares = self.absolute * self.absolute
         self.of_sides = np.asarray(self.squares.sum(axis=1)).reshape(-1)
         self.of_variables = np.asarray(self.squares.sum(axis=0)).reshape(-1)
 

@@ -148,11 +148,11 @@ class Subproblem(Identified):
 
         Made once, and anew when a Parameter of the user's in the client has another value.
         """
-        values = _values(self.client.parameters)
-        if self._lowered is None or self._lowered[0] != values:
-            before = self._lowered and self._lowered[1]
-            self._lowered = values, self._lower(self.client, before)
-        return self._lowered[1]
+        known, parameters = self._lowered, self.client.parameters
+        if known is None or (parameters and known[0] != _values(parameters)):
+            before = known and known[1]
+            known = self._lowered = _values(parameters), self._lower(self.client, before)
+        return known[1]
 
     @property
     def form(self) -> Form | None:
@@ -280,7 +280,7 @@ class Subproblem(Identified):
 
 
 def _values(parameters: Sequence[cp.Parameter]) -> bytes:
-    return b"".join(flat(p.value).tobytes() for p in parameters)
+    return b"".join(flat(p.value).tobytes() for p in parameters) if parameters else b""
 
 
 def _stack(sizes: Sequence[int]) -> list[slice]:

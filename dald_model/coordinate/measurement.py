@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.alone import response
+from dald_model.coordinate.largest import bounds_of_largest
 from dald_model.coordinate.own_answers import own_answers
 from dald_model.coordinate.sides import sides_of
 from dald_model.coordinate.sums import alike_in_sums
@@ -88,7 +89,9 @@ class _Measurement:
             own = sub.sight.curvatures(share)
             penalty[sub.entries] += own
             ends[sub.entries] += own > 0
-        penalty = self._filled(penalty / np.maximum(ends, 1))
+        penalty /= np.maximum(ends, 1)
+        self._see_bounds(stiffness, penalty)
+        penalty = self._filled(penalty)
         stiffness = self._filled(stiffness)
         lengths = CAUTION * self._natural(stiffness)
         slopes = stiffness * lengths
@@ -184,7 +187,7 @@ class _Measurement:
             signs = np.random.default_rng(0).choice((-1.0, 1.0), size=(PROBED, sub.size))
             steps = signs * lengths
         with preserved(sub.variables), np.errstate(all="ignore"):
-            here = _objective(sub, centre)
+            here = _objectives(sub, centre[None])
             rise = _rises(sub, centre, steps, here)
             half = 4 * _rises(sub, centre, steps / 2, here)
         rise = np.where((half > 0) & (rise > SUDDEN * half), half, rise)
@@ -192,6 +195,17 @@ class _Measurement:
             rise, half = (np.full(sub.size, one.mean() / sub.size) for one in (rise, half))
         straight = np.divide(half, rise, out=np.ones(rise.size), where=rise > 0) - 1
         return 2 * rise / lengths**2, np.clip(straight, 0.0, 1.0)
+
+    def _see_bounds(self, stiffness: np.ndarray, penalty: np.ndarray) -> None:
+        """Enter what couplings pay for bounds that no objective sees."""
+        for name in self._compiled.couplings:
+            sub, own = self._compiled[name], self._own[self._compiled.columns[name]]
+            bends, reach = bounds_of_largest(sub, self._curvatures[name].slopes, own, CAUTION)
+            found = sub.sight.curvatures(bends)
+            is_new = (found > 0) & (stiffness[sub.entries] == 0)
+            entries = sub.entries[is_new]
+            stiffness[entries] = penalty[entries] = found[is_new]
+            self._distances[entries] = (sub.sight.absolute @ reach)[is_new]
 
     def _filled(self, given: np.ndarray) -> np.ndarray:
         """Entries with next to none take those of their clients' other edges, else others' mean.
@@ -237,17 +251,20 @@ class _Measurement:
         return long, steep
 
 
-def _rises(sub: Subproblem, centre: np.ndarray, steps: np.ndarray, here: float) -> np.ndarray:
+def _rises(sub: Subproblem, centre: np.ndarray, steps: np.ndarray, here: np.ndarray) -> np.ndarray:
     """What the objective changes by at most over a step or its opposite; 0 if not known."""
-    found = [[_objective(sub, centre + sign * step) for step in steps] for sign in (1.0, -1.0)]
+    found = [_objectives(sub, centre + sign * steps) for sign in (1.0, -1.0)]
     change = np.abs(np.array(found) - here)
     return np.where(np.isfinite(change), change, 0.0).max(axis=0)
 
 
-def _objective(sub: Subproblem, point: np.ndarray) -> float:
-    """The client's objective at a point, whether it is feasible or not; NaN outside its domain."""
+def _objectives(sub: Subproblem, points: np.ndarray) -> np.ndarray:
+    """The client's objective at points, feasible or not, (k,); NaN outside its domain."""
     if sub.form is not None and sub.form.valued:
-        return sub.form.objective(point)
-    for variable, value in zip(sub.variables, sub.spread(point).values(), strict=True):
-        variable.save_value(value)
-    return evaluated(sub.client.cost)
+        return sub.form.objectives(points)
+    found = []
+    for point in points:
+        for variable, value in zip(sub.variables, sub.spread(point).values(), strict=True):
+            variable.save_value(value)
+        found.append(evaluated(sub.client.cost))
+    return np.array(found)

@@ -51,6 +51,10 @@ from dald_model.schedule.moment import Moment, Residuals
 from dald_model.text import counted
 from dald_model.values import is_panic
 
+RETRIES = 3
+"""So often a run goes on that would end with an answer short of its accuracy, and asks for no more
+of it than a run may end with."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -70,6 +74,8 @@ class Settings:
         Whether it is refused where it does not apply; else the run goes without.
     learnt : Learnt or None
         What the run that this one goes on from knew of the clients.
+    gap_test : callable or None
+        What is certified of an iterate that may end the run; empty where that is too little.
     """
 
     stopping: Stopping | None
@@ -81,6 +87,7 @@ class Settings:
     acceleration: Acceleration | None = None
     insists: bool = False
     learnt: Learnt | None = None
+    gap_test: Callable[[State], str] | None = None
 
 
 class Run:
@@ -114,6 +121,7 @@ class Run:
         if membership.online or method.ignore_absent or membership.sequence.leaves_out:
             state.channels = Channels.start(state.sides)
         self._outer, self._inner, self._round = 1, 0, 0
+        self._retried, self._certifies_from = 0, 1
         self._found = Residuals(*4 * [math.inf])
         self._best = Best()
         self._monitor = FailureMonitor(membership.compiled, method.goal is not Goal.FIXED_POINT)
@@ -187,6 +195,8 @@ class Run:
         tolerance = self.settings.accuracy.of(
             self._falling(self._found), learns=self._watchdog is not None
         )
+        if self._retried:
+            tolerance = max(tolerance, self.settings.accuracy.enough)
         self.layer.round = moment.round
         try:
             records = self._sweeper.run(self.state, plan.stages, tolerance, self._most())
@@ -208,6 +218,10 @@ class Run:
         if (moment.closing or not self.membership.sequence.is_partial) and self._ends(inner):
             if self._stops(tolerance):
                 return self._converged()
+            said = self._certified()
+            if said:
+                self._best.take(self.state, self._round)
+                return Termination(Status.CERTIFIED, None, said)
             self._update_multipliers()
         if not self._is_tested:
             return None
@@ -228,7 +242,18 @@ class Run:
         if not (self._is_tested and is_exact and is_done):
             return False
         agrees = self.method.goal is Goal.FIXED_POINT or found.primal_scaled <= settings.eps_pri
-        return agrees and found.dual_scaled <= settings.eps_dual
+        if not (agrees and found.dual_scaled <= settings.eps_dual):
+            return False
+        self._retried += bool(self.state.inaccurate.any())
+        return not self.state.inaccurate.any() or self._retried > RETRIES
+
+    def _certified(self) -> str:
+        """What is certified now, if enough; each time asked after half as many rounds again."""
+        test = self.settings.gap_test
+        if test is None or self._round < self._certifies_from or not self._is_answer():
+            return ""
+        self._certifies_from = self._round + 1 + self._round // 2
+        return test(self.state) if self.membership.whole else ""
 
     def _converged(self) -> Termination:
         self._best.take(self.state, self._round)

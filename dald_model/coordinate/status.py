@@ -25,6 +25,7 @@ class Status(StrEnum):
         "optimal_inaccurate",
         "both residuals met their tolerances, but a client's solver fell short of its own",
     )
+    CERTIFIED = "certified", "the certified gap met its tolerance before both residuals met theirs"
     REDUCED = (
         "reduced",
         "both residuals met their tolerances, for the clients and edges that were still there",
@@ -42,7 +43,12 @@ class Status(StrEnum):
     @property
     def has_answer(self) -> bool:
         """Whether the run claims an optimal point, be it of what was left of the problem."""
-        return self in (Status.OPTIMAL, Status.OPTIMAL_INACCURATE, Status.REDUCED)
+        return self in (
+            Status.OPTIMAL,
+            Status.OPTIMAL_INACCURATE,
+            Status.CERTIFIED,
+            Status.REDUCED,
+        )
 
 
 class Termination(NamedTuple):

@@ -152,6 +152,11 @@ class Accuracy:
         most, share = LEARNT if learns else PLAIN
         return min(most, max(share * self.eps * max(primal, dual), self.floor))
 
+    @property
+    def enough(self) -> float:
+        """The coarsest accuracy that may end a run."""
+        return max(0.1 * self.eps, self.floor) if self.given is None else self.given
+
     def suffices(self, used: float) -> bool:
         """Whether residuals measured with this accuracy may end a run."""
-        return self.given is not None or used <= max(0.1 * self.eps, self.floor)
+        return self.given is not None or used <= self.enough

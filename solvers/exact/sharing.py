@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import scipy.sparse as sp
 
 from dald_model.compile.form import Form, Quadratic, Rows
 from dald_model.compile.subproblem import Subproblem
@@ -31,14 +30,13 @@ from dald_model.solvers.base import Answers, Multipliers, Session, Turn
 from dald_model.solvers.exact.accelerated_proximal import Proximal
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.cholesky import Factor
+from dald_model.solvers.exact.common_sums import common_sums
 from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.exact.epigraph import EpigraphQP
 from dald_model.solvers.exact.quadratic_step import StepMethod
 
 METHODS: tuple[type[StepMethod], ...] = (Factor, ActiveSet, DualBoxQP, Proximal, EpigraphQP)
 """Who solves what is left: the first that takes it."""
-DIGITS = 12
-"""Digits to which two rows are the same sum up to a factor."""
 NONE = "no minimiser to working accuracy"
 
 
@@ -233,33 +231,10 @@ def _reduce(form: Form) -> _Reduced | str:
     if matrix is not None and np.count_nonzero(matrix) > np.count_nonzero(np.diag(matrix)):
         return "its quadratic is of several variables"
     parts = [form.equalities.matrix, form.inequalities.matrix, *(t.matrix for t in form.terms)]
-    stacked: Any = sp.csr_array(sp.vstack([sp.csr_array(part) for part in parts], "csr"))
-    stacked.sum_duplicates()
-    stacked.eliminate_zeros()
-    which, factors = np.full(form.size, -1), np.zeros(form.size)
-    sums, gains = np.zeros(stacked.shape[0], dtype=int), np.zeros(stacked.shape[0])
-    count = 0
-    for row, (start, stop) in enumerate(zip(stacked.indptr, stacked.indptr[1:], strict=False)):
-        columns, values = stacked.indices[start:stop], stacked.data[start:stop]
-        if not columns.size:
-            return "one of its rows is empty"
-        at = int(which[columns[0]])
-        if at < 0:
-            at, gain = count, 1.0
-            count += 1
-            if (which[columns] >= 0).any():
-                return "a variable is in two of its sums"
-            which[columns], factors[columns] = at, values
-        else:
-            gain = float(values[0] / factors[columns[0]])
-            is_same = np.count_nonzero(which == at) == columns.size and (which[columns] == at).all()
-            if not is_same or np.any(np.abs(gain * factors[columns] / values - 1) > 10.0**-DIGITS):
-                return "a variable is in two of its sums"
-        sums[row], gains[row] = at, gain
-    if count == 0 or count == form.size:
-        return "it has no fewer sums than variables"
-    matrix: Any = sp.csr_array((gains, (np.arange(sums.size), sums)), shape=(sums.size, count))
-    return _Reduced(_in_sums(form, matrix), which, factors)
+    found = common_sums(parts)
+    if isinstance(found, str):
+        return found
+    return _Reduced(_in_sums(form, found.matrix), found.which, found.factors)
 
 
 def _diagonal(form: Form) -> np.ndarray:

@@ -312,9 +312,13 @@ def test_a_verification_that_passed_in_one_line_each() -> None:
     model, _, _ = numbers()
     lines = str(model.solve().verify()).splitlines()
     assert lines[0] == "Verification of 'two numbers': passed"
-    assert len(lines) == 1 + 2 + 1 + 8
-    assert all(" ok" in line for line in lines[4:10])
-    assert all(" told" in line for line in lines[10:12])
+    assert len(lines) == 1 + 3 + 1 + 8
+    assert lines[2].startswith("  certificate  15.5")
+    assert lines[2].endswith("by client solves alone, the first witness")
+    assert lines[3].startswith("  all-in-one   15.5")
+    assert lines[3].endswith("the second witness")
+    assert all(" ok" in line for line in lines[5:11])
+    assert all(" told" in line for line in lines[11:13])
 
 
 # --- Explanation ----------------------------------------------------------------------------------

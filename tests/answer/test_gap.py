@@ -139,3 +139,32 @@ def test_a_bound_is_that_of_the_box_where_the_minimum_is_elsewhere() -> None:
     found = lower_bound(quadratic(), np.array([1.0]), np.zeros(1), np.ones(1))
     assert found == pytest.approx(1.0 - 4.0 + 1.0 + 1.0, abs=1e-6)
     assert found <= -1.0
+
+
+@pytest.mark.parametrize("name", [name for name in ZOO if name != "network_lasso"])
+def test_a_run_may_end_at_a_certified_gap(name: str) -> None:
+    """No later than by its residuals, and no farther from the optimum than certified."""
+    model = ZOO[name]().model
+    result = model.solve(gap=1e-4)
+    assert result.status in ("certified", "optimal"), str(result)
+    assert result.status.has_answer
+    found = result.certificate()
+    assert found.ok, str(found)
+    true = least(model)
+    size = max(abs(found.value), abs(true))
+    # What violates constraints may be better than the optimum by their prices
+    assert abs(found.value - true) <= 1e-3 * size
+    assert found.value - true <= max(found.value - found.bound, 0.0) + DIGITS * size
+
+
+def test_a_certified_run_says_what_is_certified() -> None:
+    model = ZOO["budget"]().model
+    result = model.solve(gap=1e-3)
+    assert result.status == "certified"
+    assert result.rounds < model.solve().rounds
+    says(result, "certified gap met its tolerance", "gap ", "violation ")
+    assert result.verify(tol_objective=1e-3, tol_feasibility=1e-3)["objective gap"].ok
+    odd: Any = {"gap": -1}
+    with pytest.raises(dm.OptionError) as caught:
+        model.solve(**odd)
+    says(caught.value, "gap: given -1", "positive number such as 1e-4")

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import cvxpy as cp
-import networkx as nx
 import numpy as np
 
 import dald_model as dm
@@ -35,21 +34,6 @@ class Row(NamedTuple):
     @property
     def ratio(self) -> float:
         return self.ours / self.theirs
-
-
-def large_network_lasso() -> dm.Model:
-    """Sixty clients of 5 to 80 rows, 125 edges."""
-    rng = np.random.default_rng(1)
-    graph = nx.gnm_random_graph(60, 125, seed=3)
-    true = rng.normal(size=(2, 5))
-    w = [cp.Variable(5, name=f"w{i}") for i in range(60)]
-    model = dm.Model("network lasso of 60")
-    for i, v in enumerate(w):
-        A = rng.normal(size=(int(rng.integers(5, 80)), 5))
-        model.client(i, cp.sum_squares(A @ v - A @ true[i % 2] - 0.3 * rng.normal(size=len(A))))
-    for i, j in graph.edges:
-        model.couple(objective=cp.norm(w[i] - w[j]), name=f"{i}-{j}")
-    return model
 
 
 def row(name: str, make: Callable[[], dm.Model]) -> Row:
@@ -80,7 +64,6 @@ def table() -> str:
     problems: dict[str, Callable[[], dm.Model]] = {
         **{name: lambda b=build: b().model for name, build in ZOO.items()},
         "plants": plants,
-        "network lasso of 60": large_network_lasso,
     }
     rows = []
     for name, make in problems.items():

@@ -42,7 +42,8 @@ def test_every_status_is_a_word_with_a_message() -> None:
         "solver_error",
     }
     assert all(s.message and s.message != s for s in dm.Status)
-    assert [s for s in dm.Status if s.has_answer] == ["optimal", "optimal_inaccurate", "reduced"]
+    answers = ["optimal", "optimal_inaccurate", "certified", "reduced"]
+    assert [s for s in dm.Status if s.has_answer] == answers
 
 
 # --- infeasible -----------------------------------------------------------------------------------

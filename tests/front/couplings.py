@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import cvxpy as cp
 import networkx as nx
 import numpy as np
 
 import dald_model as dm
-
-
-class Coupled(NamedTuple):
-    """A model, the constraints whose multipliers are unique, and whether all variables are."""
-
-    model: dm.Model
-    priced: list[cp.Constraint]
-    is_unique: bool = True
+from tests.front.coupled import Coupled
+from tests.front.flows import multi_commodity, power_flow, storage
 
 
 def market() -> Coupled:
@@ -70,16 +64,31 @@ def cone() -> Coupled:
 
 
 def network_lasso() -> Coupled:
-    """Twenty clients of unequal size, two kinds of them, a norm on each of thirty edges."""
-    rng = np.random.default_rng(4)
-    true = rng.normal(size=(2, 4))
-    w = [cp.Variable(4, name=f"w{i}") for i in range(20)]
+    """Sixty clients of 5 to 80 rows, of two kinds, a norm on each of 125 edges."""
+    rng = np.random.default_rng(1)
+    graph = nx.gnm_random_graph(60, 125, seed=3)
+    true = rng.normal(size=(2, 5))
+    w = [cp.Variable(5, name=f"w{i}") for i in range(60)]
     model = dm.Model("network lasso")
     for i, v in enumerate(w):
-        A = rng.normal(size=(int(rng.integers(5, 30)), 4))
-        noise = 0.3 * rng.normal(size=len(A))
-        model.client(i, cp.sum_squares(A @ v - A @ true[i % 2] - noise))
-    for i, j in nx.random_regular_graph(3, 20, seed=4).edges:
+        A = rng.normal(size=(int(rng.integers(5, 80)), 5))
+        model.client(i, cp.sum_squares(A @ v - A @ true[i % 2] - 0.3 * rng.normal(size=len(A))))
+    for i, j in graph.edges:
+        model.couple(objective=cp.norm(w[i] - w[j]), name=f"{i}-{j}")
+    return Coupled(model, [])
+
+
+def network_logistic() -> Coupled:
+    """Fifteen clients with labels of two kinds, a norm on each of thirty edges."""
+    rng = np.random.default_rng(4)
+    true = 2 * rng.normal(size=(2, 3))
+    w = [cp.Variable(3, name=f"w{i}") for i in range(15)]
+    model = dm.Model("network logistic")
+    for i, v in enumerate(w):
+        X = rng.normal(size=(int(rng.integers(10, 60)), 3))
+        y = np.sign(X @ true[i % 2] + rng.logistic(size=len(X)))
+        model.client(i, cp.sum(cp.logistic(cp.multiply(-y, X @ v))) + 0.1 * cp.sum_squares(v))
+    for i, j in nx.random_regular_graph(4, 15, seed=4).edges:
         model.couple(objective=0.5 * cp.norm(w[i] - w[j]), name=f"edge {i}-{j}")
     return Coupled(model, [])
 
@@ -111,31 +120,6 @@ def soft_consensus() -> Coupled:
     return Coupled(model, [])
 
 
-def power_flow() -> Coupled:
-    """Four areas of a DC network, with angles of their own and limits on the lines between them."""
-    rng = np.random.default_rng(7)
-    model = dm.Model("power flow")
-    angles = [cp.Variable(3, name=f"angle {a}") for a in range(4)]
-    lines = [(0, 1), (1, 2), (2, 3), (3, 0)]
-    flows = {line: cp.Variable(name=f"flow {line[0]}-{line[1]}") for line in lines}
-    for a, angle in enumerate(angles):
-        made, inside = cp.Variable(3, name=f"made {a}"), 5 * (angle - angle[[1, 2, 0]])
-        out = inside - inside[[2, 0, 1]]
-        across = sum(flows[line] for line in lines if line[0] == a)
-        across = across - sum(flows[line] for line in lines if line[1] == a)
-        demand = rng.uniform(0.5, 1.5, size=3)
-        balance = made - demand - out - cp.hstack([across, 0, 0]) == 0
-        rules = [balance, made >= 0, made <= 3, cp.abs(inside) <= 0.6]
-        cost = rng.uniform(0.5, 2, size=3) @ cp.square(made) + 0.05 * cp.sum_squares(angle)
-        model.client(f"area {a}", cost, rules)
-    priced: list[cp.Constraint] = []
-    for (a, b), flow in flows.items():
-        rules = [flow == 4 * (angles[a][0] - angles[b][0]), flow <= 0.3, flow >= -0.3]
-        model.couple(*rules, name=f"line {a}-{b}")
-        priced += rules
-    return Coupled(model, priced)
-
-
 ZOO: dict[str, Callable[[], Coupled]] = {
     build.__name__: build
     for build in (
@@ -144,8 +128,11 @@ ZOO: dict[str, Callable[[], Coupled]] = {
         box,
         cone,
         network_lasso,
+        network_logistic,
         fairness,
         soft_consensus,
         power_flow,
+        multi_commodity,
+        storage,
     )
 }

@@ -5,6 +5,7 @@ of every constraint, on problems whose primal and dual optimum is unique.
 """
 
 import copy
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -597,8 +598,84 @@ def test_pieces_obey_the_rules_of_clients() -> None:
         (cp.Problem(cp.Minimize(cp.sqrt(X) + z), [z == X]), ["'client 0'", "is concave"]),
         (cp.Problem(cp.Minimize(X + z), [z == X, cp.sqrt(z) <= 1]), ["'client 1'", "DCP"]),
         (cp.Problem(cp.Minimize(X + z), [z == X, z >= np.nan]), ["'client 1'", "1 NaN"]),
-        (cp.Problem(cp.Minimize(cp.square(X) + cp.square(z))), ["'client 0' has no coupling"]),
     ]:
         with pytest.raises(dm.DeclarationError) as caught:
             problem.solve(method="dald")
         says(str(caught.value), *parts)
+
+
+# --- parts that nothing connects ------------------------------------------------------------------
+
+
+def test_independent_parts_are_solved_by_themselves_and_said_so() -> None:
+    x, y, z, u, v = (cp.Variable(2, name=name) for name in "xyzuv")
+    meet, least = x == y, z >= 3
+    costs = [cp.sum_squares(x - 1), cp.sum_squares(y), cp.norm(z - 2), cp.sum_squares(u + v)]
+    problem = cp.Problem(cp.Minimize(sum(costs) + cp.norm1(v - 4) + 5), [meet, least])
+    value = problem.solve(method="dald")
+    assert problem.status == "optimal"
+    assert value == near(1 + np.sqrt(2) + 5)
+    found = np.concatenate([np.asarray(one.value) for one in (x, z, v, u)])
+    assert found == near(np.repeat([0.5, 3, 4, -4], 2))
+    # The gradient of sum_squares(x - 1) at 1/2 is -1
+    assert meet.dual_value == near([1, 1])
+    assert least.dual_value == near(np.sqrt([0.5, 0.5]))
+    parts = problem.solver_stats.extra_stats["parts"]
+    assert list(parts) == ["x, y", "z", "u, v"]
+    assert re.fullmatch(r"by itself, in \d+ rounds", parts["x, y"])
+    assert re.fullmatch(r"by itself, by CLARABEL", parts["z"])
+
+
+def test_an_infeasible_part_makes_the_whole_infeasible() -> None:
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    problem = cp.Problem(cp.Maximize(-cp.square(x) - cp.square(y)), [y >= 1, y <= 0])
+    assert problem.solve(method="dald") == -np.inf
+    assert problem.status == "infeasible"
+    assert y.value is None
+
+
+# --- refusals with a way out ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("integer", "client 'client 0': variable 'k' is integer, expected real and continuous; "
+         "relax it"),
+        ("boolean", "client 'client 0': variable 'k' is boolean, expected real and continuous; "
+         "relax it"),
+    ],
+)  # fmt: skip
+def test_integers_are_refused_with_a_way_out(kind: str, said: str) -> None:
+    x, k = cp.Variable(name="x"), cp.Variable(name="k", **{kind: True})
+    problem = cp.Problem(cp.Minimize(cp.square(x - k) + cp.square(k - 0.3)))
+    with pytest.raises(dm.DeclarationError) as caught:
+        problem.solve(method="dald")
+    assert str(caught.value).startswith(said)
+    says(caught.value, "bounds instead of boolean")
+
+
+def test_a_coupling_that_is_not_dcp_is_refused_with_a_way_out() -> None:
+    x, y = cp.Variable(2, name="x"), cp.Variable(2, name="y")
+    model = dm.Model()
+    with pytest.raises(dm.DeclarationError) as caught:
+        model.couple(cp.norm(x - y) >= 1, name="apart")
+    assert str(caught.value) == (
+        "coupling 'apart': constraint 0, 1.0 <= PnormApprox(x + -y, 2), does not follow cvxpy's "
+        "DCP rules; write it as convex <= concave or affine == affine"
+    )
+
+
+def test_a_coupling_without_end_says_what_to_add() -> None:
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    model = dm.Model()
+    model.client("a", cp.square(x))
+    model.client("b", 0 * y, [y >= 0])
+    model.couple(objective=-y - x, name="gain")
+    result = model.solve()
+    assert result.status == "unbounded"
+    assert result.culprit == "gain"
+    assert result.detail == (
+        "the objective falls without bound along a direction on which all clients agree; it falls "
+        "fastest at client 'gain'; add a constraint or a regulariser"
+    )

@@ -36,7 +36,7 @@ SIGNATURES = {
         monolithic(self)
         solve(model, *, algorithm=None, sequence=None, stopping=None, rho=None, solver=None, \
 accuracy=None, acceleration=Hybrid(secant=Secant(directions=32), anderson=Anderson(memory=20)), \
-online=None, start=None, metrics=None, eps_pri=1e-06, eps_dual=1e-06, \
+online=None, start=None, metrics=None, eps_pri=1e-06, eps_dual=1e-06, gap=None, \
 max_rounds=1000, verbose=False)
         draw(self)
         """,
