@@ -120,9 +120,17 @@ runs["hybrid (default)"].verify()
 #
 # A logistic client has another response at every point, and one with absolute values has pieces:
 # what was learned on one piece is wrong on the next. The watchdog then takes proposals back
-# (crosses), and Anderson's mixing steps in. Here all owners' data have one scale: with the scales
-# from above the chain of absolute values is not at its optimum after 2,000 rounds, accelerated or
-# not.
+# (crosses), and Anderson's mixing steps in.
+#
+# Where clients have kinks, or no curvature at all as linear programs, the default learns something
+# else. An answer $\bar\xi_i$ with slope $\phi_{ij}$ bounds a convex objective from below:
+#
+# $$ f_i(\xi_i) \ge f_i(\bar\xi_i) + \phi_{ij}^\top (\xi_i - \bar\xi_i), $$
+#
+# and what bounds it on one side of a kink is no less true on the other. The coordinator minimises
+# the sum of the largest bounds of all clients, with a pull to where it asked last (a disaggregated
+# proximal bundle method). Beside prices and answers it must see objectives, one number a client and
+# round. The two take turns of twelve rounds, and the one that made more of its last turn goes on.
 
 
 # %%
@@ -168,8 +176,8 @@ table.assign(status=table.status.astype(str), sent=(table.sent / 1e3).map("{:.0f
 # %% [markdown]
 # ## What it costs, and who must see what
 #
-# `explain()` says it for the options that it is given. Nothing is added to what clients send; but
-# somebody sees the prices and sides of all edges. A server does anyway. Peer to peer that is a
+# `explain()` says it for the options that it is given. Clients send their objective, one number,
+# and somebody sees the prices and sides of all edges. A server does anyway. Peer to peer that is a
 # coordinator that the plain algorithm does not need; `dm.Anderson()` needs only a few sums over
 # all edges, and `acceleration=None` nothing.
 

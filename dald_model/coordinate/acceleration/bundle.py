@@ -124,13 +124,15 @@ class BundleModel:
         size, above = height.size, owners.size
         epigraph = sp.csc_array((np.ones(size), (np.arange(size), number)), shape=(size, above))
         ties = sp.hstack([agreed.rows, sp.csc_array((agreed.rhs.size, above))])
-        pull = np.concatenate([self._nearness * self._weight / scale, np.zeros(above)])
+        pull = np.concatenate([self._nearness * self._weight, np.zeros(above)])
+        # In units of the heights and, as coordinates are roots of energies, of their root
+        unit = np.sqrt(scale)
         program = ConeProgram(
             matrix=sp.csc_array(sp.diags_array(pull)),
             constant=0.0,
             linear=np.concatenate([np.zeros(centre.size), np.ones(above)]),
-            rows=sp.csc_array(sp.vstack([ties, sp.hstack([rows.matrix / scale, -epigraph])])),
-            rhs=np.concatenate([agreed.rhs - agreed.rows @ centre, -height / scale]),
+            rows=sp.csc_array(sp.vstack([ties, sp.hstack([rows.matrix / unit, -epigraph])])),
+            rhs=np.concatenate([(agreed.rhs - agreed.rows @ centre) / unit, -height / scale]),
             cones=(("ZeroConeT", agreed.rhs.size), ("NonnegativeConeT", size)),
         )
         same = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), TOLERANCE)
@@ -141,4 +143,4 @@ class BundleModel:
         moved, risen = np.split(np.array(answer.x), [centre.size])
         heights = np.full(count, -np.inf)
         heights[owners] = highest + scale * risen
-        return centre + moved, heights, np.maximum(shares, 0.0), tied
+        return centre + unit * moved, heights, np.maximum(shares, 0.0), tied

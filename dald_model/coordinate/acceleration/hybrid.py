@@ -76,7 +76,10 @@ class Hybrid:
 
     def explain(self) -> str:
         """See :class:`Acceleration`."""
-        return f"{self.secant.explain()}; else {self.anderson.explain()}"
+        return (
+            f"{self.secant.explain()}; or, where clients have kinks, minimises the lower bounds "
+            f"that answers and objectives give; else {self.anderson.explain()}"
+        )
 
 
 class CurvedAccelerator:
