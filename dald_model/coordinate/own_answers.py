@@ -33,6 +33,8 @@ ACCURACY = 1e-9
 GONE = 10.0
 """Who is curved at its answer by less than so many times its hold would go on without one; who is
 by so many times less than its hold was held too tightly to know."""
+ROUNDED = 1e-9
+"""A client that moved by less than this share of where it was held has not moved."""
 DRAGGED = 0.1
 """Whom the hold drags by this share of the slopes at zero would go on without it as well."""
 ALIKE = 1e4
@@ -236,7 +238,9 @@ class _Survey:
             # Relative to the root of its curvature a slope has the same unit whatever the variable.
             live = zero.diagonal > 0
             root = np.sqrt(zero.diagonal[live])
-            drag = WEAK**2 * (root * np.abs(point - self._base[part])[live]).max()
+            moved, size = np.abs(point - self._base[part]), np.abs(self._base[part])
+            moved[moved <= ROUNDED * size] = 0.0
+            drag = WEAK**2 * (root * moved[live]).max()
             is_dragged = drag > DRAGGED * (np.abs(zero.slopes[live]) / root).max()
             if sub.size <= DEAR and (is_dragged or bend < hold / GONE):
                 alone = answer_alone(sub)
