@@ -32,6 +32,8 @@ NOISE = 1e-4
 what solvers leave, as of entries that a constraint holds at zero."""
 FAINT = 1e-6
 """Stiffness below this share of what it is on a client's other edges is noise."""
+FREE = 100.0
+"""How many times the distance between its answers an entry's length may be."""
 SUDDEN = 10.0
 """How many times stiffer over the whole of a length than over half of it is a singularity."""
 KINKED = 16.0
@@ -93,6 +95,9 @@ class _Measurement:
         self._see_bounds(stiffness, penalty)
         penalty = self._filled(penalty)
         stiffness = self._filled(stiffness)
+        least = self._least(stiffness)
+        penalty = np.where(stiffness < least, np.maximum(penalty, least), penalty)
+        stiffness = np.maximum(stiffness, least)
         lengths = CAUTION * self._natural(stiffness)
         slopes = stiffness * lengths
         points = self._of_points(lengths, slopes, bends)
@@ -222,6 +227,15 @@ class _Measurement:
         rest = found == 0
         found[rest] = np.exp(np.log(found[~rest]).mean())
         return found
+
+    def _least(self, stiffness: np.ndarray) -> np.ndarray:
+        """The stiffness that makes no length more than ``FREE`` times the distance between answers.
+
+        Where nothing bends between the answers it would be that of rounding errors.
+        """
+        reach = FREE * self._reaches
+        energy = (self._natural(stiffness) ** 2) * stiffness
+        return np.divide(energy, reach**2, out=np.zeros(reach.size), where=reach > 0)
 
     def _natural(self, stiffness: np.ndarray) -> np.ndarray:
         """The lengths :math:`X_r`."""

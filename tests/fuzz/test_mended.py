@@ -13,6 +13,7 @@ MENDED = {
     "noise around an answer ends it, and feasible clients are infeasible": [600000, 600545],
     "an inner loop is never exact enough to end": [600549, 600378],
     "the end of a solver's patience passes for an answer": [610097],
+    "nothing bends along an entry, and its length is that of rounding errors": [700474],
 }
 
 
