@@ -137,8 +137,9 @@ def _warn_of_participation(membership: Membership) -> None:
         warnings.warn(
             f"{sequence} draws one client a round, but {peers[0].tail!r} and {peers[0].head!r} "
             "agree peer to peer: their multiplier moves only in rounds in which both take part, so "
-            "never, and the run does not converge; take dm.Sequence.participating(2) or more, or "
-            "dm.Sequence.random(1), which closes each outer loop by a full cycle",
+            "never, and without acceleration the run does not converge; take "
+            "dm.Sequence.participating(2) or more, or dm.Sequence.random(1), which closes each "
+            "outer loop by a full cycle",
             SequenceWarning,
             stacklevel=6,
         )

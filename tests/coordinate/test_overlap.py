@@ -340,7 +340,7 @@ def test_the_next_solver_takes_over_within_a_block(
     model = deal(CHAIN)
     known = model.solve(acceleration=None, sequence=NATURAL)
     monkeypatch.setattr(type(NAMED["factor"]), "open", open_)
-    monkeypatch.setattr("dald_model.solve.natural_units", measured)
+    monkeypatch.setattr("dald_model.coordinate.measured.natural_units", measured)
     found = model.solve(acceleration=None, sequence=NATURAL, stopping=ONE)
     assert [(e.client, e.failed, e.next) for e in found.fallbacks] == [(BROKEN, "factor", "conic")]
     assert found.status == "optimal"

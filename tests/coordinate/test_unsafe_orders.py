@@ -99,13 +99,13 @@ def test_what_does_not_run_away_is_not_warned_of(options: dict[str, Any]) -> Non
 def test_one_participant_peer_to_peer_never_moves_a_multiplier_and_is_warned_of() -> None:
     with pytest.warns(dm.SequenceWarning) as caught:
         result = squares(4, RING, h=1.0).solve(
-            sequence=dm.Sequence.participating(1), rho=1.0, max_rounds=300
+            sequence=dm.Sequence.participating(1), rho=1.0, max_rounds=300, acceleration=None
         )
     assert [str(one.message) for one in caught] == [
         "Sequence('1 participating') draws one client a round, but 0 and 1 agree peer to peer: "
-        "their multiplier moves only in rounds in which both take part, so never, and the run does "
-        "not converge; take dm.Sequence.participating(2) or more, or dm.Sequence.random(1), which "
-        "closes each outer loop by a full cycle"
+        "their multiplier moves only in rounds in which both take part, so never, and without "
+        "acceleration the run does not converge; take dm.Sequence.participating(2) or more, or "
+        "dm.Sequence.random(1), which closes each outer loop by a full cycle"
     ]
     assert caught[0].filename == __file__
     assert result.status != "optimal"

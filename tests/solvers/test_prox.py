@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from dald_model._cvxpy import Equality
 from dald_model.compile.form import Form, Quadratic, Rows, Term
 from dald_model.compile.kinds import named
-from dald_model.compile.lowering import Lowering
+from dald_model.compile.lowering import Lowered, Lowering
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality, Edge
@@ -365,7 +365,7 @@ def test_absolute_values_of_no_weight_are_not_there(rng: np.random.Generator):
 def test_what_cannot_be_written_as_a_cone_program_goes_to_cvxpy(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ):
-    def unreadable(self: Lowering, client: Client) -> None:
+    def unreadable(self: Lowering, client: Client, before: Lowered | None = None) -> None:
         return None
 
     monkeypatch.setattr(Lowering, "__call__", unreadable)
