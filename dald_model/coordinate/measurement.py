@@ -231,11 +231,16 @@ class _Measurement:
     def _least(self, stiffness: np.ndarray) -> np.ndarray:
         """The stiffness that makes no length more than ``FREE`` times the distance between answers.
 
-        Where nothing bends between the answers it would be that of rounding errors.
+        Where nothing bends between the answers it would be that of rounding errors. Answers that
+        are the same but for these bound nothing: a consensus equality without energy has no least.
         """
-        reach = FREE * self._reaches
-        energy = (self._natural(stiffness) ** 2) * stiffness
-        return np.divide(energy, reach**2, out=np.zeros(reach.size), where=reach > 0)
+        least = np.zeros(stiffness.size)
+        energies = stiffness * self._distances**2
+        for part in self._parts:
+            energy = energies[part].max(initial=0.0)
+            if energy > NOTHING * energies.max():
+                least[part] = energy / (FREE * self._reaches[part]) ** 2
+        return least
 
     def _natural(self, stiffness: np.ndarray) -> np.ndarray:
         """The lengths :math:`X_r`."""
