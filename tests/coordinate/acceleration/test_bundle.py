@@ -51,15 +51,20 @@ def test_bounds_are_below_everywhere_and_tight_where_clients_answered() -> None:
         cuts.add(*_seen(coordinates, weight, centre, at))
     rows = cuts.rows()
     assert rows.height.size == 20
-    for x in [*rng.normal(size=(20, 3)), *(at[2] for at in rounds)]:
+
+    def both(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds, one a row, and objectives, one a client, where all agree on x."""
         points = _seen(coordinates, weight, centre, np.tile(x, (4, 1)))[0]
         agreed = joint.agreed
         free = agreed.gather(points - agreed.constant) / agreed.gather(agreed.factor)
-        bounds = rows.matrix @ free + rows.height
-        exact = (weight * np.abs(x - centre)).sum(axis=1)
+        return rows.matrix @ free + rows.height, (weight * np.abs(x - centre)).sum(axis=1)
+
+    for x in rng.normal(size=(20, 3)):
+        bounds, exact = both(x)
         assert (bounds <= exact[rows.owner] + 1e-12).all()
-    tight = rows.matrix @ free + rows.height  # at the last answer of client 2
-    assert tight[rows.owner == 2].max() == pytest.approx(exact[2], rel=1e-12)
+    for at in rounds:
+        bounds, exact = both(at[2])
+        assert bounds[rows.owner == 2].max() == pytest.approx(exact[2], rel=1e-12)
 
 
 def test_old_bounds_are_kept_while_they_are_active() -> None:
