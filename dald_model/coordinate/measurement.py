@@ -239,7 +239,9 @@ class _Measurement:
         for part in self._parts:
             energy = energies[part].max(initial=0.0)
             if energy > NOTHING * energies.max():
-                least[part] = energy / (FREE * self._reaches[part]) ** 2
+                # Bounds that couplings pay for have no answers apart
+                reach = FREE * self._reaches[part]
+                np.divide(energy, reach**2, out=least[part], where=reach > 0)
         return least
 
     def _natural(self, stiffness: np.ndarray) -> np.ndarray:
