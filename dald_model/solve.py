@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 
 from dald_model.algorithms.dald import DALD
 from dald_model.answer.assemble import assemble
-from dald_model.answer.gap_test import gap_test
+from dald_model.answer.gap_option import gap_test
 from dald_model.answer.result import Result
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.evaluation import Acceleration

@@ -115,7 +115,7 @@ def is_bent(sub: Subproblem) -> bool:
 
 
 def is_angular(sub: Subproblem) -> bool:
-    """Whether an objective has kinks but where one variable is zero, or no curvature at all."""
+    """Whether an objective has no curvature at all, or kinks besides those at variables of zero."""
     if sub.form is None or not sub.form.valued:
         return False
     is_flat = not (sub.form.quadratic.full.any() or _smooth(sub.form))

@@ -80,10 +80,10 @@ def own_answers(compiled: Decomposition, layer: SolverLayer) -> OwnAnswers:
     objective bends (:func:`dald_model.coordinate.curvature.middle`), or at zero; where the answers
     are then far from there beside how far they are apart, once more at the mean of its neighbours'
     answers and with the curvature halfway to it, so that the origin of a variable does not matter.
-    Any other, and who is curved so much less at its answer that the hold
-    is all that it felt, is solved as a cone program, without a hold; but a coupling, which has no
-    data, is always held. Servers, and clients that are unbounded alone, answer with the mean of
-    their neighbours' answers where that says enough, else with NaN.
+    Any other, and who is curved so much less at its answer that the hold is all that it felt, is
+    solved as a cone program, without a hold; but a coupling, which has no data, is always held.
+    Servers, and clients that are unbounded alone, answer with the mean of their neighbours' answers
+    where that says enough, else with NaN.
 
     ``layer`` is left with its numbers around the answers where these are far from zero.
     """
@@ -183,11 +183,8 @@ class _Survey:
             ratio = there.diagonal[live] / zero.diagonal[live]
             # In each of its variables: one that is at the edge of its domain is curved without end.
             is_inside = not is_defined_at_zero(self._subs[name])
-            if (
-                name in self._dragged
-                or is_inside
-                or not ((ratio >= 1 / ALIKE) & (ratio <= ALIKE)).any()
-            ):
+            is_alike = ((ratio >= 1 / ALIKE) & (ratio <= ALIKE)).any()
+            if name in self._dragged or is_inside or not is_alike:
                 self._found[part] = np.nan
                 self._misplaced.add(name)
 

@@ -19,7 +19,8 @@ its X and M follow. Move the origin, and nothing changes: :math:`O_r` is a diffe
 starts where the clients' own answers are. Where all answers are the same to all digits that
 solvers have, or there is only one, the length is how far an answer moves for a price like the
 slopes that meet there, or else what the largest energy of all makes it; where no edge says
-anything, it is the distance from zero.
+anything, it is the distance from zero. No length is more than 100 times :math:`O_r`: where nothing
+bends between the answers :math:`h_r` is that of rounding errors, and is raised.
 
 They are found by :func:`dald_model.coordinate.measurement.natural_units`.
 """
@@ -47,7 +48,8 @@ class Units:
     point_lengths, point_slopes : ndarray
         The same as lengths and slopes for all clients' variables, one after the other.
     penalty : ndarray, shape (Q,)
-        The natural penalty, :math:`\rho_r^2 = h_r / 2` with the spread of the curvatures.
+        The natural penalty, :math:`\rho_r^2 = h_r / 2` with the spread of the curvatures, and with
+        kinks 16 times as stiff: prices turn on a far shorter way than that between the answers.
     start : ndarray
         Where the clients' variables start, one after the other.
     """

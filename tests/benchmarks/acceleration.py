@@ -1,4 +1,4 @@
-"""Tables 9 and 10: rounds of the accelerations, and of the plain loop."""
+"""Tables 9 and 12: rounds of the accelerations, and of the plain loop."""
 
 from __future__ import annotations
 
@@ -135,10 +135,10 @@ def table() -> str:
 
 
 def sent() -> str:
-    """Table 10: rounds where clients send their curvature."""
+    """Table 12: rounds where clients send their curvature."""
     rows, ratios, refused = [], [], []
     for case in cases():
-        common.say(f"10 sent curvature: {case.name}")
+        common.say(f"12 sent curvature: {case.name}")
         try:
             ours = case.make().solve(acceleration=dm.ALADIN(), max_rounds=MOST)
         except dm.OptionError:

@@ -63,7 +63,7 @@ def along(make: Callable[[], Resolving]) -> tuple[Path, float, float, int]:
         took += time.process_time() - begun
         assert result.status == "optimal"
         rounds.append(result.rounds)
-        errors.append(abs(result.value - value) / max(1.0, abs(value)))
+        errors.append(abs(result.value - value) / abs(value))
     return Path(took, rounds, max(errors)), central, float(np.mean(cold)), round(np.mean(alone))
 
 

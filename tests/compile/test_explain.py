@@ -65,7 +65,7 @@ Coordination
     its models speak for clients that are absent, and start= keeps them; or, where clients have
     kinks, minimises the lower bounds that answers and objectives give; else Anderson(memory=20)
     mixes the last 20 outer loops; of all edges together it takes 160 bytes of inner products a
-    round; at most 224 bytes a round more than without"""  # noqa: E501 - as printed  # noqa: E501 - as printed
+    round; at most 224 bytes a round more than without"""  # noqa: E501 - as printed
 
 
 def test_the_table_says_who_solves_whom_and_why(compiled: dm.Compiled) -> None:

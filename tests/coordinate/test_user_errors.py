@@ -178,7 +178,7 @@ def test_the_metrics_before_the_one_that_raised_are_in_the_history() -> None:
     ("given", "error", "message"),
     [
         (
-            {"online": lambda moment: "a" if moment.round == 2 else None},
+            {"online": lambda moment: "a" if moment.round == 4 else None, "acceleration": None},
             dm.OptionError,
             "online: given 'a', expected a dm.Change such as dm.Change(leave=['a']) or None",
         ),

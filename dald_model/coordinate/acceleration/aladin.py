@@ -12,6 +12,7 @@ from dald_model.coordinate.acceleration.evaluation import (
     BYTES,
     Accelerator,
     Evaluation,
+    Opening,
     Proposal,
 )
 from dald_model.coordinate.acceleration.hybrid import Hybrid
@@ -50,15 +51,9 @@ class ALADIN:
 
     otherwise: Hybrid = field(default_factory=Hybrid)
 
-    def open(
-        self,
-        compiled: Decomposition,
-        heads: np.ndarray,
-        rho: np.ndarray,
-        off: np.ndarray | None = None,
-        learnt: Learnt | None = None,
-    ) -> AladinRun:
+    def open(self, opening: Opening) -> AladinRun:
         """See :class:`Acceleration`."""
+        compiled = opening.compiled
         for name, sub in compiled.items():
             why = "" if name in compiled.servers else no_manifold(sub)
             if why:
@@ -66,10 +61,7 @@ class ALADIN:
                     f"acceleration: {self!r} needs the curvature of every client, and "
                     f"{sub.client.kind} {name!r} has none to share: {why}; take dm.Hybrid()"
                 )
-        return AladinRun(
-            AladinModel(compiled, heads, rho, off),
-            lambda: self.otherwise.open(compiled, heads, rho, off, learnt),
-        )
+        return AladinRun(AladinModel(opening), lambda: self.otherwise.open(opening))
 
     def reveals(self, compiled: Decomposition) -> str:
         """See :class:`Acceleration`."""
@@ -97,16 +89,11 @@ class AladinModel(SecantModel):
 
     name = "aladin"
 
-    def __init__(
-        self,
-        compiled: Decomposition,
-        heads: np.ndarray,
-        rho: np.ndarray,
-        off: np.ndarray | None = None,
-    ) -> None:
-        super().__init__(compiled, heads, rho, off)
+    def __init__(self, opening: Opening) -> None:
+        super().__init__(opening._replace(learnt=None))
         self._models = self._sent = [
-            SentModels(compiled, self.coordinates, group) for group in self.coordinates.groups
+            SentModels(opening.compiled, self.coordinates, group)
+            for group in self.coordinates.groups
         ]
         self._error = 0.0
 

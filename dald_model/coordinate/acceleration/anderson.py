@@ -7,8 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.acceleration.evaluation import BYTES, Evaluation, Proposal
-from dald_model.coordinate.acceleration.learnt import Learnt
+from dald_model.coordinate.acceleration.evaluation import (
+    BYTES,
+    Evaluation,
+    Opening,
+    Proposal,
+)
 from dald_model.validate import argument, check_whole
 
 RIDGE = 1e-10
@@ -42,16 +46,9 @@ class Anderson:
     def __post_init__(self) -> None:
         check_whole(argument(self, "memory"), self.memory)
 
-    def open(
-        self,
-        compiled: Decomposition,
-        heads: np.ndarray,
-        rho: np.ndarray,
-        off: np.ndarray | None = None,
-        learnt: Learnt | None = None,
-    ) -> AndersonMixer:
+    def open(self, opening: Opening) -> AndersonMixer:
         """See :class:`Acceleration`."""
-        return AndersonMixer(self.memory, rho)
+        return AndersonMixer(self.memory, opening.rho)
 
     def reveals(self, compiled: Decomposition) -> str:
         """See :class:`Acceleration`."""

@@ -19,7 +19,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.form import ConeProgram
-from dald_model.coordinate.acceleration.coordinates import Coordinates
 from dald_model.coordinate.acceleration.cuts import Cuts, Rows
 from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
 from dald_model.coordinate.acceleration.joint_model import JointModel
@@ -56,9 +55,9 @@ class BundleModel:
     learnt = None
     recalled = ()
 
-    def __init__(self, coordinates: Coordinates, joint: JointModel, heads: np.ndarray) -> None:
-        self._coordinates, self._joint, self._heads = coordinates, joint, heads
-        self._cuts = Cuts(coordinates, joint.agreed)
+    def __init__(self, joint: JointModel, heads: np.ndarray) -> None:
+        self._coordinates, self._joint, self._heads = joint.coordinates, joint, heads
+        self._cuts = Cuts(joint.coordinates, joint.agreed)
         self._weight = joint.agreed.gather(joint.agreed.factor)
         self._nearness = NEARNESS
         self._asked: _Question | None = None

@@ -13,8 +13,6 @@ from dald_model.compile.subproblem import Subproblem
 
 DEPENDENT = 1e-10
 """Directions that edges see by less than this share of the strongest are not seen."""
-
-
 FAR = 10.0
 """Penalties this many times those that coordinates were made with ask for others."""
 SAME = 1e-9
@@ -191,17 +189,9 @@ class Coordinates:
         """The sum (n,) over each client's coordinates of something along all of them (N,)."""
         return np.bincount(self.owner, along, self.answers.size)
 
-    def seen(self, sub: Subproblem, columns: np.ndarray) -> np.ndarray:
+    def seen(self, name: Hashable) -> np.ndarray:
         r"""A client's coordinates as functions of its variables, (r, m): :math:`P^\top W G`."""
-        ends = sub.rows * self.weight.size + sub.entries
-        own = self._transposed[columns[0] : columns[-1] + 1]
-        order = np.argsort(ends)
-        local = order[np.searchsorted(ends, own.indices, sorter=order)]
-        weighted = sp.csr_array(
-            (own.data * self.weight[sub.entries[local]], local, own.indptr),
-            shape=(columns.size, ends.size),
-        )
-        return sp.csr_array(weighted @ sub.sides[0]).toarray()
+        return self._seen[name].matrix
 
     def sides(self, points: np.ndarray) -> np.ndarray:
         r"""The sides (2, Q) at some :math:`\xi`."""

@@ -28,6 +28,9 @@ import numpy as np
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.learnt import Learnt
 
+BYTES = 8
+"""Of one number that is sent."""
+
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
@@ -93,6 +96,29 @@ class Proposal(NamedTuple):
     sides: np.ndarray | None = None
 
 
+class Opening(NamedTuple):
+    """What an acceleration begins with.
+
+    Attributes
+    ----------
+    compiled : Decomposition
+    heads : ndarray of bool, shape (Q,)
+        Whether the head of an entry is the later end.
+    rho : ndarray, shape (Q,)
+        The first penalties.
+    off : ndarray of bool, shape (Q,), or None
+        Entries that are not in the problem; None where all are.
+    learnt : Learnt or None
+        What the run that this one goes on from knew of the clients.
+    """
+
+    compiled: Decomposition
+    heads: np.ndarray
+    rho: np.ndarray
+    off: np.ndarray | None = None
+    learnt: Learnt | None = None
+
+
 class Accelerator(Protocol):
     """What proposes points in one run.
 
@@ -105,10 +131,14 @@ class Accelerator(Protocol):
     """
 
     @property
-    def learnt(self) -> Learnt | None: ...  # noqa: D102 - see the class
+    def learnt(self) -> Learnt | None:
+        """See the class."""
+        ...
 
     @property
-    def recalled(self) -> tuple[Hashable, ...]: ...  # noqa: D102 - see the class
+    def recalled(self) -> tuple[Hashable, ...]:
+        """See the class."""
+        ...
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
         """Learn from an evaluation; ``rho`` are the penalties of the next."""
@@ -127,10 +157,6 @@ class Accelerator(Protocol):
         ...
 
 
-BYTES = 8
-"""Of one number that is sent."""
-
-
 class Acceleration(Protocol):
     """Protocol of the option ``acceleration``."""
 
@@ -142,19 +168,8 @@ class Acceleration(Protocol):
         """Bytes a round that it adds to the messages of all clients together, at most."""
         ...
 
-    def open(
-        self,
-        compiled: Decomposition,
-        heads: np.ndarray,
-        rho: np.ndarray,
-        off: np.ndarray | None = None,
-        learnt: Learnt | None = None,
-    ) -> Accelerator:
+    def open(self, opening: Opening) -> Accelerator:
         """Make it ready for a run, or for what is left of one on another graph.
-
-        ``heads`` says of each entry whether its head is the later end, (Q,) bool; ``rho`` are the
-        first penalties; ``off`` says which entries are not in the problem, (Q,) bool; ``learnt`` is
-        what the run that this one goes on from knew of the clients.
 
         Raises
         ------

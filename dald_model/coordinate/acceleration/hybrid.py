@@ -11,7 +11,13 @@ import numpy as np
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.anderson import Anderson, AndersonMixer
 from dald_model.coordinate.acceleration.bundle import LARGEST, BundleModel
-from dald_model.coordinate.acceleration.evaluation import BYTES, Accelerator, Evaluation, Proposal
+from dald_model.coordinate.acceleration.evaluation import (
+    BYTES,
+    Accelerator,
+    Evaluation,
+    Opening,
+    Proposal,
+)
 from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.acceleration.secant import Secant, SecantModel
 from dald_model.coordinate.curvature import is_angular
@@ -41,25 +47,18 @@ class Hybrid:
     secant: Secant = field(default_factory=Secant)
     anderson: Anderson = field(default_factory=Anderson)
 
-    def open(
-        self,
-        compiled: Decomposition,
-        heads: np.ndarray,
-        rho: np.ndarray,
-        off: np.ndarray | None = None,
-        learnt: Learnt | None = None,
-    ) -> Accelerator:
+    def open(self, opening: Opening) -> Accelerator:
         """See :class:`Acceleration`."""
-        mixer = self.anderson.open(compiled, heads, rho)
+        compiled, mixer = opening.compiled, self.anderson.open(opening)
         if not self.secant.takes(compiled):
             return mixer
-        secant = self.secant.open(compiled, heads, rho, off, learnt)
+        secant = self.secant.open(opening)
         curved = CurvedAccelerator(secant, mixer)
         if secant.coordinates.size > LARGEST:
             return curved
         clients = [sub for name, sub in compiled.items() if name not in compiled.servers]
         angular = sum(map(is_angular, clients))
-        bundle = BundleModel(secant.coordinates, secant.joint, heads)
+        bundle = BundleModel(secant.joint, opening.heads)
         return HybridAccelerator(curved, bundle, 2 * angular > len(clients))
 
     def reveals(self, compiled: Decomposition) -> str:

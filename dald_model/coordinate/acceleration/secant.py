@@ -10,7 +10,12 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.coordinates import Coordinates, Group
-from dald_model.coordinate.acceleration.evaluation import BYTES, Evaluation, Proposal
+from dald_model.coordinate.acceleration.evaluation import (
+    BYTES,
+    Evaluation,
+    Opening,
+    Proposal,
+)
 from dald_model.coordinate.acceleration.joint_model import JointModel
 from dald_model.coordinate.acceleration.learnt import Learnt, recall
 from dald_model.coordinate.acceleration.responses import EDGE, Models, Responses
@@ -57,22 +62,16 @@ class Secant:
         """Whether no client is too large."""
         return self._largest(compiled) <= self.directions
 
-    def open(
-        self,
-        compiled: Decomposition,
-        heads: np.ndarray,
-        rho: np.ndarray,
-        off: np.ndarray | None = None,
-        learnt: Learnt | None = None,
-    ) -> SecantModel:
+    def open(self, opening: Opening) -> SecantModel:
         """See :class:`Acceleration`."""
+        compiled = opening.compiled
         if not self.takes(compiled):
             raise OptionError(
                 f"acceleration: {self!r} takes clients of up to {self.directions} shared entries, "
                 f"and {compiled.model.name!r} has one of {self._largest(compiled)}; take "
                 "dm.Anderson(), or a larger directions"
             )
-        return SecantModel(compiled, heads, rho, off, learnt)
+        return SecantModel(opening)
 
     def reveals(self, compiled: Decomposition) -> str:
         """See :class:`Acceleration`."""
@@ -107,15 +106,8 @@ class SecantModel:
 
     name = "secant"
 
-    def __init__(
-        self,
-        compiled: Decomposition,
-        heads: np.ndarray,
-        rho: np.ndarray,
-        off: np.ndarray | None = None,
-        learnt: Learnt | None = None,
-    ) -> None:
-        self._heads = heads
+    def __init__(self, opening: Opening) -> None:
+        compiled, self._heads, rho, off, learnt = opening
         if learnt is not None and learnt.coordinates.fits(compiled, rho, off):
             self.joint = learnt.joint
         else:

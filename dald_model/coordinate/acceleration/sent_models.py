@@ -31,10 +31,7 @@ class SentModels:
         for own in np.unique(sizes):
             which = np.flatnonzero(sizes == own)
             chosen = [subs[at] for at in which.tolist()]
-            maps = [
-                coordinates.seen(sub, group.columns[at])
-                for at, sub in zip(which, chosen, strict=True)
-            ]
+            maps = [coordinates.seen(sub.name) for sub in chosen]
             starts = np.array([compiled.columns[sub.name].start for sub in chosen])
             places = starts[:, None] + np.arange(own)
             self._parts.append((which, places, Sensitivity(chosen, np.stack(maps))))

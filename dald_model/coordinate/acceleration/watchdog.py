@@ -68,6 +68,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.evaluation import (
     Acceleration,
     Evaluation,
+    Opening,
     Proposal,
     length,
 )
@@ -111,7 +112,8 @@ class Watchdog:
         for (tail, head), slot in compiled.slots.items():
             self._heads[slot] = rank[head] > rank[tail]
         off = None if state.channels is None else state.channels.off
-        self._accelerator = acceleration.open(compiled, self._heads, state.rho, off, learnt)
+        opening = Opening(compiled, self._heads, state.rho, off, learnt)
+        self._accelerator = acceleration.open(opening)
         self._before, self._rho = self._point(state), state.rho
         self._kept: Evaluation | None = None
         self._state: State | None = None

@@ -90,7 +90,7 @@ def test_where_clients_answer_where_they_were_asked_the_proposal_is_the_optimum(
     compiled = model.compile()
     rho = np.full(compiled.size, 3.0)
     coordinates = Coordinates(compiled, rho)
-    bundle = BundleModel(coordinates, JointModel(coordinates), np.ones(1, dtype=bool))
+    bundle = BundleModel(JointModel(coordinates), np.ones(1, dtype=bool))
 
     def told(before: np.ndarray, at: float, low: float, high: float) -> np.ndarray:
         """What it proposes once both answered ``at``, with these slopes."""

@@ -100,8 +100,7 @@ def test_models_in_other_coordinates_are_of_the_same_client() -> None:
     # On the two directions that are seen: of all x that look alike the shortest
     exact = []
     for one in (then, now):
-        seen = one._seen["a"].matrix
-        back = np.linalg.pinv(seen)
+        back = np.linalg.pinv(one.seen("a"))
         exact.append(back.T @ hessian @ back)
     kept = []
     for group in then.groups:
