@@ -153,6 +153,22 @@ pd.DataFrame(table, index=["status", "rounds"]).T
 # %%
 curves(runs, "Absolute values on a chain of 40; crosses: taken back")
 # %% [markdown]
+# ## What holds a run back
+#
+# `result.diagnose()` reads the history and the last iterate: which entries are slowest, how their
+# penalty compares with the natural one, what was not accelerated and why, how many rounds are left
+# at the pace so far, and what to type next.
+
+# %%
+model = chain(squares)
+result = model.solve(acceleration=None, rho=0.3, max_rounds=100)
+print(result.diagnose())
+
+# %%
+result = model.solve(start=result, rho=dm.ResidualBalancing())
+print(result.status, result.rounds)
+
+# %% [markdown]
 # ## Where clients may send their curvature
 #
 # `dm.ALADIN()` has each client send the Hessian that the secant would learn, reduced to the rows

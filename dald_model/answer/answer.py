@@ -104,6 +104,8 @@ class Answer(Identified):
         What the acceleration knows of the clients, with which ``solve(start=result)`` begins.
     recalled : tuple
         The clients of which this run began with what an earlier one had learnt.
+    unaccelerated : str
+        Why no acceleration proposed anything in the end; "" where one did.
     """
 
     elsewhere = (
@@ -132,6 +134,7 @@ class Answer(Identified):
     measured: Measured | None = None
     learnt: Learnt | None = None
     recalled: tuple[Hashable, ...] = ()
+    unaccelerated: str = ""
     duals: Duals = field(init=False)
 
     def __post_init__(self) -> None:

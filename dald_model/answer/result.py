@@ -8,6 +8,7 @@ import pandas as pd
 
 from dald_model.answer import plots
 from dald_model.answer.answer import Answer
+from dald_model.answer.findings import Diagnosis, diagnose
 from dald_model.answer.gap import Certificate, certify
 from dald_model.answer.verification import Verification, verify
 from dald_model.errors import OptionError, ResultError
@@ -86,6 +87,13 @@ class Result(Printed, Answer):
     ) -> Certificate:
         """A proven gap without the all-in-one solve; see :func:`dald_model.answer.gap.certify`."""
         return certify(self, tol_objective=tol_objective, tol_feasibility=tol_feasibility)
+
+    def diagnose(self) -> Diagnosis:
+        """What held the run back, where, and what to type next.
+
+        Nothing is solved for it; see :class:`dald_model.answer.findings.Diagnosis`.
+        """
+        return diagnose(self)
 
     def plot(self) -> Figure:
         """Residuals, objective gap and rho against rounds.

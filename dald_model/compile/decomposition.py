@@ -226,6 +226,19 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
             for name, sub in self.items()
         }
 
+    def called(self, name: Hashable, at: int) -> str:
+        """What the user calls entry ``at`` of a client's vector of variables, such as ``w[3]``."""
+        names = {v.id: v.name() for v in self.model.variables}
+        for variable in self[name].variables:
+            if at < variable.size:
+                break
+            at -= variable.size
+        else:
+            raise IndexError(at)
+        said = names.get(self._origin.get(variable.id, variable.id), variable.name())
+        where = ", ".join(map(str, np.unravel_index(at, variable.shape, order="F")))
+        return f"{said}[{where}]" if where else said
+
     def sides(self, points: Mapping[Hashable, np.ndarray]) -> np.ndarray:
         """The values of all sides at the clients' points: row 0 tails, row 1 heads, (2, size)."""
         values = np.empty((2, self.size))

@@ -87,7 +87,7 @@ class FailureMonitor:
                 edge,
                 f"no improvement for {self.patience} rounds; the largest residual is on edge "
                 f"{edge}; ask for a larger eps_pri and eps_dual, a more accurate solver, or leave "
-                "rho to its default",
+                "rho to its default; see result.diagnose()",
             )
         return None
 

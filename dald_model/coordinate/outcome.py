@@ -38,6 +38,8 @@ class Outcome(NamedTuple):
         What the acceleration knows of the clients.
     recalled : tuple
         The clients that it knew something of at the beginning.
+    unaccelerated : str
+        Why there was none in the end; "" where there was.
     """
 
     termination: Termination
@@ -49,6 +51,7 @@ class Outcome(NamedTuple):
     error: DaldError | None = None
     learnt: Learnt | None = None
     recalled: tuple[Hashable, ...] = ()
+    unaccelerated: str = ""
 
 
 def interrupted_before(membership: Membership) -> Outcome:

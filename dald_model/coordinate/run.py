@@ -125,6 +125,7 @@ class Run:
         self._found = Residuals(*4 * [math.inf])
         self._best = Best()
         self._monitor = FailureMonitor(membership.compiled, method.goal is not Goal.FIXED_POINT)
+        self._unaccelerated = ""
         self._watchdog = self._chosen_watchdog(settings.learnt)
         self._recalled = self._watchdog.recalled if self._watchdog else ()
         self._stopping = settings.stopping or self._default_stopping()
@@ -144,7 +145,7 @@ class Run:
             while termination is None and self._round < self.settings.max_rounds:
                 termination = self._inner_loop()
             if termination is None:
-                said = f"{self.settings.max_rounds} rounds were run"
+                said = f"after {counted(self.settings.max_rounds, 'round')}; see result.diagnose()"
                 termination = Termination(Status.ROUND_LIMIT, None, said)
         except ClientFailedError as failure:
             termination = self._monitor.explain(self.state, failure.termination)
@@ -167,6 +168,7 @@ class Run:
             error,
             self._watchdog.learnt if self._watchdog else None,
             self._recalled,
+            self._unaccelerated,
         )
 
     def _told(self, raised: BaseException) -> DaldError:
@@ -354,10 +356,8 @@ class Run:
         """The watchdog over the acceleration, which begins with what was learnt; or None."""
         settings, compiled = self.settings, self.membership.compiled
         sequence = self.membership.sequence
-        # Without a tolerance to reach a run is made for its iterates, as printed
-        if settings.acceleration is None or not (self._is_tested or settings.insists):
-            return None
-        if self.membership.off.all():  # nobody is left to agree with anybody
+        self._unaccelerated = obstacle = self._idle()
+        if obstacle:
             return None
         obstacle = why_not(sequence, self.method, settings.stopping)
         if not obstacle:
@@ -365,13 +365,26 @@ class Run:
             stages = whole_round(self.membership.bound, self._moment(closing=True), sequence)
             obstacle = why_not_along(stages)
             if not obstacle:
+                assert settings.acceleration is not None
                 return Watchdog(compiled, settings.acceleration, stages, self.state, learnt)
         if settings.insists:
             raise OptionError(
                 f"acceleration: given {settings.acceleration!r}, but {obstacle}; leave it out, or "
                 "take acceleration=None"
             )
+        self._unaccelerated = obstacle
         return None
+
+    def _idle(self) -> str:
+        """Why nothing is to be accelerated, whatever the order and the method; or ""."""
+        settings = self.settings
+        if settings.acceleration is None:
+            return "acceleration=None was given"
+        if not (self._is_tested or settings.insists):
+            return "without a tolerance to reach a run is made for its iterates, as printed"
+        if self.membership.off.all():
+            return "nobody is left to agree with anybody"
+        return ""
 
     def _default_stopping(self) -> Stopping:
         if self._watchdog is not None:

@@ -358,7 +358,7 @@ def test_stochastic_methods_run_every_round_and_answer_with_the_last(name: str) 
         algorithm=algorithm, max_rounds=77, eps_pri=1e3, eps_dual=1e3, metrics={"x": of(w)}
     )
     assert (result.status, result.rounds, result.answer_round) == ("round_limit", 77, 77)
-    assert result.detail == "77 rounds were run"
+    assert result.detail == "after 77 rounds; see result.diagnose()"
     assert result[w] == pytest.approx(result.history["x"].iloc[-1], abs=1e-14)
     again = model.solve(algorithm=algorithm, max_rounds=77)
     assert (again[w] == result[w]).all(), "the same seed has the same draws"

@@ -210,7 +210,7 @@ def test_a_result_at_its_round_limit_word_for_word() -> None:
     text = """\
 Result of 'two numbers'
   status           round_limit (max_rounds was reached before the tolerances)
-  detail           2 rounds were run
+  detail           after 2 rounds; see result.diagnose()
   value            14.3125
   rounds           2
   primal residual  2.5e-01

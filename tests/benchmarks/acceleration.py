@@ -63,9 +63,9 @@ class Case(NamedTuple):
     make: Callable[[], dm.Model]
 
 
-def drawn(kind: str, graph: str) -> dm.Model:
+def drawn(kind: str, graph: str, seed: int = 9) -> dm.Model:
     """Twenty clients of twenty rows each."""
-    rng = np.random.default_rng(9)
+    rng = np.random.default_rng(seed)
     truth, x, model = rng.normal(size=SIZE), cp.Variable(SIZE), dm.Model(kind)
     for name in range(COUNT):
         A = rng.normal(size=(ROWS, SIZE))
@@ -87,10 +87,10 @@ def schools(chain: bool) -> dm.Model:
     return model
 
 
-def cases() -> Iterator[Case]:
+def cases(seed: int = 9) -> Iterator[Case]:
     for kind in KINDS:
         for graph in GRAPHS:
-            yield Case(f"{kind}, {graph}", lambda k=kind, g=graph: drawn(k, g))
+            yield Case(f"{kind}, {graph}", lambda k=kind, g=graph: drawn(k, g, seed))
     for name in PAPER:
         for raw in (False, True):
             try:

@@ -298,7 +298,7 @@ def test_the_round_limit() -> None:
     result = model.solve(acceleration=None, max_rounds=3)
     consistent(result)
     assert (result.status, result.rounds, result.culprit) == ("round_limit", 3, None)
-    assert result.detail == "3 rounds were run"
+    assert result.detail == "after 3 rounds; see result.diagnose()"
     full = model.solve(acceleration=None)
     for column in ("outer", "inner", "primal", "dual", "objective"):
         assert list(result.history[column]) == pytest.approx(list(full.history[column].iloc[:3]))

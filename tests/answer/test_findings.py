@@ -1,0 +1,153 @@
+"""Diagnoses: the cause is named, and the first line to type mends it."""
+
+from typing import Any
+
+import cvxpy as cp
+import networkx as nx
+import numpy as np
+import pytest
+
+import dald_model as dm
+from dald_model.answer.findings import Diagnosis
+
+COUNT = 12
+
+
+def chain(loss: Any = cp.sum_squares) -> tuple[dm.Model, float]:
+    """Clients of ten rows along a path, and the optimum of all rows together for squares."""
+    rng = np.random.default_rng(3)
+    A, b = rng.normal(size=(COUNT, 10, 3)), rng.normal(size=(COUNT, 10))
+    w, model = cp.Variable(3, name="w"), dm.Model("chain")
+    for at in range(COUNT):
+        model.client(at, loss(A[at] @ w - b[at]))
+    model.topology(nx.path_graph(COUNT))
+    rows, targets = A.reshape(-1, 3), b.reshape(-1)
+    best = np.linalg.lstsq(rows, targets)[0]
+    return model, float(((rows @ best - targets) ** 2).sum())
+
+
+def follow(line: str, model: dm.Model, result: dm.Result) -> dm.Result:
+    """Type the line."""
+    return eval(line, {"model": model, "result": result, "dm": dm})
+
+
+BALANCED = "model.solve(start=result, rho=dm.ResidualBalancing())"
+AGAIN = "model.solve(start=result)"
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "remedy"),
+    [
+        ({"max_rounds": 3}, "not enough rounds", AGAIN),
+        ({"acceleration": None, "max_rounds": 9}, "acceleration=None was given", AGAIN),
+        (
+            {"stopping": dm.ShrinkingTolerance(), "max_rounds": 20},
+            "lets an outer loop have several rounds",
+            AGAIN,
+        ),
+        ({"rho": 1e-4, "max_rounds": 40}, "times the natural one", BALANCED),
+        (
+            {"rho": 1e4, "acceleration": None, "max_rounds": 40},
+            "times the natural one",
+            BALANCED,
+        ),
+        ({"eps_pri": 0, "eps_dual": 0, "max_rounds": 9}, "the tolerances were zero", AGAIN),
+        (
+            {"sequence": dm.Sequence.random(k=3, seed=0), "max_rounds": 9},
+            "another order from round to round",
+            AGAIN,
+        ),
+        (
+            {"algorithm": dm.DGD(step=1e-3), "max_rounds": 9},
+            "the algorithm is not dm.DALD",
+            AGAIN,
+        ),
+        ({"eps_pri": 0.1, "eps_dual": 0.1}, "verify() asks for more", AGAIN),
+    ],
+    ids=lambda one: str(one)[:40] if isinstance(one, dict) else "",
+)
+def test_the_cause_is_named_and_the_first_line_mends_it(
+    options: dict[str, Any], said: str, remedy: str
+) -> None:
+    model, best = chain()
+    result = model.solve(**options)
+    found = result.diagnose()
+    assert said in found.findings[0].said
+    assert found.remedies[0] == remedy
+    mended = follow(remedy, model, result)
+    assert mended.status == "optimal"
+    assert mended.value == pytest.approx(best, rel=1e-6)
+
+
+def test_the_penalty_of_the_slowest_entry_stands_beside_the_natural_one() -> None:
+    model, _ = chain()
+    natural = dm.ResidualBalancing().init(model.compile())
+    result = model.solve(rho=100 * natural, acceleration=None, max_rounds=12)
+    slowest = result.diagnose().slowest
+    np.testing.assert_allclose(slowest["rho / natural"], 100)
+    at, state = result.compiled.slots, result.state
+    assert state is not None
+    for _, row in slowest.iterrows():
+        entry = at[row["edge"]].start + int(row["variable"][2])
+        assert row["variable"] in ("w[0]", "w[1]", "w[2]")
+        assert row["rho"] == state.rho[entry]
+        assert row["primal"] == abs(state.primal[entry]) / state.units.lengths[entry]
+
+
+def test_kinks_and_absent_clients_are_named() -> None:
+    model, _ = chain(cp.norm1)
+    found = model.solve(online=dm.Dropout(0.4, seed=1), max_rounds=5).diagnose()
+    absent, kinks, *_ = (one.said for one in found.findings)
+    assert "clients were absent in a round on average" in absent
+    assert kinks.startswith("12 clients of 12, first 0, with kinks or without curvature")
+
+
+def test_plain_runs_foretell_their_rounds() -> None:
+    """The estimate is of the very run that the line to type goes on with."""
+    model, _ = chain()
+    whole = model.solve(acceleration=None)
+    half = model.solve(acceleration=None, max_rounds=whole.rounds // 2).diagnose()
+    assert whole.rounds / 4 <= half.rounds_left <= whole.rounds
+    line = half.remedies[-1]
+    assert line.startswith("model.solve(start=result, max_rounds=")
+    more = follow(line.replace(", max", ", acceleration=None, max"), model, half.result)  # type: ignore[arg-type]
+    assert more.status == "optimal"
+
+
+def test_what_is_proved_or_raised_is_told_again() -> None:
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    model = dm.Model("apart")
+    model.client("a", cp.square(x), [x >= 1])
+    model.client("b", cp.square(y), [y <= 0])
+    model.consensus(x == y)
+    result = model.solve()
+    assert result.status == "infeasible"
+    found: Diagnosis = result.diagnose()
+    assert [one.said for one in found.findings] == [result.detail]
+    assert found.remedies == []
+
+
+def test_a_diagnosis_word_for_word() -> None:
+    x, y = cp.Variable(name="x"), cp.Variable(2, name="y")
+    model = dm.Model("two numbers")
+    model.client("a", cp.square(x - 1))
+    model.client("b", cp.sum_squares(y - np.array([4.0, 0.0])))
+    model.consensus(x == y[0])
+    # By hand: alone they answer 1 and 4, so X = sqrt(E / h) / 4 = 3 / 4 with h = 2, E = h 3^2, and
+    # rho^2 = h / 2. From zero, as a penalty is given: x = (1 + 0) / 2 = 0.5, y = (4 + 0.5) / 2 =
+    # 2.25, which moved by 2.25 and is 1.75 away; over X that is 3 and 7 / 3.
+    found = model.solve(rho=1.0, acceleration=None, max_rounds=1).diagnose()
+    assert (
+        str(found)
+        == """\
+Diagnosis of 'two numbers': round_limit after 1 round
+  residuals  primal 2.3e+00 and dual 3.0e+00 of 1e-06 and 1e-06 that were asked for
+  proposals  none: acceleration=None was given
+The largest residuals, beside natural lengths and slopes:
+  edge       variable  primal   dual     rho      rho / natural
+  'a' - 'b'  x         2.3e+00  3.0e+00  1.0e+00  1.0e+00
+- nothing was accelerated: acceleration=None was given
+- it had not enough rounds
+To try, the most promising first:
+  model.solve(start=result)"""
+    )
