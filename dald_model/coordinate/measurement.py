@@ -56,7 +56,7 @@ class _Measurement:
 
     def __init__(self, compiled: Decomposition, layer: SolverLayer) -> None:
         self._compiled = compiled
-        self._own, self._having, self._curvatures = own_answers(compiled, layer)
+        self._own, self._having, self._curvatures, self._starts = own_answers(compiled, layer)
         self._sides = sides_of(compiled, self._own)
         self._parts = [
             slice(slot.start + part.start, slot.start + part.stop)
@@ -102,7 +102,7 @@ class _Measurement:
         slopes = stiffness * lengths
         points = self._of_points(lengths, slopes, bends)
         penalty = alike_in_sums(compiled, np.sqrt(penalty / 2))
-        return Units(lengths, slopes, kinks, *points, penalty, np.nan_to_num(self._own))
+        return Units(lengths, slopes, kinks, *points, penalty, np.nan_to_num(self._starts))
 
     def _apart(self, layer: SolverLayer) -> np.ndarray:
         r"""The distances :math:`O_r`; zero where nobody has an answer."""

@@ -46,6 +46,8 @@ HOLDS, STILL = 3, 1e-3
 share of how far they are apart: each time what the origin does to them is 1e-4 of what it was."""
 FAR = 3.0
 """Answers this many times farther from zero than from each other are far from zero."""
+FLAT = 0.5
+"""Who is curved at its answer by less than this share of that where it bends begins nearer."""
 OUTLYING = 100.0
 """From here on numbers lose digits to what they have in common, so they are taken around the
 answers."""
@@ -64,11 +66,18 @@ class OwnAnswers(NamedTuple):
         Of each client but servers; where its objective bends, or at zero, where that is near the
         answers, which are often where an objective is flat or at the edge of its domain, else
         halfway to the neighbours'.
+    starts : ndarray
+        Where a run begins: at the answers. But a client that is far flatter there than where it
+        bends, as one that its own data would send to infinity, begins at the minimum of its
+        quadratic model there: from farther out no price moves it back, and what it teaches of its
+        curvature is wrong by orders of magnitude nearer by. (Logistic clients that are each
+        separable, 20 and 50 of them, took 45 rounds from their answers and 15 from there.)
     """
 
     points: np.ndarray
     having: frozenset[Hashable]
     curvatures: dict[Hashable, Curvature]
+    starts: np.ndarray
 
 
 def own_answers(compiled: Decomposition, layer: SolverLayer) -> OwnAnswers:
@@ -108,6 +117,7 @@ class _Survey:
         self._endless: set[Hashable] = set()
         self._dragged: set[Hashable] = set()
         self._misplaced: set[Hashable] = set()
+        self._nearer: dict[Hashable, np.ndarray] = {}
         self._held = tuple(sorted(held, key=lambda name: compiled.places[name]))
 
     def answers(self) -> OwnAnswers:
@@ -133,7 +143,18 @@ class _Survey:
         self._misplaced |= {n for n, sub in self._subs.items() if far[sub.entries].all()}
         self._hold_nearer(origin, missing)
         self._go_halfway()
-        return OwnAnswers(found, having, self._curvatures)
+        return OwnAnswers(found, having, self._curvatures, self._starts(missing))
+
+    def _starts(self, missing: np.ndarray) -> np.ndarray:
+        """See :class:`OwnAnswers`."""
+        starts, nearer = self._found.copy(), set(self._nearer) - self._misplaced
+        if not nearer:
+            return starts
+        starts[missing] = np.nan
+        for name in nearer:
+            starts[self._compiled.columns[name]] = self._nearer[name]
+        place(self._compiled, starts)
+        return starts
 
     def _leave_zero(self) -> None:
         """Hold quadratics first at their minima where these are near each other, far from zero."""
@@ -231,9 +252,13 @@ class _Survey:
                 continue
             zero, point = self._curvatures[name], self._found[part]
             hold = WEAK**2 * zero.diagonal.max()
-            bend = curvature(sub, point).diagonal.max()
+            there = curvature(sub, point).diagonal
+            bend = there.max()
             # Relative to the root of its curvature a slope has the same unit whatever the variable.
             live = zero.diagonal > 0
+            ratios = np.maximum(there[live] / zero.diagonal[live], np.finfo(float).tiny)
+            if is_defined_at_zero(sub) and np.log(ratios).mean() < np.log(FLAT):
+                self._nearer[name] = zero.answer
             root = np.sqrt(zero.diagonal[live])
             moved, size = np.abs(point - self._base[part]), np.abs(self._base[part])
             moved[moved <= ROUNDED * size] = 0.0
