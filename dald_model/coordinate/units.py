@@ -16,11 +16,11 @@ the objective, and its entries have the lengths and slopes
 
 Multiply the objective by s, and E and M are multiplied by s. Measure a variable in other units, and
 its X and M follow. Move the origin, and nothing changes: :math:`O_r` is a difference, and a run
-starts where the clients' own answers are, or nearer to where they bend. Where all answers are the same to all digits that
-solvers have, or there is only one, the length is how far an answer moves for a price like the
-slopes that meet there, or else what the largest energy of all makes it; where no edge says
-anything, it is the distance from zero. No length is more than 100 times :math:`O_r`: where nothing
-bends between the answers :math:`h_r` is that of rounding errors, and is raised.
+starts where the clients' own answers are, or nearer to where they bend. Where all answers are the
+same to all digits that solvers have, or there is only one, the length is how far an answer moves
+for a price like the slopes that meet there, or else what the largest energy of all makes it; where
+no edge says anything, it is the distance from zero. No length is more than 100 times :math:`O_r`:
+where nothing bends between the answers :math:`h_r` is that of rounding errors, and is raised.
 
 They are found by :func:`dald_model.coordinate.measurement.natural_units`.
 """
