@@ -49,8 +49,12 @@ def answer_alone(sub: Subproblem) -> np.ndarray:
     other = minimised(sub, ROUGHER, length or 1.0)
     if not {answer.status, other.status} <= set(FOUND) or not _is_balanced(sub, answer):
         return nothing
-    if np.abs(answer.point - other.point).max() <= SETTLED * np.abs(answer.point).max():
-        return answer.point if length <= FAR or _stays(sub, answer.point) else nothing
+    apart = np.abs(answer.point - other.point)
+    if apart.max() <= SETTLED * np.abs(answer.point).max():
+        if length > FAR and not _stays(sub, answer.point):
+            return nothing
+        # An entry of which no digit stays is what is left of a zero beside larger ones
+        return np.where(apart > SETTLED * np.abs(answer.point), 0.0, answer.point)
     # What comes nearer to zero the more is asked of a solver is zero
     is_zero = length < SMALL and length < np.abs(minimised(sub, ROUGHER).point).max()
     return np.zeros(sub.size) if is_zero else nothing
@@ -131,6 +135,7 @@ def minimised(sub: Subproblem, tolerance: float, length: float = 1.0) -> ClientA
 
 def _program(sub: Subproblem, length: float) -> ClarabelProgram:
     assert sub.form is not None
-    program = ClarabelProgram(sub.form.cone, Scaling(*np.full((2, sub.size), [[length], [1.0]])))
+    scaling = Scaling(*np.full((2, sub.size), [[length], [1.0]]))
+    program = ClarabelProgram(sub.form.cone, scaling, polishes=False)
     program.set(np.zeros((sub.size, sub.size)))
     return program

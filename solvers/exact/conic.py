@@ -20,6 +20,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import FOUND, Session
 from dald_model.solvers.exact.certificates import is_infeasible, is_unbounded
 from dald_model.solvers.exact.one_by_one import ClientAnswer, Scaling, SequentialSession
+from dald_model.solvers.exact.polish import Polisher, is_polished
 from dald_model.values import is_panic
 
 STATUSES = {
@@ -67,10 +68,15 @@ class ClarabelProgram:
     With lengths X and the energy E, the largest :math:`X_k M_k`, Clarabel is given
     :math:`\tilde x = x / X` and the objective over E: so its tolerances, some of which are
     absolute, mean the same in whatever units the user measures.
+
+    With ``polishes`` its answers are polished where :mod:`.polish` can; without, they are as far
+    off as its tolerances let them be, which is what shows whether an answer is one.
     """
 
-    def __init__(self, cone: ConeProgram, scaling: Scaling) -> None:
+    def __init__(self, cone: ConeProgram, scaling: Scaling, polishes: bool = True) -> None:
         self._own = cone
+        self._polishes = polishes and is_polished(cone.cones, cone.linear.size + cone.rhs.size)
+        self._polisher: Polisher | None = None
         self._size = size = scaling.lengths.size
         self._energy = float((scaling.lengths * scaling.slopes).max())
         self._lengths = np.ones(cone.linear.size)
@@ -102,6 +108,7 @@ class ClarabelProgram:
         added = sp.coo_array(np.triu(curvature * lengths * lengths[:, None] / self._energy))
         added.resize(self._cone.matrix.shape)
         self._matrix = sp.csc_array(sp.triu(self._cone.matrix) + added)
+        self._polisher = None
         # Not `update(P=...)`: Clarabel would keep the scaling it made for the old penalties, which
         # costs digits where they were 1e4 times others, and a new solver is a fraction of a solve.
         self._solver = None
@@ -140,10 +147,19 @@ class ClarabelProgram:
         if at != self._first:
             self._solver = None  # it has the settings of another attempt
         said = "" if status == "optimal" else f"CLARABEL: {native.status}"
-        multipliers = self._energy * np.array(native.z)
         if status not in FOUND:
+            multipliers = self._energy * np.array(native.z)
             return ClientAnswer.none(status, self._size, said, multipliers)
-        cone, values = self._own, self._lengths * native.x
+        x, z = np.array(native.x), np.array(native.z)
+        if self._polishes:
+            if self._polisher is None:
+                whole, rows = _symmetric(self._matrix).toarray(), self._cone.rows.toarray()
+                self._polisher = Polisher(whole, rows, self._cone.rhs, self._cone.cones)
+            x, z, is_sharp = self._polisher.polish(full, x, z)
+            if is_sharp:
+                status, said = "optimal", ""
+        multipliers = self._energy * z
+        cone, values = self._own, self._lengths * x
         bent, point = cone.matrix @ values, values[: self._size]
         objective = float((bent / 2 + cone.linear) @ values) + cone.constant
         left = (bent + cone.linear + cone.rows.T @ multipliers)[: self._size]
@@ -184,7 +200,8 @@ def attempts(tolerance: float) -> list[dict[str, Any]]:
     way to it lose fewer digits. The next attempts ask for less; what an attempt may call almost
     solved is the gap of the next one. Then another path, and last Clarabel's defaults.
 
-    Points better than some 3e-8 are out of reach beside a quadratic as large as data make it.
+    Points better than some 3e-8 are out of reach beside a quadratic as large as data make it, but
+    for :mod:`.polish`.
     """
     fine, coarse = max(0.1 * tolerance**2, FLOOR), 1e-2 * tolerance
     middle = float(np.sqrt(fine * coarse))
