@@ -130,6 +130,11 @@ class Subproblem(Identified):
         sides = [side for edge in self._edges for side in edge.given(self.name)]
         return sides, [p for side in sides for p in side.parameters()]
 
+    @property
+    def side_parameters(self) -> list[cp.Parameter]:
+        """The user's Parameters in the sides."""
+        return self._given[1]
+
     def instantiate(self) -> None:
         """Make form and sides, or bring them up to the values of the user's Parameters.
 
@@ -184,8 +189,8 @@ class Subproblem(Identified):
         user's in a side has another value.
         """
         sides, parameters = self._given
-        values = _values(parameters)
-        if self._sides is None or self._sides[0] != values:
+        if self._sides is None or (parameters and self._sides[0] != _values(parameters)):
+            values = _values(parameters)
             maps = [affine_map(side, self.variables) for side in sides]
             matrix = maps[0][0] if len(maps) == 1 else sp.vstack([m for m, _ in maps], "csr")
             offset = np.concatenate([offset for _, offset in maps])
@@ -280,7 +285,12 @@ class Subproblem(Identified):
 
 
 def _values(parameters: Sequence[cp.Parameter]) -> bytes:
-    return b"".join(flat(p.value).tobytes() for p in parameters) if parameters else b""
+    return b"".join([_bytes(p.value) for p in parameters])
+
+
+def _bytes(value: Any) -> bytes:
+    """A value as something to compare: this is asked for often."""
+    return value.tobytes() if isinstance(value, np.ndarray) else flat(value).tobytes()
 
 
 def _stack(sizes: Sequence[int]) -> list[slice]:
