@@ -118,7 +118,9 @@ def is_angular(sub: Subproblem) -> bool:
     """Whether an objective has no curvature at all, or kinks besides those at variables of zero."""
     if sub.form is None or not sub.form.valued:
         return False
-    is_flat = not (sub.form.quadratic.full.any() or _smooth(sub.form))
+    quadratic = sub.form.quadratic
+    numbers = quadratic.matrix if quadratic.root is None else quadratic.root
+    is_flat = not (np.any(numbers) or _smooth(sub.form))
     return is_flat or bool(_kinks(sub.form)[1].any())
 
 
@@ -144,11 +146,19 @@ def _kinks(form: Form) -> tuple[np.ndarray, np.ndarray]:
     """
     total, elsewhere = np.zeros((2, form.size))
     for term in form.terms:
-        if not term.is_smooth and not term.is_set:
-            matrix = sp.csr_array(abs(sp.csr_array(term.matrix)))
-            weight = np.repeat(term.weight, term.width)
+        if term.is_smooth or term.is_set:
+            continue
+        weight = np.repeat(term.weight, term.width)
+        if sp.issparse(term.matrix):
+            counts = np.diff(term.matrix.indptr)
+            steep = np.repeat(weight, counts) * np.abs(term.matrix.data)
+            total += np.bincount(term.matrix.indices, steep, form.size)
+            steep *= np.repeat((counts > 1) | (term.offset != 0), counts)
+            elsewhere += np.bincount(term.matrix.indices, steep, form.size)
+        else:
+            matrix = np.abs(term.matrix)
+            is_elsewhere = (np.count_nonzero(matrix, axis=1) > 1) | (term.offset != 0)
             total += weight @ matrix
-            is_elsewhere = (np.diff(matrix.indptr) > 1) | (term.offset != 0)
             elsewhere += (weight * is_elsewhere) @ matrix
     return total, elsewhere
 
