@@ -236,9 +236,7 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
     def stacked(self) -> StackedSides:
         """The sides of all edges as one map; made anew with one of them."""
         if self._stacked is None or not self._stacked.holds:
-            self._stacked = StackedSides(
-                list(self.values()), [self.columns[name] for name in self]
-            )
+            self._stacked = StackedSides(list(self.values()), [self.columns[name] for name in self])
         return self._stacked
 
 

@@ -79,4 +79,3 @@ class StackedSides:
     def at(self, points: np.ndarray) -> np.ndarray:
         """The sides at a vector of all variables, (2, Q); NaN where a variable in them is."""
         return (self.matrix @ points + self.offset).reshape(2, -1)
-

@@ -3,6 +3,7 @@ r"""Curvature of the clients' objectives, from their forms."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -148,19 +149,24 @@ def _kinks(form: Form) -> tuple[np.ndarray, np.ndarray]:
     for term in form.terms:
         if term.is_smooth or term.is_set:
             continue
-        weight = np.repeat(term.weight, term.width)
-        if sp.issparse(term.matrix):
-            counts = np.diff(term.matrix.indptr)
-            steep = np.repeat(weight, counts) * np.abs(term.matrix.data)
-            total += np.bincount(term.matrix.indices, steep, form.size)
+        weight, rows = np.repeat(term.weight, term.width), _rows_of(term)
+        if sp.issparse(rows):
+            counts = np.diff(rows.indptr)
+            steep = np.repeat(weight, counts) * np.abs(rows.data)
+            total += np.bincount(rows.indices, steep, form.size)
             steep *= np.repeat((counts > 1) | (term.offset != 0), counts)
-            elsewhere += np.bincount(term.matrix.indices, steep, form.size)
+            elsewhere += np.bincount(rows.indices, steep, form.size)
         else:
-            matrix = np.abs(term.matrix)
+            matrix = np.abs(rows)
             is_elsewhere = (np.count_nonzero(matrix, axis=1) > 1) | (term.offset != 0)
             total += weight @ matrix
             elsewhere += (weight * is_elsewhere) @ matrix
     return total, elsewhere
+
+
+def _rows_of(term: Term) -> Any:
+    """Its matrix, by rows where it is sparse."""
+    return sp.csr_array(term.matrix) if sp.issparse(term.matrix) else term.matrix
 
 
 def _spread(scaled: np.ndarray) -> float:

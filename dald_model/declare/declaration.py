@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import cvxpy as cp
 import networkx as nx
-import pandas as pd
 
 from dald_model.declare.client import Client, all_in_one, check_name, declare_client, symbolic
 from dald_model.declare.consensus import ConsensusEquality, check_sides, read_equality
@@ -17,6 +16,7 @@ from dald_model.declare.consensus_form import check_reach, owners_of
 from dald_model.declare.couplings import Coupling, check_parties, declare_coupling, fresh
 from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
+from dald_model.later import pd
 from dald_model.text import Heading, Part, Printed, counted, shortened
 
 
