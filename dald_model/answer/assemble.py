@@ -43,7 +43,7 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
         value=value,
         rounds=len(rows),
         answer_round=outcome.best.round,
-        history=rows,
+        history=rows,  # pyright: ignore[reportArgumentType] - a frame when it is read
         recovered=recovered,
         multipliers=multipliers,
         compiled=compiled,

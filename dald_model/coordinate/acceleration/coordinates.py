@@ -181,7 +181,7 @@ def _whitened(
     cells, columns = sides.cells, [compiled.columns[name] for name in names]
     is_cell = live[cells.row] & (cells.data != 0) & sides.is_picked[sides.owner[cells.row]]
     row, column, value = cells.row[is_cell], cells.col[is_cell], cells.data[is_cell]
-    size = sides.matrix.shape[1]
+    size = max(part.stop for part in columns)
     squares = np.bincount(column, value**2 * weight[row], size)
     before = np.concatenate([[0], np.cumsum(squares > 0)])  # how many are seen up to a variable
     firsts = np.array([part.start for part in columns])
