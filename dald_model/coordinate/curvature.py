@@ -122,7 +122,7 @@ def is_angular(sub: Subproblem) -> bool:
     quadratic = sub.form.quadratic
     numbers = quadratic.matrix if quadratic.root is None else quadratic.root
     is_flat = not (np.any(numbers) or _smooth(sub.form))
-    return is_flat or bool(_kinks(sub.form)[1].any())
+    return is_flat or any(map(_is_elsewhere, sub.form.terms))
 
 
 def is_defined_at_zero(sub: Subproblem) -> bool:
@@ -162,6 +162,15 @@ def _kinks(form: Form) -> tuple[np.ndarray, np.ndarray]:
             total += weight @ matrix
             elsewhere += (weight * is_elsewhere) @ matrix
     return total, elsewhere
+
+
+def _is_elsewhere(term: Term) -> bool:
+    """Whether a term without a gradient has a kink elsewhere than where one variable is zero."""
+    if term.is_smooth or term.is_set:
+        return False
+    rows = _rows_of(term)
+    counts = np.diff(rows.indptr) if sp.issparse(rows) else np.count_nonzero(rows, axis=1)
+    return bool((((counts > 1) | (term.offset != 0)) & (counts > 0)).any())
 
 
 def _rows_of(term: Term) -> Any:
