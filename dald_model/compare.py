@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
-import pandas as pd
 
 from dald_model.answer import plots
 from dald_model.answer.reference import reference, task
@@ -18,6 +17,7 @@ from dald_model.coordinate.acceleration.evaluation import BYTES, Acceleration
 from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.method import Algorithm
 from dald_model.errors import OptionError
+from dald_model.later import pd
 from dald_model.model import Model
 from dald_model.options import DEFAULT_ACCELERATION
 from dald_model.text import Heading, Part, Printed

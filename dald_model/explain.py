@@ -11,7 +11,6 @@ from typing import Any
 
 import cvxpy as cp
 import networkx as nx
-import pandas as pd
 
 from dald_model.algorithms.dald import DALD
 from dald_model.compile.decomposition import Decomposition
@@ -22,6 +21,7 @@ from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.overlapped_sweeps import may_overlap, pays
 from dald_model.coordinate.stopping import Stopping
 from dald_model.declare.problem import Problem
+from dald_model.later import pd
 from dald_model.options import DEFAULT_ACCELERATION, with_algorithm
 from dald_model.schedule.moment import Moment, Residuals
 from dald_model.schedule.network import Levels

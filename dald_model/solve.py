@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from dald_model.algorithms.dald import DALD
 from dald_model.answer.assemble import assemble
@@ -42,6 +42,9 @@ from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.base import Solver
 from dald_model.validate import check_flag
 from dald_model.values import one_at_a_time
+
+if TYPE_CHECKING:
+    from tqdm.auto import tqdm
 
 OTHER = 10.0
 """Natural units of another size than this many times those of the result that a run goes on from
@@ -202,7 +205,7 @@ def solve(
             learnt=None if start is None else start.learnt,
             gap_test=None if gap is None else gap_test(compiled, gap),
         )
-        with tqdm(total=max_rounds, unit="round", disable=not verbose) as progress:
+        with _progress(max_rounds) if verbose else nullcontext() as progress:
             outcome = Run(membership, method, state, rule, layer, settings, progress).go()
     except KeyboardInterrupt:  # in the rounds it is caught, so this was before
         outcome = interrupted_before(Membership(compiled, Sequence(label="by colour"), ()))
@@ -212,6 +215,13 @@ def solve(
         outcome.error.result = result
         raise outcome.error
     return result
+
+
+def _progress(rounds: int) -> tqdm:
+    """A bar; what it needs is slow to import."""
+    from tqdm.auto import tqdm
+
+    return tqdm(total=rounds, unit="round")
 
 
 def still_measured(compiled: Decomposition, start: Any) -> Measured | None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, TypeAlias
 
-import pandas as pd
+from dald_model.later import pd
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Bare:
     frame: pd.DataFrame
 
 
-Part = Heading | Bare | pd.DataFrame | Sequence[str]
+Part: TypeAlias = "Heading | Bare | pd.DataFrame | Sequence[str]"
 
 
 class Printed:

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import cvxpy as cp
 import numpy as np
-import pandas as pd
 
 from dald_model.compile.decomposition import Decomposition, Recovered
 from dald_model.coordinate.acceleration.learnt import Learnt
@@ -19,6 +18,7 @@ from dald_model.coordinate.status import Status
 from dald_model.engines.dispatch import Event
 from dald_model.errors import ResultError
 from dald_model.identity import Identified
+from dald_model.later import pd
 
 
 class Duals(Identified, Mapping[cp.Constraint, Any]):
@@ -117,7 +117,7 @@ class Answer(Identified):
     value: float
     rounds: int
     answer_round: int
-    history: pd.DataFrame
+    history: pd.DataFrame  # or its rows, see _Rows
     recovered: Recovered
     multipliers: dict[tuple[Hashable, Hashable], np.ndarray]
     compiled: Decomposition
@@ -189,6 +189,25 @@ class Answer(Identified):
             found = None if empty else self.recovered.duals.get(c.id)
             for at, dual in enumerate(c.dual_variables):
                 dual.save_value(None if found is None else found[at])
+
+
+class _Rows:
+    """The attribute ``history``: rows become a frame when it is first read."""
+
+    def __get__(self, found: Answer | None, owner: Any = None) -> Any:
+        if found is None:
+            return self
+        rows = found.__dict__["history"]
+        if isinstance(rows, list):
+            index = pd.RangeIndex(1, len(rows) + 1, name="round")
+            rows = found.__dict__["history"] = pd.DataFrame(rows, index=index)
+        return rows
+
+    def __set__(self, found: Answer, rows: Any) -> None:
+        found.__dict__["history"] = rows
+
+
+Answer.history = _Rows()  # pyright: ignore[reportAttributeAccessIssue] - after the fields are made
 
 
 def _plain(values: tuple[Any, ...]) -> Any:

@@ -7,7 +7,6 @@ from collections.abc import Hashable, Mapping
 from copy import deepcopy
 
 import numpy as np
-import pandas as pd
 
 from dald_model.answer.local_duals import dual_values
 from dald_model.answer.rescaling import costs_at
@@ -44,7 +43,7 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
         value=value,
         rounds=len(rows),
         answer_round=outcome.best.round,
-        history=pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="round")),
+        history=rows,  # pyright: ignore[reportArgumentType] - a frame when it is read
         recovered=recovered,
         multipliers=multipliers,
         compiled=compiled,

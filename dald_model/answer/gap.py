@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import cvxpy as cp
 import numpy as np
-import pandas as pd
 
 from dald_model._cvxpy import Equality, Inequality
 from dald_model.answer.answer import Answer
@@ -29,6 +28,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.units import Units
 from dald_model.declare.client import short, unique_variables
 from dald_model.errors import ResultError
+from dald_model.later import pd
 from dald_model.solvers.exact.lower_bound import lower_bound
 from dald_model.text import Bare, Heading, Part, Printed
 from dald_model.values import flat, holding

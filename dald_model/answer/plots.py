@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from dald_model.answer.answer import Answer
+from dald_model.later import pd
 from dald_model.text import counted
 
 if TYPE_CHECKING:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, overload
 
-import pandas as pd
-
 from dald_model.answer import plots
 from dald_model.answer.answer import Answer
 from dald_model.answer.findings import Diagnosis, diagnose
 from dald_model.answer.gap import Certificate, certify
 from dald_model.answer.verification import Verification, verify
 from dald_model.errors import OptionError, ResultError
+from dald_model.later import pd
 from dald_model.text import Bare, Heading, Part, Printed, counted
 from dald_model.validate import check_flag
 from dald_model.values import one_at_a_time

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 
 import cvxpy as cp
 import numpy as np
-import pandas as pd
 
 from dald_model.answer.answer import Answer
 from dald_model.answer.comparison import (
@@ -34,6 +33,7 @@ from dald_model.answer.gap import Certificate, first_witness
 from dald_model.answer.reference import Reference, Task, doubted, reference, sharpened, task
 from dald_model.answer.stationarity import Support, certificate
 from dald_model.coordinate.status import Status
+from dald_model.later import pd
 from dald_model.text import Bare, Heading, Part, Printed, counted
 from dald_model.values import flat, holding
 

@@ -45,7 +45,8 @@ def affine_map(
     """
     coefficients, offset = affine_parts(expression)
     matrix = side_by_side(coefficients, variables, offset.size)
-    return sp.csr_array(explicit(matrix, offset.size)), offset
+    found = explicit(matrix, offset.size)
+    return found if isinstance(found, sp.csr_array) else sp.csr_array(found), offset
 
 
 def affine_parts(expression: Any) -> tuple[Coefficients, np.ndarray]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.parties import take_apart
+from dald_model.compile.stacked_sides import StackedSides
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.consensus import Edge
 from dald_model.declare.consensus_form import consensus_form, consensus_graph, owners_of
@@ -134,6 +135,7 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         self._origin = {
             local.id: key for key, homes in form.homes.items() for local in homes.values()
         }
+        self._stacked: StackedSides | None = None
         self.instantiate()
         self.seconds = time.perf_counter() - begun
 
@@ -241,11 +243,14 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
 
     def sides(self, points: Mapping[Hashable, np.ndarray]) -> np.ndarray:
         """The values of all sides at the clients' points: row 0 tails, row 1 heads, (2, size)."""
-        values = np.empty((2, self.size))
-        for name, sub in self.items():
-            matrix, offset = sub.sides
-            values[sub.rows, sub.entries] = matrix @ points[name] + offset
-        return values
+        return self.stacked.at(np.concatenate([points[name] for name in self.layout]))
+
+    @property
+    def stacked(self) -> StackedSides:
+        """The sides of all edges as one map; made anew with one of them."""
+        if self._stacked is None or not self._stacked.holds:
+            self._stacked = StackedSides(list(self.values()), [self.columns[name] for name in self])
+        return self._stacked
 
 
 def _added(one: tuple[Any, ...], two: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@ r"""Instantiation: the numbers of a form from a client's affine maps and its tem
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -14,9 +15,10 @@ from dald_model.compile.affine import SPARSE, Coefficients, explicit, scaled, si
 from dald_model.compile.form import ConeProgram, Quadratic, Rows, Term
 from dald_model.compile.kinds.kind import Kind
 from dald_model.compile.recognition import Canonical, Structure
+from dald_model.compile.wide_program import wide_program
 from dald_model.compile.widening import Repeats, Widening, repeated
 
-NOTHING = np.zeros(0)
+NOTHING, NO_ROWS = np.zeros(0), sp.csr_array((0, 0))
 Sizes = tuple[np.ndarray, np.ndarray]
 """Weights and parameters."""
 
@@ -24,14 +26,23 @@ Sizes = tuple[np.ndarray, np.ndarray]
 class AffineMaps:
     """The affine maps :math:`y_j = F_j x + f_j` of a client's pieces, m variables in all.
 
-    ``parts`` are the pieces as :func:`dald_model.compile.affine.affine_parts` gives them.
+    ``parts`` are the pieces as :func:`dald_model.compile.affine.affine_parts` gives them; matrices
+    of those that are in ``before``, too, are taken from there.
     """
 
     def __init__(
-        self, parts: Sequence[tuple[Coefficients, np.ndarray]], variables: Sequence[cp.Variable]
+        self,
+        parts: Sequence[tuple[Coefficients, np.ndarray]],
+        variables: Sequence[cp.Variable],
+        before: AffineMaps | None = None,
     ) -> None:
         self.size = sum(v.size for v in variables)
-        self.matrices = [side_by_side(one, variables, offset.size) for one, offset in parts]
+        known = {} if before is None else {id(p): m for p, m in zip(*before._made, strict=True)}
+        self.matrices = [
+            known[id(part)] if id(part) in known else side_by_side(part[0], variables, part[1].size)
+            for part in parts
+        ]
+        self._made = parts, self.matrices
         self.offsets = [offset for _, offset in parts]
         self.stops = np.cumsum([0, *(offset.size for offset in self.offsets)])
         self.offset = np.concatenate([*self.offsets, np.empty(0)])
@@ -85,6 +96,7 @@ class Instantiator:
     """How the numbers of a form follow from a client's maps: the same for a whole template."""
 
     def __init__(self, problem: Canonical, structure: Structure, widening: Widening) -> None:
+        self._given = problem, widening
         own, stops, entries = problem.own, widening.stops, widening.entries
         P = widening.square(problem.P[:own, :own])
         self._P, self._constant = P, problem.d
@@ -108,25 +120,35 @@ class Instantiator:
             self._stated(problem, at, structure.extra, widening)
             for at in (structure.zero, structure.nonneg)
         ]
-        diagonal = P.diagonal()
-        self._live = np.flatnonzero(diagonal)
-        self._picked: ColumnBlocks | None = None
-        if P.nnz == self._live.size:
-            root = np.sqrt(diagonal[self._live]), (np.arange(self._live.size), self._live)
-            picked = sp.csr_array(root, shape=(self._live.size, widening.size))
-            self._picked = ColumnBlocks(picked, stops)
-        self._squares = [
-            (at, ColumnBlocks(P[start:stop], stops))
-            for at, (start, stop) in enumerate(pairwise(stops))
-        ]
+        self._stops = stops
+        self._live = np.flatnonzero(P.diagonal())
+        self._is_diagonal = P.nnz == self._live.size
+
+    @cached_property
+    def program(self) -> Canonical:
+        """The cone program of all rows of the data."""
+        return wide_program(*self._given)
+
+    @cached_property
+    def _picked(self) -> ColumnBlocks:
+        """The root of P where it is diagonal."""
+        live = self._live
+        root = np.sqrt(self._P.diagonal()[live]), (np.arange(live.size), live)
+        return ColumnBlocks(sp.csr_array(root, shape=(live.size, self._stops[-1])), self._stops)
+
+    @cached_property
+    def _squares(self) -> list[tuple[int, ColumnBlocks]]:
+        """P by pieces in rows and columns."""
+        spans = enumerate(pairwise(self._stops))
+        return [(at, ColumnBlocks(self._P[start:stop], self._stops)) for at, (start, stop) in spans]
 
     def _stated(
         self, problem: Canonical, at: np.ndarray, extra: np.ndarray, widening: Widening
     ) -> tuple[sp.csr_array, ColumnBlocks, np.ndarray, np.ndarray]:
         """Rows of constraints: over the pieces, the same by piece, over extra columns, and b."""
         if at.size == 0:  # as of most clients; scipy takes its time for nothing too
-            none = sp.csr_array((0, widening.size))
-            return none, ColumnBlocks(none, widening.stops[:1]), np.zeros((0, extra.size)), NOTHING
+            none = ColumnBlocks(NO_ROWS, widening.stops[:1])
+            return NO_ROWS, none, np.zeros((0, extra.size)), NOTHING
         rows = problem.A[at]
         matrix = widening.apart(rows[:, : problem.own])
         blocks = ColumnBlocks(matrix, widening.stops)
@@ -153,7 +175,7 @@ class Instantiator:
         bent = self._P @ f
         constant = self._constant + float(f @ bent / 2 + self._linear @ f)
         linear = maps.transposed_times(bent + self._linear)
-        if self._picked is not None and 2 * self._live.size < maps.size:
+        if self._is_diagonal and 2 * self._live.size < maps.size:
             return Quadratic(None, linear, constant, _dense(maps.times(self._picked)))
         matrix = np.zeros((maps.size, maps.size))
         for at, blocks in self._squares:

@@ -20,7 +20,7 @@ from dald_model.compile.instantiation import AffineMaps, Instantiator, cone_prog
 from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.structure import SplitClient, split
 from dald_model.compile.template import Template
-from dald_model.compile.wide_program import REPEATED, wide_program
+from dald_model.compile.wide_program import REPEATED
 from dald_model.compile.widening import APART, NotRowByRowError, Widening
 from dald_model.declare.client import Client
 from dald_model.values import evaluated, flat, largest, preserved
@@ -66,7 +66,6 @@ class Lowered:
         template: Template,
         structure: Structure,
         problem: Canonical,
-        widening: Widening,
         read: _Read,
         instantiator: Instantiator,
         maps: AffineMaps,
@@ -74,7 +73,7 @@ class Lowered:
         self.form = form
         self.problem, self.structure = problem, structure
         self.read, self.instantiator, self.maps = read, instantiator, maps
-        self._template, self._widening = template, widening
+        self._template = template
 
     def around(self, centre: np.ndarray) -> Lowered:
         """The same client in its differences from a point of shape (m,)."""
@@ -101,7 +100,7 @@ class Lowered:
 
     def cone_duals(self, multipliers: np.ndarray) -> tuple[Any, ...]:
         """The same from the dual vector of the form's cone program."""
-        rows = wide_program(self.problem, self._widening).rows
+        rows = self.instantiator.program.rows
         stated = rows != REPEATED
         return self._template.duals(multipliers[stated], rows[stated])
 
@@ -112,8 +111,8 @@ def _widening(groups: tuple[int, ...], sizes: tuple[int, ...]) -> Widening:
     return Widening(groups, sizes)
 
 
-def _program(problem: Canonical, widening: Widening, maps: AffineMaps) -> ConeProgram:
-    return cone_program(wide_program(problem, widening), maps)
+def _program(instantiator: Instantiator, maps: AffineMaps) -> ConeProgram:
+    return cone_program(instantiator.program, maps)
 
 
 class _Read(NamedTuple):
@@ -208,7 +207,8 @@ class Lowering:
         if before is not None and all(map(operator.is_, read.parts, before.read.parts)):
             maps = before.maps
         else:
-            maps = AffineMaps(read.parts, client.variables)
+            known = before.maps if before is not None else None
+            maps = AffineMaps(read.parts, client.variables, known)
         found = self._lowered(read, maps, before)
         is_sound = self._sound.get(id(found.problem)) is found.problem
         is_same = before is not None and maps is before.maps
@@ -260,11 +260,11 @@ class Lowering:
             inequalities,
             terms,
             structure.complete,
-            partial(_program, problem, widening, maps),
+            partial(_program, instantiator, maps),
             structure.extra.size,
             structure.valued,
         )
-        return Lowered(form, template, structure, problem, widening, read, instantiator, maps)
+        return Lowered(form, template, structure, problem, read, instantiator, maps)
 
     def _instantiator(
         self, problem: Canonical, structure: Structure, widening: Widening

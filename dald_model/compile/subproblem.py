@@ -79,6 +79,7 @@ class Subproblem(Identified):
         self._sides: tuple[bytes, tuple[sp.csr_array, np.ndarray]] | None = None
         self._sight: Sight | None = None
         self._lowered: tuple[bytes, Lowered | None] | None = None
+        self._seen: list[Any] = []  # of these Parameters, the objects themselves
         # What reset() left for the Parameters, which are made with the problem.
         self._penalties = np.ones(self.entries.size)
 
@@ -130,6 +131,11 @@ class Subproblem(Identified):
         sides = [side for edge in self._edges for side in edge.given(self.name)]
         return sides, [p for side in sides for p in side.parameters()]
 
+    @property
+    def side_parameters(self) -> list[cp.Parameter]:
+        """The user's Parameters in the sides."""
+        return self._given[1]
+
     def instantiate(self) -> None:
         """Make form and sides, or bring them up to the values of the user's Parameters.
 
@@ -138,7 +144,8 @@ class Subproblem(Identified):
         parameters = [*self.client.parameters, *self._given[1]]
         if all(p.value is not None and np.isfinite(flat(p.value)).all() for p in parameters):
             _ = self.sides
-            form = self.form
+            lowered = self._relowered()
+            form = lowered and lowered.form
             if form and not form.complete:
                 _ = form.cone  # what every solver of it needs
 
@@ -146,9 +153,20 @@ class Subproblem(Identified):
     def lowered(self) -> Lowered | None:
         """The client as arrays, see :class:`dald_model.compile.form.Form`, or None.
 
-        Made once, and anew when a Parameter of the user's in the client has another value.
+        Made once, and anew when a Parameter of the user's in the client has another value; one
+        that is changed in place is seen by :meth:`instantiate`, with which every solve begins.
         """
         known, parameters = self._lowered, self.client.parameters
+        if known is None or any(
+            p.value is not one for p, one in zip(parameters, self._seen, strict=True)
+        ):
+            return self._relowered()
+        return known[1]
+
+    def _relowered(self) -> Lowered | None:
+        """The same where Parameters may have been changed in place."""
+        known, parameters = self._lowered, self.client.parameters
+        self._seen = [p.value for p in parameters]
         if known is None or (parameters and known[0] != _values(parameters)):
             before = known and known[1]
             known = self._lowered = _values(parameters), self._lower(self.client, before)
@@ -184,12 +202,13 @@ class Subproblem(Identified):
         user's in a side has another value.
         """
         sides, parameters = self._given
-        values = _values(parameters)
-        if self._sides is None or self._sides[0] != values:
+        if self._sides is None or (parameters and self._sides[0] != _values(parameters)):
+            values = _values(parameters)
             maps = [affine_map(side, self.variables) for side in sides]
-            matrix = maps[0][0] if len(maps) == 1 else sp.vstack([m for m, _ in maps], "csr")
+            matrices = [matrix for matrix, _ in maps]
+            matrix = matrices[0] if len(maps) == 1 else sp.csr_array(sp.vstack(matrices, "csr"))
             offset = np.concatenate([offset for _, offset in maps])
-            self._sides = values, (sp.csr_array(matrix), offset)
+            self._sides = values, (matrix, offset)
         return self._sides[1]
 
     @property
@@ -280,7 +299,12 @@ class Subproblem(Identified):
 
 
 def _values(parameters: Sequence[cp.Parameter]) -> bytes:
-    return b"".join(flat(p.value).tobytes() for p in parameters) if parameters else b""
+    return b"".join([_bytes(p.value) for p in parameters])
+
+
+def _bytes(value: Any) -> bytes:
+    """A value as something to compare: this is asked for often."""
+    return value.tobytes() if isinstance(value, np.ndarray) else flat(value).tobytes()
 
 
 def _stack(sizes: Sequence[int]) -> list[slice]:

@@ -3,6 +3,7 @@ r"""Curvature of the clients' objectives, from their forms."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -118,8 +119,10 @@ def is_angular(sub: Subproblem) -> bool:
     """Whether an objective has no curvature at all, or kinks besides those at variables of zero."""
     if sub.form is None or not sub.form.valued:
         return False
-    is_flat = not (sub.form.quadratic.full.any() or _smooth(sub.form))
-    return is_flat or bool(_kinks(sub.form)[1].any())
+    quadratic = sub.form.quadratic
+    numbers = quadratic.matrix if quadratic.root is None else quadratic.root
+    is_flat = not (np.any(numbers) or _smooth(sub.form))
+    return is_flat or any(map(_is_elsewhere, sub.form.terms))
 
 
 def is_defined_at_zero(sub: Subproblem) -> bool:
@@ -144,13 +147,35 @@ def _kinks(form: Form) -> tuple[np.ndarray, np.ndarray]:
     """
     total, elsewhere = np.zeros((2, form.size))
     for term in form.terms:
-        if not term.is_smooth and not term.is_set:
-            matrix = sp.csr_array(abs(sp.csr_array(term.matrix)))
-            weight = np.repeat(term.weight, term.width)
+        if term.is_smooth or term.is_set:
+            continue
+        weight, rows = np.repeat(term.weight, term.width), _rows_of(term)
+        if sp.issparse(rows):
+            counts = np.diff(rows.indptr)
+            steep = np.repeat(weight, counts) * np.abs(rows.data)
+            total += np.bincount(rows.indices, steep, form.size)
+            steep *= np.repeat((counts > 1) | (term.offset != 0), counts)
+            elsewhere += np.bincount(rows.indices, steep, form.size)
+        else:
+            matrix = np.abs(rows)
+            is_elsewhere = (np.count_nonzero(matrix, axis=1) > 1) | (term.offset != 0)
             total += weight @ matrix
-            is_elsewhere = (np.diff(matrix.indptr) > 1) | (term.offset != 0)
             elsewhere += (weight * is_elsewhere) @ matrix
     return total, elsewhere
+
+
+def _is_elsewhere(term: Term) -> bool:
+    """Whether a term without a gradient has a kink elsewhere than where one variable is zero."""
+    if term.is_smooth or term.is_set:
+        return False
+    rows = _rows_of(term)
+    counts = np.diff(rows.indptr) if sp.issparse(rows) else np.count_nonzero(rows, axis=1)
+    return bool((((counts > 1) | (term.offset != 0)) & (counts > 0)).any())
+
+
+def _rows_of(term: Term) -> Any:
+    """Its matrix, by rows where it is sparse."""
+    return sp.csr_array(term.matrix) if sp.issparse(term.matrix) else term.matrix
 
 
 def _spread(scaled: np.ndarray) -> float:

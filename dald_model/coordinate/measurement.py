@@ -149,12 +149,8 @@ class _Measurement:
     def _shared_by_all(self, distances: np.ndarray, resolved: np.ndarray) -> np.ndarray:
         """For entries without any, the largest distance of the quantity on all edges; else 0."""
         compiled = self._compiled
-        ends, columns = [], []
-        for name, sub in compiled.items():
-            matrix = sub.sides[0].tocoo()
-            ends.append(sub.entries[matrix.row])
-            columns.append(compiled.size + compiled.columns[name].start + matrix.col)
-        rows, others = np.concatenate(ends), np.concatenate(columns)
+        cells = compiled.stacked.cells
+        rows, others = cells.row % compiled.size, compiled.size + cells.col
         count = compiled.size + self._own.size
         links = sp.coo_array((np.ones(rows.size), (rows, others)), shape=(count, count))
         quantity = connected_components(links, directed=False)[1][: compiled.size]

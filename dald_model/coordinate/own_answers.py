@@ -112,6 +112,9 @@ class _Survey:
             point = middle(sub)
             self._base[compiled.columns[name]] = point
             self._curvatures[name] = curvature(sub, point if point.any() else None)
+        self._holds: dict[
+            Hashable, tuple[Curvature, tuple[np.ndarray, np.ndarray, np.ndarray]]
+        ] = {}
         self._leave_zero()
         held = [name for name in self._subs if self._is_held(name)]
         self._endless: set[Hashable] = set()
@@ -300,14 +303,12 @@ class _Survey:
     def _ask(self, batch: Batch, told: np.ndarray) -> None:
         """Let clients answer that are held at ``told``, in the order of the batch's ends."""
         subs = [self._subs[name] for name in batch.names]
-        known = [self._curvatures[name] for name in batch.names]
-        bases = [self._bent(name) for name in batch.names]
-        lengths, slopes = zip(*map(_guess, known, bases), strict=True)
+        weak, lengths, slopes = zip(*map(self._hold, batch.names), strict=True)
         found = self._found[batch.columns]
         turn = Turn(
             batch.which,
             np.zeros(told.size),
-            np.concatenate([_weak(*each) for each in zip(subs, known, strict=True)]),
+            np.concatenate(weak),
             told,
             np.where(np.isnan(found), self._base[batch.columns], found),
             np.concatenate(lengths),
@@ -316,6 +317,15 @@ class _Survey:
         answers = self._layer.first_answer(batch, turn, ACCURACY)
         is_found = np.repeat([one in FOUND for one in answers.statuses], [s.size for s in subs])
         self._found[batch.columns] = np.where(is_found, answers.points, np.nan)
+
+    def _hold(self, name: Hashable) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A client's penalties and first lengths and slopes, made once for a curvature."""
+        known = self._curvatures[name]
+        before = self._holds.get(name)
+        if before is None or before[0] is not known:
+            hold = _weak(self._subs[name], known), *_guess(known, self._bent(name))
+            before = self._holds[name] = known, hold
+        return before[1]
 
 
 def _weak(sub: Subproblem, known: Curvature) -> np.ndarray:

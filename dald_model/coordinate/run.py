@@ -6,10 +6,9 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from dald_model.coordinate import outcome
 from dald_model.coordinate.acceleration.applicability import (
@@ -50,6 +49,9 @@ from dald_model.errors import DaldError, OptionError, RunError
 from dald_model.schedule.moment import Moment, Residuals
 from dald_model.text import counted
 from dald_model.values import is_panic
+
+if TYPE_CHECKING:
+    from tqdm.auto import tqdm
 
 RETRIES = 3
 """So often a run goes on that would end with an answer short of its accuracy, and asks for no more
@@ -113,7 +115,7 @@ class Run:
         rule: PenaltyRule,
         layer: SolverLayer,
         settings: Settings,
-        progress: tqdm,
+        progress: tqdm | None,
     ) -> None:
         self.membership, self.method, self.state = membership, method, state
         self.rule, self.layer, self.settings = rule, layer, settings
@@ -284,7 +286,7 @@ class Run:
         """Count one inner loop and write it down; gives its merit."""
         self._round, self._inner = self._round + 1, self._inner + 1
         self._found = record.found
-        if not self._progress.disable:
+        if self._progress is not None:
             found = record.found
             self._progress.set_postfix(primal=f"{found.primal:.1e}", dual=f"{found.dual:.1e}")
             self._progress.update()

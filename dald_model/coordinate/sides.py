@@ -11,7 +11,7 @@ from dald_model.compile.subproblem import Subproblem
 
 def sides_of(compiled: Decomposition, points: np.ndarray) -> np.ndarray:
     """The values of all sides, shape (2, Q); NaN where a point is."""
-    return compiled.sides({name: points[part] for name, part in compiled.columns.items()})
+    return compiled.stacked.at(points)
 
 
 def is_far(sides: np.ndarray, origin: np.ndarray, share: float) -> np.ndarray:

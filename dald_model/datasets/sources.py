@@ -1,5 +1,7 @@
 """Sources of the data sets: published files, or scikit-learn's fetchers."""
 
+from __future__ import annotations
+
 import gzip
 import os
 import re
@@ -13,9 +15,9 @@ from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
-import pandas as pd
 
 from dald_model.errors import DatasetError
+from dald_model.later import pd
 
 Folder = str | os.PathLike[str] | None
 

@@ -9,14 +9,15 @@ from typing import Any, Self
 
 import cvxpy as cp
 import networkx as nx
-import pandas as pd
 
+from dald_model.declare.alike import Clients
 from dald_model.declare.client import Client, all_in_one, check_name, declare_client, symbolic
 from dald_model.declare.consensus import ConsensusEquality, check_sides, read_equality
 from dald_model.declare.consensus_form import check_reach, owners_of
 from dald_model.declare.couplings import Coupling, check_parties, declare_coupling, fresh
 from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
+from dald_model.later import pd
 from dald_model.text import Heading, Part, Printed, counted, shortened
 
 
@@ -53,9 +54,13 @@ class Declaration(Identified, Printed):
         self._is_served = False
 
     @property
-    def clients(self) -> Mapping[Hashable, Client]:
-        """The declared clients by name, in order of declaration; servers are not among them."""
-        return dict(self._clients)
+    def clients(self) -> Clients:
+        """The declared clients by name, in order of declaration; servers are not among them.
+
+        Called, it declares many that are alike: ``model.clients(frame.groupby("school"), lambda
+        rows: ...)``, see :class:`dald_model.declare.alike.Clients`.
+        """
+        return Clients(self._clients, self)
 
     @property
     def agreements(self) -> tuple[ConsensusEquality, ...]:
@@ -138,14 +143,32 @@ class Declaration(Identified, Printed):
         check_name(name)
         self._check_new(name, "client")
         client = declare_client(name, objective, constraints)
-        touched = {id(a): a for v in client.variables for a in self._standing.get(v.id, ())}
-        mine = {v.id: [*self._owners.get(v.id, ()), name] for v in client.variables}
-        for agreement in touched.values():
-            check_sides(agreement, ChainMap(mine, self._owners))
-        self._owners |= mine
-        self._clients[name] = client
-        self._changed()
+        self.enter([client])
         return client
+
+    def enter(self, clients: Iterable[Client]) -> None:
+        """Declare clients that were checked by themselves; users call :meth:`client`.
+
+        Raises
+        ------
+        DeclarationError
+            If a name is taken, or a consensus equality would mix clients; then none is declared.
+        """
+        entered = list(clients)
+        for client in entered:
+            self._check_new(client.name, "client")
+        used = [(v.id, client.name) for client in entered for v in client.variables]
+        touched = {id(a): a for key, _ in used for a in self._standing.get(key, ())}
+        if touched:
+            mine = {key: list(self._owners.get(key, ())) for key, _ in used}
+            for key, name in used:
+                mine[key].append(name)
+            for agreement in touched.values():
+                check_sides(agreement, ChainMap(mine, self._owners))
+        for key, name in used:
+            self._owners.setdefault(key, []).append(name)
+        self._clients |= {client.name: client for client in entered}
+        self._changed()
 
     def couple(
         self,

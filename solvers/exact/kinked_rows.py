@@ -16,6 +16,7 @@ from dald_model.compile.form import Form
 from dald_model.solvers.arrays.indexing import Index
 from dald_model.solvers.arrays.matrices import Matrices, is_sparse, together
 from dald_model.solvers.arrays.padding import alike
+from dald_model.solvers.exact.separable_kinks import ActiveKinks
 
 
 class KinkedRows(NamedTuple):
@@ -29,8 +30,8 @@ class KinkedRows(NamedTuple):
         b, l and h.
     columns : ndarray of int, shape (k, R)
         The variable of a row that has one only; else -1.
-    levels : ndarray, shape (k, R)
-        Where such a row has its kink.
+    levels, entries : ndarray, shape (k, R)
+        Where such a row has its kink, and its entry.
     """
 
     matrix: Matrices
@@ -39,6 +40,7 @@ class KinkedRows(NamedTuple):
     high: np.ndarray
     columns: np.ndarray
     levels: np.ndarray
+    entries: np.ndarray
 
     @classmethod
     def of(cls, forms: Sequence[Form]) -> KinkedRows:
@@ -47,12 +49,16 @@ class KinkedRows(NamedTuple):
         height = max(offset.size for _, offset, _, _ in parts)
         matrix = together([own for own, *_ in parts], (height, forms[0].size))
         arrays = np.zeros((3, len(parts), height))
-        columns, levels = np.full((len(parts), height), -1), np.zeros((len(parts), height))
+        columns, (levels, entries) = (
+            np.full((len(parts), height), -1),
+            np.zeros((2, *arrays.shape[1:])),
+        )
         for i, (own, *numbers) in enumerate(parts):
             arrays[:, i, : numbers[0].size] = numbers
-            rows, columns_of, entries = _single(own)
-            columns[i, rows], levels[i, rows] = columns_of, -arrays[0, i, rows] / entries
-        return cls(matrix, arrays[0], arrays[1], arrays[2], columns, levels)
+            rows, own_columns, own_entries = _single(own)
+            columns[i, rows], entries[i, rows] = own_columns, own_entries
+            levels[i, rows] = -arrays[0, i, rows] / entries[i, rows]
+        return cls(matrix, arrays[0], arrays[1], arrays[2], columns, levels, entries)
 
     def take(self, index: Index) -> KinkedRows:
         """Those of some clients."""
@@ -63,6 +69,22 @@ class KinkedRows(NamedTuple):
             self.high[index],
             self.columns[index],
             self.levels[index],
+            self.entries[index],
+        )
+
+    def active(self, client: int, size: int) -> ActiveKinks | None:
+        """The active-set method of a client all of whose rows are of single variables."""
+        stated = np.flatnonzero((self.low[client] != 0) | (self.high[client] != 0))
+        if not stated.size or (self.columns[client, : stated[-1] + 1] < 0).any():
+            return None
+        at = client, slice(None, int(stated[-1]) + 1)
+        return ActiveKinks(
+            self.columns[at],
+            self.levels[at],
+            self.entries[at],
+            self.low[at],
+            self.high[at],
+            size,
         )
 
     def put(self, points: np.ndarray, values: np.ndarray, chosen: np.ndarray) -> None:

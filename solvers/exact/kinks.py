@@ -34,6 +34,7 @@ from dald_model.solvers.exact.cholesky import triangles
 from dald_model.solvers.exact.elimination import variable_scales
 from dald_model.solvers.exact.kinked_rows import KinkedRows, height, parted
 from dald_model.solvers.exact.quadratic_step import Errors, Step, nonsmooth_terms
+from dald_model.solvers.exact.separable_kinks import ActiveKinks
 
 SOFT, STIFF, GROWTH = 10.0, 1e6, 5.0
 r"""The penalties :math:`\tau`, relative to what a row is held with by the diagonal of H: at first,
@@ -60,7 +61,8 @@ ROUNDING = 1e-14
 """Steps below this share of a point, or of what moves it, are rounding errors."""
 
 LARGE = 64
-"""Variables from which on a triangular factor is kept in place of an inverse."""
+"""Variables from which on a triangular factor is kept in place of an inverse, and clients with
+kinks of single variables are left to :mod:`dald_model.solvers.exact.separable_kinks`."""
 
 SHARED = 2**22
 """Bytes of matrices that are worked on together: they stay in cache for all steps of a turn."""
@@ -122,7 +124,8 @@ class Kinks:
         self, group: _Group, which: np.ndarray, linear: np.ndarray, errors: np.ndarray
     ) -> np.ndarray:
         """Have clients of a group at their minimisers; say where one was found."""
-        live, left, found = np.arange(which.size), LIMIT, np.zeros(which.size, dtype=bool)
+        found = self._placed(group, which, linear, errors)
+        live, left = np.flatnonzero(~found), LIMIT
         while live.size and left > 0:
             at = which[live]
             members, hessians = self._member[at], self._hessians[selection(at)]
@@ -136,6 +139,21 @@ class Kinks:
         members = self._member[lost]
         self._points[lost] = group.multipliers[members] = 0.0
         group.values[members] = group.rows.offset[members]
+        return found
+
+    def _placed(
+        self, group: _Group, which: np.ndarray, linear: np.ndarray, errors: np.ndarray
+    ) -> np.ndarray:
+        """Have those at their minimisers whose kinks are of single variables, if found at once."""
+        found = np.zeros(which.size, dtype=bool)
+        for i, at in enumerate(which.tolist()):
+            member = int(self._member[at])
+            active = group.active[member]
+            if active is not None:
+                answer = active.minimise(self._hessians[at], linear[i], self._points[at], errors[i])
+                if answer is not None:
+                    self._points[at], found[i] = answer[0], True
+                    group.enter(member, *answer)
         return found
 
     def _own(self, multipliers: np.ndarray, heights: np.ndarray) -> np.ndarray:
@@ -163,6 +181,8 @@ class _Group:
     inverses : ndarray, shape (k, m, m)
     is_stale : ndarray of bool, shape (k,)
         Whether H is another than that of the inverse.
+    active : list of ActiveKinks or None
+        Of each client with ``LARGE`` variables and kinks of single ones alone.
     """
 
     def __init__(self, forms: Sequence[Form]) -> None:
@@ -175,6 +195,9 @@ class _Group:
         self.inverses = np.zeros((shape[0], size, size))
         self.is_stale = np.ones(shape[0], dtype=bool)
         self.at_once = max(1, SHARED // max(1, self.rows.matrix.bytes, 8 * size**2))
+        self.active: list[ActiveKinks | None] = [
+            self.rows.active(at, size) if size >= LARGE else None for at in range(shape[0])
+        ]
 
     def renew(self, members: np.ndarray, shares: np.ndarray) -> None:
         """Take other H, of which ``shares`` are the inverse of the diagonals."""
@@ -183,6 +206,16 @@ class _Group:
         limits = np.where(np.isfinite(self.rows.high[members]), self.rows.high[members], 0.0)
         self.forces[members] = (limits * self.reaches[members]).max(axis=1)
         self.is_stale[members] = True
+        for active in map(self.active.__getitem__, members.tolist()):
+            if active is not None:
+                active.forget()
+
+    def enter(self, member: int, point: np.ndarray, multipliers: np.ndarray) -> None:
+        """Take what was found elsewhere for a client whose rows are of single variables."""
+        rows, count = self.rows, multipliers.size
+        self.multipliers[member, :count] = multipliers
+        own, at = rows.columns[member, :count], slice(None, count)
+        self.values[member, at] = rows.entries[member, at] * (point[own] - rows.levels[member, at])
 
 
 class _Turn:

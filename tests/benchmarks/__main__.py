@@ -20,6 +20,7 @@ from tests.benchmarks import (
     resolve,
     rounds,
     scaling,
+    starting,
     wavefront,
     whole,
 )
@@ -27,7 +28,7 @@ from tests.benchmarks import (
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("--only", type=int, nargs="+", choices=range(1, 14), metavar="TABLE")
+    parser.add_argument("--only", type=int, nargs="+", choices=range(1, 15), metavar="TABLE")
     parser.add_argument("--kinds", nargs="+", default=[], help="table 1: words of clients' names")
     parser.add_argument("--full", action="store_true", help="with what takes many minutes")
     parser.add_argument("--out", type=Path, help="write the markdown to this file too")
@@ -46,7 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
         10: paths.table,
         11: absent.table,
         12: acceleration.sent,
-        13: profiles.table,
+        13: starting.table,
+        14: profiles.table,
     }
     parts = ["# Benchmarks", common.header()]
     print("\n\n".join(parts), flush=True)

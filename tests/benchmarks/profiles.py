@@ -1,4 +1,4 @@
-"""Table 13: performance profiles over models, of accelerations and of penalties."""
+"""Table 14: performance profiles over models, of accelerations and of penalties."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def best_of_grid(model: dm.Model) -> int:
 
 
 def row(case: acceleration.Case) -> list[int]:
-    common.say(f"13 profiles: {case.name}")
+    common.say(f"14 profiles: {case.name}")
     found = [rounds(case.make(), **way(case.make())) for way in WAYS.values()]
     return [*found, best_of_grid(case.make())]
 
@@ -84,7 +84,7 @@ def table() -> str:
         lines.append([name, *share, f"{(~done).sum()}", f"{ratio:.2g}"])
     heads = ["", *(f"within {f:g}x" for f in FACTORS), "without answer", "rounds over the default"]
     return (
-        "## 13. Performance profiles of rounds\n\n"
+        "## 14. Performance profiles of rounds\n\n"
         f"{len(found)} models: the zoo of the tests on {len(GRAPHS)} graphs, and the models of "
         f"table 9 drawn with another seed than constants were chosen on. Share of the models that "
         f"are solved within so many times the rounds of the best of all ways (Dolan and More "

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.compile.subproblem import Subproblem
+from dald_model.compile.stacked_sides import StackedSides
 
 DEPENDENT = 1e-10
 """Directions that edges see by less than this share of the strongest are not seen."""
@@ -17,32 +17,6 @@ FAR = 10.0
 """Penalties this many times those that coordinates were made with ask for others."""
 SAME = 1e-9
 """Directions that were seen before and now are the same up to this."""
-
-
-class Seen(NamedTuple):
-    r"""What the edges see of a client: its coordinates, and how they follow from its variables.
-
-    Attributes
-    ----------
-    columns : slice
-        Its coordinates among all.
-    sides : csr_array, shape (q, m)
-        G.
-    weight : ndarray, shape (q,)
-        W.
-    whitened : csr_array, shape (q, r)
-        P.
-    """
-
-    columns: slice
-    sides: sp.csr_array
-    weight: np.ndarray
-    whitened: sp.csr_array
-
-    @property
-    def matrix(self) -> np.ndarray:
-        r""":math:`P^\top W G`, (r, m)."""
-        return self.whitened.T @ (self.weight[:, None] * self.sides.toarray())
 
 
 class Group(NamedTuple):
@@ -107,52 +81,46 @@ class Coordinates:
     def __init__(
         self, compiled: Decomposition, rho: np.ndarray, off: np.ndarray | None = None
     ) -> None:
-        size = compiled.size
+        sides = compiled.stacked
+        self._sides = sides
         self.weight = 2 * rho**2
-        self.offset = np.zeros((2, size))
-        self._seen: dict[Hashable, Seen] = {}
+        self.offset = sides.offset.reshape(2, -1)
         # Without an edge that is off they are those of every run on the model
-        is_whole = off is None or not off.any()
-        self._sides = {name: sub.sides for name, sub in compiled.items()} if is_whole else {}
-        gathered: dict[tuple[int, bool], list[tuple[Hashable, int, int]]] = {}
-        rows, columns, values, widths, at = [], [], [], [], 0
-        for name, sub in compiled.items():
-            self.offset[sub.rows, sub.entries] = sub.sides[1]
-            live = np.arange(sub.entries.size) if off is None else np.flatnonzero(~off[sub.entries])
-            cells, width = _whitened(sub, self.weight[sub.entries], live)
-            rows.append((sub.rows * size + sub.entries)[live[cells.row]])
-            columns.append(at + cells.col)
-            values.append(cells.data)
-            is_server = name in compiled.servers
-            gathered.setdefault((width, is_server), []).append((name, at, len(sub.others)))
-            if width and not is_server:
-                matrix = sub.sides[0][live], self.weight[sub.entries[live]]
-                self._seen[name] = Seen(slice(at, at + width), *matrix, sp.csr_array(cells))
-            widths.append(width)
-            at += width
-        self.size = at
-        self.owner = np.repeat(np.arange(len(widths)), widths)
-        self.answers = np.array([name not in compiled.servers for name in compiled])
-        self.answers &= np.array(widths) > 0
-        where = np.concatenate(rows), np.concatenate(columns)
-        self.matrix = sp.csr_array((np.concatenate(values), where), shape=(2 * size, at))
-        self.signed = sp.csr_array(self.matrix[:size] - self.matrix[size:])
+        self._is_whole = off is None or not off.any()
+        live = np.ones(2 * rho.size, dtype=bool) if off is None else np.tile(~off, 2)
+        cells, widths = _whitened(compiled, np.tile(self.weight, 2), live)
+        starts = np.cumsum(widths) - widths
+        self.size = int(widths.sum())
+        self.owner = np.repeat(np.arange(widths.size), widths)
+        is_server = np.array([name in compiled.servers for name in compiled])
+        self.answers = ~is_server & (widths > 0)
+        self.matrix = sp.csr_array(cells, shape=(live.size, self.size))
+        self.signed = sp.csr_array(self.matrix[: rho.size] - self.matrix[rho.size :])
         self._transposed = sp.csr_array(self.matrix.T)
-        self.groups = []
-        for (width, is_server), found in gathered.items():
-            names, starts, degrees = zip(*found, strict=True)
+        self._places = compiled.columns
+        names = list(compiled)
+        degrees = np.array([compiled.graph.degree(name) for name in names])
+        self._numbers = {names[at]: at for at in np.flatnonzero(self.answers).tolist()}
+        self._columns = {
+            name: slice(int(starts[at]), int(starts[at] + widths[at]))
+            for name, at in self._numbers.items()
+        }
+        self.groups: list[Group] = []
+        kinds = zip(widths.tolist(), is_server.tolist(), strict=True)
+        gathered: dict[tuple[int, bool], list[int]] = {}
+        for at, kind in enumerate(kinds):
+            gathered.setdefault(kind, []).append(at)
+        for (width, served), found in gathered.items():
             if width:
-                columns = np.array(starts)[:, None] + np.arange(width)
-                self.groups.append(Group(list(names), columns, np.array(degrees), is_server))
+                columns = starts[found][:, None] + np.arange(width)
+                known = [names[at] for at in found]
+                self.groups.append(Group(known, columns, degrees[found], served))
 
     def fits(self, compiled: Decomposition, rho: np.ndarray, off: np.ndarray | None) -> bool:
         """Whether these serve a run that begins with other penalties, of the same sides."""
-        if off is not None and off.any():
+        if (off is not None and off.any()) or not self._is_whole:
             return False
-        sides = {name: sub.sides for name, sub in compiled.items()}
-        if self._sides.keys() != sides.keys():
-            return False
-        if any(self._sides[name] is not mine for name, mine in sides.items()):
+        if self._sides is not compiled.stacked:
             return False
         ratio = self.weight / (2 * rho**2)
         return bool(ratio.max() <= FAR**2 and ratio.min() >= 1 / FAR**2)
@@ -160,17 +128,16 @@ class Coordinates:
     @property
     def clients(self) -> dict[Hashable, slice]:
         """The coordinates of each client that is no server and is seen."""
-        return {name: seen.columns for name, seen in self._seen.items()}
+        return self._columns
 
     def change(self, earlier: Coordinates, name: Hashable) -> np.ndarray | None:
         """The square matrix from a client's coordinates to earlier ones.
 
         None where other directions of it were seen.
         """
-        now, then = self._seen.get(name), earlier._seen.get(name)
-        if now is None or then is None:
+        if not (name in self._numbers and name in earlier._numbers):
             return None
-        mine, theirs = now.matrix, then.matrix
+        mine, theirs = self.seen(name), earlier.seen(name)
         if mine.shape != theirs.shape:
             return None
         found = theirs @ np.linalg.pinv(mine)
@@ -191,21 +158,57 @@ class Coordinates:
 
     def seen(self, name: Hashable) -> np.ndarray:
         r"""A client's coordinates as functions of its variables, (r, m): :math:`P^\top W G`."""
-        return self._seen[name].matrix
+        rows = self._sides.rows[self._numbers[name]]
+        sides = self._sides.matrix[rows][:, self._places[name]]
+        whitened = self.matrix[rows][:, self._columns[name]]
+        weight = self.weight[rows % self.weight.size]
+        return whitened.T @ (weight[:, None] * sides.toarray())
 
     def sides(self, points: np.ndarray) -> np.ndarray:
         r"""The sides (2, Q) at some :math:`\xi`."""
         return (self.matrix @ points).reshape(2, -1) + self.offset
 
 
-def _whitened(sub: Subproblem, weight: np.ndarray, live: np.ndarray) -> tuple[sp.coo_array, int]:
-    """The matrix P of a client, of its rows that are live, (q, r), and r."""
-    sides, weight = sub.sides[0][live], weight[live]
-    if np.diff(sides.indptr).max(initial=0) <= 1:
-        squares = sub.sight.squares[live].T @ weight
-        seen = np.flatnonzero(squares)
-        return sp.coo_array(sides[:, seen] / np.sqrt(squares[seen])), seen.size
-    root = np.sqrt(weight)[:, None]
-    left, values, _ = np.linalg.svd(root * sides.toarray(), full_matrices=False)
-    seen = np.flatnonzero(values > DEPENDENT * values[0])
-    return sp.coo_array(left[:, seen] / root), seen.size
+def _whitened(
+    compiled: Decomposition, weight: np.ndarray, live: np.ndarray
+) -> tuple[tuple[np.ndarray, tuple[np.ndarray, np.ndarray]], np.ndarray]:
+    """The matrices P of all clients, of the rows that are live, and how wide they are.
+
+    Values, rows and columns, as scipy takes them. Where every side is a variable or a multiple of
+    one, P is that over the root of the variable's weight; else its columns are singular vectors.
+    """
+    sides, names = compiled.stacked, list(compiled)
+    cells, columns = sides.cells, [compiled.columns[name] for name in names]
+    is_cell = live[cells.row] & (cells.data != 0) & sides.is_picked[sides.owner[cells.row]]
+    row, column, value = cells.row[is_cell], cells.col[is_cell], cells.data[is_cell]
+    size = max(part.stop for part in columns)
+    squares = np.bincount(column, value**2 * weight[row], size)
+    before = np.concatenate([[0], np.cumsum(squares > 0)])  # how many are seen up to a variable
+    firsts = np.array([part.start for part in columns])
+    widths = before[[part.stop for part in columns]] - before[firsts]
+    decomposed = {}
+    for at in np.flatnonzero(~sides.is_picked).tolist():
+        decomposed[at] = found = _singular(sides, at, columns[at], weight, live)
+        widths[at] = found[1].shape[1]
+    starts = np.cumsum(widths) - widths
+    who = sides.owner[row]
+    rows, places = [row], [starts[who] + before[column] - before[firsts[who]]]
+    values = [value / np.sqrt(squares[column])]
+    for at, (mine, matrix) in decomposed.items():
+        rows.append(np.repeat(mine, matrix.shape[1]))
+        places.append(np.tile(starts[at] + np.arange(matrix.shape[1]), mine.size))
+        values.append(matrix.reshape(-1))
+    where = np.concatenate(rows), np.concatenate(places)
+    return (np.concatenate(values), where), widths
+
+
+def _singular(
+    sides: StackedSides, at: int, columns: slice, weight: np.ndarray, live: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of a client that are live, (q,), and its matrix P, (q, r)."""
+    rows = sides.rows[at][live[sides.rows[at]]]
+    root = np.sqrt(weight[rows])[:, None]
+    mine = sides.matrix[rows][:, columns].toarray()
+    left, values, _ = np.linalg.svd(root * mine, full_matrices=False)
+    seen = np.flatnonzero(values > DEPENDENT * values.max(initial=0.0))
+    return rows, left[:, seen] / root

@@ -1,0 +1,125 @@
+"""Clients that are alike: one function of each one's data declares them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, Protocol
+
+import cvxpy as cp
+
+from dald_model.declare.client import Client, check_name, declare_client
+from dald_model.errors import DeclarationError
+
+WANTED = (
+    "expected what gives a key and its data, such as frame.groupby('school'), a dict, or pairs of "
+    "a name and data"
+)
+
+
+class Declaring(Protocol):
+    """What takes clients that were checked by themselves: a declaration."""
+
+    def enter(self, clients: Iterable[Client]) -> None:
+        """Declare all of them, or none."""
+        ...
+
+
+class Clients(dict[Hashable, Client]):
+    """The declared clients by name, in order; called, it declares many that are alike.
+
+    ``model.clients["school 3"]`` is a client, ``model.clients(data, function)`` declares one for
+    each key of the data.
+    """
+
+    def __init__(self, known: Mapping[Hashable, Client], model: Declaring) -> None:
+        super().__init__(known)
+        self._model = model
+
+    def __call__(self, data: Any, function: Callable[[Any], Any]) -> dict[Hashable, Client]:
+        """Declare a client for each key of some data.
+
+        The same as ``model.client(key, function(own))`` for each key and its ``own`` data, but all
+        are declared, or none.
+
+        Parameters
+        ----------
+        data : pandas groupby, Mapping or iterable of pairs
+            Key -> the client's data; the keys are the clients' names.
+        function : callable
+            Of one client's data; returns its objective, or its objective and its constraints.
+
+        Returns
+        -------
+        dict
+            The new clients by name.
+
+        Raises
+        ------
+        DeclarationError
+            As :meth:`Model.client`, naming the client; if the function raises, whose exception is
+            its cause; and if there is no data, or a key comes twice.
+
+        Examples
+        --------
+        >>> import cvxpy as cp, pandas as pd
+        >>> import dald_model as dm
+        >>> frame = pd.DataFrame({"school": list("aabbb"), "score": [1.0, 3.0, 2.0, 4.0, 5.0]})
+        >>> w, model = cp.Variable(name="w"), dm.Model("schools")
+        >>> found = model.clients(
+        ...     frame.groupby("school"), lambda rows: cp.sum_squares(rows["score"].to_numpy() - w)
+        ... )
+        >>> list(found), round(float(model.solve()[w]), 4)
+        (['a', 'b'], 3.0)
+        """
+        if not callable(function):
+            raise DeclarationError(
+                f"clients: the second argument is of type {type(function).__name__}, expected a "
+                "function that takes one client's data and returns its objective, or its objective "
+                "and constraints"
+            )
+        found: dict[Hashable, Client] = {}
+        for key, own in _pairs(data):
+            check_name(key)
+            if key in found:
+                raise DeclarationError(
+                    f"clients: the data have the key {key!r} twice, expected each client's data "
+                    "under a key of its own; group them first, as by frame.groupby(...)"
+                )
+            found[key] = declare_client(key, *_declared(key, own, function))
+        if not found:
+            raise DeclarationError(f"clients: the data are empty; {WANTED}")
+        self._model.enter(found.values())
+        return found
+
+
+def _pairs(data: Any) -> Iterable[tuple[Hashable, Any]]:
+    """Keys and their data."""
+    given = data.items() if isinstance(data, Mapping) else data
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise DeclarationError(f"clients: given data of type {type(data).__name__}, {WANTED}")
+    for each in given:
+        if not (isinstance(each, tuple) and len(each) == 2):
+            raise DeclarationError(
+                f"clients: the data of type {type(data).__name__} give {type(each).__name__}, "
+                f"{WANTED}"
+            )
+        yield each
+
+
+def _declared(key: Hashable, own: Any, function: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Objective and constraints of one client."""
+    try:
+        given = function(own)
+    except Exception as error:
+        raise DeclarationError(
+            f"client {key!r}: the function raised {type(error).__name__} ({error}) for its data of "
+            f"type {type(own).__name__}"
+        ) from error
+    if isinstance(given, tuple | list):
+        if len(given) != 2 or isinstance(given[0], cp.Constraint):
+            raise DeclarationError(
+                f"client {key!r}: the function returned {len(given)} things, expected an "
+                "objective, or an objective and a list of constraints"
+            )
+        return given[0], given[1]
+    return given, ()

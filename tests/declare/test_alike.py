@@ -1,0 +1,120 @@
+"""Many alike clients from a function of each one's data: against pooled least squares."""
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import pytest
+
+import dald_model as dm
+from tests.expect import near, says
+
+FEATURES = ["a", "b"]
+
+
+def pupils() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    school = np.repeat([f"school {i}" for i in range(6)], [3, 5, 8, 4, 9, 3])
+    table = pd.DataFrame(rng.normal(size=(school.size, 2)), columns=FEATURES)
+    return table.assign(school=school, score=rng.normal(size=school.size))
+
+
+def of(w: cp.Variable) -> Any:
+    def squares(rows: pd.DataFrame) -> cp.Expression:
+        return cp.sum_squares(rows[FEATURES].to_numpy() @ w - rows["score"].to_numpy())
+
+    return squares
+
+
+def pairs(frame: pd.DataFrame) -> list[tuple[Any, pd.DataFrame]]:
+    return [(key, own) for key, own in frame.groupby("school")]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [lambda f: f.groupby("school"), lambda f: dict(pairs(f)), pairs, lambda f: iter(pairs(f))],
+    ids=["groupby", "dict", "list", "iterator"],
+)
+def test_groups_mappings_and_pairs_declare_a_client_a_key(data: Any) -> None:
+    frame, w, model = pupils(), cp.Variable(2, name="w"), dm.Model("schools")
+    found = model.clients(data(frame), of(w))
+    assert list(found) == list(model.clients) == sorted(set(frame["school"]))
+    assert all(model.clients[name] is client for name, client in found.items())
+    result = model.solve()
+    best = np.linalg.lstsq(frame[FEATURES].to_numpy(), frame["score"].to_numpy())[0]
+    assert result[w] == near(best)
+    assert result.verify().ok
+
+
+def test_a_function_may_return_constraints_too() -> None:
+    x, wishes = cp.Variable(3, name="x"), [1.0, 2.0, 6.0]
+    model = dm.Model()
+    model.clients(enumerate(wishes), lambda wish: (cp.sum_squares(x - wish), [cp.sum(x) <= wish]))
+    assert [len(one.constraints) for one in model.clients.values()] == [1, 1, 1]
+    assert model.solve()[x] == near(np.full(3, 1 / 3))  # the mean is 3, the least sum is 1
+
+
+def test_more_clients_are_added_to_those_there() -> None:
+    frame, w, model = pupils(), cp.Variable(2), dm.Model()
+    model.client("school board", cp.sum_squares(w))
+    assert len(model.clients(frame.groupby("school"), of(w))) == 6
+    assert len(model.clients) == 7
+    with pytest.raises(dm.DeclarationError, match="client 'school 0' is declared already"):
+        model.clients(frame.groupby("school"), of(w))
+
+
+W = cp.Variable(2, name="w")
+
+
+@pytest.mark.parametrize(
+    ("data", "function", "parts"),
+    [
+        (pupils(), of(W), ["clients: the data of type DataFrame give str", "groupby('school')"]),
+        (3, of(W), ["given data of type int", "a dict, or pairs"]),
+        ("ab", of(W), ["given data of type str"]),
+        ({}, of(W), ["the data are empty"]),
+        ({"a": 1}, 3, ["second argument is of type int", "a function that takes one client's"]),
+        ([("a", 1), ("a", 2)], lambda own: cp.square(W[0]), ["the key 'a' twice", "group them"]),
+        ([(None, 1)], lambda own: cp.square(W[0]), ["the name is of type NoneType"]),
+        ({"a": 1}, lambda own: own["b"], ["client 'a': the function raised TypeError", "type int"]),
+        ({"a": 1}, lambda own: None, ["client 'a': the objective is NoneType"]),
+        ({"a": 1}, lambda own: cp.sqrt(W[0]), ["client 'a'", "expected convex"]),
+        ({"a": 1}, lambda own: (W[0], [], 3), ["client 'a'", "returned 3 things"]),
+        ({"a": 1}, lambda own: [W >= 0, W <= 1], ["returned 2 things", "an objective"]),
+        ({"a": [1.0, np.nan]}, lambda own: cp.sum_squares(W - own), ["client 'a'", "1 NaN"]),
+    ],
+)
+def test_what_cannot_be_declared_says_what_was_expected(
+    data: Any, function: Any, parts: list[str]
+) -> None:
+    model = dm.Model()
+    with pytest.raises(dm.DeclarationError) as caught:
+        model.clients(data, function)
+    says(caught.value, *parts)
+    assert not model.clients
+
+
+def test_all_are_declared_or_none() -> None:
+    w, model = cp.Variable(2), dm.Model()
+    for name in ("first", "second"):
+        model.client(name, cp.sum_squares(w))
+    compiled = model.compile()
+
+    def bad(own: int) -> cp.Expression:
+        return cp.sum_squares(w - own) if own < 3 else -cp.sum_squares(w)
+
+    with pytest.raises(dm.DeclarationError, match="client 3: the objective"):
+        model.clients({at: at for at in range(5)}, bad)
+    assert list(model.clients) == ["first", "second"]
+    assert model.compile() is compiled
+
+
+def test_consensus_that_would_mix_new_clients_is_refused_for_all() -> None:
+    x, y, z = (cp.Variable(name=name) for name in "xyz")
+    model = dm.Model()
+    model.client("x", cp.square(x))
+    model.consensus(x == y + z)
+    with pytest.raises(dm.DeclarationError, match="y of 'p', z of 'q'"):
+        model.clients({"p": y, "q": z}, cp.square)
+    assert list(model.clients) == ["x"]
