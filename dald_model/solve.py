@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -14,6 +14,7 @@ from dald_model.algorithms.dald import DALD
 from dald_model.answer.assemble import assemble
 from dald_model.answer.gap_option import gap_test
 from dald_model.answer.result import Result
+from dald_model.answer.saved import Compilable, SavedAnswer
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.iterate import Iterate
@@ -46,12 +47,6 @@ from dald_model.values import one_at_a_time
 OTHER = 10.0
 """Natural units of another size than this many times those of the result that a run goes on from
 are those of another problem, to which its prices and penalties are scaled."""
-
-
-class Compilable(Protocol):
-    """What can be solved: a :class:`dald_model.Model`."""
-
-    def compile(self) -> Decomposition: ...  # noqa: D102 - see the class
 
 
 @one_at_a_time()
@@ -201,6 +196,7 @@ def solve(
             insists=acceleration is not DEFAULT_ACCELERATION,
             learnt=None if start is None else start.learnt,
             gap_test=None if gap is None else gap_test(compiled, gap),
+            begun=begun,
         )
         with tqdm(total=max_rounds, unit="round", disable=not verbose) as progress:
             outcome = Run(membership, method, state, rule, layer, settings, progress).go()
@@ -237,9 +233,10 @@ def begin(compiled: Decomposition, rho: Any, start: Any, units: Units) -> tuple[
     if start is None:
         return State.start(compiled, rule.init(compiled), units), rule
     if not isinstance(start, Result):
-        raise OptionError(
-            f"start: given {start!r}, expected the result of an earlier solve of this model"
-        )
+        given = f"{start!r}, expected the result of an earlier solve of this model"
+        if isinstance(start, SavedAnswer):
+            given = "a saved answer, expected it on its model; take start=dm.load(path, model)"
+        raise OptionError(f"start: given {given}")
     before, last = start.compiled, start.state
     if last is None or not any(name in before for name in compiled):
         raise OptionError(

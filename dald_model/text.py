@@ -82,6 +82,19 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
+def listed(names: Iterable[Any], most: int = 5) -> str:
+    """Names for a message: the first few in quotes, and how many there are.
+
+    >>> listed(["a", "b"])
+    "'a', 'b'"
+    >>> listed(range(160))
+    '0, 1, 2, 3, 4 and 155 more, 160 in all'
+    """
+    found = list(names)
+    more = f" and {len(found) - most} more, {len(found)} in all" if len(found) > most else ""
+    return ", ".join(map(repr, found[:most])) + more
+
+
 def shortened(text: str, width: int) -> str:
     """A text on one line of at most so many characters."""
     flat = " ".join(text.split())

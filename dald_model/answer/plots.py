@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pandas as pd
 
-from dald_model.answer.answer import Answer
+from dald_model.coordinate.status import Status
 from dald_model.text import counted
 
 if TYPE_CHECKING:
@@ -15,7 +15,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def result_plot(result: Answer) -> Figure:
+class Plotted(Protocol):
+    """What is plotted of a run: a result, or a saved answer."""
+
+    history: pd.DataFrame
+    status: Status
+    rounds: int
+    answer_round: int
+    eps_pri: float
+    eps_dual: float
+
+
+def result_plot(result: Plotted, name: str) -> Figure:
     """Residuals, objective gap and penalty against rounds, as three panels.
 
     The residuals are those that are held against the tolerances, with a cross where the proposal
@@ -67,7 +78,7 @@ def result_plot(result: Answer) -> Figure:
     penalty.set_ylim(history.rho.min() / 10, history.rho.max() * 10)
     residuals.legend()
     figure.suptitle(
-        f"{result.compiled.model.name}: {result.status}, {counted(result.rounds, 'round')}",
+        f"{name}: {result.status}, {counted(result.rounds, 'round')}",
         parse_math=False,  # a dollar in a name is a dollar
     )
     plt.close(figure)  # a notebook shows the returned figure; once is enough

@@ -75,6 +75,8 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         Client -> its position there.
     columns : dict
         Client -> where its variables lie there.
+    origins : dict
+        Id of a client's own copy of a variable -> id of the user's variable.
     derived : dict
         Id of a variable that the compiler made for couplings -> its value as an expression in the
         user's variables.
@@ -131,7 +133,7 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
             name: slice(int(stop) - self[name].size, int(stop))
             for name, stop in zip(self.layout, stops, strict=True)
         }
-        self._origin = {
+        self.origins = {
             local.id: key for key, homes in form.homes.items() for local in homes.values()
         }
         self.instantiate()
@@ -221,7 +223,7 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         """The inverse of :meth:`recover`: client -> vector of its local variables."""
         return {
             name: np.concatenate(
-                [flat(recovered.at_clients[name][self._origin[v.id]]) for v in sub.variables]
+                [flat(recovered.at_clients[name][self.origins[v.id]]) for v in sub.variables]
             )
             for name, sub in self.items()
         }

@@ -76,6 +76,8 @@ class Settings:
         What the run that this one goes on from knew of the clients.
     gap_test : callable or None
         What is certified of an iterate that may end the run; empty where that is too little.
+    begun : float or None
+        The ``time.perf_counter()`` from which the history counts; None is when the run is made.
     """
 
     stopping: Stopping | None
@@ -88,6 +90,7 @@ class Settings:
     insists: bool = False
     learnt: Learnt | None = None
     gap_test: Callable[[State], str] | None = None
+    begun: float | None = None
 
 
 class Run:
@@ -131,7 +134,7 @@ class Run:
         check_order(membership, self._stopping, method)
         self._sweeper = self._chosen_sweeper()
         self._rows: list[dict[str, Any]] = []
-        self._begun = time.perf_counter()
+        self._begun = time.perf_counter() if settings.begun is None else settings.begun
 
     def go(self) -> Outcome:
         """Run round after round until something ends the run.

@@ -21,7 +21,7 @@ metropolis BCD JacobiGradientDescent BCGD BSUM ProximalGradient BCPG
 FixedTolerance ShrinkingTolerance GrowingBudget FixedBudget Fixed ResidualBalancing
 Hybrid Secant Anderson ALADIN
 solvers partition Iterate compare Comparison
-Result Status Verification Certificate
+Result load SavedAnswer Status Verification Certificate
 DaldError DeclarationError DisconnectedError DecompositionError SequenceError OptionError
 ResultError RunError CopyError DatasetError SequenceWarning
 """
@@ -48,6 +48,8 @@ acceleration=Hybrid(secant=Secant(directions=32), anderson=Anderson(memory=20)))
     dm.Result: """
         apply(self)
         plot(self)
+        table(self)
+        save(self, path)
         verify(self, *, aio=True, solver=None, \
             tol_objective=0.0001, tol_feasibility=0.0001, tol_dual=0.0001)
         """,
