@@ -5,12 +5,21 @@ A report is a list of parts: a heading, a table (a pandas DataFrame), or lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 import pandas as pd
+
+
+NUMBER = re.compile(r"(?:(?<![\w)\].])-)?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+"""A number in a text; a minus belongs to it where none can be subtracted."""
+FOLDED = 20
+"""More clients than these are told by kind, not one by one."""
+KINDS = 6
+"""The most kinds of clients that are told."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,74 @@ def listed(names: Iterable[Any], most: int = 5) -> str:
     found = list(names)
     more = f" and {len(found) - most} more, {len(found)} in all" if len(found) > most else ""
     return ", ".join(map(repr, found[:most])) + more
+
+
+def outline(text: str) -> str:
+    """A text with its numbers left out: what texts of one kind have in common.
+
+    >>> outline("norm1([20x3] @ x0 + -5.0)")
+    'norm#([#x#] @ x# + #)'
+    """
+    return NUMBER.sub("#", text)
+
+
+def ranged(texts: Iterable[str]) -> str:
+    """Texts of one outline as one, with the range of each number.
+
+    >>> ranged(["norm1([20x3] @ x0)", "norm1([35x3] @ x2)", "norm1([4x3] @ x1)"])
+    'norm1([4..35x3] @ x0..2)'
+    """
+    given = list(texts)
+    numbers = iter(
+        column[0] if len(set(column)) == 1 else f"{min(column, key=float)}..{max(column, key=float)}"
+        for column in zip(*map(NUMBER.findall, given), strict=True)
+    )
+    return NUMBER.sub(lambda _: next(numbers), given[0])
+
+
+def together(texts: Iterable[str], width: int) -> str:
+    """Texts on one line of at most so many characters: all, or their range, or the first of them.
+
+    >>> together(["a", "b"], 20), together([f"hospital {i}" for i in range(160)], 20)
+    ('a, b', 'hospital 0..159')
+    """
+    given = list(texts)
+    whole = ", ".join(given)
+    if len(whole) > width and len(set(map(outline, given))) == 1:
+        whole = ranged(given)
+    return shortened(whole, width)
+
+
+def folded(
+    frame: pd.DataFrame, width: int, names: str = "client", exact: Collection[str] = ()
+) -> pd.DataFrame:
+    """A table of clients as a table of kinds of them, at most ``KINDS`` of these.
+
+    Of one kind are rows whose cells differ in numbers alone, and not in the ``exact`` columns. The
+    column of names becomes that of
+    all of a kind, and one of how many they are stands beside it.
+    """
+    cells = frame.drop(columns=names).astype(str)
+    kinds: dict[tuple[str, ...], list[int]] = {}
+    told = pd.DataFrame({c: cells[c] if c in exact else cells[c].map(outline) for c in cells})
+    for at, row in enumerate(told.itertuples(index=False, name=None)):
+        kinds.setdefault(row, []).append(at)
+    largest = sorted(kinds.values(), key=len, reverse=True)
+    shown, rest = largest, []
+    if len(largest) > KINDS:
+        shown, rest = largest[: KINDS - 1], largest[KINDS - 1 :]
+    rows = [
+        {
+            f"{names}s": together(frame[names].iloc[members].astype(str), width),
+            "number": str(len(members)),
+            **{c: shortened(ranged(cells[c].iloc[members]), width) for c in cells},
+        }
+        for members in sorted(shown)
+    ]
+    if rest:
+        more = {f"{names}s": f"{len(rest)} more kinds", "number": str(sum(map(len, rest)))}
+        rows.append(more | dict.fromkeys(cells, "..."))
+    return pd.DataFrame(rows)
 
 
 def shortened(text: str, width: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
@@ -153,9 +152,9 @@ class Result(Printed, Answer):
             yours does, or if a metric in the history is no number.
         """
         found, path = written(self), Path(path)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as part:
-            part.write(found)
-        Path(part.name).replace(path)  # all or nothing, whatever interrupts
+        part = path.with_name(f".{path.name}.part")
+        part.write_bytes(found)
+        part.replace(path)  # all or nothing, whatever interrupts
 
     def report(self, *, wide: bool) -> list[Part]:
         """The summary."""

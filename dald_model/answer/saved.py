@@ -161,7 +161,8 @@ fallbacks, left, dropped :
     def _without_model(self, what: str) -> ResultError:
         return ResultError(
             f"{what}: a saved answer has neither objectives nor constraints nor variables, "
-            f"expected it on its model; declare {self.name!r} again and take saved.on(model).{what}(...)"
+            f"expected it on its model; declare {self.name!r} again and take "
+            f"saved.on(model).{what}(...)"
         )
 
     def report(self, *, wide: bool) -> list[Part]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import cvxpy as cp
@@ -294,10 +295,16 @@ def short(part: Any, width: int = 60) -> str:
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
-def symbolic(part: Any) -> str:
-    """A cvxpy expression or constraint with its data named by their shapes: ``[50x11] @ x``."""
+def symbolic(part: Any, called: Mapping[int, str] = MappingProxyType({})) -> str:
+    """A cvxpy expression or constraint with its data named by their shapes: ``[50x11] @ x``.
+
+    ``called`` says by their ids what variables are called instead of their names.
+    """
     data = [c for c in part.constants() if c.size > 1]
     names = {id(c): cp.Parameter(c.shape, name=f"[{'x'.join(map(str, c.shape))}]") for c in data}
+    if called:
+        others = [v for v in part.variables() if v.id in called]
+        names |= {id(v): cp.Variable(v.shape, name=called[v.id]) for v in others}
     try:
         named = part.tree_copy(names)
     except (ValueError, TypeError, NotImplementedError):

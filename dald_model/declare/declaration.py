@@ -17,7 +17,19 @@ from dald_model.declare.consensus_form import check_reach, owners_of
 from dald_model.declare.couplings import Coupling, check_parties, declare_coupling, fresh
 from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
-from dald_model.text import Heading, Part, Printed, counted, shortened
+from dald_model.text import (
+    FOLDED,
+    KINDS,
+    Heading,
+    Part,
+    Printed,
+    counted,
+    folded,
+    outline,
+    ranged,
+    shortened,
+    together,
+)
 
 
 class Declaration(Identified, Printed):
@@ -308,26 +320,42 @@ class Declaration(Identified, Printed):
         return [*parts, self._common()]
 
     def _frame(self, width: int) -> pd.DataFrame:
-        """One row a client: what it minimises, its variables and constraints, cut to a width."""
-        rows = []
-        for name, client in self._clients.items():
-            goal = f"{client.objective.NAME} {symbolic(client.objective.expr)}"
-            shared = ["*" if len(self._owners[v.id]) > 1 else "" for v in client.variables]
-            names = [_sized(v) + mark for v, mark in zip(client.variables, shared, strict=True)]
-            rows.append(
-                {
-                    "client": str(name),
-                    "objective": shortened(goal, width),
-                    "variables": shortened(", ".join(names), width - 8),
-                    "constraints": len(client.constraints),
-                }
-            )
-        return pd.DataFrame(rows)
+        """One row a client: what it minimises, its variables and constraints, cut to a width.
+
+        Many clients have one row a kind.
+        """
+        if len(self._clients) > FOLDED:
+            same = ("constraints",)
+            found = folded(pd.DataFrame(map(self._row, self._clients.values())), width, exact=same)
+            if len(found) == KINDS:  # perhaps as each has variables of other names
+                rows = (self._row(one, anonymous=True) for one in self._clients.values())
+                found = folded(pd.DataFrame(rows), width, exact=same)
+            return found
+        frame = pd.DataFrame(map(self._row, self._clients.values()))
+        frame["objective"] = [shortened(cell, width) for cell in frame.objective]
+        frame["variables"] = [shortened(cell, width - 8) for cell in frame.variables]
+        return frame
+
+    def _row(self, client: Client, anonymous: bool = False) -> dict[str, Any]:
+        """What is told of a client; where it is anonymous, its own variables are called x_i."""
+        own = [v for v in client.variables if len(self._owners[v.id]) == 1]
+        names = {v.id: f"x{at}_i" if len(own) > 1 else "x_i" for at, v in enumerate(own, start=1)}
+        names = names if anonymous else {}
+        parts = [_sized(v, names.get(v.id, v.name())) for v in client.variables]
+        marks = ["*" if len(self._owners[v.id]) > 1 else "" for v in client.variables]
+        return {
+            "client": str(client.name),
+            "objective": f"{client.objective.NAME} {symbolic(client.objective.expr, names)}",
+            "variables": ", ".join(map(str.__add__, parts, marks)),
+            "constraints": len(client.constraints),
+        }
 
     def _common(self) -> list[str]:
         """What clients have in common: consensus, couplings, shared variables."""
-        lines = _listed("consensus", list(map(str, self._agreements)))
-        lines += _listed("couplings", [f"{n}: {c}" for n, c in self._couplings.items()])
+        is_folded = len(self._clients) > FOLDED
+        lines = _listed("consensus", list(map(str, self._agreements)), is_folded)
+        couplings = [f"{n}: {shortened(str(c), 80)}" for n, c in self._couplings.items()]
+        lines += _listed("couplings", couplings, is_folded)
         shared = self.shared
         if shared:
             how = "through a server" if self._topology is None else f"over {self._topology}"
@@ -335,7 +363,8 @@ class Declaration(Identified, Printed):
             is_asked = self._topology is not None or self._is_served
             if not is_asked and most == 2 < len(self._clients):
                 how = "between two clients each"
-            lines.append(f"  * shared {how}: {', '.join(v.name() for v in shared)}")
+            names = together((v.name() for v in shared), 80)
+            lines.append(f"  * shared {how}: {names}")
         return lines
 
     def _changed(self) -> None:
@@ -353,14 +382,22 @@ class Declaration(Identified, Printed):
         return found
 
 
-def _listed(head: str, entries: list[str], most: int = 12) -> list[str]:
-    """Lines under a head, no more than so many; nothing of nothing."""
+def _listed(head: str, entries: list[str], is_folded: bool, most: int = 12) -> list[str]:
+    """Lines under a head, no more than so many, or one a kind; nothing of nothing."""
     if not entries:
         return []
+    if is_folded and len(entries) > 3:
+        kinds: dict[str, list[str]] = {}
+        for entry in entries:
+            kinds.setdefault(outline(entry), []).append(entry)
+        head, most = f"{head}: {len(entries)}", 3
+        entries = [
+            ranged(same) + (f" ({len(same)})" if len(same) > 1 else "") for same in kinds.values()
+        ]
     more = [f"    ... and {len(entries) - most} more"] if len(entries) > most else []
     return [f"  {head}", *(f"    {entry}" for entry in entries[:most]), *more]
 
 
-def _sized(variable: cp.Variable) -> str:
+def _sized(variable: cp.Variable, name: str) -> str:
     shape = "x".join(map(str, variable.shape))
-    return f"{variable.name()}[{shape}]" if shape else variable.name()
+    return f"{name}[{shape}]" if shape else name
