@@ -264,7 +264,7 @@ def _what(alike: list[Subproblem]) -> str:
 
 
 def _parts(sub: Subproblem) -> list[tuple[int, str]]:
-    """The kinds of terms and rows of a client, with how many there are; 0 of what is not counted."""
+    """The kinds of terms and rows of a client with their numbers; 0 of what is not counted."""
     form = sub.form
     if sub.client.is_server:
         return [(0, "server")]

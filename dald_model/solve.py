@@ -41,6 +41,7 @@ from dald_model.options import (
 from dald_model.schedule.changes import as_online
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.base import Solver
+from dald_model.text import listed
 from dald_model.validate import check_flag
 from dald_model.values import one_at_a_time
 
@@ -241,7 +242,7 @@ def begin(compiled: Decomposition, rho: Any, start: Any, units: Units) -> tuple[
     if last is None or not any(name in before for name in compiled):
         raise OptionError(
             f"start: given the result of {before.model.name!r}, which has none of the clients "
-            f"{', '.join(map(repr, compiled))}; expected the result of an earlier solve of this "
+            f"{listed(compiled)}; expected the result of an earlier solve of this "
             "model"
         )
     if before is compiled:

@@ -13,7 +13,6 @@ from typing import Any
 
 import pandas as pd
 
-
 NUMBER = re.compile(r"(?:(?<![\w)\].])-)?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 """A number in a text; a minus belongs to it where none can be subtracted."""
 FOLDED = 20
@@ -50,7 +49,7 @@ class Printed:
         return as_text(self.report(wide=False))
 
     def __repr__(self) -> str:
-        return str(self)
+        return as_text(self.report(wide=False))
 
     def _repr_html_(self) -> str:
         return as_html(self.report(wide=True))
@@ -104,6 +103,17 @@ def listed(names: Iterable[Any], most: int = 5) -> str:
     return ", ".join(map(repr, found[:most])) + more
 
 
+def parted(parts: Iterable[Iterable[Any]], most: int = 5) -> str:
+    """Groups of names for a message: the first few groups in braces, and how many there are.
+
+    >>> parted([["b", "a"], ["c"]])
+    "{'a', 'b'}; {'c'}"
+    """
+    found = list(parts)
+    said = [f"{{{listed(sorted(part, key=repr))}}}" for part in found[:most]]
+    return "; ".join(said) + (f"; and {len(found) - most} more" if len(found) > most else "")
+
+
 def outline(text: str) -> str:
     """A text with its numbers left out: what texts of one kind have in common.
 
@@ -120,10 +130,9 @@ def ranged(texts: Iterable[str]) -> str:
     'norm1([4..35x3] @ x0..2)'
     """
     given = list(texts)
-    numbers = iter(
-        column[0] if len(set(column)) == 1 else f"{min(column, key=float)}..{max(column, key=float)}"
-        for column in zip(*map(NUMBER.findall, given), strict=True)
-    )
+    columns = zip(*map(NUMBER.findall, given), strict=True)
+    ends = ((min(column, key=float), max(column, key=float)) for column in columns)
+    numbers = iter([low if low == high else f"{low}..{high}" for low, high in ends])
     return NUMBER.sub(lambda _: next(numbers), given[0])
 
 

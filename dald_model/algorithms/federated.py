@@ -17,6 +17,7 @@ from dald_model.coordinate.stopping import FixedTolerance
 from dald_model.errors import OptionError
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.inexact.local import GradientSteps, ProximalGradientSteps
+from dald_model.text import listed
 from dald_model.validate import argument, check_positive, check_whole
 
 
@@ -242,7 +243,7 @@ def _penalties(star: Star, alpha: float | Mapping[Any, float], who: str) -> Any:
     for name in [*star.clients, *alpha]:
         if name not in alpha or name not in star.clients:
             raise OptionError(
-                f"{who}: given values for {', '.join(map(repr, alpha))}, expected one for each of "
-                f"{', '.join(map(repr, star.clients))}"
+                f"{who}: given values for {listed(alpha)}, expected one for each of "
+                f"{listed(star.clients)}"
             )
     return {name: float(np.sqrt(1 / (2 * alpha[name]))) for name in star.clients}

@@ -17,13 +17,24 @@ from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.measured import Measured
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
+from dald_model.declare.client import symbolic
 from dald_model.engines.dispatch import Event
 from dald_model.errors import ResultError
 from dald_model.identity import Identified
-from dald_model.text import listed
+from dald_model.text import (
+    FOLDED,
+    Heading,
+    Part,
+    Printed,
+    counted,
+    folded,
+    listed,
+    outline,
+    shortened,
+)
 
 
-class Duals(Identified, Mapping[cp.Constraint, Any]):
+class Duals(Identified, Printed, Mapping[cp.Constraint, Any]):
     """Dual values by the very constraint object that was declared, with cvxpy's signs."""
 
     elsewhere = "send the values, such as list(result.duals.values())"
@@ -46,6 +57,35 @@ class Duals(Identified, Mapping[cp.Constraint, Any]):
 
     def __len__(self) -> int:
         return len(self.by_id)
+
+    def report(self, *, wide: bool) -> list[Part]:
+        """One row a constraint, or one a kind of many."""
+        width = 80 if wide else 48
+        many = len(self) > FOLDED
+        rows = []
+        for rule in self:
+            values = [np.atleast_1d(one) for one in self._of(rule)]
+            ends = min(one.min() for one in values), max(one.max() for one in values)
+            rows.append(
+                {
+                    "constraint": symbolic(rule) if many else shortened(symbolic(rule), width),
+                    "entries": sum(one.size for one in values),
+                    "least": f"{ends[0]:.4g}",
+                    "largest": f"{ends[1]:.4g}",
+                }
+            )
+        head = Heading(f"Dual values of {counted(len(self), 'constraint')}")
+        if not rows:
+            return [head]
+        frame = pd.DataFrame(rows)
+        if many:  # constraints that differ in numbers alone are told together
+            frame.insert(1, "kind", [outline(text) for text in frame.constraint])
+            frame = folded(frame, width, "constraint").drop(columns="kind")
+        return [head, frame]
+
+    def _of(self, constraint: cp.Constraint) -> list[Any]:
+        found = self[constraint]
+        return found if isinstance(found, list) else [found]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Duals:
         """Other arrays, by the same constraints."""

@@ -19,6 +19,7 @@ from dald_model.declare.declaration import Declaration
 from dald_model.errors import ResultError
 from dald_model.identity import Identified
 from dald_model.schedule.network import HierarchicalNetwork, safest
+from dald_model.text import listed
 from dald_model.values import flat
 
 
@@ -145,7 +146,7 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         except (KeyError, TypeError) as error:
             raise ResultError(
                 f"compiled: {name!r} is no client of {self.model.name!r}; expected one of "
-                f"{', '.join(map(repr, self._subproblems))}"
+                f"{listed(self._subproblems)}"
             ) from error
 
     def __iter__(self):

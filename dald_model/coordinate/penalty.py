@@ -15,6 +15,7 @@ from dald_model.coordinate.state import State
 from dald_model.declare.consensus import Edge
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.errors import OptionError
+from dald_model.text import listed
 from dald_model.validate import is_number, is_whole
 
 REACH = 1e3
@@ -78,7 +79,7 @@ class Fixed:
             if not known:
                 raise OptionError(
                     f"rho: {key!r} is neither a client nor a pair of neighbours; expected keys "
-                    f"among {', '.join(map(repr, compiled))} or pairs such as "
+                    f"among {listed(compiled)} or pairs such as "
                     f"{compiled.edges[0].ends!r}"
                 )
         for edge in compiled.edges:

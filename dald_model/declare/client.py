@@ -16,10 +16,14 @@ from dald_model._cvxpy import STACKED, DivExpression, NegExpression, Sum
 from dald_model.declare.problem import Problem
 from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
+from dald_model.text import Heading, Part, Printed, counted, shortened, together
+
+SHOWN = 12
+"""The most constraints of a client that are shown."""
 
 
-@dataclass(frozen=True, eq=False)
-class Client(Identified):
+@dataclass(frozen=True, eq=False, repr=False)
+class Client(Identified, Printed):
     r"""One owner's share of the problem.
 
     .. math:: \min_{x_i} f_i(x_i) \quad \text{s.t. } x_i \in X_i
@@ -67,6 +71,30 @@ class Client(Identified):
         """The user's Parameters in the objective and the constraints, each once."""
         found = {p.id: p for part in [self.objective, *self.constraints] for p in part.parameters()}
         return list(found.values())
+
+    def __repr__(self) -> str:
+        """One line, as a client mostly stands in a dict of many."""
+        rules = counted(len(self.constraints), "constraint")
+        return f"{self._called}: {shortened(self._goal, 60)} over {self._over}, {rules}"
+
+    def report(self, *, wide: bool) -> list[Part]:
+        """The client's problem, and its variables."""
+        width = 200 if wide else 88
+        rules = [shortened(symbolic(rule), width) for rule in self.constraints[:SHOWN]]
+        more = len(self.constraints) - len(rules)
+        told = [f"  {shortened(self._goal, width)}", *(f"    {rule}" for rule in rules)]
+        told += [f"    ... and {counted(more, 'constraint')} more"] if more else []
+        return [Heading(self._called), told, [f"  over {self._over}"]]
+
+    @property
+    def _goal(self) -> str:
+        if not self.objective.variables():
+            return "a server" if self.is_server else "subject to"
+        return f"{self.objective.NAME} {symbolic(self.objective.expr)}"
+
+    @property
+    def _over(self) -> str:
+        return together(map(sized, self.variables), 60)
 
 
 def all_in_one(
@@ -293,6 +321,12 @@ def short(part: Any, width: int = 60) -> str:
     """The text of an expression, objective or constraint on one line, cut to ``width``."""
     text = " ".join(str(part).split())
     return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def sized(variable: cp.Variable, name: str = "") -> str:
+    """A variable's name with its shape, ``x[3]``; or another name."""
+    shape = "x".join(map(str, variable.shape))
+    return (name or variable.name()) + (f"[{shape}]" if shape else "")
 
 
 def symbolic(part: Any, called: Mapping[int, str] = MappingProxyType({})) -> str:

@@ -11,7 +11,14 @@ import cvxpy as cp
 import networkx as nx
 import pandas as pd
 
-from dald_model.declare.client import Client, all_in_one, check_name, declare_client, symbolic
+from dald_model.declare.client import (
+    Client,
+    all_in_one,
+    check_name,
+    declare_client,
+    sized,
+    symbolic,
+)
 from dald_model.declare.consensus import ConsensusEquality, check_sides, read_equality
 from dald_model.declare.consensus_form import check_reach, owners_of
 from dald_model.declare.couplings import Coupling, check_parties, declare_coupling, fresh
@@ -25,6 +32,7 @@ from dald_model.text import (
     Printed,
     counted,
     folded,
+    listed,
     outline,
     ranged,
     shortened,
@@ -279,8 +287,8 @@ class Declaration(Identified, Printed):
         unknown = [node for node in graph if node not in self._clients]
         if unknown:
             raise DeclarationError(
-                f"topology: {', '.join(map(repr, unknown))} is no client of {self.name!r}; "
-                f"expected nodes among {', '.join(map(repr, self._clients))}"
+                f"topology: {listed(unknown)} is no client of {self.name!r}; "
+                f"expected nodes among {listed(self._clients)}"
             )
         loop = next(nx.selfloop_edges(graph), None)
         if loop is not None:
@@ -341,7 +349,7 @@ class Declaration(Identified, Printed):
         own = [v for v in client.variables if len(self._owners[v.id]) == 1]
         names = {v.id: f"x{at}_i" if len(own) > 1 else "x_i" for at, v in enumerate(own, start=1)}
         names = names if anonymous else {}
-        parts = [_sized(v, names.get(v.id, v.name())) for v in client.variables]
+        parts = [sized(v, names.get(v.id, v.name())) for v in client.variables]
         marks = ["*" if len(self._owners[v.id]) > 1 else "" for v in client.variables]
         return {
             "client": str(client.name),
@@ -396,8 +404,3 @@ def _listed(head: str, entries: list[str], is_folded: bool, most: int = 12) -> l
         ]
     more = [f"    ... and {len(entries) - most} more"] if len(entries) > most else []
     return [f"  {head}", *(f"    {entry}" for entry in entries[:most]), *more]
-
-
-def _sized(variable: cp.Variable, name: str) -> str:
-    shape = "x".join(map(str, variable.shape))
-    return f"{name}[{shape}]" if shape else name
