@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from dald_model.compile.programme import Latex, programme, subproblem
 from dald_model.compiled import Compiled
 from dald_model.coordinate.penalty import as_rule
 from dald_model.declare.declaration import Declaration
@@ -85,6 +87,41 @@ class Model(Declaration):
         if rho is not None:
             self._compiled.reset(as_rule(rho).init(self._compiled))
         return self._compiled
+
+    def latex(self, client: Hashable = None) -> Latex:
+        r"""The decomposed programme in LaTeX, with your names, and what clients solve in a round.
+
+        A notebook shows formulas, ``print`` the source. More than six clients are written by kind,
+        with an index i; data, which have no names in cvxpy, are :math:`A_i` and :math:`b_i`.
+
+        Parameters
+        ----------
+        client : Hashable
+            Whose subproblem is wanted alone.
+
+        Raises
+        ------
+        DeclarationError
+            If the model cannot be compiled yet.
+        ResultError
+            If ``client`` is no client.
+
+        Examples
+        --------
+        >>> import cvxpy as cp
+        >>> import dald_model as dm
+        >>> x, model = [cp.Variable(name=f"x{i}") for i in range(2)], dm.Model("two numbers")
+        >>> for i, name in enumerate("ab"):
+        ...     _ = model.client(name, cp.square(x[i] - 3 * i), [x[i] >= 1])
+        >>> model.consensus(x[0] == x[1])
+        >>> for line in model.latex().splitlines()[1:4]:
+        ...     print(line.split("&")[1].strip())
+        x_{0}^{2}
+        {} + \left( x_{1} - 3 \right)^{2}
+        1 \leq x_{0}
+        """
+        compiled = self.compile()
+        return programme(compiled) if client is None else subproblem(compiled, client)
 
     def draw(self) -> Figure:
         """The consensus graph, servers included; :meth:`Compiled.draw` has the order.

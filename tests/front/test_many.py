@@ -120,12 +120,9 @@ def test_an_explanation_has_one_line_a_kind_whatever_the_numbers_of_rows() -> No
     # |a @ w - b| <= t, two rows and a t for each row of data, beside the seven entries of w
     assert (found[0].least_stated, found[0].stated) == ((7 + 4, 2 * 4), (7 + 35, 2 * 35))
     lines = str(found).splitlines()
-    assert (
-        lines[2].split()
-        == (
-            "school 0..93 32 kinks 4..35 abs terms 11..42 -> 7 8..70 -> 0 "
-            "polyhedral, conic, reference (CLARABEL)"
-        ).split()
+    assert re.sub(r" +", " ", lines[2]) == (
+        " school 0..93 32 kinks 4..35 abs terms 11..42 -> 7 8..70 -> 0 "
+        "polyhedral, conic, reference (CLARABEL)"
     )
     assert len(lines[: lines.index("Coordination")]) < 16
 

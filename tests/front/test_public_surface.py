@@ -38,6 +38,7 @@ SIGNATURES = {
 accuracy=None, acceleration=Hybrid(secant=Secant(directions=32), anderson=Anderson(memory=20)), \
 online=None, start=None, metrics=None, eps_pri=1e-06, eps_dual=1e-06, gap=None, \
 max_rounds=1000, verbose=False)
+        latex(self, client=None)
         draw(self)
         """,
     dm.Compiled: """
