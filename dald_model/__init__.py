@@ -147,3 +147,8 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "DatasetError",
     "SequenceWarning",
 ]
+
+
+def __dir__() -> list[str]:
+    """What a notebook offers behind ``dm.``: the public names, not the modules they are from."""
+    return [*__all__, "__version__"]

@@ -134,6 +134,14 @@ def compare(
     OptionError
         If an algorithm is not for this model, before any is run; or the all-in-one problem has no
         optimum.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> found = dm.compare(common_number([0, 1, 2]), [dm.FedProx(alpha=0.1), dm.DALD()])
+    >>> [str(status) for status in found.frame.status]
+    ['settled', 'optimal']
     """
     runs = _named(algorithms)
     for tolerance in tolerances:

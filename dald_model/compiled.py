@@ -50,6 +50,14 @@ class Compiled(Printed, Decomposition):
             algorithm that is not for this model.
         SequenceError
             If the sequence does not fit the consensus graph.
+
+        Examples
+        --------
+        >>> from dald_model.models.mean import common_number
+        >>> for reason in common_number([0, 1, 2]).compile().explain():
+        ...     print(reason.solver, reason.clients, reason.what)
+        factor (0, 1, 2) quadratic
+        average ('server',) server
         """
         return explain(self, solver, sequence, algorithm, stopping, acceleration)
 

@@ -77,6 +77,19 @@ class Model(Declaration):
         rho : float, dict, array or penalty rule
             What the Parameters for :math:`\rho` are set to; multipliers and neighbour values are
             set to zero. By default all of them stay as they are: at first ones and zeros.
+
+        Examples
+        --------
+        >>> from dald_model.models.mean import common_number
+        >>> compiled = common_number([0, 1]).compile(rho=1.0)
+        >>> print(compiled)
+        Compiled 'mean': 3 subproblems, 2 edges, 2 consensus constraints
+          client           level  variables  coupled  neighbours
+          0                1      1          1        server
+          1                1      1          1        server
+          server (server)  2      1          2        0, 1
+        >>> print(compiled[0].rho["server"].value)
+        [1.]
         """
         if self._compiled is None:
             if not self._clients:
@@ -134,6 +147,12 @@ class Model(Declaration):
         ------
         DeclarationError
             If the model cannot be compiled yet.
+
+        Examples
+        --------
+        >>> from dald_model.models.mean import common_number
+        >>> print(common_number([0, 1, 2]).draw().get_suptitle())
+        mean: consensus graph, 3 clients, 3 edges
         """
         compiled = self.compile()
         return drawing.graph_plot(self.name, compiled.graph, compiled.servers, compiled.couplings)

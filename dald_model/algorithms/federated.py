@@ -30,6 +30,14 @@ class ProximalPoint:
     Parameters
     ----------
     alpha : float
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([2.0]).solve(algorithm=dm.ProximalPoint(alpha=1.0))
+    >>> print(result.status, round(float(result["w"]), 3))
+    optimal 2.0
     """
 
     alpha: float
@@ -67,6 +75,14 @@ class ProximalGradient:
     step : float
         :math:`\alpha`; it converges below :math:`2 / L`, L the largest eigenvalue of
         :math:`\nabla^2\psi`.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([2.0]).solve(algorithm=dm.ProximalGradient(step=0.1))
+    >>> print(result.status, round(float(result["w"]), 3))
+    optimal 2.0
     """
 
     step: float
@@ -114,6 +130,14 @@ class DistributedProximal:
     ----------
     alpha : float or dict
         :math:`\alpha_i`; a dict names every client's.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([0, 1, 2]).solve(algorithm=dm.DistributedProximal(alpha=0.1))
+    >>> print(result.status, round(float(result["w"]), 3))
+    settled 1.0
     """
 
     alpha: float | Mapping[Any, float]
@@ -149,6 +173,14 @@ class FedProx(DistributedProximal):
 
     Li et al. 2020 write the proximal term as :math:`\tfrac{\mu}{2}\|x_i - \hat x\|^2`: their
     :math:`\mu` is :math:`1/\alpha`.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([0, 1, 2]).solve(algorithm=dm.FedProx(alpha=0.1))
+    >>> print(result.status, round(float(result["w"]), 3))
+    settled 1.0
     """
 
     alpha: float = 1.0
@@ -176,6 +208,14 @@ class FedAvg:
     weights : dict
         Client -> its weight in the average, such as its number of rows; equal by default. The
         :math:`p_i` are the weights of those who take part, divided by their sum.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([0, 1, 2]).solve(algorithm=dm.FedAvg(step=0.1, epochs=5))
+    >>> print(result.status, round(float(result["w"]), 3))
+    settled 1.0
     """
 
     step: float

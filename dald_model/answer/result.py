@@ -68,6 +68,13 @@ class Result(Printed, Answer):
         ------
         OptionError
             If ``aio`` is no bool, or a solver is named for an all-in-one solve that is not wanted.
+
+        Examples
+        --------
+        >>> from dald_model.models.mean import common_number
+        >>> check = common_number([0, 1, 2]).solve().verify()
+        >>> check.ok, round(check.aio_value, 6), check["objective gap"].ok
+        (True, 2.0, True)
         """
         check_flag("verify: given aio=", aio)
         if not aio:
@@ -89,7 +96,15 @@ class Result(Printed, Answer):
     def certificate(
         self, *, tol_objective: float = 1e-4, tol_feasibility: float = 1e-4
     ) -> Certificate:
-        """A proven gap without the all-in-one solve; see :func:`dald_model.answer.gap.certify`."""
+        """A proven gap without the all-in-one solve; see :func:`dald_model.answer.gap.certify`.
+
+        Examples
+        --------
+        >>> from dald_model.models.mean import common_number
+        >>> found = common_number([0, 1, 2]).solve().certificate()
+        >>> found.ok, found.gap < 1e-6
+        (True, True)
+        """
         return certify(self, tol_objective=tol_objective, tol_feasibility=tol_feasibility)
 
     def plot(self) -> Figure:
@@ -150,6 +165,16 @@ class Result(Printed, Answer):
         ResultError
             If a client's name means nothing in another process, as that of an object of a class of
             yours does, or if a metric in the history is no number.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import dald_model as dm
+        >>> from dald_model.models.mean import common_number
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     common_number([0, 1, 2]).solve().save(f"{folder}/answer.npz")
+        ...     print(round(float(dm.load(f"{folder}/answer.npz")["w"]), 3))
+        1.0
         """
         found, path = written(self), Path(path)
         part = path.with_name(f".{path.name}.part")

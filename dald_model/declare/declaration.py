@@ -154,6 +154,14 @@ class Declaration(Identified, Printed):
         DeclarationError
             If the name is taken, the objective or a constraint is not DCP, a variable is
             complex, boolean or integer, or the data hold NaN or inf.
+
+        Examples
+        --------
+        >>> import cvxpy as cp
+        >>> import dald_model as dm
+        >>> x, model = cp.Variable(2, name="x"), dm.Model("hospitals")
+        >>> model.client("hospital 0", cp.norm1(x - [1, 2]), [x >= 0, cp.sum(x) <= 1])
+        Client 'hospital 0': minimize norm1(x + -[2]) over x[2], 2 constraints
         """
         check_name(name)
         self._check_new(name, "client")
@@ -200,6 +208,18 @@ class Declaration(Identified, Printed):
         ------
         DeclarationError
             If the name is taken, a part is not DCP, or all variables are one client's.
+
+        Examples
+        --------
+        >>> import cvxpy as cp
+        >>> import dald_model as dm
+        >>> x, model = [cp.Variable(name=f"x{i}") for i in range(3)], dm.Model("market")
+        >>> for i in range(3):
+        ...     client = model.client(f"area {i}", cp.square(x[i] - i))
+        >>> balance = sum(x) == 6  # each has to give 1 more than it wants
+        >>> coupling = model.couple(balance, name="balance")
+        >>> model.solve().status, round(float(balance.dual_value), 3)
+        (<Status.OPTIMAL: 'optimal'>, -2.0)
         """
         if name is None:
             name = fresh("coupling", self.stated)
@@ -233,6 +253,17 @@ class Declaration(Identified, Printed):
         DeclarationError
             If a side is not affine, mixes two clients or holds no variable, both sides belong to
             one client, or the shapes differ.
+
+        Examples
+        --------
+        >>> import cvxpy as cp
+        >>> import dald_model as dm
+        >>> x, model = [cp.Variable(2, name=f"x{i}") for i in range(3)], dm.Model("three")
+        >>> for i in range(3):
+        ...     client = model.client(i, cp.sum_squares(x[i] - i))
+        >>> model.consensus(x[0] == x[1], x[1][0] == 2 * x[2][1])
+        >>> print(model.solve().status)
+        optimal
         """
         agreements = [read_equality(given) for given in {id(g): g for g in equalities}.values()]
         for agreement in agreements:  # all or none
@@ -270,6 +301,15 @@ class Declaration(Identified, Printed):
         DeclarationError
             If a node is no client, a client that shares a variable is missing, no variable is
             shared, or the clients that share one cannot reach one another.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> from dald_model.models.mean import common_number
+        >>> model = common_number([0, 1, 2])
+        >>> model.topology(nx.cycle_graph(3))
+        >>> list(model.compile()), len(model.compile().edges)
+        ([0, 1, 2], 3)
         """
         self._is_served = isinstance(graph, str) and graph == "server"
         if graph is None or self._is_served:
@@ -315,6 +355,12 @@ class Declaration(Identified, Printed):
         cp.Problem
             The sum of the objectives under all constraints, the consensus equalities last. It is
             a maximisation if every client maximises.
+
+        Examples
+        --------
+        >>> from dald_model.models.mean import common_number
+        >>> round(float(common_number([0, 1, 2]).monolithic().solve()), 6)
+        2.0
         """
         return all_in_one(self.stated.values(), self.constraints, self.maximises)
 
