@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pandas as pd
@@ -90,19 +91,21 @@ def comparison_plot(
 ) -> Figure:
     """The objective gap against rounds and against what was sent, and each metric against rounds.
 
-    A gap is shown until it is below 1e-12, where rounding is all that is left.
+    Each curve has a dash of its own, so that none hides another. A gap is shown until it is below
+    1e-12, where rounding is all that is left.
     """
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(
         1, 2 + len(metrics), figsize=(4.2 * (2 + len(metrics)), 4.0), layout="constrained"
     )
-    for label, history in histories.items():
+    dashes = cycle(("-", (0, (6, 2)), (0, (3, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2))))
+    for (label, history), dash in zip(histories.items(), dashes, strict=False):
         gap = history.gap[history.gap > 1e-12]
-        axes[0].plot(gap.index, gap, label=label)
-        axes[1].plot(history.sent[gap.index] / 1e6, gap, label=label)
+        axes[0].plot(gap.index, gap, label=label, ls=dash)
+        axes[1].plot(history.sent[gap.index] / 1e6, gap, label=label, ls=dash)
         for axis, metric in zip(axes[2:], metrics, strict=True):
-            axis.plot(history.index, history[metric], label=label)
+            axis.plot(history.index, history[metric], label=label, ls=dash)
     for axis, label in zip(axes[:2], ("round", "MB sent"), strict=True):
         axis.set(yscale="log", xlabel=label, ylabel=r"$|F(x) - F^*| \,/\, V$")
     axes[0].set_title("Objective gap against rounds")
