@@ -102,8 +102,9 @@ def comparison_plot(
     dashes = cycle(("-", (0, (6, 2)), (0, (3, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2))))
     for (label, history), dash in zip(histories.items(), dashes, strict=False):
         gap = history.gap[history.gap > 1e-12]
-        axes[0].plot(gap.index, gap, label=label, ls=dash)
-        axes[1].plot(history.sent[gap.index] / 1e6, gap, label=label, ls=dash)
+        dots = "." if len(gap) < 3 else ""  # a line through a single round would not be seen
+        axes[0].plot(gap.index, gap, label=label, ls=dash, marker=dots)
+        axes[1].plot(history.sent[gap.index] / 1e6, gap, label=label, ls=dash, marker=dots)
         for axis, metric in zip(axes[2:], metrics, strict=True):
             axis.plot(history.index, history[metric], label=label, ls=dash)
     for axis, label in zip(axes[:2], ("round", "MB sent"), strict=True):
@@ -115,7 +116,40 @@ def comparison_plot(
     for axis in axes:
         axis.grid(alpha=0.3)
     # Many curves cross every panel: below them the legend hides none.
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    room = 13 * figure.get_figwidth() / (6 + max(map(len, histories)))  # names in a row
+    columns = max(1, min(5, int(room)))
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns)
     figure.suptitle(name, parse_math=False)  # a dollar in a name is a dollar
     plt.close(figure)  # a notebook shows what a cell returns; open figures would show twice
+    return figure
+
+
+def verification_plot(title: str, rows: Sequence[tuple[str, float, float | None]]) -> Figure:
+    """What was measured beside what is allowed, one line a check; what is only told is grey.
+
+    Figures below 1e-12 stand at its edge, and infinite ones at the other.
+    """
+    import matplotlib.pyplot as plt
+
+    least, most = 1e-12, 1e1
+    figure, axis = plt.subplots(figsize=(6.4, 0.9 + 0.32 * len(rows)), layout="constrained")
+    for at, (_, measured, allowed) in enumerate(rows):
+        shown = min(max(measured, least), most)
+        is_ok = allowed is None or measured <= allowed
+        colour = "0.55" if allowed is None else "tab:green" if is_ok else "tab:red"
+        axis.plot([least, shown], [at, at], color=colour, lw=2)
+        axis.plot([shown], [at], "o" if is_ok else "X", color=colour, ms=7)
+        if allowed:
+            axis.plot([allowed], [at], "|", color="tab:blue", ms=16, mew=2)
+    axis.plot([], [], "|", color="tab:blue", ms=10, mew=2, ls="", label="allowed")
+    axis.plot([], [], "o", color="tab:green", ls="", label="measured, ok")
+    axis.plot([], [], "X", color="tab:red", ls="", label="measured, failed")
+    axis.plot([], [], "o", color="0.55", ls="", label="told")
+    axis.set_yticks(range(len(rows)), [check for check, _, _ in rows])
+    axis.set(xscale="log", xlim=(least / 2, 2 * most))
+    axis.invert_yaxis()
+    axis.grid(axis="x", alpha=0.3)
+    figure.legend(loc="outside lower center", ncols=4, fontsize=8)
+    figure.suptitle(title, fontsize=11, parse_math=False)  # a dollar in a name is a dollar
+    plt.close(figure)  # as in result_plot
     return figure

@@ -329,7 +329,8 @@ class Run:
         if callback is None:
             return False
         with Asking("callback", callback):
-            return callback(iterate) is True
+            said = callback(iterate)
+        return isinstance(said, bool | np.bool_) and bool(said)
 
     def _offer(self, merit: float) -> None:
         """Keep the iterate if it is the best, or if none is better than another."""

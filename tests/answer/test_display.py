@@ -445,3 +445,23 @@ def test_a_plot_can_be_drawn_of_every_run() -> None:
     import matplotlib.pyplot as plt
 
     assert plt.get_fignums() == [], "a notebook shows the figure once, and none stays open"
+
+
+def test_a_verification_is_drawn_with_what_is_allowed_beside_what_was_measured() -> None:
+    model, _, _ = numbers()
+    check = model.solve(rho=1.0, max_rounds=2).verify()
+    figure = check.plot()
+    (axis,) = figure.axes
+    assert [text.get_text() for text in axis.get_yticklabels()] == [row.check for row in check.rows]
+    at = {
+        line.get_ydata()[0]: line.get_xdata()[0] for line in axis.get_lines() if marked(line, "X")
+    }
+    assert at == {k: row.measured for k, row in enumerate(check.rows) if row in check.failures}
+    allowed = [line.get_xdata()[0] for line in axis.get_lines() if marked(line, "|")]
+    assert allowed == [row.allowed for row in check.rows if row.allowed]
+    assert "FAILED" in figure.get_suptitle()
+    assert "passed" in model.solve().verify().plot().get_suptitle()
+
+
+def marked(line: Any, marker: str) -> bool:
+    return line.get_marker() == marker and len(line.get_xdata()) == 1

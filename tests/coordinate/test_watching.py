@@ -52,7 +52,7 @@ def test_the_callback_is_told_of_each_round(options: dict[str, Any]) -> None:
 
 
 def test_a_callback_that_returns_true_ends_the_run_with_its_best() -> None:
-    result = chain().solve(callback=lambda at: at.round == 3, acceleration=None)
+    result = chain().solve(callback=lambda at: np.bool_(at.round == 3), acceleration=None)
     assert (result.status, result.rounds) == ("interrupted", 3)
     assert result.status.message == (
         "the run was interrupted, from the keyboard or by its callback"
