@@ -453,15 +453,14 @@ def test_a_verification_is_drawn_with_what_is_allowed_beside_what_was_measured()
     figure = check.plot()
     (axis,) = figure.axes
     assert [text.get_text() for text in axis.get_yticklabels()] == [row.check for row in check.rows]
-    at = {
-        line.get_ydata()[0]: line.get_xdata()[0] for line in axis.get_lines() if marked(line, "X")
-    }
-    assert at == {k: row.measured for k, row in enumerate(check.rows) if row in check.failures}
-    allowed = [line.get_xdata()[0] for line in axis.get_lines() if marked(line, "|")]
-    assert allowed == [row.allowed for row in check.rows if row.allowed]
+    failed = {height: measured for measured, height in marks(axis, "X")}
+    assert failed == {k: row.measured for k, row in enumerate(check.rows) if row in check.failures}
+    assert [x for x, _ in marks(axis, "|")] == [row.allowed for row in check.rows if row.allowed]
     assert "FAILED" in figure.get_suptitle()
     assert "passed" in model.solve().verify().plot().get_suptitle()
 
 
-def marked(line: Any, marker: str) -> bool:
-    return line.get_marker() == marker and len(line.get_xdata()) == 1
+def marks(axis: Any, marker: str) -> list[list[float]]:
+    """Where the single marks of one kind stand."""
+    lines = [line for line in axis.get_lines() if line.get_marker() == marker]
+    return [line.get_xydata()[0].tolist() for line in lines if len(line.get_xydata()) == 1]
