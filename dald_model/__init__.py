@@ -62,6 +62,7 @@ from dald_model.coordinate.penalty import Fixed, ResidualBalancing
 from dald_model.engines.portable import Portable, pack, unpack
 from dald_model.answer.gap import Certificate
 from dald_model.answer.result import Result
+from dald_model.answer.saved import SavedAnswer, load
 from dald_model.coordinate.status import Status
 from dald_model.schedule.sequence import Sequence
 from dald_model.coordinate.stopping import (
@@ -129,6 +130,8 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "compare",
     "Comparison",
     "Result",
+    "load",
+    "SavedAnswer",
     "Status",
     "Verification",
     "Certificate",
@@ -144,3 +147,8 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "DatasetError",
     "SequenceWarning",
 ]
+
+
+def __dir__() -> list[str]:
+    """What a notebook offers behind ``dm.``: the public names, not the modules they are from."""
+    return [*__all__, "__version__"]

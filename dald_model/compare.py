@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import Field, dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
+import networkx as nx
 import numpy as np
 
 from dald_model.answer import plots
@@ -20,7 +22,7 @@ from dald_model.errors import OptionError
 from dald_model.later import pd
 from dald_model.model import Model
 from dald_model.options import DEFAULT_ACCELERATION
-from dald_model.text import Heading, Part, Printed
+from dald_model.text import Heading, Part, Printed, shortened
 from dald_model.validate import check_from_zero
 from dald_model.values import number, preserved
 
@@ -50,8 +52,9 @@ class Comparison(Printed):
         at the value that the clients share, ``gap``, the relative gap of it to the optimum, and
         ``sent``, the bytes sent so far.
     frame : pandas.DataFrame
-        One row an algorithm: status, rounds, sent, revealed, gap, the rounds after which the gap
-        was first below each of ``tolerances``, and the metrics of the last round.
+        One row an algorithm: over a server or a graph, status, rounds, sent, revealed, gap, the
+        rounds after which the gap was first below each of ``tolerances``, and the metrics of the
+        last round.
     metrics : tuple of str
     tolerances : tuple of float
     """
@@ -78,6 +81,7 @@ class Comparison(Printed):
         frame = self.frame
         shown = pd.DataFrame(
             {
+                "over": frame.over,
                 "status": frame.status.astype(str),
                 "rounds": frame.rounds,
                 "MB sent": [f"{sent / 1e6:.3g}" for sent in frame.sent],
@@ -101,6 +105,7 @@ def compare(
     metrics: Mapping[str, Callable[[Iterate], Any]] | None = None,
     tolerances: Sequence[float] = TOLERANCES,
     solver: str = "CLARABEL",
+    graph: nx.Graph | None = None,
     **options: Any,
 ) -> Comparison:
     r"""Run several algorithms on one model and put them side by side.
@@ -114,18 +119,25 @@ def compare(
     sees of a client, blank where nobody does. The Hessians that the server of Newton's methods
     needs are not counted.
 
+    Methods with a server and methods among peers go together where clients share their variables:
+    each runs over what it can, the model's own topology first, then a server, then the ``graph``.
+
     Parameters
     ----------
     model : Model
     algorithms : list or dict
-        Algorithms; or names -> algorithms, or names -> options of :meth:`Model.solve` for what
-        only some runs have, such as ``{"algorithm": dm.FedProx(0.1), "solver": ...}``.
+        Algorithms, which are called after their arguments; or names -> algorithms, or names ->
+        options of :meth:`Model.solve` for what only some runs have, such as
+        ``{"algorithm": dm.FedProx(0.1), "solver": ...}``. Beside them ``"topology"`` may be
+        ``"server"`` or a graph, for that run alone.
     metrics : dict
         As the option of :meth:`Model.solve`.
     tolerances : list of float
         Gaps whose rounds the table tells.
     solver : str
         The cvxpy solver of the all-in-one problem.
+    graph : networkx.Graph
+        Over which methods among peers run; by default the one given to :meth:`Model.topology`.
     **options
         Options of :meth:`Model.solve` for all runs.
 
@@ -134,14 +146,24 @@ def compare(
     OptionError
         If an algorithm is not for this model, before any is run; or the all-in-one problem has no
         optimum.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> found = dm.compare(common_number([0, 1, 2]), [dm.FedProx(alpha=0.1), dm.DALD()])
+    >>> [str(status) for status in found.frame.status]
+    ['settled', 'optimal']
+    >>> import networkx as nx
+    >>> methods = [dm.FedAvg(step=0.1), dm.DGD(step=0.1)]
+    >>> found = dm.compare(common_number([0, 1, 2]), methods, graph=nx.path_graph(3))
+    >>> found.frame.over.to_dict()
+    {'FedAvg(step=0.1)': 'server', 'DGD(step=0.1)': 'graph'}
     """
     runs = _named(algorithms)
     for tolerance in tolerances:
         check_from_zero("compare: given the tolerance ", tolerance)
-    compiled = model.compile()
-    for run in runs.values():
-        if run.get("algorithm") is not None:
-            run["algorithm"].open(compiled)
+    models = {name: _model_of(model, run, graph) for name, run in runs.items()}
     problem = model.monolithic()
     with preserved([*problem.variables(), *_duals(problem)]):
         try:
@@ -158,7 +180,9 @@ def compare(
             "to compare with; model.monolithic() is the problem"
         )
     measures = {**(metrics or {}), COMMON: lambda at: _objective(problem, at)}
-    results = {name: model.solve(metrics=measures, **options, **run) for name, run in runs.items()}
+    results = {
+        name: models[name].solve(metrics=measures, **options, **run) for name, run in runs.items()
+    }
     aio, worth = _known(next(iter(results.values())), solver)
     ways = {name: _accelerated(results[name], {**options, **runs[name]}) for name in runs}
     histories = {
@@ -168,6 +192,32 @@ def compare(
     rows = [_row(results[name], histories[name], ways[name], told, tolerances) for name in runs]
     frame = pd.DataFrame(rows, index=pd.Index(list(runs), name="algorithm"))
     return Comparison(model, aio, results, histories, frame, told, tuple(tolerances))
+
+
+def _model_of(model: Model, run: dict[str, Any], graph: nx.Graph | None) -> Model:
+    """The model over what the algorithm can talk: its own topology, a server, or the graph.
+
+    Raises
+    ------
+    OptionError
+        If the algorithm is for none of them.
+    """
+    algorithm, asked = run.get("algorithm"), run.pop("topology", None)
+    peers = model.graph if graph is None else graph
+    ways = [None, "server", *([] if peers is None else [peers])] if model.shared else [None]
+    refusals: list[OptionError] = []
+    for topology in ways if asked is None else [asked]:
+        found = model
+        if topology is not None:
+            found = copy(model)
+            found.topology(topology)
+        try:
+            if algorithm is not None:
+                algorithm.open(found.compile())
+            return found
+        except OptionError as error:
+            refusals.append(error)
+    raise refusals[-1]
 
 
 def _named(algorithms: Any) -> dict[str, dict[str, Any]]:
@@ -192,7 +242,20 @@ def _named(algorithms: Any) -> dict[str, dict[str, Any]]:
 
 
 def _short(algorithm: Any) -> str:
-    return type(algorithm).__name__
+    """The name of an algorithm with the arguments that are not those by default."""
+    name = type(algorithm).__name__
+    if not is_dataclass(algorithm):
+        return name
+    given = [
+        f"{each.name}={getattr(algorithm, each.name)!r}"
+        for each in fields(algorithm)
+        if each.init and not _is_default(each, getattr(algorithm, each.name))
+    ]
+    return shortened(f"{name}({', '.join(given)})", 40) if given else name
+
+
+def _is_default(each: Field[Any], value: Any) -> bool:
+    return isinstance(value, Hashable) and bool(each.default == value)
 
 
 def _objective(problem: cp.Problem, at: Iterate) -> float:
@@ -244,6 +307,7 @@ def _row(
 ) -> dict[str, Any]:
     last = history.iloc[-1]
     row = {
+        "over": "server" if result.compiled.servers else "graph",
         "status": result.status,
         "rounds": result.rounds,
         "sent": last.sent,

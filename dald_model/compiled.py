@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Hashable
 from typing import TYPE_CHECKING, Any
 
 from dald_model.compile.decomposition import Decomposition
@@ -14,7 +15,7 @@ from dald_model.later import pd
 from dald_model.options import DEFAULT_ACCELERATION
 from dald_model.schedule import drawing
 from dald_model.schedule.sequence import Sequence
-from dald_model.text import Heading, Part, Printed, counted, shortened
+from dald_model.text import FOLDED, Heading, Part, Printed, counted, folded, shortened
 from dald_model.values import one_at_a_time
 
 if TYPE_CHECKING:
@@ -48,6 +49,14 @@ class Compiled(Printed, Decomposition):
             algorithm that is not for this model.
         SequenceError
             If the sequence does not fit the consensus graph.
+
+        Examples
+        --------
+        >>> from dald_model.models.mean import common_number
+        >>> for reason in common_number([0, 1, 2]).compile().explain():
+        ...     print(reason.solver, reason.clients, reason.what)
+        factor (0, 1, 2) quadratic
+        average ('server',) server
         """
         return explain(self, solver, sequence, algorithm, stopping, acceleration)
 
@@ -80,17 +89,27 @@ class Compiled(Printed, Decomposition):
             f"{counted(len(self.edges), 'edge')}, {self.size} consensus constraints"
         )
         level = {name: at + 1 for at, names in enumerate(self.network.levels) for name in names}
+        is_folded, servers = len(self) > FOLDED, set(self.servers)
         frame = pd.DataFrame(
             {
                 "client": f"{name}{_mark(sub.client)}",
                 "level": level[name],
                 "variables": sub.size,
                 "coupled": sub.entries.size,
-                "neighbours": shortened(", ".join(map(str, sub.neighbours)), 40),
+                "neighbours": _counted(sub.neighbours, servers)
+                if is_folded
+                else shortened(", ".join(map(str, sub.neighbours)), 40),
             }
             for name, sub in self.items()
         )
-        return [Heading(sizes), frame]
+        return [Heading(sizes), folded(frame, 40) if is_folded else frame]
+
+
+def _counted(neighbours: Collection[Hashable], servers: Collection[Hashable]) -> str:
+    """Who stands beside one of many clients."""
+    if len(neighbours) == 1 and all(name in servers for name in neighbours):
+        return str(next(iter(neighbours)))
+    return f"{len(neighbours)} clients"
 
 
 def _mark(client: Client) -> str:

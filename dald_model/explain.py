@@ -28,12 +28,12 @@ from dald_model.schedule.network import Levels
 from dald_model.schedule.sequence import Sequence
 from dald_model.schedule.wavefront import Parallelism, parallelism
 from dald_model.solvers.registry import ORDER, Choice, refusal
-from dald_model.text import Heading, Part, Printed, counted, shortened
+from dald_model.text import Heading, Part, Printed, outline, ranged, together
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Clients with one solver and one form.
+    """Clients of one kind: with one solver and terms and rows of the same kinds.
 
     Attributes
     ----------
@@ -47,7 +47,9 @@ class Reason:
         What the clients are to the solver.
     stated, solved : tuple of int
         Variables and rows of the cone program that cvxpy would hand to a solver, and of what is
-        solved here in their place; without the augmented terms.
+        solved here in their place; without the augmented terms. Of the largest of the clients.
+    least_stated, least_solved : tuple of int
+        The same of the smallest.
     refusals : dict
         Solver that would be faster -> why it cannot take them.
     """
@@ -58,6 +60,8 @@ class Reason:
     what: str
     stated: tuple[int, int]
     solved: tuple[int, int]
+    least_stated: tuple[int, int]
+    least_solved: tuple[int, int]
     refusals: dict[str, str]
 
 
@@ -100,12 +104,17 @@ class Explanation(Printed, tuple[Reason, ...]):
         """One row a kind of client: who solves it, as what, and how much smaller it became."""
         return pd.DataFrame(
             {
-                "clients": shortened(", ".join(map(str, one.clients)), width),
+                "clients": together(map(str, one.clients), width),
                 "number": len(one.clients),
                 "solver": one.solver,
                 "as": one.what,
-                "variables": _change(one.stated[0], one.solved[0]),
-                "rows": _change(one.stated[1], one.solved[1]),
+                **{
+                    what: _among(
+                        _change(one.least_stated[at], one.least_solved[at]),
+                        _change(one.stated[at], one.solved[at]),
+                    )
+                    for at, what in enumerate(("variables", "rows"))
+                },
                 "if it fails": ", ".join(one.then),
             }
             for one in self
@@ -122,7 +131,7 @@ class Explanation(Printed, tuple[Reason, ...]):
                 key = one.solver, ", ".join(solvers), reason
                 lines.setdefault(key, []).extend(map(str, one.clients))
         return [
-            f"  {shortened(', '.join(names), 30)} by {solver}, not by {others}: {reason}"
+            f"  {together(names, 30)} by {solver}, not by {others}: {reason}"
             for (solver, others, reason), names in lines.items()
         ]
 
@@ -150,6 +159,13 @@ def _change(before: int, after: int) -> str:
     return str(after) if before == after else f"{before} -> {after}"
 
 
+def _among(least: str, most: str) -> str:
+    """What is said of the smallest and the largest of a kind, in one."""
+    if least == most:
+        return most
+    return ranged([least, most]) if outline(least) == outline(most) else f"{least} or {most}"
+
+
 def explain(
     compiled: Decomposition,
     solver: Any,
@@ -168,8 +184,7 @@ def explain(
     kinds: dict[Any, list[Subproblem]] = {}
     for sub in compiled.values():
         names = tuple(one.name for one in choice.chain(sub))
-        shape = sub.form.shape if sub.form else None
-        kinds.setdefault((names, shape, _what(sub)), []).append(sub)
+        kinds.setdefault((names, tuple(noun for _, noun in _parts(sub))), []).append(sub)
     found = Explanation(_reason(names, alike) for (names, *_), alike in kinds.items())
     found.sequence, found.graph, found.algorithm = sequence, compiled.graph, algorithm
     unknown = Residuals(*4 * [math.inf])
@@ -192,19 +207,31 @@ def explain(
 
 
 def _reason(names: tuple[str, ...], alike: list[Subproblem]) -> Reason:
-    sub = alike[0]
-    first = 1 if sub.client.is_coupling else 2  # the first two are for servers and couplings alone
+    least, most = min(alike, key=_extent), max(alike, key=_extent)
+    first = 1 if most.client.is_coupling else 2  # the first two are for servers and couplings alone
     earlier = ORDER[first : next((i for i, one in enumerate(ORDER) if one.name == names[0]), 1)]
-    stated = _stated(sub)
+    refusals = {
+        one.name: _among(refusal(one, least) or reason, reason)
+        for one in earlier
+        if (reason := refusal(one, most))
+    }
+    stated, least_stated = _stated(most), _stated(least)
     return Reason(
         tuple(one.name for one in alike),
         names[0],
         names[1:],
-        _what(sub),
+        _what(alike),
         stated,
-        _solved(sub, names[0], stated),
-        {one.name: reason for one in earlier if (reason := refusal(one, sub))},
+        _solved(most, names[0], stated),
+        least_stated,
+        _solved(least, names[0], least_stated),
+        refusals,
     )
+
+
+def _extent(sub: Subproblem) -> tuple[int, ...]:
+    """How large a client is, to compare it with others of its kind."""
+    return (sum(count for count, _ in _parts(sub)), sub.size)
 
 
 def _stated(sub: Subproblem) -> tuple[int, int]:
@@ -225,19 +252,29 @@ def _solved(sub: Subproblem, solver: str, stated: tuple[int, int]) -> tuple[int,
     return form.size + form.extra, form.equalities.rhs.size + form.inequalities.rhs.size
 
 
-def _what(sub: Subproblem) -> str:
+def _what(alike: list[Subproblem]) -> str:
+    """What clients of one kind are to a solver, with the range of each number."""
+    said = []
+    for counts, nouns in (zip(*one, strict=True) for one in zip(*map(_parts, alike), strict=True)):
+        least, most = min(counts), max(counts)
+        number = f"{least}..{most}" if least < most else str(most)
+        said.append(f"{number} {nouns[0]}{'' if most == 1 else 's'}" if most else nouns[0])
+    coupling = "coupling: " if alike[0].client.is_coupling else ""
+    return coupling + ", ".join(said)
+
+
+def _parts(sub: Subproblem) -> list[tuple[int, str]]:
+    """The kinds of terms and rows of a client with their numbers; 0 of what is not counted."""
     form = sub.form
     if sub.client.is_server:
-        return "server"
-    said = "coupling: " if sub.client.is_coupling else ""
+        return [(0, "server")]
     if form is None:
-        return f"{said}a problem that cvxpy alone understands"
+        return [(0, "a problem that cvxpy alone understands")]
     if not form.complete:
         kinds = dict.fromkeys(kind.removesuffix("ConeT") for kind, _ in form.cone.cones)
-        return f"{said}cone program ({', '.join(kinds)})"
-    parts = ["quadratic"] if form.quadratic.full.any() else []
-    parts += [counted(term.weight.size, f"{term.kind.name} term") for term in form.terms]
-    parts = parts or ["linear"]
-    rows = {"equality": form.equalities.rhs.size, "inequality": form.inequalities.rhs.size}
-    parts += [counted(count, f"{kind} row") for kind, count in rows.items() if count]
-    return said + ", ".join(parts)
+        return [(0, f"cone program ({', '.join(kinds)})")]
+    parts = [(0, "quadratic")] if form.quadratic.full.any() else []
+    parts += [(term.weight.size, f"{term.kind.name} term") for term in form.terms]
+    parts = parts or [(0, "linear")]
+    rows = {"equality row": form.equalities.rhs.size, "inequality row": form.inequalities.rhs.size}
+    return parts + [(count, noun) for noun, count in rows.items() if count]

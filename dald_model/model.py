@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from dald_model.compile.programme import Latex, programme, subproblem
 from dald_model.compiled import Compiled
 from dald_model.coordinate.penalty import as_rule
 from dald_model.declare.declaration import Declaration
@@ -75,6 +77,19 @@ class Model(Declaration):
         rho : float, dict, array or penalty rule
             What the Parameters for :math:`\rho` are set to; multipliers and neighbour values are
             set to zero. By default all of them stay as they are: at first ones and zeros.
+
+        Examples
+        --------
+        >>> from dald_model.models.mean import common_number
+        >>> compiled = common_number([0, 1]).compile(rho=1.0)
+        >>> print(compiled)
+        Compiled 'mean': 3 subproblems, 2 edges, 2 consensus constraints
+          client           level  variables  coupled  neighbours
+          0                1      1          1        server
+          1                1      1          1        server
+          server (server)  2      1          2        0, 1
+        >>> print(compiled[0].rho["server"].value)
+        [1.]
         """
         if self._compiled is None:
             if not self._clients:
@@ -85,6 +100,41 @@ class Model(Declaration):
         if rho is not None:
             self._compiled.reset(as_rule(rho).init(self._compiled))
         return self._compiled
+
+    def latex(self, client: Hashable = None) -> Latex:
+        r"""The decomposed programme in LaTeX, with your names, and what clients solve in a round.
+
+        A notebook shows formulas, ``print`` the source. More than six clients are written by kind,
+        with an index i; data, which have no names in cvxpy, are :math:`A_i` and :math:`b_i`.
+
+        Parameters
+        ----------
+        client : Hashable
+            Whose subproblem is wanted alone.
+
+        Raises
+        ------
+        DeclarationError
+            If the model cannot be compiled yet.
+        ResultError
+            If ``client`` is no client.
+
+        Examples
+        --------
+        >>> import cvxpy as cp
+        >>> import dald_model as dm
+        >>> x, model = [cp.Variable(name=f"x{i}") for i in range(2)], dm.Model("two numbers")
+        >>> for i, name in enumerate("ab"):
+        ...     _ = model.client(name, cp.square(x[i] - 3 * i), [x[i] >= 1])
+        >>> model.consensus(x[0] == x[1])
+        >>> for line in model.latex().splitlines()[1:4]:
+        ...     print(line.split("&")[1].strip())
+        x_{0}^{2}
+        {} + \left( x_{1} - 3 \right)^{2}
+        1 \leq x_{0}
+        """
+        compiled = self.compile()
+        return programme(compiled) if client is None else subproblem(compiled, client)
 
     def draw(self) -> Figure:
         """The consensus graph, servers included; :meth:`Compiled.draw` has the order.
@@ -97,6 +147,12 @@ class Model(Declaration):
         ------
         DeclarationError
             If the model cannot be compiled yet.
+
+        Examples
+        --------
+        >>> from dald_model.models.mean import common_number
+        >>> print(common_number([0, 1, 2]).draw().get_suptitle())
+        mean: consensus graph, 3 clients, 3 edges
         """
         compiled = self.compile()
         return drawing.graph_plot(self.name, compiled.graph, compiled.servers, compiled.couplings)

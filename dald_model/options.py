@@ -77,6 +77,16 @@ def check_metrics(given: Any) -> Mapping[str, Callable[..., Any]]:
     return found
 
 
+def check_callback(given: Any) -> Callable[..., Any] | None:
+    """Refuse what cannot be called after a round."""
+    if given is not None and (isinstance(given, type) or not callable(given)):
+        raise OptionError(
+            f"callback: given {given!r}, expected a function of a dm.Iterate that is called after "
+            "each round, such as lambda at: print(at.round, at.row['primal_scaled']), or None"
+        )
+    return given
+
+
 def with_algorithm(algorithm: Any, method: Method, rho: Any, solver: Any) -> Method:
     """The algorithm's choices, and the user's where it leaves them.
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from dald_model.algorithms.dald import DALD
 from dald_model.answer.assemble import assemble
 from dald_model.answer.gap_option import gap_test
 from dald_model.answer.result import Result
+from dald_model.answer.saved import Compilable, SavedAnswer
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.iterate import Iterate
@@ -22,6 +22,7 @@ from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.outcome import interrupted_before
 from dald_model.coordinate.penalty import Fixed, PenaltyRule, ResidualBalancing, as_rule
+from dald_model.coordinate.progress import Progress
 from dald_model.coordinate.run import Run, Settings
 from dald_model.coordinate.state import State
 from dald_model.coordinate.stopping import Accuracy, Stopping
@@ -30,6 +31,7 @@ from dald_model.engines.dispatch import SolverLayer
 from dald_model.errors import OptionError
 from dald_model.options import (
     DEFAULT_ACCELERATION,
+    check_callback,
     check_gap,
     check_kind,
     check_metrics,
@@ -40,21 +42,13 @@ from dald_model.options import (
 from dald_model.schedule.changes import as_online
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.base import Solver
+from dald_model.text import listed
 from dald_model.validate import check_flag
 from dald_model.values import one_at_a_time
-
-if TYPE_CHECKING:
-    from tqdm.auto import tqdm
 
 OTHER = 10.0
 """Natural units of another size than this many times those of the result that a run goes on from
 are those of another problem, to which its prices and penalties are scaled."""
-
-
-class Compilable(Protocol):
-    """What can be solved: a :class:`dald_model.Model`."""
-
-    def compile(self) -> Decomposition: ...  # noqa: D102 - see the class
 
 
 @one_at_a_time()
@@ -71,6 +65,7 @@ def solve(
     online: Any = None,
     start: Result | None = None,
     metrics: Mapping[str, Callable[[Iterate], Any]] | None = None,
+    callback: Callable[[Iterate], Any] | None = None,
     eps_pri: float = 1e-6,
     eps_dual: float = 1e-6,
     gap: float | None = None,
@@ -94,53 +89,75 @@ def solve(
     Parameters
     ----------
     algorithm : Algorithm
-        What to do with the multipliers; default :class:`DALD`.
+        What to do with the multipliers; default :class:`DALD`. Another to compare with it, or to
+        run a method as it was published: ``algorithm=dm.FedProx(alpha=0.1)``.
     sequence : Sequence
         Who is solved when; default one colour of the consensus graph after the other, which is
-        two-block ADMM where two colours suffice.
+        two-block ADMM where two colours suffice. Another where clients cannot all take part, or
+        their order is given: ``sequence=dm.Sequence.random(k=5)``,
+        ``sequence=dm.Sequence.levels([["a", "c"], ["b"]])``.
     stopping : Stopping
-        When an inner loop ends, (B1) to (B4); default one round where outer loops are accelerated,
-        else :func:`dald_model.coordinate.safeguards.default_stopping`.
+        When an inner loop ends; default one round where outer loops are accelerated, else
+        :func:`dald_model.coordinate.safeguards.default_stopping`. ``stopping=dm.FixedBudget(1)``,
+        (B4) with one sweep an update, has the guarantee of convergence and is mostly the fastest;
+        ``dm.FixedTolerance()`` (B1) and ``dm.ShrinkingTolerance()`` (B2) are the paper's exact
+        inner loops; ``dm.GrowingBudget()`` (B3) has more rounds with each outer loop.
     rho : float, dict, array or penalty rule
-        The penalty; default :class:`ResidualBalancing`, which needs no tuning.
+        The penalty; default :class:`ResidualBalancing`, which needs no tuning. A number to follow
+        a paper's setting, ``rho=1.0``, a dict where clients or edges differ,
+        ``rho={"hospital 0": 2.0}``.
     solver : Solver, str or dict
         The solver layer: "auto" (default) gives each client to the fastest exact method that
-        takes it, see ``compiled.explain()``; else the name of one of
-        :data:`dald_model.solvers.NAMED`, of an installed cvxpy solver, an object of
-        :mod:`dald_model.solvers`, or a dict from clients to any of these. A server has a closed
-        form.
+        takes it, see ``compiled.explain()``. A name of :data:`dald_model.solvers.NAMED` or of an
+        installed cvxpy solver to compare or to cross-check, ``solver="conic"``,
+        ``solver={"a": "SCS"}``; an object of :mod:`dald_model.solvers` for inexact clients,
+        ``solver=dm.solvers.GradientSteps(step=0.1, count=5)``. A server has a closed form.
     accuracy : float
-        How exactly each client is minimised, relative to its natural units, where its
-        solver is iterative; default :class:`Accuracy`, which follows the residuals.
+        How exactly each client is minimised, relative to its natural units, where its solver is
+        iterative; default :class:`Accuracy`, which follows the residuals. Fixed for iterates
+        that do not depend on it: ``accuracy=1e-10``.
     acceleration : Acceleration or None
         What proposes where the next outer loop begins: :class:`Hybrid` (default),
-        :class:`Anderson`, :class:`Secant`, :class:`ALADIN`; None follows Algorithms 2 and 3 to the
-        letter. The default is left out where the outer loops are not one map (other algorithms and
-        dual steps, orders that change, outer loops of several rounds), and where a tolerance is
-        zero. Where clients are absent, models speak for them, and Anderson acceleration rests.
+        :class:`Anderson`, :class:`Secant`, :class:`ALADIN`. ``acceleration=None`` follows
+        Algorithms 2 and 3 to the letter, ``acceleration=dm.Anderson(memory=10)`` asks nothing of
+        the graph, ``dm.ALADIN()`` is for clients that may share their curvature. The default is
+        left out where the outer loops are not one map (other algorithms and dual steps, orders
+        that change, outer loops of several rounds), and where a tolerance is zero. Where clients
+        are absent, models speak for them, and Anderson acceleration rests.
     online : Online, dict, callable or list of these
-        What changes while the run goes on: ``dm.Dropout(p)``, ``dm.Stragglers(...)``,
-        ``dm.LossyLinks(p)``, a dict from rounds to :class:`Change`, or a function of a
+        What changes while the run goes on, to try how a method bears it:
+        ``online=dm.Dropout(0.3)``, ``dm.Stragglers({"a": 3})``, ``dm.LossyLinks(0.1)``, a dict from
+        rounds to :class:`Change`, ``online={5: dm.Change(leave=["a"])}``, or a function of a
         :class:`Moment` that returns a :class:`Change` or None; asked before each inner loop.
     start : Result
         An earlier result of this model, or of one with some of its clients and edges, to go on
-        from; default all multipliers zero, and the variables where the clients' own answers are,
-        or zero where a penalty is given or the algorithm sets one, as in the paper. What was learnt
-        of clients is kept (``result.recalled``), and natural units are, until a Parameter has moved
-        the numbers of a client by more than :data:`dald_model.coordinate.measured.MOVED`.
+        from: after a Parameter has changed, or for more rounds, ``start=result``. By default all
+        multipliers are zero, and the variables where the clients' own answers are, or zero where a
+        penalty is given or the algorithm sets one, as in the paper. What was learnt of clients is
+        kept (``result.recalled``), and natural units are, until a Parameter has moved the numbers
+        of a client by more than :data:`dald_model.coordinate.measured.MOVED`.
     metrics : dict
-        Name of a column of the history -> function of an :class:`Iterate`, called each round.
+        Name of a column of the history -> function of an :class:`Iterate`, called each round, for
+        curves of your own: ``metrics={"norm": lambda at: np.linalg.norm(at[w])}``.
+    callback : callable
+        Called with the :class:`Iterate` after each round, for a display or a log of your own:
+        ``callback=lambda at: print(at.round, at.row["primal_scaled"])``. Where it returns True the
+        run ends, "interrupted", with the best iterate.
     eps_pri, eps_dual : float
-        Tolerances, see :class:`Residuals`. Zero is allowed: then every round is run, and the
-        answer is that of the last one; otherwise a run that does not converge gives its best.
+        Tolerances, see :class:`Residuals`; ``eps_pri=1e-3`` for a first look. Zero is allowed:
+        then every round is run, and the answer is that of the last one, as for a textbook's
+        iterates; otherwise a run that does not converge gives its best.
     gap : float
         End also once the certified gap and the violation of an iterate are at most this, see
-        :meth:`Result.certificate`; the status is then "certified". It is asked for in rounds 1, 2,
-        4, 7, 11, ..., as it costs one small solve a client.
+        :meth:`Result.certificate`; the status is then "certified". For a decision that needs no
+        more, ``gap=1e-3``. It is asked for in rounds 1, 2, 4, 7, 11, ..., as it costs one small
+        solve a client.
     max_rounds : int
-        The most rounds that are run.
+        The most rounds that are run: ``max_rounds=5000``.
     verbose : bool
-        Whether to show progress.
+        Whether to show a bar with round, residuals as they are tested, and rho. Python's
+        ``logging`` has the same in any case, under the name ``dald_model``: each round at level
+        DEBUG, beginning and end of a run at INFO.
 
     Returns
     -------
@@ -158,6 +175,19 @@ def solve(
 
     An error after the first round has begun keeps what was found: it is its attribute ``result``,
     an ordinary :class:`Result` of status "user_error".
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> model = common_number([0, 1, 2])
+    >>> result = model.solve()
+    >>> print(result.status, round(result.value, 6), round(float(result["w"]), 6))
+    optimal 2.0 1.0
+    >>> print(model.solve(start=result, rho=1.0, acceleration=None, max_rounds=500).status)
+    optimal
+    >>> print(model.solve(callback=lambda at: at.round == 2).detail)
+    the callback ended the run after round 2
     """
     compiled = model.compile()
     begun = time.perf_counter()
@@ -200,13 +230,17 @@ def solve(
             eps_dual,
             max_rounds,
             check_metrics(metrics),
+            check_callback(callback),
             acceleration,
             insists=acceleration is not DEFAULT_ACCELERATION,
             learnt=None if start is None else start.learnt,
             gap_test=None if gap is None else gap_test(compiled, gap),
+            begun=begun,
         )
-        with _progress(max_rounds) if verbose else nullcontext() as progress:
+        with Progress(compiled.model.name, max_rounds, verbose) as progress:
             outcome = Run(membership, method, state, rule, layer, settings, progress).go()
+            ended = outcome.termination
+            progress.ended(len(outcome.rows), str(ended.status), ended.detail)
     except KeyboardInterrupt:  # in the rounds it is caught, so this was before
         outcome = interrupted_before(Membership(compiled, Sequence(label="by colour"), ()))
     result = assemble(outcome, (eps_pri, eps_dual), time.perf_counter() - begun)
@@ -215,13 +249,6 @@ def solve(
         outcome.error.result = result
         raise outcome.error
     return result
-
-
-def _progress(rounds: int) -> tqdm:
-    """A bar; what it needs is slow to import."""
-    from tqdm.auto import tqdm
-
-    return tqdm(total=rounds, unit="round")
 
 
 def still_measured(compiled: Decomposition, start: Any) -> Measured | None:
@@ -247,14 +274,15 @@ def begin(compiled: Decomposition, rho: Any, start: Any, units: Units) -> tuple[
     if start is None:
         return State.start(compiled, rule.init(compiled), units), rule
     if not isinstance(start, Result):
-        raise OptionError(
-            f"start: given {start!r}, expected the result of an earlier solve of this model"
-        )
+        given = f"{start!r}, expected the result of an earlier solve of this model"
+        if isinstance(start, SavedAnswer):
+            given = "a saved answer, expected it on its model; take start=dm.load(path, model)"
+        raise OptionError(f"start: given {given}")
     before, last = start.compiled, start.state
     if last is None or not any(name in before for name in compiled):
         raise OptionError(
             f"start: given the result of {before.model.name!r}, which has none of the clients "
-            f"{', '.join(map(repr, compiled))}; expected the result of an earlier solve of this "
+            f"{listed(compiled)}; expected the result of an earlier solve of this "
             "model"
         )
     if before is compiled:

@@ -5,12 +5,20 @@ A report is a list of parts: a heading, a table (a pandas DataFrame), or lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, TypeAlias
 
 from dald_model.later import pd
+
+NUMBER = re.compile(r"(?:(?<![\w)\].])-)?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+"""A number in a text; a minus belongs to it where none can be subtracted."""
+FOLDED = 20
+"""More clients than these are told by kind, not one by one."""
+KINDS = 6
+"""The most kinds of clients that are told."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ class Printed:
         return as_text(self.report(wide=False))
 
     def __repr__(self) -> str:
-        return str(self)
+        return as_text(self.report(wide=False))
 
     def _repr_html_(self) -> str:
         return as_html(self.report(wide=True))
@@ -80,6 +88,97 @@ def as_html(parts: Iterable[Part]) -> str:
 def counted(number: int, noun: str) -> str:
     """A number with its noun."""
     return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def listed(names: Iterable[Any], most: int = 5) -> str:
+    """Names for a message: the first few in quotes, and how many there are.
+
+    >>> listed(["a", "b"])
+    "'a', 'b'"
+    >>> listed(range(160))
+    '0, 1, 2, 3, 4 and 155 more, 160 in all'
+    """
+    found = list(names)
+    more = f" and {len(found) - most} more, {len(found)} in all" if len(found) > most else ""
+    return ", ".join(map(repr, found[:most])) + more
+
+
+def parted(parts: Iterable[Iterable[Any]], most: int = 5) -> str:
+    """Groups of names for a message: the first few groups in braces, and how many there are.
+
+    >>> parted([["b", "a"], ["c"]])
+    "{'a', 'b'}; {'c'}"
+    """
+    found = list(parts)
+    said = [f"{{{listed(sorted(part, key=repr))}}}" for part in found[:most]]
+    return "; ".join(said) + (f"; and {len(found) - most} more" if len(found) > most else "")
+
+
+def outline(text: str) -> str:
+    """A text with its numbers left out: what texts of one kind have in common.
+
+    >>> outline("norm1([20x3] @ x0 + -5.0)")
+    'norm#([#x#] @ x# + #)'
+    """
+    return NUMBER.sub("#", text)
+
+
+def ranged(texts: Iterable[str]) -> str:
+    """Texts of one outline as one, with the range of each number.
+
+    >>> ranged(["norm1([20x3] @ x0)", "norm1([35x3] @ x2)", "norm1([4x3] @ x1)"])
+    'norm1([4..35x3] @ x0..2)'
+    """
+    given = list(texts)
+    columns = zip(*map(NUMBER.findall, given), strict=True)
+    ends = ((min(column, key=float), max(column, key=float)) for column in columns)
+    numbers = iter([low if low == high else f"{low}..{high}" for low, high in ends])
+    return NUMBER.sub(lambda _: next(numbers), given[0])
+
+
+def together(texts: Iterable[str], width: int) -> str:
+    """Texts on one line of at most so many characters: all, or their range, or the first of them.
+
+    >>> together(["a", "b"], 20), together([f"hospital {i}" for i in range(160)], 20)
+    ('a, b', 'hospital 0..159')
+    """
+    given = list(texts)
+    whole = ", ".join(given)
+    if len(whole) > width and len(set(map(outline, given))) == 1:
+        whole = ranged(given)
+    return shortened(whole, width)
+
+
+def folded(
+    frame: pd.DataFrame, width: int, names: str = "client", exact: Collection[str] = ()
+) -> pd.DataFrame:
+    """A table of clients as a table of kinds of them, at most ``KINDS`` of these.
+
+    Of one kind are rows whose cells differ in numbers alone, and not in the ``exact`` columns. The
+    column of names becomes that of
+    all of a kind, and one of how many they are stands beside it.
+    """
+    cells = frame.drop(columns=names).astype(str)
+    kinds: dict[tuple[str, ...], list[int]] = {}
+    told = pd.DataFrame({c: cells[c] if c in exact else cells[c].map(outline) for c in cells})
+    for at, row in enumerate(told.itertuples(index=False, name=None)):
+        kinds.setdefault(row, []).append(at)
+    largest = sorted(kinds.values(), key=len, reverse=True)
+    shown, rest = largest, []
+    if len(largest) > KINDS:
+        shown, rest = largest[: KINDS - 1], largest[KINDS - 1 :]
+    rows = [
+        {
+            f"{names}s": together(frame[names].iloc[members].astype(str), width),
+            "number": str(len(members)),
+            **{c: shortened(ranged(cells[c].iloc[members]), width) for c in cells},
+        }
+        for members in sorted(shown)
+    ]
+    if rest:
+        more = {f"{names}s": f"{len(rest)} more kinds", "number": str(sum(map(len, rest)))}
+        rows.append(more | dict.fromkeys(cells, "..."))
+    return pd.DataFrame(rows)
 
 
 def shortened(text: str, width: int) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dald_model.errors import DaldError, OptionError
+from dald_model.text import listed
 
 Error = type[DaldError]
 
@@ -91,7 +92,4 @@ def check_clients(
     """Refuse names that are no client's; ``where`` they stand follows the name."""
     for name in names:
         if not isinstance(name, Hashable) or name not in known:
-            raise error(
-                f"{said}{name!r}{where} is no client; expected {expected} "
-                f"{', '.join(map(repr, known))}"
-            )
+            raise error(f"{said}{name!r}{where} is no client; expected {expected} {listed(known)}")

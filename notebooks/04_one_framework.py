@@ -133,7 +133,8 @@ comparison.plot()
 rows = {}
 for name, parts in deals.items():
     model, w = declared(parts)
-    found = dm.compare(model, [dm.FedProx(alpha=200.0), dm.DALD()], max_rounds=1000)
+    methods = {"FedProx": dm.FedProx(alpha=200.0), "DALD": dm.DALD()}
+    found = dm.compare(model, methods, max_rounds=1000)
     rows[name] = {
         "heterogeneity": round(dm.partition.heterogeneity(b, parts), 3),
         "FedProx rests at a gap of": f"{found.frame.gap['FedProx']:.1e}",

@@ -35,6 +35,14 @@ class ConsensusADMM:
     ----------
     dual_step : float
         See :class:`DALD`.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([0, 1, 2]).solve(algorithm=dm.ConsensusADMM())
+    >>> print(result.status, round(float(result["w"]), 3))
+    optimal 1.0
     """
 
     dual_step: float = 1.0
@@ -68,6 +76,14 @@ class BCD:
     ----------
     multipliers : bool
         Whether the multipliers follow; see the module.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([0, 1, 2]).solve(algorithm=dm.BCD())
+    >>> print(result.status, round(float(result["w"]), 3))
+    settled 1.0
     """
 
     multipliers: bool = False
@@ -94,6 +110,14 @@ class JacobiGradientDescent:
         of :math:`\mathcal F`.
     multipliers : bool
         Whether the multipliers follow; see the module.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([0, 1, 2]).solve(algorithm=dm.JacobiGradientDescent(step=0.1))
+    >>> print(result.status, round(float(result["w"]), 3))
+    settled 1.0
     """
 
     step: float
@@ -159,6 +183,14 @@ class BCGD(_LocalSteps):
         W, gradient steps a turn; with more and more it is :class:`BCD`.
     multipliers : bool
         Whether the multipliers follow; see the module.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([0, 1, 2]).solve(algorithm=dm.BCGD(step=0.1))
+    >>> print(result.status, round(float(result["w"]), 3))
+    settled 1.0
     """
 
     steps, layer = GradientSteps, "gradient steps, (61)"
@@ -178,6 +210,14 @@ class BCPG(_LocalSteps):
         W, steps a turn.
     multipliers : bool
         Whether the multipliers follow; see the module.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([0, 1, 2]).solve(algorithm=dm.BCPG(step=0.1))
+    >>> print(result.status, round(float(result["w"]), 3))
+    settled 1.0
     """
 
     steps, layer = ProximalGradientSteps, "proximal gradient steps, (64), (65)"
@@ -201,6 +241,20 @@ class BSUM:
         :class:`dald_model.solvers.Surrogate`.
     multipliers : bool
         Whether the multipliers follow; see the module.
+
+    Examples
+    --------
+    A client's own objective and a square around where it is lie above it, and touch it there:
+
+    >>> import cvxpy as cp
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> def above(client, at):
+    ...     ((w, here),) = at.items()
+    ...     return client.cost + cp.square(w - here)
+    >>> result = common_number([0, 1, 2]).solve(algorithm=dm.BSUM(above))
+    >>> print(result.status, round(float(result["w"]), 3))
+    settled 1.0
     """
 
     surrogate: MakeSurrogate

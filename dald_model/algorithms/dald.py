@@ -21,6 +21,14 @@ class DALD:
     sweep a multiplier update converges on every graph, where clients are minimised exactly and from
     where the penalties stay (:mod:`dald_model.coordinate.safeguards`). Two-block ADMM converges for
     :math:`0 < \sigma < (1 + \sqrt 5)/2` (Glowinski 1984).
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([0, 1, 2]).solve(algorithm=dm.DALD())
+    >>> print(result.status, round(float(result["w"]), 3))
+    optimal 1.0
     """
 
     dual_step: float = 1.0

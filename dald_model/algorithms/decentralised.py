@@ -41,6 +41,14 @@ class DGD:
         Pair of neighbours -> :math:`p_{ij} = p_{ji}`; every edge must be there once, and what a
         client's neighbours leave of 1 is its own :math:`p_{ii}`. Default: Metropolis weights,
         :math:`1 / (1 + \max(d_i, d_j))` with the degrees :math:`d` (Xiao and Boyd 2004).
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([0, 1, 2], peers=True).solve(algorithm=dm.DGD(step=0.1))
+    >>> print(result.status, round(float(result["w"]), 3))
+    settled 1.0
     """
 
     step: float
@@ -79,6 +87,15 @@ class AsynchronousDGD:
     step, weights :
         As for :class:`DGD`.
     k, seed : int
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> method = dm.AsynchronousDGD(step=0.1, k=2)
+    >>> result = common_number([0, 1, 2], peers=True).solve(algorithm=method, max_rounds=30)
+    >>> print(result.status, abs(float(result["w"]) - 1.0) < 1.0)
+    round_limit True
     """
 
     step: float
@@ -110,7 +127,15 @@ class AsynchronousDGD:
 
 
 def metropolis(graph: nx.Graph) -> dict[tuple[Hashable, Hashable], float]:
-    r"""Metropolis weights: edge -> :math:`1 / (1 + \max(d_i, d_j))`, d the degrees."""
+    r"""Metropolis weights: edge -> :math:`1 / (1 + \max(d_i, d_j))`, d the degrees.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> import dald_model as dm
+    >>> dm.metropolis(nx.path_graph(3))
+    {(0, 1): 0.3333333333333333, (1, 2): 0.3333333333333333}
+    """
     degree = dict(graph.degree)
     return {(a, b): 1 / (1 + max(degree[a], degree[b])) for a, b in graph.edges}
 

@@ -17,6 +17,7 @@ from dald_model.coordinate.stopping import FixedTolerance
 from dald_model.errors import OptionError
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.inexact.local import GradientSteps, ProximalGradientSteps
+from dald_model.text import listed
 from dald_model.validate import argument, check_positive, check_whole
 
 
@@ -29,6 +30,14 @@ class ProximalPoint:
     Parameters
     ----------
     alpha : float
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([2.0]).solve(algorithm=dm.ProximalPoint(alpha=1.0))
+    >>> print(result.status, round(float(result["w"]), 3))
+    optimal 2.0
     """
 
     alpha: float
@@ -66,6 +75,14 @@ class ProximalGradient:
     step : float
         :math:`\alpha`; it converges below :math:`2 / L`, L the largest eigenvalue of
         :math:`\nabla^2\psi`.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([2.0]).solve(algorithm=dm.ProximalGradient(step=0.1))
+    >>> print(result.status, round(float(result["w"]), 3))
+    optimal 2.0
     """
 
     step: float
@@ -113,6 +130,14 @@ class DistributedProximal:
     ----------
     alpha : float or dict
         :math:`\alpha_i`; a dict names every client's.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([0, 1, 2]).solve(algorithm=dm.DistributedProximal(alpha=0.1))
+    >>> print(result.status, round(float(result["w"]), 3))
+    settled 1.0
     """
 
     alpha: float | Mapping[Any, float]
@@ -148,6 +173,14 @@ class FedProx(DistributedProximal):
 
     Li et al. 2020 write the proximal term as :math:`\tfrac{\mu}{2}\|x_i - \hat x\|^2`: their
     :math:`\mu` is :math:`1/\alpha`.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([0, 1, 2]).solve(algorithm=dm.FedProx(alpha=0.1))
+    >>> print(result.status, round(float(result["w"]), 3))
+    settled 1.0
     """
 
     alpha: float = 1.0
@@ -175,6 +208,14 @@ class FedAvg:
     weights : dict
         Client -> its weight in the average, such as its number of rows; equal by default. The
         :math:`p_i` are the weights of those who take part, divided by their sum.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([0, 1, 2]).solve(algorithm=dm.FedAvg(step=0.1, epochs=5))
+    >>> print(result.status, round(float(result["w"]), 3))
+    settled 1.0
     """
 
     step: float
@@ -242,7 +283,7 @@ def _penalties(star: Star, alpha: float | Mapping[Any, float], who: str) -> Any:
     for name in [*star.clients, *alpha]:
         if name not in alpha or name not in star.clients:
             raise OptionError(
-                f"{who}: given values for {', '.join(map(repr, alpha))}, expected one for each of "
-                f"{', '.join(map(repr, star.clients))}"
+                f"{who}: given values for {listed(alpha)}, expected one for each of "
+                f"{listed(star.clients)}"
             )
     return {name: float(np.sqrt(1 / (2 * alpha[name]))) for name in star.clients}

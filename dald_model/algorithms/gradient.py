@@ -38,6 +38,14 @@ class GradientDescent:
     step : float
         :math:`\alpha`; it converges below :math:`2 / L`, L the largest eigenvalue of the Hessian
         of the sum.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([0, 1, 2]).solve(algorithm=dm.GradientDescent(step=0.1))
+    >>> print(result.status, round(float(result["w"]), 3))
+    optimal 1.0
     """
 
     step: float
@@ -76,6 +84,14 @@ class NewtonMethod:
     ----------
     damping : float
         :math:`\beta`, 1 for the full step; full steps converge near the optimum only.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([0, 1, 2]).solve(algorithm=dm.NewtonMethod())
+    >>> print(result.status, round(float(result["w"]), 3))
+    optimal 1.0
     """
 
     damping: float = 1.0
@@ -115,6 +131,15 @@ class MiniBatchGradientDescent:
         :math:`\alpha`. Objectives that are averages over N rows in all want steps n times as long
         as gradient descent does.
     k, seed : int
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> method = dm.MiniBatchGradientDescent(step=0.1, k=2)
+    >>> result = common_number([0, 1, 2]).solve(algorithm=method, max_rounds=30)
+    >>> print(result.status, abs(float(result["w"]) - 1.0) < 1.0)
+    round_limit True
     """
 
     step: float
@@ -145,7 +170,17 @@ class MiniBatchGradientDescent:
 
 @dataclass(frozen=True)
 class StochasticGradientDescent(MiniBatchGradientDescent):
-    r"""Stochastic gradient descent, equation (51) with one sample a step: clients are samples."""
+    r"""Stochastic gradient descent, equation (51) with one sample a step: clients are samples.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> method = dm.StochasticGradientDescent(step=0.1)
+    >>> result = common_number([0, 1, 2]).solve(algorithm=method, max_rounds=30)
+    >>> print(result.status, abs(float(result["w"]) - 1.0) < 1.0)
+    round_limit True
+    """
 
 
 @dataclass(frozen=True)
@@ -162,6 +197,15 @@ class StochasticNewton:
         How many clients are drawn for each round.
     damping : float
         :math:`\beta`.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> method = dm.StochasticNewton(k=2)
+    >>> result = common_number([0, 1, 2]).solve(algorithm=method, max_rounds=30)
+    >>> print(result.status, abs(float(result["w"]) - 1.0) < 1.0)
+    round_limit True
     """
 
     k: int = 1

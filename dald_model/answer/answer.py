@@ -10,18 +10,31 @@ from typing import Any, Self
 import cvxpy as cp
 import numpy as np
 
+from dald_model.answer.by_name import ClientValues, chosen
 from dald_model.compile.decomposition import Decomposition, Recovered
 from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.measured import Measured
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
+from dald_model.declare.client import symbolic
 from dald_model.engines.dispatch import Event
 from dald_model.errors import ResultError
 from dald_model.identity import Identified
 from dald_model.later import pd
+from dald_model.text import (
+    FOLDED,
+    Heading,
+    Part,
+    Printed,
+    counted,
+    folded,
+    listed,
+    outline,
+    shortened,
+)
 
 
-class Duals(Identified, Mapping[cp.Constraint, Any]):
+class Duals(Identified, Printed, Mapping[cp.Constraint, Any]):
     """Dual values by the very constraint object that was declared, with cvxpy's signs."""
 
     elsewhere = "send the values, such as list(result.duals.values())"
@@ -45,6 +58,35 @@ class Duals(Identified, Mapping[cp.Constraint, Any]):
     def __len__(self) -> int:
         return len(self.by_id)
 
+    def report(self, *, wide: bool) -> list[Part]:
+        """One row a constraint, or one a kind of many."""
+        width = 80 if wide else 48
+        many = len(self) > FOLDED
+        rows = []
+        for rule in self:
+            values = [np.atleast_1d(one) for one in self._of(rule)]
+            ends = min(one.min() for one in values), max(one.max() for one in values)
+            rows.append(
+                {
+                    "constraint": symbolic(rule) if many else shortened(symbolic(rule), width),
+                    "entries": sum(one.size for one in values),
+                    "least": f"{ends[0]:.4g}",
+                    "largest": f"{ends[1]:.4g}",
+                }
+            )
+        head = Heading(f"Dual values of {counted(len(self), 'constraint')}")
+        if not rows:
+            return [head]
+        frame = pd.DataFrame(rows)
+        if many:  # constraints that differ in numbers alone are told together
+            frame.insert(1, "kind", [outline(text) for text in frame.constraint])
+            frame = folded(frame, width, "constraint").drop(columns="kind")
+        return [head, frame]
+
+    def _of(self, constraint: cp.Constraint) -> list[Any]:
+        found = self[constraint]
+        return found if isinstance(found, list) else [found]
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Duals:
         """Other arrays, by the same constraints."""
         return Duals(self._constraints, deepcopy(self.by_id, memo))
@@ -54,8 +96,9 @@ class Duals(Identified, Mapping[cp.Constraint, Any]):
 class Answer(Identified):
     r"""The answer of a run.
 
-    ``result[x]`` is the value of a variable (of a shared variable: the server's, or the mean over
-    the clients); ``result["hospital 0"]`` is a dict of the values at that client.
+    ``result[x]``, or ``result["x"]`` by name, is the value of a variable (of a shared variable: the
+    server's, or the mean over the clients); ``result["hospital 0"]`` has the values at that client,
+    by variable or by name. A name that a client has means the client.
 
     Attributes
     ----------
@@ -73,15 +116,17 @@ class Answer(Identified):
         One row a round: outer and inner loop, the residuals (``primal``, ``dual`` in the max
         norm, and ``primal_scaled``, ``dual_scaled`` as held against the tolerances), the
         objective, the geometric mean of rho, how many clients were solved, how many were absent,
-        who was solved in order, how many so far went on to another solver, seconds since the
-        start, and the columns of the option ``metrics``. ``slack`` is condition (29): how far the
-        solver layer is from minimising.
+        who was solved in order, how many so far went on to another solver, ``seconds``, and the
+        columns of the option ``metrics``. ``slack`` is condition (29): how far the solver layer is
+        from minimising. ``seconds`` is the time from the call of ``solve``, compiling left out, to
+        the residuals of the round; sweeps that overlap are written down together, block by block.
     duals : Mapping
         Dual value of each declared constraint object, local and consensus.
     multipliers : dict
         Pair of clients -> multiplier :math:`\mu` of their edge, flat.
     seconds : float
-        Time of the run alone; that of compiling is ``compiled.seconds``.
+        Time of ``solve`` up to the end of the last round, the measurement of natural units
+        included; that of compiling is ``compiled.seconds``.
     eps_pri, eps_dual : float
         The tolerances that the residuals were held against.
     culprit : Hashable
@@ -110,7 +155,7 @@ class Answer(Identified):
 
     elsewhere = (
         "send what you need of it, such as result.value, result.history and "
-        "{v.name(): result[v] for v in model.variables}"
+        "{v.name(): result[v] for v in model.variables}, or the file of result.save(path)"
     )
 
     status: Status
@@ -156,16 +201,25 @@ class Answer(Identified):
         if key in self.recovered.at_clients:
             names = {v.id: v for v in self.compiled.model.variables}
             found = self.recovered.at_clients[key]
-            return {names[k]: value for k, value in found.items() if k in names}
+            return ClientValues(key, {names[k]: x for k, x in found.items() if k in names})
         if key in self.compiled:
             raise ResultError(
                 f"result: client {key!r} has no values; the run ended ({self.status}) before a "
                 "first round was complete"
             )
+        variables = self.compiled.model.variables
+        named = chosen(key, [v.name() for v in variables], variables)
+        if named is not None:
+            return self[named]
         raise ResultError(
-            f"result: {key!r} is neither a variable nor a client; expected a cp.Variable or one of "
-            f"{', '.join(map(repr, self.compiled))}"
+            f"result: {key!r} is neither a variable nor a client; expected a cp.Variable, the name "
+            f"of one, {listed(v.name() for v in variables)}, or one of {listed(self.compiled)}"
         )
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The values that the user's Parameters had when the problem was solved, by name."""
+        return {parameter.name(): value for parameter, value in self.given}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Other arrays, of the same compiled model."""

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
-import pandas as pd
 
 from dald_model.answer.answer import Answer
 from dald_model.compile.decomposition import Decomposition
@@ -17,6 +16,7 @@ from dald_model.coordinate.curvature import is_angular
 from dald_model.coordinate.pace import rounds_left
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
+from dald_model.later import pd
 from dald_model.text import Bare, Heading, Part, Printed, counted, shortened
 
 NEAR = 100.0

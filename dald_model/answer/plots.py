@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, Protocol
 
-from dald_model.answer.answer import Answer
+from dald_model.coordinate.status import Status
 from dald_model.later import pd
 from dald_model.text import counted
 
@@ -14,7 +15,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def result_plot(result: Answer) -> Figure:
+class Plotted(Protocol):
+    """What is plotted of a run: a result, or a saved answer."""
+
+    history: pd.DataFrame
+    status: Status
+    rounds: int
+    answer_round: int
+    eps_pri: float
+    eps_dual: float
+
+
+def result_plot(result: Plotted, name: str) -> Figure:
     """Residuals, objective gap and penalty against rounds, as three panels.
 
     The residuals are those that are held against the tolerances, with a cross where the proposal
@@ -66,7 +78,7 @@ def result_plot(result: Answer) -> Figure:
     penalty.set_ylim(history.rho.min() / 10, history.rho.max() * 10)
     residuals.legend()
     figure.suptitle(
-        f"{result.compiled.model.name}: {result.status}, {counted(result.rounds, 'round')}",
+        f"{name}: {result.status}, {counted(result.rounds, 'round')}",
         parse_math=False,  # a dollar in a name is a dollar
     )
     plt.close(figure)  # a notebook shows the returned figure; once is enough
@@ -78,19 +90,22 @@ def comparison_plot(
 ) -> Figure:
     """The objective gap against rounds and against what was sent, and each metric against rounds.
 
-    A gap is shown until it is below 1e-12, where rounding is all that is left.
+    Each curve has a dash of its own, so that none hides another. A gap is shown until it is below
+    1e-12, where rounding is all that is left.
     """
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(
         1, 2 + len(metrics), figsize=(4.2 * (2 + len(metrics)), 4.0), layout="constrained"
     )
-    for label, history in histories.items():
+    dashes = cycle(("-", (0, (6, 2)), (0, (3, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2))))
+    for (label, history), dash in zip(histories.items(), dashes, strict=False):
         gap = history.gap[history.gap > 1e-12]
-        axes[0].plot(gap.index, gap, label=label)
-        axes[1].plot(history.sent[gap.index] / 1e6, gap, label=label)
+        dots = "." if len(gap) < 3 else ""  # a line through a single round would not be seen
+        axes[0].plot(gap.index, gap, label=label, ls=dash, marker=dots)
+        axes[1].plot(history.sent[gap.index] / 1e6, gap, label=label, ls=dash, marker=dots)
         for axis, metric in zip(axes[2:], metrics, strict=True):
-            axis.plot(history.index, history[metric], label=label)
+            axis.plot(history.index, history[metric], label=label, ls=dash)
     for axis, label in zip(axes[:2], ("round", "MB sent"), strict=True):
         axis.set(yscale="log", xlabel=label, ylabel=r"$|F(x) - F^*| \,/\, V$")
     axes[0].set_title("Objective gap against rounds")
@@ -100,7 +115,40 @@ def comparison_plot(
     for axis in axes:
         axis.grid(alpha=0.3)
     # Many curves cross every panel: below them the legend hides none.
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    room = 13 * figure.get_figwidth() / (6 + max(map(len, histories)))  # names in a row
+    columns = max(1, min(5, int(room)))
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns)
     figure.suptitle(name, parse_math=False)  # a dollar in a name is a dollar
     plt.close(figure)  # a notebook shows what a cell returns; open figures would show twice
+    return figure
+
+
+def verification_plot(title: str, rows: Sequence[tuple[str, float, float | None]]) -> Figure:
+    """What was measured beside what is allowed, one line a check; what is only told is grey.
+
+    Figures below 1e-12 stand at its edge, and infinite ones at the other.
+    """
+    import matplotlib.pyplot as plt
+
+    least, most = 1e-12, 1e1
+    figure, axis = plt.subplots(figsize=(6.4, 0.9 + 0.32 * len(rows)), layout="constrained")
+    for at, (_, measured, allowed) in enumerate(rows):
+        shown = min(max(measured, least), most)
+        is_ok = allowed is None or measured <= allowed
+        colour = "0.55" if allowed is None else "tab:green" if is_ok else "tab:red"
+        axis.plot([least, shown], [at, at], color=colour, lw=2)
+        axis.plot([shown], [at], "o" if is_ok else "X", color=colour, ms=7)
+        if allowed:
+            axis.plot([allowed], [at], "|", color="tab:blue", ms=16, mew=2)
+    axis.plot([], [], "|", color="tab:blue", ms=10, mew=2, ls="", label="allowed")
+    axis.plot([], [], "o", color="tab:green", ls="", label="measured, ok")
+    axis.plot([], [], "X", color="tab:red", ls="", label="measured, failed")
+    axis.plot([], [], "o", color="0.55", ls="", label="told")
+    axis.set_yticks(range(len(rows)), [check for check, _, _ in rows])
+    axis.set(xscale="log", xlim=(least / 2, 2 * most))
+    axis.invert_yaxis()
+    axis.grid(axis="x", alpha=0.3)
+    figure.legend(loc="outside lower center", ncols=4, fontsize=8)
+    figure.suptitle(title, fontsize=11, parse_math=False)  # a dollar in a name is a dollar
+    plt.close(figure)  # as in result_plot
     return figure

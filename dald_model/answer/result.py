@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 from dald_model.answer import plots
 from dald_model.answer.answer import Answer
+from dald_model.answer.by_name import Column, table
 from dald_model.answer.findings import Diagnosis, diagnose
 from dald_model.answer.gap import Certificate, certify
+from dald_model.answer.saving import written
 from dald_model.answer.verification import Verification, verify
+from dald_model.coordinate.status import Status
+from dald_model.engines.dispatch import Event
 from dald_model.errors import OptionError, ResultError
 from dald_model.later import pd
 from dald_model.text import Bare, Heading, Part, Printed, counted
@@ -63,6 +68,13 @@ class Result(Printed, Answer):
         ------
         OptionError
             If ``aio`` is no bool, or a solver is named for an all-in-one solve that is not wanted.
+
+        Examples
+        --------
+        >>> from dald_model.models.mean import common_number
+        >>> check = common_number([0, 1, 2]).solve().verify()
+        >>> check.ok, round(check.aio_value, 6), check["objective gap"].ok
+        (True, 2.0, True)
         """
         check_flag("verify: given aio=", aio)
         if not aio:
@@ -84,7 +96,15 @@ class Result(Printed, Answer):
     def certificate(
         self, *, tol_objective: float = 1e-4, tol_feasibility: float = 1e-4
     ) -> Certificate:
-        """A proven gap without the all-in-one solve; see :func:`dald_model.answer.gap.certify`."""
+        """A proven gap without the all-in-one solve; see :func:`dald_model.answer.gap.certify`.
+
+        Examples
+        --------
+        >>> from dald_model.models.mean import common_number
+        >>> found = common_number([0, 1, 2]).solve().certificate()
+        >>> found.ok, found.gap < 1e-6
+        (True, True)
+        """
         return certify(self, tol_objective=tol_objective, tol_feasibility=tol_feasibility)
 
     def diagnose(self) -> Diagnosis:
@@ -107,15 +127,90 @@ class Result(Printed, Answer):
                 f"plot: the run ended ({self.status}) before a first round was complete, so there "
                 "is nothing to show"
             )
-        return plots.result_plot(self)
+        return plots.result_plot(self, self.compiled.model.name)
+
+    def table(self) -> pd.DataFrame:
+        """All values, one row an entry of a variable.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Indexed by ``variable`` and ``entry`` (a number in a vector, a pair in a matrix), with
+            the columns ``value``, as of ``result[x]``, ``clients``, how many have a copy of it, and
+            ``apart``, the largest distance of two of these copies.
+
+        Examples
+        --------
+        >>> import cvxpy as cp
+        >>> import dald_model as dm
+        >>> w, model = cp.Variable(2, name="w"), dm.Model("two numbers")
+        >>> owners = [model.client(i, cp.sum_squares(w - [i, 4])) for i in range(3)]
+        >>> print(model.solve().table().value.round(3).to_dict())
+        {('w', 0): 1.0, ('w', 1): 4.0}
+        """
+        model, servers = self.compiled.model, set(self.compiled.servers)
+        copies: dict[int, list[Any]] = {key: [] for key in self.recovered.values}
+        for name, found in self.recovered.at_clients.items():
+            if name not in servers:
+                for key, value in found.items():
+                    copies[key].append(value)
+        return table(
+            Column(v.name(), self.recovered.values[v.id], copies[v.id])
+            for v in model.variables
+            if v.id in copies
+        )
+
+    def save(self, path: Path | str) -> None:
+        """Write the answer to a file, without pickle and without any client's data.
+
+        :func:`dald_model.load` reads it, in this process or another: by names alone, or on the
+        model, declared again. It holds values, multipliers, dual values, the history, the values of
+        Parameters and the last iterate; not what was learnt of clients.
+
+        Raises
+        ------
+        ResultError
+            If a client's name means nothing in another process, as that of an object of a class of
+            yours does, or if a metric in the history is no number.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import dald_model as dm
+        >>> from dald_model.models.mean import common_number
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     common_number([0, 1, 2]).solve().save(f"{folder}/answer.npz")
+        ...     print(round(float(dm.load(f"{folder}/answer.npz")["w"]), 3))
+        1.0
+        """
+        found, path = written(self), Path(path)
+        part = path.with_name(f".{path.name}.part")
+        part.write_bytes(found)
+        part.replace(path)  # all or nothing, whatever interrupts
 
     def report(self, *, wide: bool) -> list[Part]:
         """The summary."""
         head = Heading(f"Result of {self.compiled.model.name!r}")
-        return [head, Bare(pd.DataFrame(_pairs(self).items()))]
+        return [head, Bare(summary(self, len(self.compiled.model.clients)))]
 
 
-def _pairs(result: Answer) -> dict[str, str]:
+class Summarised(Protocol):
+    """What a summary tells: a result, or a saved answer."""
+
+    status: Status
+    value: float
+    rounds: int
+    answer_round: int
+    history: pd.DataFrame
+    seconds: float
+    eps_pri: float
+    eps_dual: float
+    culprit: Any
+    detail: str
+    fallbacks: tuple[Event, ...]
+
+
+def summary(result: Summarised, clients: int) -> pd.DataFrame:
     """The lines of the printed summary; those without a value are left out."""
     pairs = {"status": f"{result.status} ({result.status.message})"}
     if result.culprit is not None:
@@ -128,8 +223,9 @@ def _pairs(result: Answer) -> dict[str, str]:
         pairs["rounds"] = str(result.rounds)
         if result.answer_round not in (0, result.rounds):
             pairs["answer from"] = f"round {result.answer_round}, the best"
-    if result.recalled:
-        pairs["models kept"] = f"of {counted(len(result.recalled), 'client')}, from the start"
+    recalled: tuple[Any, ...] = getattr(result, "recalled", ())
+    if recalled:
+        pairs["models kept"] = f"of {counted(len(recalled), 'client')}, from the start"
     if result.fallbacks:
         first = result.fallbacks[0]
         pairs["fallbacks"] = (
@@ -137,9 +233,14 @@ def _pairs(result: Answer) -> dict[str, str]:
             f"from {first.failed} to {first.next} ({first.message})"
         )
     if result.answer_round:
-        shown = result.history.loc[result.answer_round]
-        pairs["primal residual"] = f"{shown.primal:.1e}"
-        pairs["dual residual"] = f"{shown.dual:.1e}"
-    pairs["clients"] = str(len(result.compiled.model.clients))
+        at, history = result.answer_round - 1, result.history
+        pairs["primal residual"] = _tested(history.primal_scaled.iloc[at], result.eps_pri)
+        pairs["dual residual"] = _tested(history.dual_scaled.iloc[at], result.eps_dual)
+    pairs["clients"] = str(clients)
     pairs["time"] = f"{result.seconds:.2f} s"
-    return pairs
+    return pd.DataFrame(pairs.items())
+
+
+def _tested(residual: float, tolerance: float) -> str:
+    """A residual as it is held against its tolerance."""
+    return f"{residual:.1e}" + (f", allowed {tolerance:.0e}" if tolerance else "")

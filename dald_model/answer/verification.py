@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
@@ -30,12 +31,16 @@ from dald_model.answer.comparison import (
     violation,
 )
 from dald_model.answer.gap import Certificate, first_witness
+from dald_model.answer.plots import verification_plot
 from dald_model.answer.reference import Reference, Task, doubted, reference, sharpened, task
 from dald_model.answer.stationarity import Support, certificate
 from dald_model.coordinate.status import Status
 from dald_model.later import pd
 from dald_model.text import Bare, Heading, Part, Printed, counted
 from dald_model.values import flat, holding
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Row", "Verification", "verify"]
 
@@ -106,6 +111,21 @@ class Verification(Printed):
             pd.DataFrame(rows),
             [f"  note: {self.note}"] if self.note else [],
         ]
+
+    def plot(self) -> Figure:
+        """What was measured beside what is allowed, check by check, on a logarithmic axis.
+
+        Examples
+        --------
+        >>> from dald_model.models.mean import common_number
+        >>> common_number([0, 1, 2]).solve().verify().plot().get_suptitle()
+        "Verification of 'mean': passed"
+        """
+        rows = [(row.check, row.measured, row.allowed) for row in self.rows]
+        said = "passed" if self.ok else "FAILED"
+        return verification_plot(
+            f"Verification of {self.result.compiled.model.name!r}: {said}", rows
+        )
 
     def _solves(self) -> pd.DataFrame:
         ours = self.result

@@ -20,6 +20,7 @@ from dald_model.declare.declaration import Declaration
 from dald_model.errors import ResultError
 from dald_model.identity import Identified
 from dald_model.schedule.network import HierarchicalNetwork, safest
+from dald_model.text import listed
 from dald_model.values import flat
 
 
@@ -76,6 +77,8 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         Client -> its position there.
     columns : dict
         Client -> where its variables lie there.
+    origins : dict
+        Id of a client's own copy of a variable -> id of the user's variable.
     derived : dict
         Id of a variable that the compiler made for couplings -> its value as an expression in the
         user's variables.
@@ -132,7 +135,7 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
             name: slice(int(stop) - self[name].size, int(stop))
             for name, stop in zip(self.layout, stops, strict=True)
         }
-        self._origin = {
+        self.origins = {
             local.id: key for key, homes in form.homes.items() for local in homes.values()
         }
         self._stacked: StackedSides | None = None
@@ -145,7 +148,7 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         except (KeyError, TypeError) as error:
             raise ResultError(
                 f"compiled: {name!r} is no client of {self.model.name!r}; expected one of "
-                f"{', '.join(map(repr, self._subproblems))}"
+                f"{listed(self._subproblems)}"
             ) from error
 
     def __iter__(self):
@@ -223,7 +226,7 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         """The inverse of :meth:`recover`: client -> vector of its local variables."""
         return {
             name: np.concatenate(
-                [flat(recovered.at_clients[name][self._origin[v.id]]) for v in sub.variables]
+                [flat(recovered.at_clients[name][self.origins[v.id]]) for v in sub.variables]
             )
             for name, sub in self.items()
         }
@@ -237,7 +240,7 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
             at -= variable.size
         else:
             raise IndexError(at)
-        said = names.get(self._origin.get(variable.id, variable.id), variable.name())
+        said = names.get(self.origins.get(variable.id, variable.id), variable.name())
         where = ", ".join(map(str, np.unravel_index(at, variable.shape, order="F")))
         return f"{said}[{where}]" if where else said
 

@@ -19,9 +19,12 @@ from dald_model.declare.client import Client, symbolic
 from dald_model.declare.consensus import Edge
 from dald_model.declare.problem import Problem
 from dald_model.identity import Identified
+from dald_model.text import together
 from dald_model.values import flat
 
 NOTHING = np.zeros(0)
+NEIGHBOURS = 5
+"""The most neighbours whose terms are printed one by one."""
 
 
 class Subproblem(Identified):
@@ -291,9 +294,18 @@ class Subproblem(Identified):
         }
 
     def __str__(self) -> str:
-        lines = [f"minimize {symbolic(self.problem.objective.expr)}"]
-        lines += [f"  {rule}" for rule in map(symbolic, self.problem.constraints)]
-        return "\n".join([f"Subproblem of {self.name!r}", *("  " + line for line in lines)])
+        whole, own = self.problem, self.client.constraints
+        goal, rules = whole.objective.expr, whole.constraints
+        said, more = symbolic(goal), ""
+        if len(self._edges) > NEIGHBOURS:
+            goal, rules = self.client.cost, [*own[:NEIGHBOURS], *rules[len(own) :][:1]]
+            said = f"{symbolic(goal)} + sum over j of mu[j] @ C[j] + sum_squares(rho[j] * C[j])"
+            names = together(map(str, self.neighbours), 60)
+            more = f"    ... and so on for all of the {len(self._edges)} neighbours j: {names}"
+            if len(own) > NEIGHBOURS:
+                more += f"; and {len(own) - NEIGHBOURS} constraints more of its own"
+        lines = [f"  minimize {said}", *(f"    {symbolic(rule)}" for rule in rules)]
+        return "\n".join([f"Subproblem of {self.name!r}", *lines, *([more] if more else [])])
 
     __repr__ = __str__
 

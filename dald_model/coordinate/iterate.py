@@ -1,8 +1,9 @@
-"""Values of a round for the functions of the option ``metrics``."""
+"""Values of a round for the functions of the options ``metrics`` and ``callback``."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import cvxpy as cp
@@ -24,17 +25,34 @@ class Iterate:
     objective : float
         The sum of the clients' objectives at their own variables, in the user's sense, of those
         who are there.
+    round : int
+        From 1.
+    row : Mapping
+        The row of the history: ``primal_scaled``, ``dual_scaled``, ``rho``, ``seconds``, ...
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> model = common_number([0, 1, 2])
+    >>> w = model.variables[0]
+    >>> apart = lambda at: max(at.copies(w).values()) - min(at.copies(w).values())
+    >>> history = model.solve(metrics={"apart": apart}).history
+    >>> bool(history.apart.iloc[-1] < 1e-6)
+    True
     """
 
     def __init__(
         self,
         compiled: Decomposition,
         state: State,
-        objective: float,
+        row: Mapping[str, Any],
+        at: int,
         left: Collection[Hashable] = (),
     ) -> None:
         self._compiled, self._state, self._left = compiled, state, left
-        self.objective = objective
+        self.round, self.row = at, MappingProxyType(row)
+        self.objective: float = row["objective"]
 
     def copies(self, variable: cp.Variable) -> Mapping[Hashable, np.ndarray]:
         """Client -> its value of a variable, servers left out where there are other copies."""

@@ -14,6 +14,7 @@ from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
 from dald_model.engines.dispatch import Event
 from dald_model.errors import DaldError
+from dald_model.text import listed
 
 
 class Outcome(NamedTuple):
@@ -76,9 +77,8 @@ def converged(membership: Membership, state: State) -> Termination:
         first = next(iter(membership.gone or membership.cut))
         return Termination(Status.REDUCED, first, missing(membership))
     if short:
-        named = ", ".join(map(repr, short))
         return Termination(
-            Status.OPTIMAL_INACCURATE, short[0], f"inaccurate in the last round: {named}"
+            Status.OPTIMAL_INACCURATE, short[0], f"inaccurate in the last round: {listed(short)}"
         )
     return Termination(Status.OPTIMAL, None, "")
 
@@ -96,7 +96,8 @@ def missing(membership: Membership) -> str:
         )
     parts = membership.parts
     if len(parts) > 1:
-        named = "; ".join(", ".join(map(repr, part)) for part in parts)
+        named = "; ".join(map(listed, parts[:5]))
+        named += f"; and {len(parts) - 5} more" if len(parts) > 5 else ""
         said.append(
             f"the consensus graph fell into {len(parts)} parts, which agree within themselves "
             f"only: {named}"
@@ -108,4 +109,4 @@ def missing(membership: Membership) -> str:
 
 def _named(names: tuple[Hashable, ...], membership: Membership) -> str:
     servers = membership.compiled.servers
-    return ", ".join(repr(name) for name in names if name not in servers)
+    return listed(name for name in names if name not in servers)

@@ -15,6 +15,7 @@ from dald_model.coordinate.state import State
 from dald_model.declare.consensus import Edge
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.errors import OptionError
+from dald_model.text import listed
 from dald_model.validate import is_number, is_whole
 
 REACH = 1e3
@@ -54,6 +55,13 @@ class Fixed:
     ``value`` is a number; an array over all entries of all edges; or a dict whose keys are
     clients or pairs of clients and whose values are numbers or arrays of the edge's size. An edge
     takes the value of its pair, else the geometric mean over those of its ends that are named.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> print(common_number([0, 1, 2]).solve(rho=dm.Fixed(1.0)).status)
+    optimal
     """
 
     value: Any = 1.0
@@ -78,7 +86,7 @@ class Fixed:
             if not known:
                 raise OptionError(
                     f"rho: {key!r} is neither a client nor a pair of neighbours; expected keys "
-                    f"among {', '.join(map(repr, compiled))} or pairs such as "
+                    f"among {listed(compiled)} or pairs such as "
                     f"{compiled.edges[0].ends!r}"
                 )
         for edge in compiled.edges:
@@ -139,6 +147,13 @@ class ResidualBalancing:
     origin. But with linear objectives :math:`t` alone can stay on one side for ever, and the
     penalty runs away; so a change is left out where :math:`t'` contradicts it by more than a
     factor ``veto``.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> print(common_number([0, 1, 2]).solve(rho=dm.ResidualBalancing()).status)
+    optimal
     """
 
     start: Any = None

@@ -32,7 +32,9 @@ from dald_model.coordinate.overlapped_sweeps import (
     may_overlap,
     pays,
 )
+from dald_model.coordinate.pace import rounds_left
 from dald_model.coordinate.penalty import PenaltyRule
+from dald_model.coordinate.progress import Progress
 from dald_model.coordinate.safeguards import check_order, default_stopping
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import (
@@ -51,7 +53,7 @@ from dald_model.text import counted
 from dald_model.values import is_panic
 
 if TYPE_CHECKING:
-    from tqdm.auto import tqdm
+    pass
 
 RETRIES = 3
 """So often a run goes on that would end with an answer short of its accuracy, and asks for no more
@@ -71,6 +73,8 @@ class Settings:
     max_rounds : int
     metrics : dict
         Name of a column of the history -> function of an :class:`Iterate`.
+    callback : callable or None
+        Called after each round with the :class:`Iterate`; True ends the run.
     acceleration : Acceleration or None
     insists : bool
         Whether it is refused where it does not apply; else the run goes without.
@@ -78,6 +82,8 @@ class Settings:
         What the run that this one goes on from knew of the clients.
     gap_test : callable or None
         What is certified of an iterate that may end the run; empty where that is too little.
+    begun : float or None
+        The ``time.perf_counter()`` from which the history counts; None is when the run is made.
     """
 
     stopping: Stopping | None
@@ -86,10 +92,12 @@ class Settings:
     eps_dual: float
     max_rounds: int
     metrics: Mapping[str, Callable[[Iterate], Any]]
+    callback: Callable[[Iterate], Any] | None = None
     acceleration: Acceleration | None = None
     insists: bool = False
     learnt: Learnt | None = None
     gap_test: Callable[[State], str] | None = None
+    begun: float | None = None
 
 
 class Run:
@@ -115,7 +123,7 @@ class Run:
         rule: PenaltyRule,
         layer: SolverLayer,
         settings: Settings,
-        progress: tqdm | None,
+        progress: Progress,
     ) -> None:
         self.membership, self.method, self.state = membership, method, state
         self.rule, self.layer, self.settings = rule, layer, settings
@@ -134,7 +142,8 @@ class Run:
         check_order(membership, self._stopping, method)
         self._sweeper = self._chosen_sweeper()
         self._rows: list[dict[str, Any]] = []
-        self._begun = time.perf_counter()
+        self._merits: list[float] = []
+        self._begun = time.perf_counter() if settings.begun is None else settings.begun
 
     def go(self) -> Outcome:
         """Run round after round until something ends the run.
@@ -217,7 +226,9 @@ class Run:
                 self._monitor.count(self._round, self._inner, self._found, merit)
                 self._outer, self._inner = self._outer + 1, 0
         self._offer(merit)
-        self._measure()
+        if self._measure():
+            said = f"the callback ended the run after round {self._round}"
+            return Termination(Status.INTERRUPTED, None, said)
         inner = self._inner
         if (moment.closing or not self.membership.sequence.is_partial) and self._ends(inner):
             if self._stops(tolerance):
@@ -286,14 +297,15 @@ class Run:
         """Count one inner loop and write it down; gives its merit."""
         self._round, self._inner = self._round + 1, self._inner + 1
         self._found = record.found
-        if self._progress is not None:
-            found = record.found
-            self._progress.set_postfix(primal=f"{found.primal:.1e}", dual=f"{found.dual:.1e}")
-            self._progress.update()
         self._rows.append(self._row(record, plan))
         settings, found = self.settings, self._found
         primal = found.primal_scaled / (settings.eps_pri or 1.0)
-        return max(primal, found.dual_scaled / (settings.eps_dual or 1.0))
+        merit = max(primal, found.dual_scaled / (settings.eps_dual or 1.0))
+        if self._progress.is_watched:
+            self._merits.append(merit)
+            left = rounds_left(np.array(self._merits)) if self._is_tested else math.nan
+            self._progress.told(self._round, self._rows[-1], left)
+        return merit
 
     def _row(self, record: Record, plan: RoundPlan) -> dict[str, Any]:
         """The history's row of this round."""
@@ -312,15 +324,24 @@ class Run:
             "seconds": time.perf_counter() - self._begun,
         }
 
-    def _measure(self) -> None:
-        """Enter the user's metrics into the row of this round, if any were asked for."""
-        if not self.settings.metrics:
-            return
+    def _measure(self) -> bool:
+        """Enter the user's metrics into the row of this round, and tell the user's callback.
+
+        Whether that ends the run.
+        """
+        metrics, callback = self.settings.metrics, self.settings.callback
+        if not (metrics or callback):
+            return False
         row, membership = self._rows[-1], self.membership
-        iterate = Iterate(membership.compiled, self.state, row["objective"], membership.gone)
-        for name, measure in self.settings.metrics.items():
+        iterate = Iterate(membership.compiled, self.state, row, self._round, membership.gone)
+        for name, measure in metrics.items():
             with Asking("metrics", name):
                 row[name] = measure(iterate)
+        if callback is None:
+            return False
+        with Asking("callback", callback):
+            said = callback(iterate)
+        return isinstance(said, bool | np.bool_) and bool(said)
 
     def _offer(self, merit: float) -> None:
         """Keep the iterate if it is the best, or if none is better than another."""
@@ -396,7 +417,8 @@ class Run:
     def _chosen_sweeper(self) -> Sweeper:
         membership, method = self.membership, self.method
         serial = SerialSweeper(self.layer, method.after_stage, method.goal is Goal.FIXED_POINT)
-        if self.state.channels or self.settings.metrics or self._watchdog:
+        is_asked = self.settings.metrics or self.settings.callback
+        if self.state.channels or is_asked or self._watchdog:
             return serial
         if not may_overlap(membership.sequence, self._stopping, method):
             return serial

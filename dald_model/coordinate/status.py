@@ -9,7 +9,16 @@ from dald_model.errors import DaldError
 
 
 class Status(StrEnum):
-    """Status of a result; the value is cvxpy's word where cvxpy has one."""
+    """Status of a result; the value is cvxpy's word where cvxpy has one.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> status = common_number([0, 1, 2]).solve(max_rounds=1).status
+    >>> print(status, status == "round_limit", status.has_answer)
+    round_limit True False
+    """
 
     message: str
 
@@ -36,7 +45,7 @@ class Status(StrEnum):
     ROUND_LIMIT = "round_limit", "max_rounds was reached before the tolerances"
     STALLED = "stalled", "the residuals stopped improving above the tolerances"
     DIVERGED = "diverged", "the residuals grew without bound"
-    INTERRUPTED = "interrupted", "the run was interrupted from the keyboard"
+    INTERRUPTED = "interrupted", "the run was interrupted, from the keyboard or by its callback"
     SOLVER_ERROR = "solver_error", "a client's solver failed"
     USER_ERROR = "user_error", "a function or an object that solve was given raised an exception"
 

@@ -24,7 +24,15 @@ class Stopping(Protocol):
 
 @dataclass(frozen=True)
 class FixedTolerance:
-    r"""(B1): the inner loop ends when :math:`\|\mathcal D^{k,v}\|_\infty \le \epsilon_{dual}`."""
+    r"""(B1): the inner loop ends when :math:`\|\mathcal D^{k,v}\|_\infty \le \epsilon_{dual}`.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> print(common_number([0, 1, 2]).solve(stopping=dm.FixedTolerance()).status)
+    optimal
+    """
 
     def ends(self, outer: int, inner: int, dual: float, eps_dual: float) -> bool:
         """See :class:`Stopping`."""
@@ -36,6 +44,13 @@ class ShrinkingTolerance:
     r"""(B2): the inner loop ends when :math:`\|\mathcal D^{k,v}\|_\infty \le \epsilon^k_{dual}`.
 
     .. math:: \epsilon^k_{dual} = \max(\epsilon_{dual}, \text{start} \cdot \text{factor}^{k-1})
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> print(common_number([0, 1, 2]).solve(stopping=dm.ShrinkingTolerance()).status)
+    optimal
     """
 
     start: float = 1.0
@@ -59,6 +74,13 @@ class GrowingBudget:
     r"""(B3): ends at :math:`v = v_{\max}^k` or :math:`\|\mathcal D^{k,v}\|_\infty \le \epsilon`.
 
     .. math:: v_{\max}^k = \lceil \text{start} \cdot \text{growth}^{k-1} \rceil
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> print(common_number([0, 1, 2]).solve(stopping=dm.GrowingBudget()).status)
+    optimal
     """
 
     start: int = 1
@@ -82,6 +104,13 @@ class FixedBudget:
     r"""(B4): ends at :math:`v = v_{\max}` or :math:`\|\mathcal D^{k,v}\|_\infty \le \epsilon`.
 
     ``v_max=1`` updates the multipliers after every sweep: consensus ADMM.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> print(common_number([0, 1, 2]).solve(stopping=dm.FixedBudget(v_max=1)).status)
+    optimal
     """
 
     v_max: int = 1

@@ -29,6 +29,8 @@ Hsu, Qi, Brown (2019): Measuring the effects of non-identical data distribution 
 visual classification. arXiv:1909.06335.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 
 import numpy as np

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import cvxpy as cp
@@ -15,10 +16,14 @@ from dald_model._cvxpy import STACKED, DivExpression, NegExpression, Sum
 from dald_model.declare.problem import Problem
 from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
+from dald_model.text import Heading, Part, Printed, counted, shortened, together
+
+SHOWN = 12
+"""The most constraints of a client that are shown."""
 
 
-@dataclass(frozen=True, eq=False)
-class Client(Identified):
+@dataclass(frozen=True, eq=False, repr=False)
+class Client(Identified, Printed):
     r"""One owner's share of the problem.
 
     .. math:: \min_{x_i} f_i(x_i) \quad \text{s.t. } x_i \in X_i
@@ -66,6 +71,30 @@ class Client(Identified):
         """The user's Parameters in the objective and the constraints, each once."""
         found = {p.id: p for part in [self.objective, *self.constraints] for p in part.parameters()}
         return list(found.values())
+
+    def __repr__(self) -> str:
+        """One line, as a client mostly stands in a dict of many."""
+        rules = counted(len(self.constraints), "constraint")
+        return f"{self._called}: {shortened(self._goal, 60)} over {self._over}, {rules}"
+
+    def report(self, *, wide: bool) -> list[Part]:
+        """The client's problem, and its variables."""
+        width = 200 if wide else 88
+        rules = [shortened(symbolic(rule), width) for rule in self.constraints[:SHOWN]]
+        more = len(self.constraints) - len(rules)
+        told = [f"  {shortened(self._goal, width)}", *(f"    {rule}" for rule in rules)]
+        told += [f"    ... and {counted(more, 'constraint')} more"] if more else []
+        return [Heading(self._called), told, [f"  over {self._over}"]]
+
+    @property
+    def _goal(self) -> str:
+        if not self.objective.variables():
+            return "a server" if self.is_server else "subject to"
+        return f"{self.objective.NAME} {symbolic(self.objective.expr)}"
+
+    @property
+    def _over(self) -> str:
+        return together(map(sized, self.variables), 60)
 
 
 def all_in_one(
@@ -294,10 +323,22 @@ def short(part: Any, width: int = 60) -> str:
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
-def symbolic(part: Any) -> str:
-    """A cvxpy expression or constraint with its data named by their shapes: ``[50x11] @ x``."""
+def sized(variable: cp.Variable, name: str = "") -> str:
+    """A variable's name with its shape, ``x[3]``; or another name."""
+    shape = "x".join(map(str, variable.shape))
+    return (name or variable.name()) + (f"[{shape}]" if shape else "")
+
+
+def symbolic(part: Any, called: Mapping[int, str] = MappingProxyType({})) -> str:
+    """A cvxpy expression or constraint with its data named by their shapes: ``[50x11] @ x``.
+
+    ``called`` says by their ids what variables are called instead of their names.
+    """
     data = [c for c in part.constants() if c.size > 1]
     names = {id(c): cp.Parameter(c.shape, name=f"[{'x'.join(map(str, c.shape))}]") for c in data}
+    if called:
+        others = [v for v in part.variables() if v.id in called]
+        names |= {id(v): cp.Variable(v.shape, name=called[v.id]) for v in others}
     try:
         named = part.tree_copy(names)
     except (ValueError, TypeError, NotImplementedError):

@@ -22,6 +22,7 @@ from dald_model._cvxpy import Equality
 from dald_model.declare.client import check_data, check_variable, short
 from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
+from dald_model.text import listed
 
 Owners = Mapping[int, Sequence[Hashable]]
 """Variable id -> the clients that use the variable."""
@@ -56,7 +57,7 @@ class Part:
     sign: int
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Edge(Identified):
     """The consensus between two clients: ``tail_side - head_side == 0``, flat.
 
@@ -72,6 +73,12 @@ class Edge(Identified):
     head: Hashable
     parts: list[Part] = field(default_factory=list)
     sides: tuple[list[cp.Expression], list[cp.Expression]] = field(default_factory=lambda: ([], []))
+
+    def __repr__(self) -> str:
+        said = "; ".join(str(part.agreement) for part in self.parts[:3])
+        more = f"; and {len(self.parts) - 3} more" if len(self.parts) > 3 else ""
+        entries = "1 entry" if self.size == 1 else f"{self.size} entries"
+        return f"Edge {self.tail!r} - {self.head!r}, {entries}: {said}{more}"
 
     @property
     def size(self) -> int:
@@ -174,7 +181,7 @@ def side_owner(
         if len(users) > 1:
             raise DeclarationError(
                 f"consensus {agreement}: variable {variable.name()!r} is used by the clients "
-                f"{', '.join(map(repr, users))}, so it is in consensus already; expected the "
+                f"{listed(users)}, so it is in consensus already; expected the "
                 "variables of one client on each side; give each client a variable of its own, "
                 "or drop the equality"
             )

@@ -18,6 +18,7 @@ from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality, Edge, Owners, check_sides, join
 from dald_model.declare.couplings import fresh
 from dald_model.errors import DeclarationError, DisconnectedError
+from dald_model.text import listed, parted
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,13 +174,12 @@ def check_connected(clients: Mapping[Hashable, Client], edges: Sequence[Edge]) -
                 "equality, a coupling or another client; add model.consensus(...) or "
                 "model.couple(...) for it, or solve it on its own with cvxpy"
             )
-    pieces = [sorted(map(repr, piece)) for piece in nx.connected_components(graph)]
+    pieces = list(nx.connected_components(graph))
     if len(pieces) > 1:
-        named = "; ".join("{" + ", ".join(piece) + "}" for piece in pieces)
         raise DisconnectedError(
-            f"the consensus graph falls into {len(pieces)} parts: {named}; expected one connected "
-            "graph (Remark 1 of the paper); add a consensus equality between them or a coupling, "
-            "or declare one model for each part"
+            f"the consensus graph falls into {len(pieces)} parts: {parted(pieces)}; expected one "
+            "connected graph (Remark 1 of the paper); add a consensus equality between them or a "
+            "coupling, or declare one model for each part"
         )
 
 
@@ -254,15 +254,14 @@ def check_reach(variable: cp.Variable, users: Iterable[Hashable], topology: nx.G
     missing = [name for name in users if name not in topology]
     if missing:
         raise DeclarationError(
-            f"topology: client {', '.join(map(repr, missing))} uses the shared variable "
+            f"topology: client {listed(missing)} uses the shared variable "
             f"{variable.name()!r} but is no node of the graph; add it with at least one edge"
         )
     graph = topology.subgraph(users)
-    pieces = [sorted(map(repr, piece)) for piece in nx.connected_components(graph)]
+    pieces = list(nx.connected_components(graph))
     if len(pieces) > 1:
-        named = "; ".join("{" + ", ".join(piece) + "}" for piece in pieces)
         raise DisconnectedError(
             f"topology: among the clients that use {variable.name()!r} the graph falls into "
-            f"{len(pieces)} parts: {named}; expected one connected graph (Remark 1 of the paper); "
-            "add an edge between them"
+            f"{len(pieces)} parts: {parted(pieces)}; expected one connected graph (Remark 1 of the "
+            "paper); add an edge between them"
         )

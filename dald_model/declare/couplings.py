@@ -19,7 +19,7 @@ from dald_model.declare.consensus import Owners
 from dald_model.errors import DeclarationError
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Coupling(Client):
     r"""What several clients have in common: a client without data, over their variables.
 

@@ -11,14 +11,34 @@ import cvxpy as cp
 import networkx as nx
 
 from dald_model.declare.alike import Clients
-from dald_model.declare.client import Client, all_in_one, check_name, declare_client, symbolic
+from dald_model.declare.client import (
+    Client,
+    all_in_one,
+    check_name,
+    declare_client,
+    sized,
+    symbolic,
+)
 from dald_model.declare.consensus import ConsensusEquality, check_sides, read_equality
 from dald_model.declare.consensus_form import check_reach, owners_of
 from dald_model.declare.couplings import Coupling, check_parties, declare_coupling, fresh
 from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
 from dald_model.later import pd
-from dald_model.text import Heading, Part, Printed, counted, shortened
+from dald_model.text import (
+    FOLDED,
+    KINDS,
+    Heading,
+    Part,
+    Printed,
+    counted,
+    folded,
+    listed,
+    outline,
+    ranged,
+    shortened,
+    together,
+)
 
 
 class Declaration(Identified, Printed):
@@ -139,6 +159,14 @@ class Declaration(Identified, Printed):
         DeclarationError
             If the name is taken, the objective or a constraint is not DCP, a variable is
             complex, boolean or integer, or the data hold NaN or inf.
+
+        Examples
+        --------
+        >>> import cvxpy as cp
+        >>> import dald_model as dm
+        >>> x, model = cp.Variable(2, name="x"), dm.Model("hospitals")
+        >>> model.client("hospital 0", cp.norm1(x - [1, 2]), [x >= 0, cp.sum(x) <= 1])
+        Client 'hospital 0': minimize norm1(x + -[2]) over x[2], 2 constraints
         """
         check_name(name)
         self._check_new(name, "client")
@@ -203,6 +231,18 @@ class Declaration(Identified, Printed):
         ------
         DeclarationError
             If the name is taken, a part is not DCP, or all variables are one client's.
+
+        Examples
+        --------
+        >>> import cvxpy as cp
+        >>> import dald_model as dm
+        >>> x, model = [cp.Variable(name=f"x{i}") for i in range(3)], dm.Model("market")
+        >>> for i in range(3):
+        ...     client = model.client(f"area {i}", cp.square(x[i] - i))
+        >>> balance = sum(x) == 6  # each has to give 1 more than it wants
+        >>> coupling = model.couple(balance, name="balance")
+        >>> model.solve().status, round(float(balance.dual_value), 3)
+        (<Status.OPTIMAL: 'optimal'>, -2.0)
         """
         if name is None:
             name = fresh("coupling", self.stated)
@@ -236,6 +276,17 @@ class Declaration(Identified, Printed):
         DeclarationError
             If a side is not affine, mixes two clients or holds no variable, both sides belong to
             one client, or the shapes differ.
+
+        Examples
+        --------
+        >>> import cvxpy as cp
+        >>> import dald_model as dm
+        >>> x, model = [cp.Variable(2, name=f"x{i}") for i in range(3)], dm.Model("three")
+        >>> for i in range(3):
+        ...     client = model.client(i, cp.sum_squares(x[i] - i))
+        >>> model.consensus(x[0] == x[1], x[1][0] == 2 * x[2][1])
+        >>> print(model.solve().status)
+        optimal
         """
         agreements = [read_equality(given) for given in {id(g): g for g in equalities}.values()]
         for agreement in agreements:  # all or none
@@ -273,6 +324,15 @@ class Declaration(Identified, Printed):
         DeclarationError
             If a node is no client, a client that shares a variable is missing, no variable is
             shared, or the clients that share one cannot reach one another.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> from dald_model.models.mean import common_number
+        >>> model = common_number([0, 1, 2])
+        >>> model.topology(nx.cycle_graph(3))
+        >>> list(model.compile()), len(model.compile().edges)
+        ([0, 1, 2], 3)
         """
         self._is_served = isinstance(graph, str) and graph == "server"
         if graph is None or self._is_served:
@@ -290,8 +350,8 @@ class Declaration(Identified, Printed):
         unknown = [node for node in graph if node not in self._clients]
         if unknown:
             raise DeclarationError(
-                f"topology: {', '.join(map(repr, unknown))} is no client of {self.name!r}; "
-                f"expected nodes among {', '.join(map(repr, self._clients))}"
+                f"topology: {listed(unknown)} is no client of {self.name!r}; "
+                f"expected nodes among {listed(self._clients)}"
             )
         loop = next(nx.selfloop_edges(graph), None)
         if loop is not None:
@@ -318,6 +378,12 @@ class Declaration(Identified, Printed):
         cp.Problem
             The sum of the objectives under all constraints, the consensus equalities last. It is
             a maximisation if every client maximises.
+
+        Examples
+        --------
+        >>> from dald_model.models.mean import common_number
+        >>> round(float(common_number([0, 1, 2]).monolithic().solve()), 6)
+        2.0
         """
         return all_in_one(self.stated.values(), self.constraints, self.maximises)
 
@@ -331,26 +397,42 @@ class Declaration(Identified, Printed):
         return [*parts, self._common()]
 
     def _frame(self, width: int) -> pd.DataFrame:
-        """One row a client: what it minimises, its variables and constraints, cut to a width."""
-        rows = []
-        for name, client in self._clients.items():
-            goal = f"{client.objective.NAME} {symbolic(client.objective.expr)}"
-            shared = ["*" if len(self._owners[v.id]) > 1 else "" for v in client.variables]
-            names = [_sized(v) + mark for v, mark in zip(client.variables, shared, strict=True)]
-            rows.append(
-                {
-                    "client": str(name),
-                    "objective": shortened(goal, width),
-                    "variables": shortened(", ".join(names), width - 8),
-                    "constraints": len(client.constraints),
-                }
-            )
-        return pd.DataFrame(rows)
+        """One row a client: what it minimises, its variables and constraints, cut to a width.
+
+        Many clients have one row a kind.
+        """
+        if len(self._clients) > FOLDED:
+            same = ("constraints",)
+            found = folded(pd.DataFrame(map(self._row, self._clients.values())), width, exact=same)
+            if len(found) == KINDS:  # perhaps as each has variables of other names
+                rows = (self._row(one, anonymous=True) for one in self._clients.values())
+                found = folded(pd.DataFrame(rows), width, exact=same)
+            return found
+        frame = pd.DataFrame(map(self._row, self._clients.values()))
+        frame["objective"] = [shortened(cell, width) for cell in frame.objective]
+        frame["variables"] = [shortened(cell, width - 8) for cell in frame.variables]
+        return frame
+
+    def _row(self, client: Client, anonymous: bool = False) -> dict[str, Any]:
+        """What is told of a client; where it is anonymous, its own variables are called x_i."""
+        own = [v for v in client.variables if len(self._owners[v.id]) == 1]
+        names = {v.id: f"x{at}_i" if len(own) > 1 else "x_i" for at, v in enumerate(own, start=1)}
+        names = names if anonymous else {}
+        parts = [sized(v, names.get(v.id, v.name())) for v in client.variables]
+        marks = ["*" if len(self._owners[v.id]) > 1 else "" for v in client.variables]
+        return {
+            "client": str(client.name),
+            "objective": f"{client.objective.NAME} {symbolic(client.objective.expr, names)}",
+            "variables": ", ".join(map(str.__add__, parts, marks)),
+            "constraints": len(client.constraints),
+        }
 
     def _common(self) -> list[str]:
         """What clients have in common: consensus, couplings, shared variables."""
-        lines = _listed("consensus", list(map(str, self._agreements)))
-        lines += _listed("couplings", [f"{n}: {c}" for n, c in self._couplings.items()])
+        is_folded = len(self._clients) > FOLDED
+        lines = _listed("consensus", list(map(str, self._agreements)), is_folded)
+        couplings = [f"{n}: {shortened(str(c), 80)}" for n, c in self._couplings.items()]
+        lines += _listed("couplings", couplings, is_folded)
         shared = self.shared
         if shared:
             how = "through a server" if self._topology is None else f"over {self._topology}"
@@ -358,7 +440,8 @@ class Declaration(Identified, Printed):
             is_asked = self._topology is not None or self._is_served
             if not is_asked and most == 2 < len(self._clients):
                 how = "between two clients each"
-            lines.append(f"  * shared {how}: {', '.join(v.name() for v in shared)}")
+            names = together((v.name() for v in shared), 80)
+            lines.append(f"  * shared {how}: {names}")
         return lines
 
     def _changed(self) -> None:
@@ -376,14 +459,17 @@ class Declaration(Identified, Printed):
         return found
 
 
-def _listed(head: str, entries: list[str], most: int = 12) -> list[str]:
-    """Lines under a head, no more than so many; nothing of nothing."""
+def _listed(head: str, entries: list[str], is_folded: bool, most: int = 12) -> list[str]:
+    """Lines under a head, no more than so many, or one a kind; nothing of nothing."""
     if not entries:
         return []
+    if is_folded and len(entries) > 3:
+        kinds: dict[str, list[str]] = {}
+        for entry in entries:
+            kinds.setdefault(outline(entry), []).append(entry)
+        head, most = f"{head}: {len(entries)}", 3
+        entries = [
+            ranged(same) + (f" ({len(same)})" if len(same) > 1 else "") for same in kinds.values()
+        ]
     more = [f"    ... and {len(entries) - most} more"] if len(entries) > most else []
     return [f"  {head}", *(f"    {entry}" for entry in entries[:most]), *more]
-
-
-def _sized(variable: cp.Variable) -> str:
-    shape = "x".join(map(str, variable.shape))
-    return f"{variable.name()}[{shape}]" if shape else variable.name()

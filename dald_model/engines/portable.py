@@ -74,6 +74,14 @@ def pack(subproblem: Subproblem) -> bytes:
     OptionError
         If the client has no form (a server, or one that only cvxpy can solve), or holds numbers
         that are not finite.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> data = dm.pack(common_number([0, 1, 2]).compile()[1])
+    >>> dm.unpack(data).size
+    1
     """
     if not isinstance(subproblem, Subproblem):
         raise OptionError(

@@ -41,6 +41,13 @@ class Change:
     lost : iterable of pairs (sender, receiver)
         Messages that do not arrive in this inner loop. The receiver goes on with what it had, and
         the multiplier of the edge stays, since its ends cannot both update it.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> print(common_number([0, 1, 2]).solve(online={3: dm.Change(leave=[2])}).status)
+    reduced
     """
 
     sequence: sequences.Sequence | None = None
@@ -97,6 +104,13 @@ class Dropout:
     seed : int
     clients : iterable of clients, optional
         Who may drop out; default every client that is no server.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> print(common_number([0, 1, 2]).solve(online=dm.Dropout(0.3, seed=0)).status)
+    optimal
     """
 
     p: float
@@ -130,6 +144,13 @@ class Stragglers:
     ----------
     every : dict
         Client -> k, a whole number from 1.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> print(common_number([0, 1, 2]).solve(online=dm.Stragglers({2: 3})).status)
+    optimal
     """
 
     every: Mapping[Hashable, int]
@@ -165,6 +186,13 @@ class LossyLinks:
     p : float
         From 0, below 1.
     seed : int
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> print(common_number([0, 1, 2]).solve(online=dm.LossyLinks(0.2, seed=0)).status)
+    optimal
     """
 
     p: float

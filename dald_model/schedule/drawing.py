@@ -21,6 +21,10 @@ WIDEST = 16.0
 """The most inches that a row of names, or a whole consensus graph, should take."""
 MOST_NAMES = 100
 """The most nodes that are drawn with their names; more are dots."""
+MOST_DOTS, MOST_ROWS = 300, 40
+"""More nodes are drawn level by level where there are few levels: a row of dots is a grey bar."""
+CROWD = 7.0
+"""The inches that a consensus graph of dots takes."""
 LETTER, HIGH, GAP = 8, 0.2, 0.15
 """The size of a name in points, the height of its box, and the room between two boxes."""
 
@@ -33,10 +37,13 @@ def network_plot(
 ) -> Figure:
     """A hierarchical network level by level, the first to be solved at the bottom.
 
-    A row whose names need too much room has them upright; an arrow past a level bends outwards.
+    A row whose names need too much room has them upright; an arrow past a level bends outwards. Of
+    very many nodes each level is one box, and one for its servers and for its couplings.
     """
     from matplotlib.patches import FancyArrowPatch
 
+    if len(network) > MOST_DOTS and len(network.levels) <= MOST_ROWS:
+        network, servers, couplings = _by_level(network, servers, couplings)
     rows, names = _untangled(network), _names(network)
     boxes = {name: box for row in rows for name, box in _boxes(row, names).items()}
     places = _stacked(rows, boxes, GAP if names else 0.02)
@@ -68,31 +75,106 @@ def graph_plot(
 ) -> Figure:
     """The consensus graph: who agrees with whom.
 
-    If a server, or one client, stands in every edge, it is put in the middle of a circle.
+    If a server, or one client, stands in every edge, it is put in the middle of a circle. A
+    coupling of two clients is the edge between them, in green.
     """
+    graph, coupled = _with_edges(graph, couplings)
+    couplings = [name for name in couplings if name in graph]
     names = _names(graph)
     boxes = {name: box for one in graph for name, box in _boxes([one], names).items()}
     middle = list(servers) or [max(graph, key=graph.degree.__getitem__)]
     if all(one in middle or two in middle for one, two in graph.edges):
         layout = nx.shell_layout(graph, [middle, [name for name in graph if name not in middle]])
-    else:  # above a hundred nodes Kamada and Kawai take seconds
-        layout = nx.kamada_kawai_layout(graph) if names else nx.spring_layout(graph, seed=0)
-    points = _apart(np.array([layout[n] for n in graph]), np.array([boxes[n] for n in graph]))
+    elif names:
+        layout = nx.kamada_kawai_layout(graph)
+    elif nx.is_tree(graph):
+        layout = _rings(graph)
+    else:  # for which Kamada and Kawai take seconds; what begins unfolded stays so
+        often = 10 if len(graph) > 200 else 50
+        unfolded = nx.spectral_layout(graph)
+        layout = nx.spring_layout(graph, pos=unfolded, iterations=often, seed=0)
+    points = np.array([layout[n] for n in graph])
+    if names:
+        points = _apart(points, np.array([boxes[n] for n in graph]))
+    else:
+        points = points * CROWD / np.ptp(points, axis=0).max()
     places = dict(zip(graph, points, strict=True))
     clients = counted(len(graph) - len(servers) - len(couplings), "client")
     edges = counted(len(graph.edges), "edge")
     title = f"{shortened(model, 60)}: consensus graph, {clients}, {edges}"
-    note = "; ".join(_legend(servers, couplings))
+    note = "; ".join(_legend(servers, [*couplings, *coupled]))
     figure = _drawing(title, note, places, boxes, names, _colours(servers, couplings))
-    width = 0.8 if names else 0.3
-    nx.draw_networkx_edges(graph, places, ax=figure.axes[0], edge_color="0.45", width=width)
+    width = 0.8 if names else max(0.12, min(0.3, 100 / len(graph.edges)))
+    plain = [edge for edge in graph.edges if frozenset(edge) not in coupled]
+    axis, green = figure.axes[0], [tuple(edge) for edge in coupled]
+    nx.draw_networkx_edges(graph, places, plain, ax=axis, edge_color="0.45", width=width)
+    if green:
+        nx.draw_networkx_edges(graph, places, green, ax=axis, edge_color=GREEN, width=2 * width)
     return figure
+
+
+def _rings(tree: nx.Graph) -> dict[Hashable, np.ndarray]:
+    """A tree in rings round its middle, in which each branch has room for its leaves."""
+    middle = nx.center(tree)[0]
+    down = nx.bfs_tree(tree, middle)
+    depth = nx.single_source_shortest_path_length(down, middle)
+    leaves, first = dict.fromkeys(down, 1), {middle: 0.0}
+    order = list(nx.topological_sort(down))
+    for name in reversed(order):
+        leaves[name] = sum(leaves[child] for child in down[name]) or 1
+    for name in order:
+        at = first[name]
+        for child in down[name]:
+            first[child], at = at, at + leaves[child]
+    turn = 2 * np.pi / leaves[middle]
+    angle = {name: turn * (first[name] + leaves[name] / 2) for name in down}
+    return {n: depth[n] * np.array([np.cos(angle[n]), np.sin(angle[n])]) for n in down}
+
+
+def _with_edges(
+    graph: nx.Graph, couplings: Collection[Hashable]
+) -> tuple[nx.Graph, set[frozenset[Hashable]]]:
+    """The graph with an edge in place of each coupling of two who have none, and these edges."""
+    found, coupled = nx.Graph(graph), set()
+    for name in couplings:
+        ends = list(graph[name])
+        if len(ends) == 2 and not found.has_edge(*ends) and not set(ends) & set(couplings):
+            found.remove_node(name)
+            found.add_edge(*ends)
+            coupled.add(frozenset(ends))
+    return found, coupled
+
+
+def _by_level(
+    network: HierarchicalNetwork, servers: Collection[Hashable], couplings: Collection[Hashable]
+) -> tuple[HierarchicalNetwork, list[Hashable], list[Hashable]]:
+    """The network of the levels: what stands in one, and between which there are edges."""
+    of: dict[Hashable, str] = {}
+    groups: list[list[Hashable]] = [[], [], []]
+    for at, level in enumerate(network.levels, start=1):
+        kinds: list[list[Hashable]] = [[], [], []]
+        for name in level:
+            kinds[1 if name in servers else 2 if name in couplings else 0].append(name)
+        for kind, members in enumerate(kinds):
+            if members:
+                noun = ("client", "server", "coupling")[kind]
+                said = f"{counted(len(members), noun)}, level {at}" if members[1:] else members[0]
+                of |= dict.fromkeys(members, str(said))
+                groups[kind].append(str(said))
+    found = HierarchicalNetwork()
+    found.add_nodes_from(dict.fromkeys(of[name] for name in network))
+    found.add_edges_from({(of[one], of[two]) for one, two in network.edges})
+    return found, groups[1], groups[2]
 
 
 def _legend(servers: Collection[Hashable], couplings: Collection[Hashable]) -> list[str]:
     """What the colours mean that there are."""
     said = ["servers: orange"] if servers else []
     return [*said, "couplings: green"] if couplings else said
+
+
+GREEN = "#6fb36f"
+"""Of the edges that couplings of two are."""
 
 
 def _colours(servers: Collection[Hashable], couplings: Collection[Hashable]) -> dict[Hashable, str]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from dald_model.errors import SequenceError, SequenceWarning
 from dald_model.schedule.moment import Moment, Residuals
+from dald_model.text import listed
 
 DRAWS = 2000
 """Inner loops that are tried."""
@@ -51,7 +52,7 @@ def check_fairness(
     never = [name for name, count in counts.items() if count == 0]
     if never:
         raise SequenceError(
-            f"{label}: {', '.join(map(repr, never))} never takes part in {DRAWS} inner loops, so "
+            f"{label}: {listed(never)} never takes part in {DRAWS} inner loops, so "
             "consensus cannot be reached (Remark 1 of the paper); choose everybody with equal "
             "probability"
         )

@@ -67,6 +67,15 @@ class Moment:
         Whether it may be the last of its outer loop, as far as is known before it.
     residuals : Residuals
         After the inner loop before; infinite before the first.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> seen = []
+    >>> result = common_number([0, 1, 2]).solve(online=lambda moment: seen.append(moment.round))
+    >>> seen[0], len(seen) == result.rounds
+    (1, True)
     """
 
     round: int

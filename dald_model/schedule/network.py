@@ -17,6 +17,7 @@ import networkx as nx
 import numpy as np
 
 from dald_model.errors import SequenceError
+from dald_model.text import listed
 from dald_model.validate import check_clients
 
 Levels = list[list[Hashable]]
@@ -89,7 +90,7 @@ def from_levels(graph: nx.Graph, levels: Iterable[Iterable[Hashable]]) -> Hierar
     missing = [name for name in graph if name not in rank]
     if missing:
         raise SequenceError(
-            f"sequence: {_listed(missing)} is never visited, so consensus cannot be reached "
+            f"sequence: {listed(missing)} is never visited, so consensus cannot be reached "
             "(Remark 1 of the paper); add it to a level"
         )
     for one, two in graph.edges:
@@ -130,7 +131,7 @@ def from_root(graph: nx.Graph, root: Hashable, depth_first: bool = False) -> Hie
     apart = [name for name in graph if name not in distance]
     if apart:
         raise SequenceError(
-            f"sequence: {_listed(apart)} cannot be reached from the root {root!r}, expected a "
+            f"sequence: {listed(apart)} cannot be reached from the root {root!r}, expected a "
             "connected graph (Remark 1 of the paper); add a consensus equality between the parts"
         )
     equals = nx.Graph()  # a new graph keeps the order of declaration; a subgraph would not
@@ -157,7 +158,7 @@ def from_matrix(graph: nx.Graph, matrix: Any) -> HierarchicalNetwork:
     if given.shape != (len(names), len(names)):
         raise SequenceError(
             f"sequence: the hierarchical matrix has shape {given.shape}, expected "
-            f"({len(names)}, {len(names)}): a row and a column for each of {_listed(names)}"
+            f"({len(names)}, {len(names)}): a row and a column for each of {listed(names)}"
         )
     arcs = given.copy()
     np.fill_diagonal(arcs, 0)
@@ -223,7 +224,3 @@ def _directed(graph: nx.Graph, arcs: Iterable[tuple[Hashable, Hashable]]) -> Hie
     network.add_nodes_from(graph)
     network.add_edges_from(arcs)
     return nx.freeze(network)
-
-
-def _listed(names: Iterable[Hashable]) -> str:
-    return ", ".join(map(repr, names))

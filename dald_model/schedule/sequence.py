@@ -29,8 +29,16 @@ class Bound(NamedTuple):
     stages: Callable[[Moment], Levels]
 
 
+class Constructed(type):
+    """Of a class whose constructors are what a user looks for behind its name and a dot."""
+
+    def __dir__(cls) -> list[str]:
+        made = [name for name, one in vars(cls).items() if isinstance(one, classmethod)]
+        return [name for name in [*made, "along"] if not name.startswith("_")]
+
+
 @dataclass(frozen=True, repr=False)
-class Sequence:
+class Sequence(metaclass=Constructed):
     """A client coordination sequence: an order and a participation strategy.
 
     * Full cycle (the default): every client in each inner loop; ``natural``, ``levels``,
@@ -69,7 +77,16 @@ class Sequence:
 
     @classmethod
     def natural(cls) -> Sequence:
-        """One client after the other in order of declaration, servers last."""
+        """One client after the other in order of declaration, servers last.
+
+        Examples
+        --------
+        >>> import dald_model as dm
+        >>> from dald_model.models.mean import common_number
+        >>> sequence = dm.Sequence.natural()
+        >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
+        optimal
+        """
         return cls("natural", networks.natural)
 
     @classmethod
@@ -81,6 +98,14 @@ class Sequence:
         SequenceError
             When solving: if a name is unknown, visited twice or never, or neighbours stand on
             one level.
+
+        Examples
+        --------
+        >>> import dald_model as dm
+        >>> from dald_model.models.mean import common_number
+        >>> sequence = dm.Sequence.levels([[0, 2], [1]])
+        >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
+        optimal
         """
         try:
             fixed = [list(level) for level in levels]
@@ -102,6 +127,14 @@ class Sequence:
         ------
         SequenceError
             When solving: if the root is no client.
+
+        Examples
+        --------
+        >>> import dald_model as dm
+        >>> from dald_model.models.mean import common_number
+        >>> sequence = dm.Sequence.from_root(1)
+        >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
+        optimal
         """
         said, note = "Sequence.from_root: given depth_first=", "; a sequence has one root"
         check_flag(said, depth_first, note, SequenceError)
@@ -118,6 +151,14 @@ class Sequence:
         ------
         SequenceError
             When solving: if the matrix is no hierarchical matrix of the consensus graph.
+
+        Examples
+        --------
+        >>> import dald_model as dm
+        >>> from dald_model.models.mean import common_number
+        >>> sequence = dm.Sequence.from_matrix([[1, 1, 0], [0, 0, 0], [0, 1, 1]])
+        >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
+        optimal
         """
         try:
             fixed = np.array(matrix, dtype=float)
@@ -136,6 +177,14 @@ class Sequence:
         ------
         SequenceError
             If there is none or an empty list; when solving: if a name is unknown.
+
+        Examples
+        --------
+        >>> import dald_model as dm
+        >>> from dald_model.models.mean import common_number
+        >>> sequence = dm.Sequence.partial([0], [1, 2])
+        >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
+        optimal
         """
         for subset in subsets:
             if isinstance(subset, str) or not isinstance(subset, Iterable):
@@ -157,6 +206,14 @@ class Sequence:
 
         A ``k`` above the number of clients means all of them. The draws depend on the seed and
         the number of the round alone.
+
+        Examples
+        --------
+        >>> import dald_model as dm
+        >>> from dald_model.models.mean import common_number
+        >>> sequence = dm.Sequence.random(k=2, seed=0)
+        >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
+        optimal
         """
         k = _checked_count(k, "random")
         return cls._by(strategies.Random(k, _checked_seed(seed, "random")))
@@ -167,13 +224,31 @@ class Sequence:
 
         As federated learning has it: unlike with :meth:`random` servers are not drawn, and no full
         cycle closes an outer loop.
+
+        Examples
+        --------
+        >>> import dald_model as dm
+        >>> from dald_model.models.mean import common_number
+        >>> sequence = dm.Sequence.participating(k=2, seed=0)
+        >>> print(common_number([0, 1, 2]).solve(sequence=sequence).status)
+        optimal
         """
         k = _checked_count(k, "participating")
         return cls._by(strategies.Participation(k, _checked_seed(seed, "participating")))
 
     @classmethod
     def jacobi(cls) -> Sequence:
-        """Jacobi coordination (60): everybody at once, with values of the round before."""
+        """Jacobi coordination (60): everybody at once, with values of the round before.
+
+        Examples
+        --------
+        >>> import dald_model as dm
+        >>> from dald_model.models.mean import common_number
+        >>> model, sequence = common_number([0, 1, 2]), dm.Sequence.jacobi()
+        >>> result = model.solve(algorithm=dm.BCD(), sequence=sequence)
+        >>> print(result.status, round(float(result["w"]), 3))
+        settled 1.0
+        """
         return cls._by(strategies.Jacobi())
 
     @classmethod
@@ -181,6 +256,14 @@ class Sequence:
         """Partial cycle: ``k`` clients a loop from a pack that is shuffled when it is empty.
 
         At random, but nobody waits for more than two packs.
+
+        Examples
+        --------
+        >>> import dald_model as dm
+        >>> from dald_model.models.mean import common_number
+        >>> sequence = dm.Sequence.essentially_cyclic(k=2, seed=0)
+        >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
+        optimal
         """
         k = _checked_count(k, "essentially_cyclic")
         return cls._by(strategies.EssentiallyCyclic(k, _checked_seed(seed, "essentially_cyclic")))
@@ -190,6 +273,14 @@ class Sequence:
         """Partial cycle: the ``k`` clients whose neighbours have moved most since their turn.
 
         A ``k`` above the number of clients means all of them.
+
+        Examples
+        --------
+        >>> import dald_model as dm
+        >>> from dald_model.models.mean import common_number
+        >>> sequence = dm.Sequence.greedy(k=2)
+        >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
+        optimal
         """
         return cls._by(strategies.Greedy(_checked_count(k, "greedy")))
 
@@ -212,6 +303,16 @@ class Sequence:
         ------
         SequenceError
             When solving: if it names no client, or never chooses one.
+
+        Examples
+        --------
+        >>> import dald_model as dm
+        >>> from dald_model.models.mean import common_number
+        >>> sequence = dm.Sequence.custom(
+        ...     lambda moment, rng: rng.choice(moment.live, 2, replace=False).tolist()
+        ... )
+        >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
+        optimal
         """
         if not callable(choose):
             raise SequenceError(
@@ -230,6 +331,14 @@ class Sequence:
         ------
         SequenceError
             When solving: if a name is unknown.
+
+        Examples
+        --------
+        >>> import dald_model as dm
+        >>> from dald_model.models.mean import common_number
+        >>> sequence = dm.Sequence.repeat([1], times=2)
+        >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
+        optimal
         """
         times = _checked_count(times, "repeat")
         if isinstance(clients, str) or not isinstance(clients, Iterable):
@@ -242,7 +351,16 @@ class Sequence:
 
     @classmethod
     def alternate(cls, *sequences: Sequence) -> Sequence:
-        """Sequences in turn, one an inner loop; each outer loop begins with the first."""
+        """Sequences in turn, one an inner loop; each outer loop begins with the first.
+
+        Examples
+        --------
+        >>> import dald_model as dm
+        >>> from dald_model.models.mean import common_number
+        >>> sequence = dm.Sequence.alternate(dm.Sequence.natural(), dm.Sequence.random(2))
+        >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
+        optimal
+        """
         if not sequences or not all(isinstance(one, Sequence) for one in sequences):
             raise SequenceError(
                 f"Sequence.alternate: given {sequences!r}, expected sequences such as "
@@ -257,7 +375,16 @@ class Sequence:
         return Sequence(f"{self.label} + {other.label}", self.order, parts=(self, other))
 
     def along(self, other: Sequence) -> Sequence:
-        """The strategy of this sequence in the order of another."""
+        """The strategy of this sequence in the order of another.
+
+        Examples
+        --------
+        >>> import dald_model as dm
+        >>> from dald_model.models.mean import common_number
+        >>> sequence = dm.Sequence.random(2).along(dm.Sequence.from_root(1))
+        >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
+        optimal
+        """
         parts = tuple(part.along(other) for part in self.parts)
         return replace(
             self, label=f"{self.label} along {other.label}", order=other.order, parts=parts
@@ -317,6 +444,13 @@ class Sequence:
         """The hierarchical network that this sequence makes of a consensus graph.
 
         Of a composition, that of its first part.
+
+        Examples
+        --------
+        >>> import dald_model as dm
+        >>> import networkx as nx
+        >>> print(dm.Sequence.natural().network(nx.path_graph(3)).levels)
+        [[0], [1], [2]]
         """
         if self.order is None:
             return networks.safest(graph, servers)
@@ -353,7 +487,14 @@ class Sequence:
         return f"Sequence({self.label!r})"
 
     def explain(self) -> str:
-        """What the sequence does and what is known of its convergence, with sources."""
+        """What the sequence does and what is known of its convergence, with sources.
+
+        Examples
+        --------
+        >>> import dald_model as dm
+        >>> print(dm.Sequence.natural().explain())
+        natural: every limit point of an inner loop minimises the augmented Lagrangian ...
+        """
         if not self.parts:
             return f"{self.label}: {self.strategy.known}"
         lines = [f"{self.label}: {'in turn' if self.in_turn else 'in each inner loop'}"]

@@ -205,6 +205,7 @@ def test_a_result_that_is_optimal() -> None:
 
 
 def test_a_result_at_its_round_limit_word_for_word() -> None:
+    """They are 1/4 apart, y moved by as much; alone they are O = 5 apart, so X = O/4 = 5/4."""
     model, _, _ = numbers()
     result = model.solve(rho=1.0, max_rounds=2)
     text = """\
@@ -213,8 +214,8 @@ Result of 'two numbers'
   detail           after 2 rounds; see result.diagnose()
   value            14.3125
   rounds           2
-  primal residual  2.5e-01
-  dual residual    2.5e-01
+  primal residual  2.0e-01, allowed 1e-06
+  dual residual    2.0e-01, allowed 1e-06
   clients          2
   time             #.## s"""
     assert masked(result) == text
@@ -444,3 +445,22 @@ def test_a_plot_can_be_drawn_of_every_run() -> None:
     import matplotlib.pyplot as plt
 
     assert plt.get_fignums() == [], "a notebook shows the figure once, and none stays open"
+
+
+def test_a_verification_is_drawn_with_what_is_allowed_beside_what_was_measured() -> None:
+    model, _, _ = numbers()
+    check = model.solve(rho=1.0, max_rounds=2).verify()
+    figure = check.plot()
+    (axis,) = figure.axes
+    assert [text.get_text() for text in axis.get_yticklabels()] == [row.check for row in check.rows]
+    failed = {height: measured for measured, height in marks(axis, "X")}
+    assert failed == {k: row.measured for k, row in enumerate(check.rows) if row in check.failures}
+    assert [x for x, _ in marks(axis, "|")] == [row.allowed for row in check.rows if row.allowed]
+    assert "FAILED" in figure.get_suptitle()
+    assert "passed" in model.solve().verify().plot().get_suptitle()
+
+
+def marks(axis: Any, marker: str) -> list[list[float]]:
+    """Where the single marks of one kind stand."""
+    lines = [line for line in axis.get_lines() if line.get_marker() == marker]
+    return [line.get_xydata()[0].tolist() for line in lines if len(line.get_xydata()) == 1]

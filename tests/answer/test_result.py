@@ -1,9 +1,12 @@
 """What a result answers when asked, and what it refuses, against numbers by hand."""
 
+import time
+
 import cvxpy as cp
 import pytest
 
 import dald_model as dm
+from dald_model.coordinate.measured import Measured
 from tests.coordinate.two import squares
 from tests.expect import near
 
@@ -66,3 +69,25 @@ def test_verifying_leaves_values_and_duals_alone() -> None:
     assert after == before
     assert not check.ok
     assert not check
+
+
+def test_seconds_count_from_the_call_of_solve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that stands still but where natural units are measured and in the metrics."""
+    model = squares()
+    model.compile()
+    now, anew = [50.0], Measured.anew
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+
+    def measured(*given: object) -> Measured:
+        now[0] += 100.0
+        return anew(*given)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(Measured, "anew", measured)
+
+    def waits(at: dm.Iterate) -> float:
+        now[0] += 10.0
+        return at.objective
+
+    result = model.solve(rho=1.0, max_rounds=3, metrics={"objective again": waits})
+    assert result.history.seconds.tolist() == [100.0, 110.0, 120.0]
+    assert result.seconds == 130.0

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import cvxpy as cp
+import matplotlib as mpl
+import networkx as nx
 import numpy as np
 import pytest
 
 import dald_model as dm
+
+mpl.use("Agg")
 
 TARGETS = np.array([[0.0, 1.0], [2.0, -1.0], [4.0, 3.0]])
 
@@ -62,3 +66,45 @@ def test_what_is_no_algorithm_is_refused() -> None:
         dm.compare(squares(), [dm.DALD])  # pyright: ignore[reportArgumentType] - what is tested
     with pytest.raises(dm.OptionError, match="given no algorithm"):
         dm.compare(squares(), [])
+
+
+def test_server_and_peer_methods_stand_in_one_table_and_one_plot() -> None:
+    """Each runs over what it can: all come to the mean, as far as a method can."""
+    model = squares()
+    methods = [dm.FedAvg(step=0.05), dm.FedAvg(step=0.05, epochs=2), dm.DGD(0.1), dm.DALD()]
+    found = dm.compare(model, methods, graph=nx.path_graph(3), max_rounds=300)
+    names = ["FedAvg(step=0.05)", "FedAvg(step=0.05, epochs=2)", "DGD(step=0.1)", "DALD"]
+    assert list(found.results) == names
+    assert found.frame.over.tolist() == ["server", "server", "graph", "server"]
+    for name, result in found.results.items():
+        assert (result.compiled.servers == ()) == (name == "DGD(step=0.1)")
+        np.testing.assert_allclose(result["w"], TARGETS.mean(axis=0), atol=0.5)
+    assert model.graph is None, "the model itself stays as it was"
+    assert "  DGD(step=0.1)                graph " in str(found)
+    figure = found.plot()
+    for axis in figure.axes[:2]:
+        lines = axis.get_lines()
+        assert [line.get_label() for line in lines] == names
+        dashes = [str(vars(line)["_unscaled_dash_pattern"]) for line in lines]
+        assert len(set(dashes)) == len(names)
+
+    model.topology(nx.cycle_graph(3))
+    found = dm.compare(model, [dm.DALD(), dm.FedProx(0.1)], max_rounds=50)
+    assert found.frame.over.to_dict() == {"DALD": "graph", "FedProx(alpha=0.1)": "server"}
+
+
+def test_a_run_may_name_its_own_topology() -> None:
+    chosen = {"star": "server", "ring": nx.cycle_graph(3), "path": nx.path_graph(3)}
+    found = dm.compare(
+        squares(), {n: {"algorithm": dm.DALD(), "topology": t} for n, t in chosen.items()}
+    )
+    assert {name: len(one.compiled.edges) for name, one in found.results.items()} == {
+        "star": 3,
+        "ring": 3,
+        "path": 2,
+    }
+    assert (found.frame.gap < 1e-6).all()
+    with pytest.raises(dm.OptionError, match="DGD is peer to peer"):
+        dm.compare(squares(), {"DGD": {"algorithm": dm.DGD(0.01), "topology": "server"}})
+    with pytest.raises(dm.OptionError, match="DGD is peer to peer"):
+        dm.compare(squares(), [dm.DGD(0.01)])

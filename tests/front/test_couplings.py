@@ -176,7 +176,7 @@ def test_a_coupling_shows_in_tables_pictures_and_explanations() -> None:
     assert solvers["balance"] == solvers["coupling"] == "sharing"
     figure: Any = model.draw()
     assert figure.get_supxlabel() == "couplings: green"
-    assert figure.get_suptitle() == "wishes: consensus graph, 3 clients, 5 edges"
+    assert figure.get_suptitle() == "wishes: consensus graph, 3 clients, 4 edges"  # one is of two
     assert list(model.couplings) == ["balance", "coupling"]
     assert model.constraints == list(model.couplings["balance"].constraints)
 

@@ -294,6 +294,77 @@ def test_more_than_a_hundred_clients_have_no_names(order: dm.Sequence | None) ->
         assert max(figure.get_size_inches()) < 25
 
 
+def crowd(kind: str) -> tuple[dm.Model, nx.Graph]:
+    graphs = {
+        "ring": nx.cycle_graph(400),
+        "grid": nx.grid_2d_graph(20, 20),
+        "tree": nx.full_rary_tree(3, 400),
+    }
+    return on(graphs[kind]), graphs[kind]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["ring", "grid", "tree"])
+def test_a_crowd_is_unfolded_on_one_sheet(kind: str) -> None:
+    """Neighbours stand together: edges are short beside the sheet, and few of a tree's cross."""
+    model, graph = crowd(kind)
+    figure = model.draw()
+    seen = Seen(figure)
+    assert len(seen.dots) == 400
+    assert len(seen.lines) == graph.number_of_edges()
+    wide, high = figure.get_size_inches()
+    assert max(wide, high) <= 9
+    assert min(wide, high) > 5
+    lengths = [np.linalg.norm(line[0] - line[-1]) for line in seen.lines]
+    assert np.mean(lengths) < 7 / 10
+
+
+def test_a_network_of_very_many_is_drawn_level_by_level() -> None:
+    """A tree from its root, 1, 3, 9, ... of depth six, and a star."""
+    seen = Seen(crowd("tree")[0].compile().draw(dm.Sequence.from_root(0)))
+    readable(seen)
+    assert len(seen.boxes) == len(seen.levels) == 7
+    numbers = [int(name.split()[0]) if "clients" in name else 1 for name in seen.boxes]
+    assert sum(numbers) == 400
+    assert "0" in seen.boxes, "who is alone has its name"
+    seen = Seen(star(301).compile().draw())
+    assert set(seen.boxes) == {"301 clients, level 1", "server"}
+    assert len(seen.lines) == 1
+    (server,) = (text for text in seen.names if text.get_text() == "server")
+    assert _colour(server) == "#ffc069"
+
+
+def test_a_coupling_of_two_is_the_edge_between_them() -> None:
+    """The user's graph: four houses in a ring, not eight nodes of which four are edges."""
+    x = [cp.Variable(name=f"x{i}") for i in range(4)]
+    model = dm.Model("network lasso")
+    for i in range(4):
+        model.client(f"house {i}", cp.square(x[i] - i))
+    ring = [(i, (i + 1) % 4) for i in range(4)]
+    for a, b in ring:
+        model.couple(objective=0.5 * cp.abs(x[a] - x[b]))
+    seen = Seen(model.draw())
+    readable(seen)
+    assert set(seen.boxes) == {f"house {i}" for i in range(4)}
+    found = {frozenset(edge) for edge in seen.edges}
+    assert found == {frozenset((f"house {a}", f"house {b}")) for a, b in ring}
+    assert seen.figure.get_suptitle() == "network lasso: consensus graph, 4 clients, 4 edges"
+    assert seen.figure.get_supxlabel() == "couplings: green"
+    model.couple(sum(x) == 3, name="sum")
+    seen = Seen(model.draw())
+    assert set(seen.boxes) == {*(f"house {i}" for i in range(4)), "sum"}
+    assert len(seen.lines) == 4 + 4
+
+
+def test_a_drawing_in_the_dark_has_dark_names_on_light_boxes() -> None:
+    with plt.style.context("dark_background"):
+        seen = Seen(MODELS["star"].draw())
+    assert {to_hex(text.get_color()) for text in seen.names} == {"#000000"}
+    assert to_hex(seen.figure.get_facecolor()) == "#000000"
+    titles = [text for text in seen.figure.texts if text.get_text().startswith("star:")]
+    assert [to_hex(text.get_color()) for text in titles] == ["#ffffff"]
+
+
 @pytest.mark.slow
 def test_drawings_are_reproducible() -> None:
     for make in (MODELS["odd cycles"].draw, MODELS["odd cycles"].compile().draw):

@@ -21,7 +21,7 @@ metropolis BCD JacobiGradientDescent BCGD BSUM ProximalGradient BCPG
 FixedTolerance ShrinkingTolerance GrowingBudget FixedBudget Fixed ResidualBalancing
 Hybrid Secant Anderson ALADIN
 solvers partition Iterate compare Comparison
-Result Status Verification Certificate
+Result load SavedAnswer Status Verification Certificate
 DaldError DeclarationError DisconnectedError DecompositionError SequenceError OptionError
 ResultError RunError CopyError DatasetError SequenceWarning
 """
@@ -36,8 +36,9 @@ SIGNATURES = {
         monolithic(self)
         solve(model, *, algorithm=None, sequence=None, stopping=None, rho=None, solver=None, \
 accuracy=None, acceleration=Hybrid(secant=Secant(directions=32), anderson=Anderson(memory=20)), \
-online=None, start=None, metrics=None, eps_pri=1e-06, eps_dual=1e-06, gap=None, \
+online=None, start=None, metrics=None, callback=None, eps_pri=1e-06, eps_dual=1e-06, gap=None, \
 max_rounds=1000, verbose=False)
+        latex(self, client=None)
         draw(self)
         """,
     dm.Compiled: """
@@ -48,6 +49,8 @@ acceleration=Hybrid(secant=Secant(directions=32), anderson=Anderson(memory=20)))
     dm.Result: """
         apply(self)
         plot(self)
+        table(self)
+        save(self, path)
         verify(self, *, aio=True, solver=None, \
             tol_objective=0.0001, tol_feasibility=0.0001, tol_dual=0.0001)
         """,
@@ -89,6 +92,38 @@ def test_a_public_name_is_there_and_its_documentation_opens_with_a_sentence(name
     first = (thing.__doc__ or "").strip().split("\n")[0]
     assert first.endswith(".")
     assert not first.startswith(f"{name}("), "a dataclass without a docstring of its own"
+
+
+def test_what_a_notebook_offers_behind_a_dot() -> None:
+    assert dm.__dir__() == [*NAMES.split(), "__version__"]
+    made = """natural levels from_root from_matrix partial random participating jacobi
+    essentially_cyclic greedy custom repeat alternate along"""
+    assert set(dir(dm.Sequence)) == set(made.split())
+    assert {"explain", "network", "along"} <= set(dir(dm.Sequence.natural()))
+
+
+METHODS = {
+    dm.Model: "client consensus couple topology compile monolithic solve latex draw",
+    dm.Compiled: "explain",
+    dm.Result: "verify certificate table save",
+    dm.Sequence: " ".join(dir(dm.Sequence)) + " explain network",
+}
+OBJECTS = NAMES.split()[NAMES.split().index("Moment") : NAMES.split().index("solvers")]
+
+
+def test_methods_algorithms_and_options_have_an_example_that_runs_as_a_doctest() -> None:
+    things = {name: getattr(dm, name) for name in [*OBJECTS, "Iterate", "compare", "load"]}
+    things |= {f"{o.__name__}.{n}": getattr(o, n) for o, ns in METHODS.items() for n in ns.split()}
+    assert [name for name, thing in things.items() if ">>> " not in (thing.__doc__ or "")] == []
+    assert len(things) > 60
+
+
+def test_signatures_in_help_are_as_they_were_written() -> None:
+    """With numpy's types spelled out one of them takes twenty lines."""
+    for name in ("dirichlet", "label_skew", "even", "heterogeneity"):
+        said = str(inspect.signature(getattr(dm.partition, name)))
+        assert "_typing" not in said
+        assert len(said) < 200
 
 
 @pytest.mark.parametrize("owner", SIGNATURES, ids=lambda owner: owner.__name__)

@@ -47,6 +47,13 @@ class ALADIN:
     ----------
     otherwise : Hybrid
         What the coordinator does where the Hessians do not help.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> print(common_number([0, 1, 2]).solve(acceleration=dm.ALADIN()).status)
+    optimal
     """
 
     otherwise: Hybrid = field(default_factory=Hybrid)

@@ -39,6 +39,13 @@ class Anderson:
     ------
     OptionError
         If ``memory`` is no whole number from 1.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> print(common_number([0, 1, 2]).solve(acceleration=dm.Anderson(memory=10)).status)
+    optimal
     """
 
     memory: int = 20

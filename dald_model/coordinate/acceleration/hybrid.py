@@ -42,6 +42,13 @@ class Hybrid:
     ----------
     secant : Secant
     anderson : Anderson
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> print(common_number([0, 1, 2]).solve(acceleration=dm.Hybrid()).status)
+    optimal
     """
 
     secant: Secant = field(default_factory=Secant)

@@ -51,6 +51,13 @@ class Secant:
     ------
     OptionError
         If ``directions`` is no whole number from 1.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> print(common_number([0, 1, 2]).solve(acceleration=dm.Secant(directions=8)).status)
+    optimal
     """
 
     directions: int = 32
