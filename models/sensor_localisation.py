@@ -58,11 +58,11 @@ def located(ranges: Ranges) -> dm.Model:
     return model
 
 
-REFERENCE = 0.0503240139278
+REFERENCE = 0.0233505725374
 """The optimal value by scipy 1.17's BFGS with analytic gradients."""
 
 
-def meadow(sensors: int = 8, reach: float = 0.8) -> Ranges:
+def meadow(sensors: int = 6, reach: float = 0.8) -> Ranges:
     """Sensors in the unit square, anchors in its corners, distances with noise; seed 0."""
     random = np.random.default_rng(0)
     truth = random.random((sensors, 2))
@@ -78,7 +78,7 @@ def meadow(sensors: int = 8, reach: float = 0.8) -> Ranges:
 
 
 def model() -> dm.Model:
-    """Eight sensors and four anchors, which hear each other up to 0.8."""
+    """Six sensors and four anchors, which hear each other up to 0.8."""
     return located(meadow())
 
 

@@ -55,7 +55,7 @@ def diabetes() -> tuple[np.ndarray, np.ndarray]:
 
 def tumours() -> tuple[np.ndarray, np.ndarray]:
     X, y = raw(load_breast_cancer)
-    return StandardScaler().fit_transform(X), y
+    return StandardScaler().fit_transform(X[:, :8]), y
 
 
 def irises() -> tuple[np.ndarray, np.ndarray]:
@@ -152,7 +152,6 @@ def test_coefficients_that_may_not_be_negative_are_scikit_learn_s_positive(
 
 def test_a_classifier_keeps_what_it_is_told_of_its_intercept_and_coefficients() -> None:
     X, y = tumours()
-    X = X[:, :6]
 
     def told(coef: cp.Variable, intercept: cp.Variable) -> list[cp.Constraint]:
         return [cp.norm1(coef) <= 1, intercept == 0.25]
@@ -175,7 +174,7 @@ def hospitals() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def test_each_hospital_left_out_is_scored_as_by_the_central_estimator() -> None:
     X, y, hospital = hospitals()
-    X = StandardScaler().fit_transform(X)
+    X = StandardScaler().fit_transform(X[:, :4])
     central = cross_val_score(LogisticRegression(), X, y, cv=LeaveOneGroupOut(), groups=hospital)
     score = cross_val_score(
         FederatedLogisticRegression(C=1.0),
@@ -206,10 +205,10 @@ def test_a_pipeline_and_a_grid_search_pass_the_labels_on() -> None:
     right = make_pipeline(StandardScaler(), Ridge(10.0)).fit(X, y)
     assert piped.predict(X) == pytest.approx(right.predict(X), abs=1e-4)
 
-    weights = {"alpha": [1.0, 100.0, 10_000.0]}
+    weights = {"alpha": [100.0, 10_000.0]}
     scaled = StandardScaler().fit_transform(X)
-    searched: Any = GridSearchCV(FederatedRidge(), weights, cv=3).fit(scaled, y, clients=hospital)
-    central = GridSearchCV(Ridge(), weights, cv=3).fit(scaled, y)
+    searched: Any = GridSearchCV(FederatedRidge(), weights, cv=2).fit(scaled, y, clients=hospital)
+    central = GridSearchCV(Ridge(), weights, cv=2).fit(scaled, y)
     assert searched.best_params_ == central.best_params_
     scores = [one.cv_results_["mean_test_score"] for one in (searched, central)]
     assert scores[0] == pytest.approx(scores[1], abs=1e-4)

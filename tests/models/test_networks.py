@@ -117,6 +117,6 @@ def test_the_sensors_places_are_those_of_bfgs() -> None:
             )
         return float(value), slope.ravel()
 
-    start = np.random.default_rng(1).random(16)
+    start = np.random.default_rng(1).random(12)
     found = minimize(cost, start, jac=True, method="BFGS", options={"gtol": 1e-10})
     assert reference("sensor_localisation") == pytest.approx(found.fun, rel=1e-8)
