@@ -44,7 +44,7 @@ def network_lasso_bounds(
         moved = u + length * (D @ answer(u))
         return moved / np.maximum(1, np.linalg.norm(moved, axis=1, keepdims=True) / weight)
 
-    u = accelerated(step, np.zeros((len(edges), m)), 20_000)
+    u = accelerated(step, np.zeros((len(edges), m)), 5_000)
     x = answer(u)
     fit = sum(float(np.sum((A @ one - b) ** 2)) for (A, b), one in zip(parts, x, strict=True))
     return (
@@ -70,7 +70,7 @@ def nuclear_bounds(
         U, s, V = np.linalg.svd(X - gradient(X) / curvature, full_matrices=False)
         return U @ np.diag(np.maximum(s - weight / curvature, 0)) @ V
 
-    X = accelerated(step, start, 5_000)
+    X = accelerated(step, start, 2_000)
     slope = gradient(X)
     slope = slope * min(1, weight / np.linalg.norm(slope, 2))
     return -conjugate(slope), value(X) + weight * float(np.linalg.norm(X, "nuc"))
