@@ -41,7 +41,8 @@ class DGD:
     weights : dict
         Pair of neighbours -> :math:`p_{ij} = p_{ji}`; every edge must be there once, and what a
         client's neighbours leave of 1 is its own :math:`p_{ii}`. Default: Metropolis weights,
-        :math:`1 / (1 + \max(d_i, d_j))` with the degrees :math:`d` (Xiao and Boyd 2004).
+        :math:`1 / (1 + \max(d_i, d_j))` with the degrees :math:`d` (Xiao, Boyd and Lall
+        2005).
     """
 
     step: float

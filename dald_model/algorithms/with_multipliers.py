@@ -1,9 +1,7 @@
 r"""Methods with multipliers that the field knows by names of their own: EXTRA, FedDyn, D-ADMM.
 
 All three are DALD with one sweep a multiplier update, (B4) with :math:`v_{max} = 1`; what has a
-name is an order of the clients and a solver layer. So are two that need no object: FedADMM is
-:class:`ConsensusADMM` with ``sequence=Sequence.participating(k)``, and linearised ADMM is it with
-``solver=dm.solvers.ProximalGradientSteps(step)``.
+name is an order of the clients and a solver layer.
 """
 
 from __future__ import annotations
