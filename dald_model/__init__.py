@@ -49,6 +49,7 @@ from dald_model.algorithms.federated import (
     ProximalPoint,
 )
 from dald_model.algorithms.decentralised import DGD, AsynchronousDGD, metropolis
+from dald_model.algorithms.with_multipliers import DADMM, EXTRA, FedDyn
 from dald_model.coordinate.iterate import Iterate
 from dald_model.model import Model
 from dald_model.schedule.moment import Moment
@@ -108,6 +109,9 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "DGD",
     "AsynchronousDGD",
     "metropolis",
+    "EXTRA",
+    "FedDyn",
+    "DADMM",
     "BCD",
     "JacobiGradientDescent",
     "BCGD",

@@ -46,7 +46,7 @@ REFERENCE = 386.01302255
 
 
 def model() -> dm.Model:
-    """The four hospitals of the heart data, read from the folder ``DALD_DATA``."""
+    """The four hospitals of the heart data, which ship with the package."""
     return consensus_classifier(standardised_together(load_hospitals()))
 
 

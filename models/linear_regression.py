@@ -22,12 +22,26 @@ Parts = Mapping[Any, tuple[Array, Array]]
 """Client -> its features, shape (N_i, m), and its targets, shape (N_i,)."""
 
 
-def squared_error(w: cp.Variable, features: Array, target: Array) -> cp.Expression:
+def clinics(count: int = 4) -> dict[str, tuple[Array, Array]]:
+    """The rows of Diabetes, standardised, dealt to clinics with seed 0."""
+    parts = load("diabetes").standardised().split(count, 0)
+    return {f"clinic {at}": part for at, part in enumerate(parts)}
+
+
+def age_groups(count: int = 4) -> dict[str, tuple[Array, Array]]:
+    """The rows of Diabetes, standardised, by age: clients that differ as owners of data do."""
+    rows = load("diabetes").standardised()
+    youngest_first = np.argsort(rows.features[:, rows.columns.index("age")], kind="stable")
+    parts = enumerate(np.array_split(youngest_first, count))
+    return {f"age group {at}": (rows.features[part], rows.target[part]) for at, part in parts}
+
+
+def squared_error(w: cp.Expression, features: Array, target: Array) -> cp.Expression:
     r"""The sum of squares :math:`\|[\mathbf 1 \; A] w - b\|^2`, without a factor 1/N.
 
     Parameters
     ----------
-    w : cp.Variable, shape (m + 1,)
+    w : cp.Expression, shape (m + 1,)
         The intercept, then the coefficients.
     features, target : array
         The rows :math:`A`, shape (N, m), and :math:`b`, shape (N,).

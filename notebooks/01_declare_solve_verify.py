@@ -54,7 +54,7 @@ from dald_model.datasets import load_hospitals, standardised_together
 # ill a hospital's patients are on the whole, and there they differ widely:
 
 # %%
-raw = load_hospitals()  # from the folder that the environment variable DALD_DATA names
+raw = load_hospitals()  # ships with the package
 columns = raw["cleveland"].columns
 
 pd.DataFrame(

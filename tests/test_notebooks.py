@@ -39,7 +39,7 @@ def run(source: Path) -> NotebookNode:
             f"--IPKernelApp.exec_lines={_WARNINGS_ARE_ERRORS}",
             "--IPKernelApp.log_level=ERROR",  # it warns of its own ports
         ],
-    ).execute(env={**os.environ, "DALD_DATA": str(_FOLDER)})
+    ).execute(env=os.environ | ({"DALD_DATA": str(_FOLDER)} if _FOLDER.is_dir() else {}))
     notebook.metadata["language_info"] = {"name": "python"}
     return notebook
 

@@ -2,7 +2,7 @@ r"""Decentralised gradient descent, synchronous and not (equation (57) and after
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from dald_model.algorithms.dald import explained
 from dald_model.algorithms.server_topology import is_identity, require
 from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.penalty import ResidualBalancing
 from dald_model.coordinate.stopping import FixedTolerance
@@ -40,7 +41,8 @@ class DGD:
     weights : dict
         Pair of neighbours -> :math:`p_{ij} = p_{ji}`; every edge must be there once, and what a
         client's neighbours leave of 1 is its own :math:`p_{ii}`. Default: Metropolis weights,
-        :math:`1 / (1 + \max(d_i, d_j))` with the degrees :math:`d` (Xiao and Boyd 2004).
+        :math:`1 / (1 + \max(d_i, d_j))` with the degrees :math:`d` (Xiao, Boyd and Lall
+        2005).
 
     Examples
     --------
@@ -56,7 +58,7 @@ class DGD:
 
     def __post_init__(self) -> None:
         check_positive(argument(self, "step"), self.step)
-        _check_weights(self, self.weights)
+        check_weights(self, self.weights)
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
@@ -106,7 +108,7 @@ class AsynchronousDGD:
     def __post_init__(self) -> None:
         check_positive(argument(self, "step"), self.step)
         check_draws(self, self.k, self.seed)
-        _check_weights(self, self.weights)
+        check_weights(self, self.weights)
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
@@ -148,20 +150,8 @@ def _mixing(
     sequence: Sequence,
     goal: Goal = Goal.FIXED_POINT,
 ) -> Method:
-    if compiled.servers:
-        raise OptionError(
-            f"algorithm: {who} is peer to peer, but {compiled.model.name!r} has the server "
-            f"{compiled.servers[0]!r}; say who talks to whom by model.topology(graph)"
-        )
-    names = list(compiled)
-    require(compiled, names, who, not_free)
-    for name in names:
-        if not is_identity(compiled[name]):
-            raise OptionError(
-                f"algorithm: {who} needs client {name!r} to share all its variables, entry by "
-                "entry, with each of its neighbours; DALD and ConsensusADMM take any consensus"
-            )
-    chosen = metropolis(compiled.graph) if weights is None else _checked(compiled, weights, who)
+    names = peers(compiled, who, not_free)
+    chosen = chosen_weights(compiled, weights, who)
     given: dict[Any, np.ndarray] = {name: np.zeros(compiled[name].entries.size) for name in names}
     flat = np.zeros(compiled.size)
     for ends, slot in compiled.slots.items():
@@ -177,7 +167,43 @@ def _mixing(
     )
 
 
-def _check_weights(algorithm: Any, given: Any) -> None:
+def peers(
+    compiled: Decomposition, who: str, reason: Callable[[Subproblem], str] | None = None
+) -> list[Hashable]:
+    """The clients of a model without a server.
+
+    With ``reason`` also refuse clients for which it is not empty, and those that share anything but
+    all their variables with each neighbour.
+
+    Raises
+    ------
+    OptionError
+        Naming what is in the way.
+    """
+    if compiled.servers:
+        raise OptionError(
+            f"algorithm: {who} is peer to peer, but {compiled.model.name!r} has the server "
+            f"{compiled.servers[0]!r}; say who talks to whom by model.topology(graph)"
+        )
+    names: list[Hashable] = list(compiled)
+    if reason is None:
+        return names
+    require(compiled, names, who, reason)
+    for name in names:
+        if not is_identity(compiled[name]):
+            raise OptionError(
+                f"algorithm: {who} needs client {name!r} to share all its variables, entry by "
+                "entry, with each of its neighbours; DALD and ConsensusADMM take any consensus"
+            )
+    return names
+
+
+def chosen_weights(compiled: Decomposition, weights: Weights | None, who: str) -> Weights:
+    """The mixing weights that were given, checked against the graph; else Metropolis weights."""
+    return metropolis(compiled.graph) if weights is None else _checked(compiled, weights, who)
+
+
+def check_weights(algorithm: Any, given: Any) -> None:
     """Refuse what is no dict from pairs to numbers; whether they fit a graph is seen later."""
     who, wanted = type(algorithm).__name__, "a dict from pairs of neighbours to numbers"
     if given is None:

@@ -202,12 +202,14 @@ class FedAvg:
     step : float
         :math:`\alpha`.
     epochs : int
-        W, passes over a client's data in a round.
+        W, gradient steps in a round, each over all rows of a client: one pass over its data, not
+        the many steps of an epoch of mini-batches.
     k, seed : int
         How many clients are drawn for each round; all of them by default.
     weights : dict
         Client -> its weight in the average, such as its number of rows; equal by default. The
-        :math:`p_i` are the weights of those who take part, divided by their sum.
+        :math:`p_i` are the weights of those who take part, divided by their sum. McMahan's number
+        of rows goes with losses that are means; a loss that is a sum counts its rows already.
 
     Examples
     --------

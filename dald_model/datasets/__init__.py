@@ -1,7 +1,8 @@
 """The paper's data sets: Table 1's five regressions, Table 2's MNIST; four hospitals as clients.
 
-The package holds no data. Files are read from a folder when one is given, as the argument ``data``
-or in the environment variable ``DALD_DATA``; otherwise scikit-learn fetches them where it can:
+Files are read from a folder when one is given, as the argument ``data`` or in the environment
+variable ``DALD_DATA``; otherwise the hospitals come with the package (CC BY 4.0, see
+``dald_model/datasets/heart/LICENCE.md``), and scikit-learn fetches the others where it can:
 
 ==========  =====================================================  ========================
 set         files below the folder, as the publisher names them    without a folder
@@ -11,8 +12,8 @@ california  california/cal_housing.data                            fetch_califor
 wine        uci/wine/winequality-{red,white}.csv                   OpenML 287
 abalone     uci/abalone/abalone.data                               OpenML 183
 ccpp        uci/ccpp/Folds5x2_pp.xlsx                              refused
-hospitals   heart/processed.{cleveland,hungarian,switzerland,va}   refused
-            .data
+hospitals   heart/processed.{cleveland,hungarian,switzerland,va}   the same files, with the
+            .data                                                  package
 mnist       mnist/{train,t10k}-{images-idx3,labels-idx1}-ubyte.gz  OpenML 554
 ==========  =====================================================  ========================
 """
@@ -170,7 +171,8 @@ def load_hospitals(data: Folder = None) -> dict[str, Dataset]:
     Parameters
     ----------
     data
-        Folder laid out as the module says. Default: the environment variable ``DALD_DATA``.
+        Folder laid out as the module says. Default: the environment variable ``DALD_DATA``;
+        without that either, the files that the package holds.
 
     Returns
     -------
@@ -180,7 +182,7 @@ def load_hospitals(data: Folder = None) -> dict[str, Dataset]:
     Raises
     ------
     DatasetError
-        If no folder is given, it lacks a file, or a file is not the published table.
+        If the folder lacks a file, or a file is not the published table.
     """
     return {name: _assemble(name, source, data) for name, source in HOSPITALS.items()}
 

@@ -35,6 +35,7 @@ class Source:
     page: str
     files: tuple[str, ...]
     downloads: bool = True
+    ships: bool = False  # whether the package holds the files, below this folder
 
 
 def read(name: str, source: Source, data: Folder) -> pd.DataFrame:
@@ -45,7 +46,8 @@ def read(name: str, source: Source, data: Folder) -> pd.DataFrame:
     DatasetError
         If no source has it, or what came is not the published table.
     """
-    folder = data or os.environ.get("DALD_DATA")
+    shipped = Path(__file__).parent if source.ships else None
+    folder = data or os.environ.get("DALD_DATA") or shipped
     paths = [Path(folder, file) for file in source.files] if folder else []
     origin = f"from {' and '.join(map(str, paths))}" if paths else "through scikit-learn"
     expected = f"Expected: the published table, {source.rows} rows"
@@ -279,7 +281,7 @@ HOSPITALS = {
         source="Janosi, Steinbrunn, Pfisterer, Detrano (1989): Heart disease. UCI id 45.",
         page="https://archive.ics.uci.edu/dataset/45",
         files=(f"heart/processed.{file}.data",),
-        downloads=False,
+        ships=True,
     )
     for name, title, rows, file in (
         ("cleveland", "Cleveland", 303, "cleveland"),

@@ -213,6 +213,11 @@ class Declaration(Identified, Printed):
         it, and of a loss of its own, as in ``loss <= t``, a bound. What nobody else uses, such as
         this ``t``, belongs to the coupling.
 
+        Personalised models are of these too: ``model.couple(objective=weight * cp.norm(w0 - w1))``
+        is soft consensus of two clients. With a variable that all use no coupling is needed: a
+        client adds ``weight * cp.sum_squares(mine - shared)`` to its objective, or has
+        ``shared + mine`` in it.
+
         Parameters
         ----------
         *given : cvxpy constraints

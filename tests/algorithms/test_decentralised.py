@@ -37,7 +37,7 @@ GIVEN = {("b", "a"): 0.1, ("b", "c"): 0.2, ("a", "c"): 0.5, ("d", "c"): 0.3}
 
 
 def test_metropolis_weights() -> None:
-    """1 / (1 + max(d_i, d_j)), (Xiao and Boyd 2004)."""
+    """1 / (1 + max(d_i, d_j)), (Xiao, Boyd and Lall 2005)."""
     found = {frozenset(pair): p for pair, p in dm.metropolis(paw()).items()}
     quarter = dict.fromkeys(map(frozenset, (("b", "c"), ("a", "c"), ("c", "d"))), 1 / 4)
     assert found == quarter | {frozenset("ab"): 1 / 3}

@@ -125,6 +125,30 @@ EXPLAINED: list[tuple[Any, str, str, str, str, str]] = [
         "one sweep an outer loop: (B4) with v_max = 1",
         "exact minimisation, or the option solver",
     ),
+    (
+        dm.EXTRA(0.1),
+        "EXTRA(step=0.1)",
+        UPDATE,
+        "rho_ij^2 = w_ij / (4 step) with the mixing weights w_ij",
+        JACOBI,
+        "one gradient step, (60)",
+    ),
+    (
+        dm.FedDyn(0.1),
+        "FedDyn(alpha=0.1)",
+        UPDATE,
+        "2 rho^2 = alpha",
+        "the server, then all clients: (B4) with v_max = 1",
+        "exact minimisation, or the option solver",
+    ),
+    (
+        dm.DADMM(),
+        "DADMM(dual_step=1)",
+        UPDATE,
+        "the option rho",
+        "colour by colour, peer to peer: (B4) with v_max = 1",
+        "exact minimisation, or the option solver",
+    ),
     (dm.BCD(), "BCD()", STILL, WEIGHS, "Gauss-Seidel", "exact minimisation, (59)"),
     (
         dm.BCD(multipliers=True),
@@ -220,6 +244,9 @@ FIRST_AND_LAST: list[tuple[Any, set[str]]] = [
     (dm.ProximalGradient(1.0), {"62", "63", "64"}),
     (dm.BCPG(1.0), {"65"}),
     (dm.ConsensusADMM(), {"B4", "15", "22"}),
+    (dm.EXTRA(1.0), {"15", "22", "60"}),
+    (dm.FedDyn(1.0), {"B4", "15", "22"}),
+    (dm.DADMM(), {"B4", "15", "22"}),
     *((one, {"47", "50", "51", "52"}) for one in STAR[2:5]),
 ]
 

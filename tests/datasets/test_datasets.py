@@ -404,14 +404,18 @@ def test_the_power_plant_has_no_download() -> None:
         load("ccpp")
 
 
-def test_the_hospitals_have_no_download() -> None:
-    with _refuses(
-        "cleveland has no download to rely on, and no data folder was given. Expected: the "
-        "published table, 303 rows, in heart/processed.cleveland.data below that folder. Put "
-        "heart/processed.cleveland.data from https://archive.ics.uci.edu/dataset/45 into a "
-        "folder, and give that folder as the argument data or in the environment variable "
-        "DALD_DATA."
-    ):
+def test_the_hospitals_come_with_the_package_as_published(folder: Path) -> None:
+    shipped, published = load_hospitals(), load_hospitals(data=folder)
+    assert list(shipped) == list(published)
+    for one, other in zip(shipped.values(), published.values(), strict=True):
+        _agree(one, other)
+
+
+def test_a_folder_goes_before_the_files_of_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DALD_DATA", str(tmp_path))
+    with pytest.raises(DatasetError, match=re.escape(str(tmp_path))):
         load_hospitals()
 
 

@@ -19,26 +19,16 @@ from sklearn.linear_model import Lasso, LinearRegression, Ridge
 import dald_model as dm
 from dald_model.datasets import Dataset, load, load_hospitals, standardised_together
 from dald_model.models.portfolio import Desk
-from tests.paths import DATA, GALLERY
+from tests.paths import GALLERY
 
 FILES = sorted(file.stem for file in GALLERY.glob("*.py") if file.stem != "__init__")
 
-needs_the_hospitals = pytest.mark.skipif(
-    not (DATA / "heart").is_dir(), reason=f"{DATA} holds no files of the hospitals"
-)
 
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=needs_the_hospitals if name == "hospitals" else ())
-        for name in FILES
-    ],
-)
+@pytest.mark.parametrize("name", FILES)
 def test_each_file_runs_as_a_script_and_gives_its_reference(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DALD_DATA", str(DATA))
+    monkeypatch.delenv("DALD_DATA", raising=False)  # the gallery needs nothing else
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         found = runpy.run_path(str(GALLERY / f"{name}.py"), run_name="__main__")
@@ -120,9 +110,8 @@ def test_the_reference_of_the_logistic_regression_is_that_of_lbfgs() -> None:
     assert reference("logistic") == pytest.approx(found.fun, rel=1e-10)
 
 
-@needs_the_hospitals
 def test_the_reference_of_the_hospitals_is_that_of_slsqp() -> None:
-    hospitals = list(standardised_together(load_hospitals(DATA)).values())
+    hospitals = list(standardised_together(load_hospitals()).values())
     m, n = len(hospitals[0].columns), len(hospitals)
 
     def loss(point: np.ndarray) -> tuple[float, np.ndarray]:
@@ -216,10 +205,9 @@ def test_a_unit_of_capital_earns_the_same_at_every_desk_of_the_portfolio() -> No
     assert abs(prices[0]) > 0.5, "capital is scarce, so it has a price"
 
 
-@needs_the_hospitals
 def test_the_hospitals_share_the_coefficients_and_keep_their_intercepts() -> None:
     builder = importlib.import_module("dald_model.models.hospitals").consensus_classifier
-    model = builder(standardised_together(load_hospitals(DATA)))
+    model = builder(standardised_together(load_hospitals()))
     assert [v.name() for v in model.shared] == ["w"]
     own = [client.variables[1].name() for client in model.clients.values()]
     assert own == [f"intercept at {name}" for name in model.clients]
