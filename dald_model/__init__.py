@@ -4,7 +4,7 @@ Declare each client's objective and constraints and the consensus between them, 
 distributed augmented-Lagrangian decomposition (Fed-DALD), and verify against the all-in-one solve.
 """
 
-from dald_model import solvers
+from dald_model import engines, solvers
 from dald_model.datasets import partition
 from dald_model.algorithms.dald import DALD
 from dald_model.algorithms.block_coordinate import (
@@ -124,6 +124,7 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "Anderson",
     "ALADIN",
     "solvers",
+    "engines",
     "partition",
     "Iterate",
     "compare",

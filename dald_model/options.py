@@ -32,8 +32,9 @@ COLUMNS = (
     "proposal",
     "fallbacks",
     "seconds",
+    "asked again",
 )
-"""Columns that the history has in any case."""
+"""Columns that the history has in any case; the last where the option ``engine`` is given."""
 
 
 def check_tolerances(eps_pri: Any, eps_dual: Any, max_rounds: Any) -> None:

@@ -27,6 +27,8 @@ from dald_model.coordinate.state import State
 from dald_model.coordinate.stopping import Accuracy, Stopping
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
+from dald_model.engines.engine import Engine
+from dald_model.engines.placement import Placement
 from dald_model.errors import OptionError
 from dald_model.options import (
     DEFAULT_ACCELERATION,
@@ -66,6 +68,7 @@ def solve(
     accuracy: float | None = None,
     acceleration: Acceleration | None = DEFAULT_ACCELERATION,
     online: Any = None,
+    engine: Engine | None = None,
     start: Result | None = None,
     metrics: Mapping[str, Callable[[Iterate], Any]] | None = None,
     eps_pri: float = 1e-6,
@@ -119,6 +122,9 @@ def solve(
         What changes while the run goes on: ``dm.Dropout(p)``, ``dm.Stragglers(...)``,
         ``dm.LossyLinks(p)``, a dict from rounds to :class:`Change`, or a function of a
         :class:`Moment` that returns a :class:`Change` or None; asked before each inner loop.
+    engine : Engine
+        Where clients are solved: ``dm.engines.Processes(workers=2)``; default this process. All
+        give the same iterates, see :mod:`dald_model.engines`.
     start : Result
         An earlier result of this model, or of one with some of its clients and edges, to go on
         from; default all multipliers zero, and the variables where the clients' own answers are,
@@ -157,6 +163,7 @@ def solve(
     an ordinary :class:`Result` of status "user_error".
     """
     compiled = model.compile()
+    placement: Placement | None = None
     begun = time.perf_counter()
     check_tolerances(eps_pri, eps_dual, max_rounds)
     check_gap(gap)
@@ -168,6 +175,7 @@ def solve(
         check_kind("algorithm", algorithm, "open", "dm.DALD()")
         check_kind("sequence", sequence, "bind", "dm.Sequence.natural()")
         check_kind("acceleration", acceleration, "open", "dm.Anderson(), or None")
+        check_kind("engine", engine, "hosts", "dm.engines.Processes(workers=2), or None")
         check_kind("stopping", stopping, "ends", "dm.FixedBudget(v_max=1)")
         algorithm = algorithm or DALD()
         opened = algorithm.open(compiled)
@@ -176,7 +184,8 @@ def solve(
         membership = Membership(compiled, chosen, as_online(online))
         known = still_measured(compiled, start)
         around = known.centre if known and method.solver is None else None
-        layer = SolverLayer(compiled, method.solver, around)
+        placement = None if engine is None else Placement(engine)
+        layer = SolverLayer(compiled, method.solver, around, placement)
         units = Units.plain(compiled)
         is_plain = isinstance(as_rule(method.rho), Fixed) and layer.is_exact
         # Else nothing is measured by units
@@ -206,6 +215,9 @@ def solve(
             outcome = Run(membership, method, state, rule, layer, settings, progress).go()
     except KeyboardInterrupt:  # in the rounds it is caught, so this was before
         outcome = interrupted_before(Membership(compiled, Sequence(label="by colour"), ()))
+    finally:
+        if placement is not None:
+            placement.close()
     result = assemble(outcome, (eps_pri, eps_dual), time.perf_counter() - begun)
     result.measured = measured
     if outcome.error is not None:

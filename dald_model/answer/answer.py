@@ -17,6 +17,7 @@ from dald_model.coordinate.measured import Measured
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.engines.dispatch import Event
+from dald_model.engines.placement import Loss
 from dald_model.errors import ResultError
 from dald_model.identity import Identified
 
@@ -74,7 +75,8 @@ class Answer(Identified):
         norm, and ``primal_scaled``, ``dual_scaled`` as held against the tolerances), the
         objective, the geometric mean of rho, how many clients were solved, how many were absent,
         who was solved in order, how many so far went on to another solver, seconds since the
-        start, and the columns of the option ``metrics``. ``slack`` is condition (29): how far the
+        start, whose host of an engine was lost (``asked again``, with the option ``engine``), and
+        the columns of the option ``metrics``. ``slack`` is condition (29): how far the
         solver layer is from minimising.
     duals : Mapping
         Dual value of each declared constraint object, local and consensus.
@@ -90,6 +92,8 @@ class Answer(Identified):
         What exactly happened where the run failed.
     fallbacks : tuple of Event
         Round, client, solver that failed, solver that took over, and what was said.
+    losses : tuple of Loss
+        Round, host of an engine that was lost, its clients, which were asked again, and why.
     left : dict
         Clients that were not there at the end -> the round before which they left.
     dropped : dict
@@ -132,6 +136,7 @@ class Answer(Identified):
     measured: Measured | None = None
     learnt: Learnt | None = None
     recalled: tuple[Hashable, ...] = ()
+    losses: tuple[Loss, ...] = ()
     duals: Duals = field(init=False)
 
     def __post_init__(self) -> None:

@@ -59,6 +59,7 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
         state=outcome.last,
         learnt=outcome.learnt,
         recalled=outcome.recalled,
+        losses=outcome.losses,
         given=tuple((p, deepcopy(p.value)) for p in compiled.model.parameters),
     )
     found.apply()

@@ -129,6 +129,12 @@ def _pairs(result: Answer) -> dict[str, str]:
             f"{len(result.fallbacks)}, first client {first.client!r} in round {first.round}: "
             f"from {first.failed} to {first.next} ({first.message})"
         )
+    if result.losses:
+        lost = result.losses[0]
+        pairs["hosts lost"] = (
+            f"{len(result.losses)}, first {lost.host} in round {lost.round} ({lost.message}); its "
+            f"{counted(len(lost.clients), 'client')} were asked again"
+        )
     if result.answer_round:
         shown = result.history.loc[result.answer_round]
         pairs["primal residual"] = f"{shown.primal:.1e}"

@@ -13,6 +13,7 @@ from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
 from dald_model.engines.dispatch import Event
+from dald_model.engines.placement import Loss
 from dald_model.errors import DaldError
 
 
@@ -38,6 +39,8 @@ class Outcome(NamedTuple):
         What the acceleration knows of the clients.
     recalled : tuple
         The clients that it knew something of at the beginning.
+    losses : tuple of Loss
+        Which hosts of an engine were lost.
     """
 
     termination: Termination
@@ -49,6 +52,7 @@ class Outcome(NamedTuple):
     error: DaldError | None = None
     learnt: Learnt | None = None
     recalled: tuple[Hashable, ...] = ()
+    losses: tuple[Loss, ...] = ()
 
 
 def interrupted_before(membership: Membership) -> Outcome:

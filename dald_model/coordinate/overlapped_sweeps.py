@@ -96,16 +96,17 @@ class OverlappedSweeper:
         measured = _Measured(count, len(self._compiled), state.units.energy)
         for step in wavefront(self._compiled.graph, stages, count):
             parts = self._parts_of(step.clients)
-            turns = [state.turn(part.batch) for part in parts]
-            for part, turn in zip(parts, turns, strict=True):
-                for batch, mine, answers in self._layer.answer(part.batch, turn, tolerance):
-                    check_found(batch.names, answers.statuses, answers.messages)
-                    places = part.places
-                    if batch is not part.batch:  # one client after the other, as a solver failed
-                        places = np.array([step.clients.index(name) for name in batch.names])
-                    sweeps = step.sweeps[places]
-                    state.put(batch, mine, answers)
-                    measured.solved(sweeps, answers.objectives, batch, state)
+            batches = [part.batch for part in parts]
+            turns = [state.turn(batch) for batch in batches]
+            for at, batch, mine, answers in self._layer.answers(batches, turns, tolerance):
+                check_found(batch.names, answers.statuses, answers.messages)
+                places = parts[at].places
+                if batch is not parts[at].batch:  # one client after the other, as a solver failed
+                    places = np.array([step.clients.index(name) for name in batch.names])
+                sweeps = step.sweeps[places]
+                state.put(batch, mine, answers)
+                measured.solved(sweeps, answers.objectives, batch, state)
+            for part in parts:
                 if part.owners.size:
                     self._settle(state, part, step.sweeps[part.places[part.owners]], measured)
         return measured.records()

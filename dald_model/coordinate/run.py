@@ -156,6 +156,10 @@ class Run:
                 raise
             error = self._told(raised)
             termination = Termination(Status.USER_ERROR, None, str(error))
+        try:
+            self._collect()
+        except DaldError as lost:  # of an engine; the rounds are not lost with the multipliers
+            termination, error = Termination(Status.USER_ERROR, None, str(lost)), error or lost
         events = tuple(self.layer.events)
         return Outcome(
             termination,
@@ -167,7 +171,15 @@ class Run:
             error,
             self._watchdog.learnt if self._watchdog else None,
             self._recalled,
+            self.layer.losses,
         )
+
+    def _collect(self) -> None:
+        """Enter those multipliers of the best iterate that stayed where the clients are."""
+        best = self._best.state
+        if best is not None:
+            for places, given in self.layer.collect(best.encodings):
+                best.hold(places, given)
 
     def _told(self, raised: BaseException) -> DaldError:
         """An exception in the middle of the run as an error of ours; it is the cause."""
@@ -220,7 +232,7 @@ class Run:
                 return self._converged()
             said = self._certified()
             if said:
-                self._best.take(self.state, self._round)
+                self._take(self.state)
                 return Termination(Status.CERTIFIED, None, said)
             self._update_multipliers()
         if not self._is_tested:
@@ -256,7 +268,7 @@ class Run:
         return test(self.state) if self.membership.whole else ""
 
     def _converged(self) -> Termination:
-        self._best.take(self.state, self._round)
+        self._take(self.state)
         if self.method.goal is Goal.OPTIMUM:
             return outcome.converged(self.membership, self.state)
         apart = self._found.primal
@@ -287,6 +299,9 @@ class Run:
             self._progress.set_postfix(primal=f"{found.primal:.1e}", dual=f"{found.dual:.1e}")
             self._progress.update()
         self._rows.append(self._row(record, plan))
+        if self.layer.is_elsewhere:
+            lost = [loss for loss in self.layer.losses if loss.round == self._round]
+            self._rows[-1]["asked again"] = tuple(name for loss in lost for name in loss.clients)
         settings, found = self.settings, self._found
         primal = found.primal_scaled / (settings.eps_pri or 1.0)
         return max(primal, found.dual_scaled / (settings.eps_dual or 1.0))
@@ -322,10 +337,15 @@ class Run:
         """Keep the iterate if it is the best, or if none is better than another."""
         if not self._is_answer():
             return
-        if self._is_tested:
-            self._best.offer(self.state, self._round, merit)
-        else:
-            self._best.take(self.state.snapshot(), self._round)
+        if not self._is_tested:
+            self._take(self.state.snapshot())
+        elif self._best.offer(self.state, self._round, merit):
+            self.layer.keep()
+
+    def _take(self, state: State) -> None:
+        """Keep the iterate of this round, whatever its residuals."""
+        self._best.take(state, self._round)
+        self.layer.keep()
 
     def _begin_anew(self, moment: Moment) -> None:
         """The problem, or the order, is another one from this round on.

@@ -20,7 +20,7 @@ StochasticGradientDescent StochasticNewton DistributedProximal FedProx FedAvg DG
 metropolis BCD JacobiGradientDescent BCGD BSUM ProximalGradient BCPG
 FixedTolerance ShrinkingTolerance GrowingBudget FixedBudget Fixed ResidualBalancing
 Hybrid Secant Anderson ALADIN
-solvers partition Iterate compare Comparison
+solvers engines partition Iterate compare Comparison
 Result Status Verification Certificate
 DaldError DeclarationError DisconnectedError DecompositionError SequenceError OptionError
 ResultError RunError CopyError DatasetError SequenceWarning
@@ -36,7 +36,7 @@ SIGNATURES = {
         monolithic(self)
         solve(model, *, algorithm=None, sequence=None, stopping=None, rho=None, solver=None, \
 accuracy=None, acceleration=Hybrid(secant=Secant(directions=32), anderson=Anderson(memory=20)), \
-online=None, start=None, metrics=None, eps_pri=1e-06, eps_dual=1e-06, gap=None, \
+online=None, engine=None, start=None, metrics=None, eps_pri=1e-06, eps_dual=1e-06, gap=None, \
 max_rounds=1000, verbose=False)
         draw(self)
         """,
