@@ -62,6 +62,7 @@ from dald_model.coordinate.penalty import Fixed, ResidualBalancing
 from dald_model.engines.portable import Portable, pack, unpack
 from dald_model.answer.gap import Certificate
 from dald_model.answer.result import Result
+from dald_model.resume import resume
 from dald_model.coordinate.status import Status
 from dald_model.schedule.sequence import Sequence
 from dald_model.coordinate.stopping import (
@@ -130,6 +131,7 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "compare",
     "Comparison",
     "Result",
+    "resume",
     "Status",
     "Verification",
     "Certificate",

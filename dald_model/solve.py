@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ from dald_model.answer.gap_option import gap_test
 from dald_model.answer.result import Result
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.evaluation import Acceleration
+from dald_model.coordinate.checkpoint import Checkpoint, Saved
 from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.measured import Measured
 from dald_model.coordinate.membership import Membership
@@ -32,6 +34,7 @@ from dald_model.engines.placement import Placement
 from dald_model.errors import OptionError
 from dald_model.options import (
     DEFAULT_ACCELERATION,
+    check_checkpoint,
     check_gap,
     check_kind,
     check_metrics,
@@ -69,7 +72,9 @@ def solve(
     acceleration: Acceleration | None = DEFAULT_ACCELERATION,
     online: Any = None,
     engine: Engine | None = None,
-    start: Result | None = None,
+    checkpoint: str | Path | None = None,
+    every: int = 10,
+    start: Result | Saved | None = None,
     metrics: Mapping[str, Callable[[Iterate], Any]] | None = None,
     eps_pri: float = 1e-6,
     eps_dual: float = 1e-6,
@@ -125,6 +130,13 @@ def solve(
     engine : Engine
         Where clients are solved: ``dm.engines.Processes(workers=2)``; default this process. All
         give the same iterates, see :mod:`dald_model.engines`.
+    checkpoint : path
+        A file that the run is written to, for :func:`dald_model.resume`: whole at any moment,
+        arrays and JSON, no pickle. It holds the iterates and what is learnt of clients, and no
+        client's data but a few sums that tell whether the model is the same.
+    every : int
+        Rounds from one writing to the next. Solvers begin anew with each, which costs a
+        factorisation, so that a run that is resumed has the very iterates of one that went on.
     start : Result
         An earlier result of this model, or of one with some of its clients and edges, to go on
         from; default all multipliers zero, and the variables where the clients' own answers are,
@@ -167,6 +179,7 @@ def solve(
     begun = time.perf_counter()
     check_tolerances(eps_pri, eps_dual, max_rounds)
     check_gap(gap)
+    check_checkpoint(checkpoint, every)
     check_flag("verbose: given ", verbose)
     check_parameters(compiled)
     measured = None
@@ -182,6 +195,7 @@ def solve(
         method = with_algorithm(algorithm, opened, rho, solver)
         chosen = sequence or method.sequence or Sequence(label="by colour")
         membership = Membership(compiled, chosen, as_online(online))
+        saved, start = (start, None) if isinstance(start, Saved) else (None, start)
         known = still_measured(compiled, start)
         around = known.centre if known and method.solver is None else None
         placement = None if engine is None else Placement(engine)
@@ -189,7 +203,8 @@ def solve(
         units = Units.plain(compiled)
         is_plain = isinstance(as_rule(method.rho), Fixed) and layer.is_exact
         # Else nothing is measured by units
-        if max(eps_pri, eps_dual) > 0 or gap is not None or not is_plain:
+        is_measured = max(eps_pri, eps_dual) > 0 or gap is not None or not is_plain
+        if is_measured and saved is None:
             if known is None:
                 own = layer if method.solver is None else SolverLayer(compiled, None)
                 known = Measured.anew(compiled, own)
@@ -199,6 +214,23 @@ def solve(
         if not (is_own and isinstance(as_rule(rho), ResidualBalancing)):
             units = replace(units, start=np.zeros(units.start.size))
         state, rule = begin(compiled, method.rho, start, units)
+        given: dict[str, Any] = {
+            "algorithm": algorithm,
+            "sequence": sequence,
+            "stopping": stopping,
+            "rho": rho,
+            "solver": solver,
+            "accuracy": accuracy,
+            "online": online,
+            "metrics": metrics,
+            "gap": gap,
+            "eps_pri": eps_pri,
+            "eps_dual": eps_dual,
+            "max_rounds": max_rounds,
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        if acceleration is not DEFAULT_ACCELERATION:
+            given["acceleration"] = acceleration
         settings = Settings(
             stopping or method.stopping,
             Accuracy(accuracy, eps_pri, eps_dual),
@@ -210,9 +242,15 @@ def solve(
             insists=acceleration is not DEFAULT_ACCELERATION,
             learnt=None if start is None else start.learnt,
             gap_test=None if gap is None else gap_test(compiled, gap),
+            checkpoint=None if checkpoint is None else Checkpoint(Path(checkpoint), every, given),
         )
         with tqdm(total=max_rounds, unit="round", disable=not verbose) as progress:
-            outcome = Run(membership, method, state, rule, layer, settings, progress).go()
+            run = Run(membership, method, state, rule, layer, settings, progress)
+            if saved is not None:
+                run.restore(saved.restored(run.kept()))
+                if is_measured:
+                    measured = Measured.again(compiled, run.state.units, layer)
+            outcome = run.go()
     except KeyboardInterrupt:  # in the rounds it is caught, so this was before
         outcome = interrupted_before(Membership(compiled, Sequence(label="by colour"), ()))
     finally:

@@ -22,6 +22,8 @@ from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.acceleration.watchdog import Watchdog
 from dald_model.coordinate.best import Best
 from dald_model.coordinate.channels import Channels
+from dald_model.coordinate.checkpoint import Checkpoint
+from dald_model.coordinate.columns import as_columns, as_rows
 from dald_model.coordinate.diagnosis import FailureMonitor
 from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.membership import Membership, RoundPlan
@@ -56,6 +58,21 @@ RETRIES = 3
 of it than a run may end with."""
 
 
+KEPT = (
+    "outer",
+    "inner",
+    "round",
+    "retried",
+    "certifies_from",
+    "found",
+    "best",
+    "monitor",
+    "watchdog",
+    "recalled",
+)
+"""Of the attributes of a run, those that a file holds as they are."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """Checked options of a run.
@@ -76,6 +93,8 @@ class Settings:
         What the run that this one goes on from knew of the clients.
     gap_test : callable or None
         What is certified of an iterate that may end the run; empty where that is too little.
+    checkpoint : Checkpoint or None
+        Where the run is written, and how often.
     """
 
     stopping: Stopping | None
@@ -88,6 +107,7 @@ class Settings:
     insists: bool = False
     learnt: Learnt | None = None
     gap_test: Callable[[State], str] | None = None
+    checkpoint: Checkpoint | None = None
 
 
 class Run:
@@ -122,6 +142,7 @@ class Run:
             state.channels = Channels.start(state.sides)
         self._outer, self._inner, self._round = 1, 0, 0
         self._retried, self._certifies_from = 0, 1
+        self._written: int | None = None
         self._found = Residuals(*4 * [math.inf])
         self._best = Best()
         self._monitor = FailureMonitor(membership.compiled, method.goal is not Goal.FIXED_POINT)
@@ -142,8 +163,10 @@ class Run:
         termination = error = None
         try:
             while termination is None and self._round < self.settings.max_rounds:
+                self._write()
                 termination = self._inner_loop()
             if termination is None:
+                self._write(is_last=True)
                 said = f"{self.settings.max_rounds} rounds were run"
                 termination = Termination(Status.ROUND_LIMIT, None, said)
         except ClientFailedError as failure:
@@ -173,6 +196,47 @@ class Run:
             self._recalled,
             self.layer.losses,
         )
+
+    def _write(self, *, is_last: bool = False) -> None:
+        """Write the run to its file, if it is time.
+
+        All sessions begin anew with it, as they do where the run is taken up again, and so both
+        have the same iterates.
+        """
+        checkpoint = self.settings.checkpoint
+        since = math.inf if self._written is None else self._round - self._written
+        if checkpoint is None or since < (1 if is_last else checkpoint.every):
+            return
+        self._collect()
+        checkpoint.write(self.membership.compiled, self.kept())
+        self._written = self._round
+        self.layer.renew()
+
+    def kept(self) -> dict[str, Any]:
+        """What a file holds of the run between two inner loops."""
+        kept = {name: getattr(self, f"_{name}") for name in KEPT}
+        sweeper = self._sweeper
+        return kept | {
+            "state": self.state,
+            "rows": as_columns(self._rows),
+            "layer": self.layer.kept(),
+            "membership": self.membership.kept(),
+            "block": sweeper.block if isinstance(sweeper, OverlappedSweeper) else None,
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Be as a run of the same options was when it was kept."""
+        for name in KEPT:
+            setattr(self, f"_{name}", kept[name])
+        self.state, self._rows = kept["state"], as_rows(kept["rows"])
+        self.layer.restore(kept["layer"])
+        self.membership.restore(kept["membership"])
+        self._stopping = self.settings.stopping or self._default_stopping()
+        if isinstance(self._sweeper, OverlappedSweeper):
+            self._sweeper.block = kept["block"]
+        self._written = self._round
+        self._begun -= self._rows[-1]["seconds"] if self._rows else 0.0
+        self._progress.update(self._round)
 
     def _collect(self) -> None:
         """Enter those multipliers of the best iterate that stayed where the clients are."""

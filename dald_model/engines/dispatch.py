@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,6 +20,8 @@ from dald_model.solvers.registry import NUMERICAL, Choice, alike
 
 PROVEN = ("infeasible", "unbounded")
 """Statuses that a client's most general solver is believed without asking another."""
+MEMORYLESS = ("average", "factor")
+"""Solvers whose answers do not depend on earlier ones, down to the last bit."""
 COPIED = 4
 """How many times over the stages that are kept ready may hold the clients."""
 
@@ -33,7 +36,8 @@ class Event(NamedTuple):
     message: str
 
 
-class _Bench(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Bench:
     """A session, the clients it was opened with, and whether their numbers are around points."""
 
     session: Session
@@ -72,6 +76,7 @@ class SolverLayer:
         if centre is None:
             centre = np.zeros(sum(sub.size for sub in compiled.values()))
         self._centre = centre
+        self._begun = {name: solvers[0] for name, solvers in self._chains.items()}
         self._final = {name: solvers[-1] for name, solvers in self._chains.items()}
         self._benches: dict[Hashable, _Bench] = {}
         self._layout = Layout(compiled)
@@ -86,6 +91,57 @@ class SolverLayer:
         self._together = list(together.values())
         self._batches = self._forgotten()
         self._is_exact: bool | None = None
+        self._renewals = 0
+
+    def renew(self) -> None:
+        """Begin all sessions anew: factors are made again, warm starts are gone.
+
+        Answers then depend on the arguments alone, in this run and in one that goes on from here.
+        """
+        for bench in dict.fromkeys(self._benches.values()):
+            names = [name for name in bench.places if self._benches[name] is bench]
+            if self._chains[names[0]][0].name in MEMORYLESS:
+                continue
+            if isinstance(bench.session, RemoteSession):
+                bench.session.renew()
+            else:
+                self._open(names)
+        self._batches, self._renewals = self._forgotten(), self._renewals + 1
+
+    @property
+    def changes(self) -> tuple[int, int]:
+        """Another one as soon as batches of before are out of date."""
+        return len(self.events), self._renewals
+
+    def kept(self) -> dict[str, Any]:
+        """What a file holds of it."""
+        tried = {n: [one.name for one in solvers] for n, solvers in self._chains.items()}
+        return {
+            "tried": tried,
+            "centre": self._centre,
+            "events": self.events,
+            "losses": self.losses,
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Be as a layer of the same options was when it was kept, with sessions of its own."""
+        for name, tried in kept["tried"].items():
+            self._chains[name].sort(key=lambda one, tried=tried: tried.index(one.name))
+        self._centre, self.events = kept["centre"], kept["events"]
+        if self._placement is not None:
+            self._placement.losses[:0] = kept["losses"]
+        for names in self._together:
+            for apart in self._by_solver(names):
+                self._open(apart)
+        self._batches, self._is_exact = self._forgotten(), None
+        self._renewals += 1
+
+    def _by_solver(self, names: list[Hashable]) -> list[list[Hashable]]:
+        """Clients that began with one solver: those who still have it, and each other by itself."""
+        first = {name: self._chains[name][0] for name in names}
+        most = next((one for one in first.values() if one is self._begun[names[0]]), None)
+        still = [name for name in names if first[name] is most]
+        return ([still] if still else []) + [[n] for n in names if first[n] is not most]
 
     @property
     def is_elsewhere(self) -> bool:

@@ -64,6 +64,11 @@ class RemoteSession:
         self.known = Known(heights, np.array([sub.size for sub in self.subproblems]))
         self.is_placed = False
 
+    def renew(self) -> None:
+        """Have the host open it anew, with the clients that it has."""
+        if self.is_placed:
+            self.place.renewed.append(self.number)
+
     def withheld(self, size: int) -> Multipliers:
         """What stands for the multipliers of so many of its clients."""
         if size not in self._nothing:
@@ -86,6 +91,8 @@ class Place:
     ----------
     round : int
         In which it is asked.
+    renewed : list of int
+        Sessions that are to be opened anew.
     """
 
     def __init__(self, host: Host, engine: Engine, losses: list[Loss]) -> None:
@@ -94,6 +101,7 @@ class Place:
             weakref.WeakValueDictionary()
         )
         self._released: list[int] = []
+        self.renewed: list[int] = []
         self._clients: dict[Hashable, int] = {}
         self._is_to_keep = self._has_kept = False
         self._kept: list[Asked] = []
@@ -179,6 +187,7 @@ class Place:
     def _dispatch(self, said: dict[str, Any], arrays: dict[str, np.ndarray]) -> Reply:
         released, self._released[:] = list(self._released), []
         said |= {"number": next(_numbers), "round": self.round, "release": released}
+        said["renew"], self.renewed = self.renewed, []
         if self._is_to_keep:
             said["keep"], self._is_to_keep, self._has_kept = True, False, True
         return self._host.send(encode(said, arrays))
@@ -205,6 +214,7 @@ class Place:
         said = str(error) or f"no reply within {self._engine.deadline} s"
         self._losses.append(Loss(self.round, self._host.name, tuple(self._clients), said))
         self._has_kept = self._is_to_keep = False
+        self.renewed = []  # all are
         for session in self._sessions.values():
             session.forget()
         self._host.restart()

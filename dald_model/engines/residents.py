@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dald_model.engines.portable import unpack
+from dald_model.engines.portable import Portable, unpack
 from dald_model.engines.wire import Message, decode, encode
 from dald_model.solvers.arrays.indexing import ranges
-from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Session, Turn
+from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Session, Solver, Turn
 from dald_model.solvers.registry import NAMED
 
 PER_EDGE, PER_VARIABLE = ("mu", "rho", "neighbours"), ("lengths", "slopes")
@@ -83,6 +83,8 @@ class _Resident(NamedTuple):
     session: Session
     known: Known
     clients: list[int]
+    solver: Solver
+    data: list[Portable]
 
 
 class Residents:
@@ -121,6 +123,10 @@ class Residents:
             self._kept.pop(number, None)
         if said.get("keep"):
             self._kept = dict(self._last)
+        for number in said.get("renew", ()):
+            if number in self._sessions:
+                old = self._sessions[number]
+                self._sessions[number] = old._replace(session=_opened(old.solver, old.data))
         for each in said.get("place", ()):
             self._place(each, arrays)
         if "collect" in said:
@@ -137,8 +143,11 @@ class Residents:
         clients = [unpack(arrays[f"client {number}"].tobytes()) for number in said["clients"]]
         heights = np.array([client.signs.size for client in clients])
         known = Known(heights, np.array([client.size for client in clients]))
-        solver: Any = NAMED[said["solver"]]
-        self._sessions[said["session"]] = _Resident(solver.open(clients), known, said["clients"])
+        solver = NAMED[said["solver"]]
+        session = _opened(solver, clients)
+        self._sessions[said["session"]] = _Resident(
+            session, known, said["clients"], solver, clients
+        )
 
     def _ask(
         self, resident: _Resident, news: dict[str, np.ndarray], tolerance: float
@@ -167,6 +176,11 @@ class Residents:
         found = Multipliers.joined([source[number] for number in clients])
         arrays = {"values": found.values, "lengths": found.lengths, "encodings": found.encodings}
         return {}, arrays
+
+
+def _opened(solver: Solver, clients: list[Portable]) -> Session:
+    data: Any = clients  # which solvers know by the same names as subproblems
+    return solver.open(data)
 
 
 def read_answers(
