@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -36,8 +35,7 @@ class Event(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True, eq=False)
-class _Bench:
+class _Bench(NamedTuple):
     """A session, the clients it was opened with, and whether their numbers are around points."""
 
     session: Session
@@ -98,7 +96,7 @@ class SolverLayer:
 
         Answers then depend on the arguments alone, in this run and in one that goes on from here.
         """
-        for bench in dict.fromkeys(self._benches.values()):
+        for bench in {id(bench): bench for bench in self._benches.values()}.values():
             names = [name for name in bench.places if self._benches[name] is bench]
             if self._chains[names[0]][0].name in MEMORYLESS:
                 continue

@@ -15,6 +15,7 @@ from dald_model.engines.portable import pack
 FLOAT = 8
 """Bytes of a number."""
 TO, FROM = "to the client", "from the client"
+NO_EDGE = ""
 ONCE, CHANGED, ROUND, END = "once", "when changed", "each round", "at the end"
 
 
@@ -24,8 +25,8 @@ class Sent(NamedTuple):
     Attributes
     ----------
     client : Hashable
-    edge : Hashable or None
-        The neighbour at the other end of the edge that it is of; None where it is of the client.
+    edge : Hashable
+        The neighbour at the other end of the edge that it is of; "" where it is of the client.
     way : str
         :data:`TO` or :data:`FROM`.
     name : str
@@ -79,13 +80,13 @@ def sent(compiled: Decomposition) -> pd.DataFrame:
     ...     _ = model.client(name, cp.sum_squares(x - len(name)))
     >>> table = dm.engines.sent(model.compile())
     >>> print(table[(table.client == "a") & (table.when == "each round")].to_string(index=False))
-    client edge             way         name  size  bytes       when
-         a    b   to the client           mu     3     24 each round
-         a    b   to the client   neighbours     3     24 each round
-         a None from the client       points     3     24 each round
-         a None from the client   objectives     1      8 each round
-         a None from the client        slack     1      8 each round
-         a None from the client slack_scaled     1      8 each round
+    client   edge             way         name  size  bytes       when
+         a server   to the client           mu     3     24 each round
+         a server   to the client   neighbours     3     24 each round
+         a        from the client       points     3     24 each round
+         a        from the client   objectives     1      8 each round
+         a        from the client        slack     1      8 each round
+         a        from the client slack_scaled     1      8 each round
     """
     found = [
         one for name, sub in compiled.items() if not obstacle(sub) for one in _of(name, compiled)
@@ -97,18 +98,18 @@ def _of(name: Hashable, compiled: Decomposition) -> list[Sent]:
     sub, form = compiled[name], compiled[name].form
     assert form is not None
     data = len(pack(sub))
-    found = [Sent(name, None, TO, "client", data, data, ONCE)]
+    found = [Sent(name, NO_EDGE, TO, "client", data, data, ONCE)]
     for (tail, head), slot in compiled.slots.items():
         if name in (tail, head):
             other, size = head if name == tail else tail, slot.stop - slot.start
             found += [_floats(name, other, TO, what, size, ROUND) for what in ("mu", "neighbours")]
             found.append(_floats(name, other, TO, "rho", size, CHANGED))
-    found += [_floats(name, None, TO, what, sub.size, CHANGED) for what in ("lengths", "slopes")]
-    found.append(_floats(name, None, FROM, "points", sub.size, ROUND))
+    found += [_floats(name, NO_EDGE, TO, what, sub.size, CHANGED) for what in ("lengths", "slopes")]
+    found.append(_floats(name, NO_EDGE, FROM, "points", sub.size, ROUND))
     ones = ("objectives", "slack", "slack_scaled")
-    found += [_floats(name, None, FROM, what, 1, ROUND) for what in ones]
+    found += [_floats(name, NO_EDGE, FROM, what, 1, ROUND) for what in ones]
     rows = form.cone.rhs.size if not form.complete else _rows(form)
-    return [*found, _floats(name, None, FROM, "multipliers", rows, END)]
+    return [*found, _floats(name, NO_EDGE, FROM, "multipliers", rows, END)]
 
 
 def _rows(form: Form) -> int:

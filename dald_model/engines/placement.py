@@ -48,6 +48,8 @@ class RemoteSession:
         What is packed, again where a host was lost.
     clients : list of int
         Their numbers at the host.
+    known, told : Known
+        What the host knows, and what the clients were told last, wherever they were then.
     """
 
     def __init__(
@@ -55,14 +57,17 @@ class RemoteSession:
     ) -> None:
         self.place, self.solver, self.subproblems = place, solver, list(subproblems)
         self.number, self.clients = next(_numbers), clients
-        self.forget()
+        self.told = self._unknown()
         self._nothing: dict[int, Multipliers] = {}
+        self.forget()
 
     def forget(self) -> None:
         """The host knows nothing of it, or nothing any more."""
+        self.known, self.is_placed = self._unknown(), False
+
+    def _unknown(self) -> Known:
         heights = np.array([sub.signs.size for sub in self.subproblems])
-        self.known = Known(heights, np.array([sub.size for sub in self.subproblems]))
-        self.is_placed = False
+        return Known(heights, np.array([sub.size for sub in self.subproblems]))
 
     def renew(self) -> None:
         """Have the host open it anew, with the clients that it has."""
@@ -105,6 +110,7 @@ class Place:
         self._clients: dict[Hashable, int] = {}
         self._is_to_keep = self._has_kept = False
         self._kept: list[Asked] = []
+        self._missing: set[int] = set()  # whose last answers were lost with the host
         self.round = 0
 
     def open(self, solver: str, subproblems: Sequence[Subproblem]) -> RemoteSession:
@@ -126,18 +132,17 @@ class Place:
             if not replied:
                 message = self._received(sent, lambda: self._send(asked, tolerance))
                 replied.append(list(_read(message, asked)))
+                if self._missing:
+                    self._missing -= {s.clients[at] for s, turn in asked for at in turn.which}
             return replied[0][at]
 
         return [lambda at=at: wait(at) for at in range(len(asked))]
 
     def keep(self) -> None:
         """Have the multipliers of the last answers kept, as those of the best iterate."""
-        self._is_to_keep = True
-        self._kept = [
-            (session, Turn(session.known.everybody, points=NOTHING, **copied(session.known.values)))
-            for session in self._sessions.values()
-            if session.is_placed
-        ]
+        self._is_to_keep, self._has_kept = not self._missing, False
+        turns = [(session, session.told.copy()) for session in self._sessions.values()]
+        self._kept = [(session, turn) for session, turn in turns if turn.which.size]
 
     def collect(self, names: Sequence[Hashable]) -> Multipliers:
         """The multipliers of some clients that were kept last.
@@ -146,12 +151,12 @@ class Place:
         """
 
         def again() -> Reply:
-            return self._send(self._kept, FINEST)
+            return self._send(self._kept, FINEST, is_new=False)
 
         def send() -> Reply:
             if not (self._has_kept or self._is_to_keep):
                 self._received(again(), again)
-                self._is_to_keep = True
+                self._is_to_keep, self._missing = True, set(self._clients.values())
             numbers = [self._clients[name] for name in names]
             return self._dispatch({"collect": numbers, "kept": True}, {})
 
@@ -162,14 +167,19 @@ class Place:
         self._released += list(self._sessions)
         self._dispatch({"forget": list(self._clients.values()), "asks": [], "tolerance": 1.0}, {})
 
-    def _send(self, asked: Sequence[Asked], tolerance: float) -> Reply:
-        """Send what is new to each session, and the clients themselves where they are not there."""
+    def _send(self, asked: Sequence[Asked], tolerance: float, *, is_new: bool = True) -> Reply:
+        """Send what is new to each session, and the clients themselves where they are not there.
+
+        What is not new is asked again, of the best iterate.
+        """
         said, arrays = [], {}
         places = []
         for at, (session, turn) in enumerate(asked):
             if not session.is_placed:
                 places.append(self._packed(session, arrays))
             news = session.known.news(turn)
+            if is_new:
+                session.told.news(turn)
             arrays |= {f"{at}.{name}": values for name, values in news.items()}
             said.append({"session": session.number, "news": list(news)})
         return self._dispatch({"place": places, "asks": said, "tolerance": tolerance}, arrays)
@@ -214,6 +224,7 @@ class Place:
         said = str(error) or f"no reply within {self._engine.deadline} s"
         self._losses.append(Loss(self.round, self._host.name, tuple(self._clients), said))
         self._has_kept = self._is_to_keep = False
+        self._missing = set(self._clients.values())
         self.renewed = []  # all are
         for session in self._sessions.values():
             session.forget()
@@ -228,11 +239,6 @@ class Place:
 
     def _who(self) -> str:
         return shortened(", ".join(map(repr, self._clients)), NAMED_IN_FULL)
-
-
-def copied(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Copies by the same names."""
-    return {name: array.copy() for name, array in values.items()}
 
 
 def _read(message: Message, asked: Sequence[Asked]) -> Iterator[Answers]:

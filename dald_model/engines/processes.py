@@ -26,13 +26,18 @@ class Processes:
 
     Clients travel once, as :func:`dald_model.pack` makes them; a round sends multipliers and the
     neighbours' values, penalties when they change, and gets points and objectives back. Iterates
-    are those of one process: bit for bit, where the libraries have as many threads in both (a
-    worker has ``threads``, one by default) and no client is lost.
+    are those of :class:`dald_model.engines.InProcess` with as many hosts bit for bit, where the
+    libraries have as many threads in both (a worker has ``threads``, one by default) and no
+    process is lost. They are those of one process, too, but where clients with norms or kinks are
+    solved: ``proximal``, ``dual_proximal`` and ``kinks`` go on until all clients of a batch are
+    accurate, so that what is below their accuracy depends on who else is in it.
 
-    Each round costs about 0.2 ms a process and what the arrays take. It pays where a stage of
-    clients, those that are solved side by side, takes longer than that in each process:
-    ``tests/benchmarks/engines.py`` measures it. Many small clients of one shape are solved by
-    numpy at once, and are best left in one process.
+    A round costs about 1 ms of the coordinator and half of one of each process, beside the
+    solving. So two processes pay where a round of this process takes 5 ms or more in its
+    clients' solvers, and nearly double the speed where it takes 40 (table 13 of
+    ``tests/benchmarks/RESULTS.md``): eight clients of general cones with 20 variables, of hinge
+    losses with 100. Clients of one shape that numpy solves at once are faster in one process:
+    least squares up to 400 variables, linear rows up to 200, logistic losses up to 100.
 
     A process that is killed, or has not replied by the ``deadline``, is replaced, its clients are
     packed and placed again and asked the same again; ``result.losses`` says so. Where that fails

@@ -26,6 +26,11 @@ class Known:
     So only what changed is sent. Of the arrays of a turn each has an entry for all edges or all
     variables of the session's clients, one client after the other.
 
+    Attributes
+    ----------
+    everybody : ndarray of int, shape (k,)
+        The positions of all clients.
+
     Parameters
     ----------
     heights, sizes : ndarray of int, shape (k,)
@@ -33,14 +38,9 @@ class Known:
     """
 
     def __init__(self, heights: np.ndarray, sizes: np.ndarray) -> None:
-        self.sizes = sizes
+        self.everybody = np.arange(sizes.size)
         self._each = dict.fromkeys(PER_EDGE, heights) | dict.fromkeys(PER_VARIABLE, sizes)
         self.values = {name: np.full(int(each.sum()), np.nan) for name, each in self._each.items()}
-
-    @property
-    def everybody(self) -> np.ndarray:
-        """The positions of all clients."""
-        return np.arange(self.sizes.size)
 
     def news(self, turn: Turn) -> dict[str, np.ndarray]:
         """What of a turn is not known, which from now on it is.
@@ -48,31 +48,39 @@ class Known:
         Of all clients of the turn, if of one.
         """
         found = {}
+        is_whole = np.array_equal(turn.which, self.everybody)
         for name, known in self.values.items():
-            given, at = getattr(turn, name), self._at(name, turn.which)
+            given = getattr(turn, name)
+            at = slice(None) if is_whole else self._at(name, turn.which)
             if given.size == 0 or not np.array_equal(known[at], given):
                 found[name] = given
             if given.size:
                 known[at] = given
-        if turn.which.size < self.sizes.size or (np.diff(turn.which) != 1).any():
+        if not is_whole:
             found["which"] = turn.which
         return found
 
     def turn(self, news: dict[str, np.ndarray]) -> Turn:
         """The turn of which these are the news."""
-        which = news.get("which", self.everybody)
+        is_whole = "which" not in news
+        which = self.everybody if is_whole else news["which"]
         whole = {}
         for name, known in self.values.items():
-            at = self._at(name, which)
+            at = slice(None) if is_whole else self._at(name, which)
             if name in news and news[name].size:
                 known[at] = news[name]
             whole[name] = news[name] if name in news else known[at]
         return Turn(which, points=NOTHING, **whole)
 
-    def _at(self, name: str, which: np.ndarray) -> slice | np.ndarray:
+    def copy(self) -> Turn:
+        """What was told last of all clients that were told something."""
+        starts = np.cumsum(self._each["mu"]) - self._each["mu"]
+        which = np.flatnonzero(~np.isnan(self.values["mu"][starts]))
+        found = self.turn({"which": which})
+        return found._replace(**{name: getattr(found, name).copy() for name in self.values})
+
+    def _at(self, name: str, which: np.ndarray) -> np.ndarray:
         each = self._each[name]
-        if which.size == each.size and (np.diff(which) == 1).all():
-            return slice(None)
         starts = np.cumsum(each) - each
         return ranges(starts[which], each[which])
 

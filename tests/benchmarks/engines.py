@@ -35,6 +35,11 @@ def logistic(x: cp.Variable, A: np.ndarray, b: np.ndarray) -> Made:
     return cp.sum(losses) + 0.1 * cp.sum_squares(x), []
 
 
+def hinge(x: cp.Variable, A: np.ndarray, b: np.ndarray) -> Made:
+    margins = cp.multiply(np.sign(b), A @ x)
+    return cp.sum(cp.pos(1 - margins)) + 0.1 * cp.sum_squares(x), []
+
+
 def cones(x: cp.Variable, A: np.ndarray, b: np.ndarray) -> Made:
     return cp.sum_squares(A @ x - b), [cp.norm(A[:9] @ x) <= 2, cp.norm(x, 4) <= 3]
 
@@ -43,6 +48,7 @@ KINDS: dict[str, tuple[Callable[..., Made], tuple[int, ...]]] = {
     "least squares": (squares, (50, 100, 200, 400)),
     "linear rows": (rows, (20, 50, 100, 200)),
     "logistic": (logistic, (20, 50, 100)),
+    "hinge": (hinge, (20, 50, 100)),
     "cones": (cones, (5, 20, 50)),
 }
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.engines import InProcess, Processes
+from dald_model.engines import HostLostError, InProcess, Processes
 from dald_model.engines.archive import DamagedError
 from dald_model.engines.residents import Known, Residents
 from dald_model.engines.wire import decode, encode
@@ -252,6 +253,61 @@ def test_a_message_that_comes_twice_is_answered_once() -> None:
     assert decode(reply).arrays["0.points"].size == m
     unknown = residents.handle(encode(ask | {"number": 2, "place": []}, {}))
     assert decode(unknown).said["error"].startswith("KeyError")
+
+
+class Unreliable:
+    """An engine of one's own: hosts that get each message twice, and are lost at random."""
+
+    retries, deadline = 8, None
+
+    def __init__(self, share: float, seed: int, count: int = 2) -> None:
+        rng = np.random.default_rng(seed)
+        self._hosts = [UnreliableHost(f"host {at}", share, rng) for at in range(count)]
+
+    def hosts(self) -> list[UnreliableHost]:
+        return self._hosts
+
+
+class UnreliableHost:
+    def __init__(self, name: str, share: float, rng: np.random.Generator) -> None:
+        self.name, self._share, self._rng = name, share, rng
+        self._residents = Residents()
+
+    def send(self, message: bytes) -> Future[bytes]:
+        reply: Future[bytes] = Future()
+        if self._rng.random() < self._share:
+            self._residents = Residents()
+            reply.set_exception(HostLostError("drawn"))
+            return reply
+        first = self._residents.handle(message)
+        assert self._residents.handle(message) is first
+        reply.set_result(first)
+        return reply
+
+    def restart(self) -> None:
+        self._residents = Residents()
+
+
+@pytest.mark.parametrize("name", ["ridge", "lasso", "simplex"])
+def test_ten_runs_whose_hosts_are_lost_at_random_all_find_the_optimum(name: str) -> None:
+    model = PROBLEMS[name]().on(GRAPHS["chain"]()).model
+    losses = 0
+    for seed in range(10):
+        options: dict[str, Any] = {"acceleration": None} if seed % 3 == 2 else {}
+        found = model.solve(engine=Unreliable(0.1, seed), max_rounds=15, **options)
+        assert found.rounds == 15 or found.status == "optimal"
+        assert found.duals
+        losses += len(found.losses)
+    assert losses > 10
+    assert model.solve(engine=Unreliable(0.1, seed=11)).verify().ok
+
+
+def test_what_does_not_depend_on_warm_starts_is_the_same_whoever_is_lost() -> None:
+    model = PROBLEMS["ridge"]().on(GRAPHS["chain"]()).model
+    same(model.solve(), model.solve(engine=Unreliable(0.0, seed=0)))
+    found = model.solve(engine=Unreliable(0.2, seed=1))
+    assert found.losses
+    same(model.solve(), found)
 
 
 def test_messages_arrive_as_they_were_sent_and_damaged_ones_are_refused() -> None:
