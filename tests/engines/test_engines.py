@@ -28,6 +28,18 @@ from tests.zoo import GRAPHS, PROBLEMS
 TOGETHER = {"group_lasso", "quantile", "svm"}
 """Their solvers go on until all clients of a batch are accurate, so that each one's last digits
 depend on who is in it."""
+SEVERAL = [
+    "least_squares",
+    "lasso",
+    "group_lasso",
+    "svm",
+    "logistic",
+    "simplex",
+    "entropy",
+    "semidefinite",
+    "unequal_dimensions",
+]
+"""Of the zoo, one or two of each solver."""
 LIVES = Path("/proc").exists()
 """Whether what a process does can be read."""
 
@@ -69,7 +81,7 @@ def same(one: dm.Result, two: dm.Result) -> None:
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", SEVERAL)
 def test_a_host_gives_the_iterates_of_this_process(name: str) -> None:
     graphs = ["star", "chain"][:: 1 if len(name) % 2 else -1]
     for graph, options in zip(graphs, ({}, {"acceleration": None, "max_rounds": 25}), strict=True):
@@ -80,7 +92,7 @@ def test_a_host_gives_the_iterates_of_this_process(name: str) -> None:
             same(here, model.solve(engine=InProcess(2), **options))
 
 
-@pytest.mark.parametrize("name", ["ridge", "logistic", "simplex", "group_lasso", "quantile", "svm"])
+@pytest.mark.parametrize("name", ["logistic", "simplex", "svm"])
 def test_processes_give_the_iterates_of_as_many_hosts_here(name: str, processes: Processes) -> None:
     for graph, options in (("star", {}), ("chain", {"acceleration": None, "max_rounds": 25})):
         model = PROBLEMS[name]().on(GRAPHS[graph]()).model
@@ -289,17 +301,15 @@ class UnreliableHost:
 
 
 @pytest.mark.parametrize("name", ["ridge", "lasso", "simplex"])
-def test_ten_runs_whose_hosts_are_lost_at_random_all_find_the_optimum(name: str) -> None:
+def test_runs_whose_hosts_are_lost_at_random_all_find_the_optimum(name: str) -> None:
     model = PROBLEMS[name]().on(GRAPHS["chain"]()).model
     losses = 0
-    for seed in range(10):
-        options: dict[str, Any] = {"acceleration": None} if seed % 3 == 2 else {}
-        found = model.solve(engine=Unreliable(0.1, seed), max_rounds=15, **options)
-        assert found.rounds == 15 or found.status == "optimal"
-        assert found.duals
+    for seed in range(6):
+        found = model.solve(engine=Unreliable(0.1, seed))
+        assert found.status == "optimal"
+        assert found.verify().ok
         losses += len(found.losses)
-    assert losses > 10
-    assert model.solve(engine=Unreliable(0.1, seed=11)).verify().ok
+    assert losses > 6
 
 
 def test_what_does_not_depend_on_warm_starts_is_the_same_whoever_is_lost() -> None:
