@@ -17,7 +17,7 @@ from dald_model.answer.gap_option import gap_test
 from dald_model.answer.result import Result
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.evaluation import Acceleration
-from dald_model.coordinate.checkpoint import Checkpoint, Saved
+from dald_model.coordinate.checkpoint import Checkpoint, Saved, signature
 from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.measured import Measured
 from dald_model.coordinate.membership import Membership
@@ -135,8 +135,9 @@ def solve(
         arrays and JSON, no pickle. It holds the iterates and what is learnt of clients, and no
         client's data but a few sums that tell whether the model is the same.
     every : int
-        Rounds from one writing to the next. Solvers begin anew with each, which costs a
-        factorisation, so that a run that is resumed has the very iterates of one that went on.
+        Rounds from one writing to the next. Solvers begin anew with each, so that a run that is
+        resumed has the very iterates of one that went on; it costs about five rounds of small
+        clients.
     start : Result
         An earlier result of this model, or of one with some of its clients and edges, to go on
         from; default all multipliers zero, and the variables where the clients' own answers are,
@@ -242,7 +243,9 @@ def solve(
             insists=acceleration is not DEFAULT_ACCELERATION,
             learnt=None if start is None else start.learnt,
             gap_test=None if gap is None else gap_test(compiled, gap),
-            checkpoint=None if checkpoint is None else Checkpoint(Path(checkpoint), every, given),
+            checkpoint=None
+            if checkpoint is None
+            else Checkpoint(Path(checkpoint), every, given, signature(compiled)),
         )
         with tqdm(total=max_rounds, unit="round", disable=not verbose) as progress:
             run = Run(membership, method, state, rule, layer, settings, progress)

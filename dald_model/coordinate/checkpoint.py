@@ -53,11 +53,14 @@ class Checkpoint:
         Rounds from one time to the next.
     options : dict
         Those of ``solve`` that were given.
+    model : dict
+        The :func:`signature` of the model.
     """
 
     path: Path
     every: int
     options: Mapping[str, Any]
+    model: Mapping[str, Any]
 
     def write(self, compiled: Decomposition, run: Mapping[str, Any]) -> None:
         """Write a run, and replace what was written before.
@@ -94,7 +97,7 @@ class Checkpoint:
             "version": VERSION,
             "round": run["round"],
             "every": self.every,
-            "model": signature(compiled),
+            "model": self.model,
             "options": options,
             "run": kept,
         }

@@ -41,6 +41,7 @@ class _Bench(NamedTuple):
     session: Session
     places: dict[Hashable, int]
     is_centred: bool
+    data: list[Subproblem]
 
 
 class SolverLayer:
@@ -98,12 +99,14 @@ class SolverLayer:
         """
         for bench in {id(bench): bench for bench in self._benches.values()}.values():
             names = [name for name in bench.places if self._benches[name] is bench]
-            if self._chains[names[0]][0].name in MEMORYLESS:
+            solver = self._chains[names[0]][0]
+            if solver.name in MEMORYLESS:
                 continue
             if isinstance(bench.session, RemoteSession):
                 bench.session.renew()
             else:
-                self._open(names)
+                anew = bench._replace(session=solver.open(bench.data))
+                self._benches |= dict.fromkeys(names, anew)
         self._batches, self._renewals = self._forgotten(), self._renewals + 1
 
     @property
@@ -343,10 +346,10 @@ class SolverLayer:
         places = {name: at for at, name in enumerate(names)}
         home = self._homes.get(names[0])
         if self._placement is not None and home is not None and solver in NUMERICAL:
-            bench = _Bench(self._placement.open(home, solver.name, subs), places, is_centred)
+            session: Session = self._placement.open(home, solver.name, subs)
         else:
-            bench = _Bench(solver.open(subs), places, is_centred)
-        self._benches |= dict.fromkeys(names, bench)
+            session = solver.open(subs)
+        self._benches |= dict.fromkeys(names, _Bench(session, places, is_centred, subs))
 
     def _batch(self, names: list[Hashable]) -> Batch:
         bench = self._benches[names[0]]
