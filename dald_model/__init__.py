@@ -4,7 +4,7 @@ Declare each client's objective and constraints and the consensus between them, 
 distributed augmented-Lagrangian decomposition (Fed-DALD), and verify against the all-in-one solve.
 """
 
-from dald_model import solvers
+from dald_model import engines, solvers
 from dald_model.datasets import partition
 from dald_model.algorithms.dald import DALD
 from dald_model.algorithms.block_coordinate import (
@@ -64,6 +64,7 @@ from dald_model.engines.portable import Portable, pack, unpack
 from dald_model.answer.gap import Certificate
 from dald_model.answer.result import Result
 from dald_model.answer.saved import SavedAnswer, load
+from dald_model.resume import resume
 from dald_model.coordinate.status import Status
 from dald_model.schedule.sequence import Sequence
 from dald_model.coordinate.stopping import (
@@ -129,11 +130,13 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "Anderson",
     "ALADIN",
     "solvers",
+    "engines",
     "partition",
     "Iterate",
     "compare",
     "Comparison",
     "Result",
+    "resume",
     "load",
     "SavedAnswer",
     "Status",

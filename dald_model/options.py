@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from os import PathLike
 from typing import Any
 
 import cvxpy as cp
@@ -32,8 +33,9 @@ COLUMNS = (
     "proposal",
     "fallbacks",
     "seconds",
+    "asked again",
 )
-"""Columns that the history has in any case."""
+"""Columns that the history has in any case; the last where the option ``engine`` is given."""
 
 
 def check_tolerances(eps_pri: Any, eps_dual: Any, max_rounds: Any) -> None:
@@ -50,6 +52,15 @@ def check_gap(given: Any) -> None:
             f"gap: given {given!r}, expected a positive number such as 1e-4, at which the "
             "certified gap ends the run, or None"
         )
+
+
+def check_checkpoint(path: Any, every: Any) -> None:
+    """Refuse what is no file to write to, and no number of rounds."""
+    if not (path is None or isinstance(path, str | PathLike)):
+        raise OptionError(
+            f"checkpoint: given {path!r}, expected the path of a file such as 'run.npz', or None"
+        )
+    check_whole("every: given ", every)
 
 
 def check_kind(what: str, given: Any, needs: str, example: str) -> None:

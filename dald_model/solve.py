@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from dald_model.answer.result import Result
 from dald_model.answer.saved import Compilable, SavedAnswer
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.evaluation import Acceleration
+from dald_model.coordinate.checkpoint import Checkpoint, Saved, signature
 from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.measured import Measured
 from dald_model.coordinate.membership import Membership
@@ -28,10 +30,13 @@ from dald_model.coordinate.state import State
 from dald_model.coordinate.stopping import Accuracy, Stopping
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
+from dald_model.engines.engine import Engine
+from dald_model.engines.placement import Placement
 from dald_model.errors import OptionError
 from dald_model.options import (
     DEFAULT_ACCELERATION,
     check_callback,
+    check_checkpoint,
     check_gap,
     check_kind,
     check_metrics,
@@ -63,7 +68,10 @@ def solve(
     accuracy: float | None = None,
     acceleration: Acceleration | None = DEFAULT_ACCELERATION,
     online: Any = None,
-    start: Result | None = None,
+    engine: Engine | None = None,
+    checkpoint: str | Path | None = None,
+    every: int = 10,
+    start: Result | Saved | None = None,
     metrics: Mapping[str, Callable[[Iterate], Any]] | None = None,
     callback: Callable[[Iterate], Any] | None = None,
     eps_pri: float = 1e-6,
@@ -129,6 +137,17 @@ def solve(
         ``online=dm.Dropout(0.3)``, ``dm.Stragglers({"a": 3})``, ``dm.LossyLinks(0.1)``, a dict from
         rounds to :class:`Change`, ``online={5: dm.Change(leave=["a"])}``, or a function of a
         :class:`Moment` that returns a :class:`Change` or None; asked before each inner loop.
+    engine : Engine
+        Where clients are solved: ``dm.engines.Processes(workers=2)``; default this process. All
+        give the same iterates, see :mod:`dald_model.engines`.
+    checkpoint : path
+        A file that the run is written to, for :func:`dald_model.resume`: whole at any moment,
+        arrays and JSON, no pickle. It holds the iterates and what is learnt of clients, and no
+        client's data but a few sums that tell whether the model is the same.
+    every : int
+        Rounds from one writing to the next. Solvers begin anew with each, so that a run that is
+        resumed has the very iterates of one that went on; it costs about five rounds of small
+        clients.
     start : Result
         An earlier result of this model, or of one with some of its clients and edges, to go on
         from: after a Parameter has changed, or for more rounds, ``start=result``. By default all
@@ -190,9 +209,11 @@ def solve(
     the callback ended the run after round 2
     """
     compiled = model.compile()
+    placement: Placement | None = None
     begun = time.perf_counter()
     check_tolerances(eps_pri, eps_dual, max_rounds)
     check_gap(gap)
+    check_checkpoint(checkpoint, every)
     check_flag("verbose: given ", verbose)
     check_parameters(compiled)
     measured = None
@@ -201,19 +222,23 @@ def solve(
         check_kind("algorithm", algorithm, "open", "dm.DALD()")
         check_kind("sequence", sequence, "bind", "dm.Sequence.natural()")
         check_kind("acceleration", acceleration, "open", "dm.Anderson(), or None")
+        check_kind("engine", engine, "hosts", "dm.engines.Processes(workers=2), or None")
         check_kind("stopping", stopping, "ends", "dm.FixedBudget(v_max=1)")
         algorithm = algorithm or DALD()
         opened = algorithm.open(compiled)
         method = with_algorithm(algorithm, opened, rho, solver)
         chosen = sequence or method.sequence or Sequence(label="by colour")
         membership = Membership(compiled, chosen, as_online(online))
+        saved, start = (start, None) if isinstance(start, Saved) else (None, start)
         known = still_measured(compiled, start)
         around = known.centre if known and method.solver is None else None
-        layer = SolverLayer(compiled, method.solver, around)
+        placement = None if engine is None else Placement(engine)
+        layer = SolverLayer(compiled, method.solver, around, placement)
         units = Units.plain(compiled)
         is_plain = isinstance(as_rule(method.rho), Fixed) and layer.is_exact
         # Else nothing is measured by units
-        if max(eps_pri, eps_dual) > 0 or gap is not None or not is_plain:
+        is_measured = max(eps_pri, eps_dual) > 0 or gap is not None or not is_plain
+        if is_measured and saved is None:
             if known is None:
                 own = layer if method.solver is None else SolverLayer(compiled, None)
                 known = Measured.anew(compiled, own)
@@ -223,6 +248,23 @@ def solve(
         if not (is_own and isinstance(as_rule(rho), ResidualBalancing)):
             units = replace(units, start=np.zeros(units.start.size))
         state, rule = begin(compiled, method.rho, start, units)
+        given: dict[str, Any] = {
+            "algorithm": algorithm,
+            "sequence": sequence,
+            "stopping": stopping,
+            "rho": rho,
+            "solver": solver,
+            "accuracy": accuracy,
+            "online": online,
+            "metrics": metrics,
+            "gap": gap,
+            "eps_pri": eps_pri,
+            "eps_dual": eps_dual,
+            "max_rounds": max_rounds,
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        if acceleration is not DEFAULT_ACCELERATION:
+            given["acceleration"] = acceleration
         settings = Settings(
             stopping or method.stopping,
             Accuracy(accuracy, eps_pri, eps_dual),
@@ -236,13 +278,24 @@ def solve(
             learnt=None if start is None else start.learnt,
             gap_test=None if gap is None else gap_test(compiled, gap),
             begun=begun,
+            checkpoint=None
+            if checkpoint is None
+            else Checkpoint(Path(checkpoint), every, given, signature(compiled)),
         )
         with Progress(compiled.model.name, max_rounds, verbose) as progress:
-            outcome = Run(membership, method, state, rule, layer, settings, progress).go()
+            run = Run(membership, method, state, rule, layer, settings, progress)
+            if saved is not None:
+                run.restore(saved.restored(run.kept()))
+                if is_measured:
+                    measured = Measured.again(compiled, run.state.units, layer)
+            outcome = run.go()
             ended = outcome.termination
             progress.ended(len(outcome.rows), str(ended.status), ended.detail)
     except KeyboardInterrupt:  # in the rounds it is caught, so this was before
         outcome = interrupted_before(Membership(compiled, Sequence(label="by colour"), ()))
+    finally:
+        if placement is not None:
+            placement.close()
     result = assemble(outcome, (eps_pri, eps_dual), time.perf_counter() - begun)
     result.measured = measured
     if outcome.error is not None:

@@ -68,6 +68,7 @@ class Encoding(IntEnum):
     :math:`\nabla f + E^\top \nu + A^\top \lambda + \dots = 0`. ``CONES``: the dual vector of the
     form's cone program. ``VALUES``: cvxpy's dual values of the constraints, flat. ``FORCE``: what
     the constraints and kinks hold at the point, shape (m,), from which multipliers follow.
+    ``ELSEWHERE``: they stayed where the client is, and are asked for at the end of the run.
     """
 
     UNSOLVED = 0
@@ -75,6 +76,7 @@ class Encoding(IntEnum):
     CONES = 2
     VALUES = 3
     FORCE = 4
+    ELSEWHERE = 5
 
 
 class Multipliers(NamedTuple):

@@ -18,6 +18,7 @@ from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.declare.client import symbolic
 from dald_model.engines.dispatch import Event
+from dald_model.engines.placement import Loss
 from dald_model.errors import ResultError
 from dald_model.identity import Identified
 from dald_model.later import pd
@@ -116,10 +117,11 @@ class Answer(Identified):
         One row a round: outer and inner loop, the residuals (``primal``, ``dual`` in the max
         norm, and ``primal_scaled``, ``dual_scaled`` as held against the tolerances), the
         objective, the geometric mean of rho, how many clients were solved, how many were absent,
-        who was solved in order, how many so far went on to another solver, ``seconds``, and the
-        columns of the option ``metrics``. ``slack`` is condition (29): how far the solver layer is
-        from minimising. ``seconds`` is the time from the call of ``solve``, compiling left out, to
-        the residuals of the round; sweeps that overlap are written down together, block by block.
+        who was solved in order, how many so far went on to another solver, ``seconds``, whose host
+        of an engine was lost (``asked again``, with the option ``engine``), and the columns of the
+        option ``metrics``. ``slack`` is condition (29): how far the solver layer is from
+        minimising. ``seconds`` is the time from the call of ``solve``, compiling left out, to the
+        residuals of the round; sweeps that overlap are written down together, block by block.
     duals : Mapping
         Dual value of each declared constraint object, local and consensus.
     multipliers : dict
@@ -135,6 +137,8 @@ class Answer(Identified):
         What exactly happened where the run failed.
     fallbacks : tuple of Event
         Round, client, solver that failed, solver that took over, and what was said.
+    losses : tuple of Loss
+        Round, host of an engine that was lost, its clients, which were asked again, and why.
     left : dict
         Clients that were not there at the end -> the round before which they left.
     dropped : dict
@@ -180,6 +184,7 @@ class Answer(Identified):
     learnt: Learnt | None = None
     recalled: tuple[Hashable, ...] = ()
     unaccelerated: str = ""
+    losses: tuple[Loss, ...] = ()
     duals: Duals = field(init=False)
 
     def __post_init__(self) -> None:

@@ -59,6 +59,7 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
         learnt=outcome.learnt,
         recalled=outcome.recalled,
         unaccelerated=outcome.unaccelerated,
+        losses=outcome.losses,
         given=tuple((p, deepcopy(p.value)) for p in compiled.model.parameters),
     )
     found.apply()

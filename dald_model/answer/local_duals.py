@@ -32,7 +32,7 @@ def dual_values(
         With cvxpy's signs; empty for a client without constraints, one that was not
         solved, and one whose solver gives no multipliers.
     """
-    if not sub.is_constrained or encoding == Encoding.UNSOLVED:
+    if not sub.is_constrained or encoding in (Encoding.UNSOLVED, Encoding.ELSEWHERE):
         return ()
     if encoding == Encoding.CONES:
         return sub.cone_duals(given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
@@ -14,6 +15,7 @@ from dald_model.answer.saving import written
 from dald_model.answer.verification import Verification, verify
 from dald_model.coordinate.status import Status
 from dald_model.engines.dispatch import Event
+from dald_model.engines.placement import Loss
 from dald_model.errors import OptionError, ResultError
 from dald_model.later import pd
 from dald_model.text import Bare, Heading, Part, Printed, counted
@@ -208,6 +210,8 @@ class Summarised(Protocol):
     culprit: Any
     detail: str
     fallbacks: tuple[Event, ...]
+    recalled: tuple[Hashable, ...]
+    losses: tuple[Loss, ...]
 
 
 def summary(result: Summarised, clients: int) -> pd.DataFrame:
@@ -223,14 +227,19 @@ def summary(result: Summarised, clients: int) -> pd.DataFrame:
         pairs["rounds"] = str(result.rounds)
         if result.answer_round not in (0, result.rounds):
             pairs["answer from"] = f"round {result.answer_round}, the best"
-    recalled: tuple[Any, ...] = getattr(result, "recalled", ())
-    if recalled:
-        pairs["models kept"] = f"of {counted(len(recalled), 'client')}, from the start"
+    if result.recalled:
+        pairs["models kept"] = f"of {counted(len(result.recalled), 'client')}, from the start"
     if result.fallbacks:
         first = result.fallbacks[0]
         pairs["fallbacks"] = (
             f"{len(result.fallbacks)}, first client {first.client!r} in round {first.round}: "
             f"from {first.failed} to {first.next} ({first.message})"
+        )
+    if result.losses:
+        lost = result.losses[0]
+        pairs["hosts lost"] = (
+            f"{len(result.losses)}, first {lost.host} in round {lost.round} ({lost.message}); its "
+            f"{counted(len(lost.clients), 'client')} were asked again"
         )
     if result.answer_round:
         at, history = result.answer_round - 1, result.history

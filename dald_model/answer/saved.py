@@ -17,6 +17,7 @@ from dald_model.answer.saving import meant, read, taken, told_history
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.status import Status
 from dald_model.engines.dispatch import Event
+from dald_model.engines.placement import Loss
 from dald_model.errors import ResultError
 from dald_model.text import Bare, Heading, Part, Printed, listed
 
@@ -52,7 +53,12 @@ fallbacks, left, dropped :
         were declared; those of consensus equalities are the ``multipliers``.
     parameters : dict
         Name -> the value that the Parameter had.
+    recalled, losses : tuple
+        Empty: what a run knew of clients, and the hosts that it lost, are not kept.
     """
+
+    recalled: tuple[Hashable, ...] = ()
+    losses: tuple[Loss, ...] = ()
 
     def __init__(self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         self._header, self._arrays = header, arrays

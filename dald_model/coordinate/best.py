@@ -22,14 +22,16 @@ class Best:
     round: int = 0
     _merit: float = math.inf
 
-    def offer(self, state: State, round_: int, merit: float) -> None:
-        """Keep the iterate if it is better than the one before.
+    def offer(self, state: State, round_: int, merit: float) -> bool:
+        """Keep the iterate if it is better than the one before; gives whether it is.
 
         ``merit`` is the larger of both residuals relative to their tolerances.
         """
-        if merit <= self._merit:
-            self.take(state.snapshot(), round_)
-            self._merit = merit
+        if not merit <= self._merit:
+            return False
+        self.take(state.snapshot(), round_)
+        self._merit = merit
+        return True
 
     def take(self, state: State, round_: int) -> None:
         """Keep the iterate, whatever its residuals."""

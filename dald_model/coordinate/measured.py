@@ -46,7 +46,11 @@ class Measured:
 
         ``layer`` is left as :func:`natural_units` leaves it.
         """
-        units = natural_units(compiled, layer)
+        return cls.again(compiled, natural_units(compiled, layer), layer)
+
+    @classmethod
+    def again(cls, compiled: Decomposition, units: Units, layer: SolverLayer) -> Measured:
+        """Units that were measured in an earlier run, of the present numbers."""
         forms = {name: sub.form for name, sub in compiled.items()}
         return cls(units, forms, _offsets(compiled), layer.middle)
 
@@ -74,11 +78,11 @@ def _offsets(compiled: Decomposition) -> np.ndarray:
 
 
 def _alike(now: Form, then: Form) -> bool:
-    one, two = list(_numbers(now)), list(_numbers(then))
+    one, two = list(numbers(now)), list(numbers(then))
     return len(one) == len(two) and all(map(_near, one, two))
 
 
-def _numbers(form: Form) -> Iterator[np.ndarray]:
+def numbers(form: Form) -> Iterator[np.ndarray]:
     """All numbers of a form but for the constant, which moves nothing."""
     if not form.complete:
         cone = form.cone

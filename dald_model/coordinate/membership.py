@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -80,7 +80,44 @@ class Membership:
         self.away = np.zeros((2, compiled.size), dtype=bool)
         self._pending: list[Change] = []
         self._neighbours = {name: tuple(compiled.graph[name]) for name in compiled}
+        self._first = sequence
         self.follow(sequence)
+
+    def kept(self) -> dict[str, Any]:
+        """What a file holds of it.
+
+        Raises
+        ------
+        OptionError
+            If the order is one that a function chose, or counts its own loops.
+        """
+        if _counts(self.sequence):
+            raise _unkept(self.sequence, "counts loops of its own")
+        at = None
+        if self.sequence is not self._first:
+            at = next((at for at, one in self._planned().items() if one is self.sequence), None)
+            if at is None:
+                raise _unkept(self.sequence, "was chosen by a function of a moment")
+        lasting = {name: getattr(self, name) for name in ("gone", "cut", "off", "away")}
+        return lasting | {"pending": self._pending, "order": at}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Be as a membership of the same options was when it was kept."""
+        if kept["order"] is not None:
+            self.follow(self._planned()[kept["order"]])
+        self._pending = kept["pending"]
+        for name in ("gone", "cut", "off", "away"):
+            setattr(self, name, kept[name])
+
+    def _planned(self) -> dict[tuple[int, int], Sequence]:
+        """The sequences that schedules have for later rounds."""
+        return {
+            (at, round_): change.sequence
+            for at, one in enumerate(self.online)
+            if isinstance(one, Schedule)
+            for round_, change in one.changes.items()
+            if change.sequence is not None
+        }
 
     def follow(self, sequence: Sequence) -> None:
         """Take another sequence."""
@@ -224,3 +261,16 @@ class Membership:
             f"{self.compiled.edges[0].ends!r}; declare every edge that may ever be there, and "
             "disconnect it before round 1 if it is to come later"
         )
+
+
+def _unkept(sequence: Sequence, why: str) -> OptionError:
+    return OptionError(
+        f"checkpoint: {sequence!r} {why}, which no file can hold; expected an order that "
+        "the number of the round says, such as dm.Sequence.random(k) or a dict of rounds as "
+        "online; leave checkpoint out"
+    )
+
+
+def _counts(sequence: Sequence) -> bool:
+    """Whether an order goes through its parts in turn, and so counts them."""
+    return sequence.in_turn or any(map(_counts, sequence.parts))

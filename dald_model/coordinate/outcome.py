@@ -13,6 +13,7 @@ from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
 from dald_model.engines.dispatch import Event
+from dald_model.engines.placement import Loss
 from dald_model.errors import DaldError
 from dald_model.text import listed
 
@@ -41,6 +42,8 @@ class Outcome(NamedTuple):
         The clients that it knew something of at the beginning.
     unaccelerated : str
         Why there was none in the end; "" where there was.
+    losses : tuple of Loss
+        Which hosts of an engine were lost.
     """
 
     termination: Termination
@@ -53,6 +56,7 @@ class Outcome(NamedTuple):
     learnt: Learnt | None = None
     recalled: tuple[Hashable, ...] = ()
     unaccelerated: str = ""
+    losses: tuple[Loss, ...] = ()
 
 
 def interrupted_before(membership: Membership) -> Outcome:

@@ -68,7 +68,7 @@ class OverlappedSweeper:
     update : callable
         The multipliers of the next outer loop, see :class:`Method`.
     block : int
-        Sweeps of the first block.
+        Sweeps of the first block; the attribute is those of the next.
     """
 
     def __init__(
@@ -83,29 +83,30 @@ class OverlappedSweeper:
         self._serial = SerialSweeper(layer)
         rank = {name: at for at, stage in enumerate(stages) for name in stage}
         self._is_later = {name: compiled[name].later(rank) for name in rank}
-        self._block = block
-        self._known = len(layer.events)
+        self.block = block
+        self._known = layer.changes
         self._parts = SelectionCache(self._made, len(compiled))
 
     def run(self, state: State, stages: Levels, tolerance: float, most: int) -> list[Record]:
         """See :class:`Sweeper`; solvers that follow a tolerance have to see each round's."""
-        count = min(most, self._block)
+        count = min(most, self.block)
         if count < 2 or not self._layer.is_exact:
             return self._serial.run(state, stages, tolerance, most)
-        self._block *= 2
+        self.block *= 2
         measured = _Measured(count, len(self._compiled), state.units.energy)
         for step in wavefront(self._compiled.graph, stages, count):
             parts = self._parts_of(step.clients)
-            turns = [state.turn(part.batch) for part in parts]
-            for part, turn in zip(parts, turns, strict=True):
-                for batch, mine, answers in self._layer.answer(part.batch, turn, tolerance):
-                    check_found(batch.names, answers.statuses, answers.messages)
-                    places = part.places
-                    if batch is not part.batch:  # one client after the other, as a solver failed
-                        places = np.array([step.clients.index(name) for name in batch.names])
-                    sweeps = step.sweeps[places]
-                    state.put(batch, mine, answers)
-                    measured.solved(sweeps, answers.objectives, batch, state)
+            batches = [part.batch for part in parts]
+            turns = [state.turn(batch) for batch in batches]
+            for at, batch, mine, answers in self._layer.answers(batches, turns, tolerance):
+                check_found(batch.names, answers.statuses, answers.messages)
+                places = parts[at].places
+                if batch is not parts[at].batch:  # one client after the other, as a solver failed
+                    places = np.array([step.clients.index(name) for name in batch.names])
+                sweeps = step.sweeps[places]
+                state.put(batch, mine, answers)
+                measured.solved(sweeps, answers.objectives, batch, state)
+            for part in parts:
                 if part.owners.size:
                     self._settle(state, part, step.sweeps[part.places[part.owners]], measured)
         return measured.records()
@@ -129,11 +130,9 @@ class OverlappedSweeper:
             view.set(state.mu, view.where(updated, self._update(mu, rho, gap), mu))
 
     def _parts_of(self, clients: tuple[Hashable, ...]) -> list[_Part]:
-        if self._known != len(self._layer.events):  # a client went on to another solver
-            self._parts, self._known = (
-                SelectionCache(self._made, len(self._compiled)),
-                len(self._layer.events),
-            )
+        if self._known != self._layer.changes:
+            self._parts = SelectionCache(self._made, len(self._compiled))
+            self._known = self._layer.changes
         return self._parts(clients)
 
     def _made(self, clients: tuple[Hashable, ...]) -> list[_Part]:

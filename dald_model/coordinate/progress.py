@@ -78,6 +78,12 @@ class Progress:
             self._bar.update()
         LOG.debug("%s: round %d, %s", self._name, at, "  ".join(map(" ".join, shown.items())))
 
+    def resumed(self, at: int) -> None:
+        """The run goes on after a round of an earlier one."""
+        if self._bar is not None:
+            self._bar.update(at)
+        LOG.info("%s: goes on after round %d", self._name, at)
+
     def ended(self, rounds: int, status: str, detail: str) -> None:
         """The run is over."""
         LOG.info("%s: %s after %d rounds %s", self._name, status, rounds, detail)

@@ -21,6 +21,8 @@ from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.acceleration.watchdog import Watchdog
 from dald_model.coordinate.best import Best
 from dald_model.coordinate.channels import Channels
+from dald_model.coordinate.checkpoint import Checkpoint
+from dald_model.coordinate.columns import as_columns, as_rows
 from dald_model.coordinate.diagnosis import FailureMonitor
 from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.membership import Membership, RoundPlan
@@ -60,6 +62,21 @@ RETRIES = 3
 of it than a run may end with."""
 
 
+KEPT = (
+    "outer",
+    "inner",
+    "round",
+    "retried",
+    "certifies_from",
+    "found",
+    "best",
+    "monitor",
+    "watchdog",
+    "recalled",
+)
+"""Of the attributes of a run, those that a file holds as they are."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """Checked options of a run.
@@ -84,6 +101,8 @@ class Settings:
         What is certified of an iterate that may end the run; empty where that is too little.
     begun : float or None
         The ``time.perf_counter()`` from which the history counts; None is when the run is made.
+    checkpoint : Checkpoint or None
+        Where the run is written, and how often.
     """
 
     stopping: Stopping | None
@@ -98,6 +117,7 @@ class Settings:
     learnt: Learnt | None = None
     gap_test: Callable[[State], str] | None = None
     begun: float | None = None
+    checkpoint: Checkpoint | None = None
 
 
 class Run:
@@ -132,6 +152,7 @@ class Run:
             state.channels = Channels.start(state.sides)
         self._outer, self._inner, self._round = 1, 0, 0
         self._retried, self._certifies_from = 0, 1
+        self._written: int | None = None
         self._found = Residuals(*4 * [math.inf])
         self._best = Best()
         self._monitor = FailureMonitor(membership.compiled, method.goal is not Goal.FIXED_POINT)
@@ -154,8 +175,10 @@ class Run:
         termination = error = None
         try:
             while termination is None and self._round < self.settings.max_rounds:
+                self._write()
                 termination = self._inner_loop()
             if termination is None:
+                self._write(is_last=True)
                 said = f"after {counted(self.settings.max_rounds, 'round')}; see result.diagnose()"
                 termination = Termination(Status.ROUND_LIMIT, None, said)
         except ClientFailedError as failure:
@@ -168,6 +191,10 @@ class Run:
                 raise
             error = self._told(raised)
             termination = Termination(Status.USER_ERROR, None, str(error))
+        try:
+            self._collect()
+        except DaldError as lost:  # of an engine; the rounds are not lost with the multipliers
+            termination, error = Termination(Status.USER_ERROR, None, str(lost)), error or lost
         events = tuple(self.layer.events)
         return Outcome(
             termination,
@@ -180,7 +207,56 @@ class Run:
             self._watchdog.learnt if self._watchdog else None,
             self._recalled,
             self._unaccelerated,
+            self.layer.losses,
         )
+
+    def _write(self, *, is_last: bool = False) -> None:
+        """Write the run to its file, if it is time.
+
+        All sessions begin anew with it, as they do where the run is taken up again, and so both
+        have the same iterates.
+        """
+        checkpoint = self.settings.checkpoint
+        since = math.inf if self._written is None else self._round - self._written
+        if checkpoint is None or since < (1 if is_last else checkpoint.every):
+            return
+        self._collect()
+        checkpoint.write(self.membership.compiled, self.kept())
+        self._written = self._round
+        self.layer.renew()
+
+    def kept(self) -> dict[str, Any]:
+        """What a file holds of the run between two inner loops."""
+        kept = {name: getattr(self, f"_{name}") for name in KEPT}
+        sweeper = self._sweeper
+        return kept | {
+            "state": self.state,
+            "rows": as_columns(self._rows),
+            "layer": self.layer.kept(),
+            "membership": self.membership.kept(),
+            "block": sweeper.block if isinstance(sweeper, OverlappedSweeper) else None,
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Be as a run of the same options was when it was kept."""
+        for name in KEPT:
+            setattr(self, f"_{name}", kept[name])
+        self.state, self._rows = kept["state"], as_rows(kept["rows"])
+        self.layer.restore(kept["layer"])
+        self.membership.restore(kept["membership"])
+        self._stopping = self.settings.stopping or self._default_stopping()
+        if isinstance(self._sweeper, OverlappedSweeper):
+            self._sweeper.block = kept["block"]
+        self._written = self._round
+        self._begun -= self._rows[-1]["seconds"] if self._rows else 0.0
+        self._progress.resumed(self._round)
+
+    def _collect(self) -> None:
+        """Enter those multipliers of the best iterate that stayed where the clients are."""
+        best = self._best.state
+        if best is not None:
+            for places, given in self.layer.collect(best.encodings):
+                best.hold(places, given)
 
     def _told(self, raised: BaseException) -> DaldError:
         """An exception in the middle of the run as an error of ours; it is the cause."""
@@ -235,7 +311,7 @@ class Run:
                 return self._converged()
             said = self._certified()
             if said:
-                self._best.take(self.state, self._round)
+                self._take(self.state)
                 return Termination(Status.CERTIFIED, None, said)
             self._update_multipliers()
         if not self._is_tested:
@@ -271,7 +347,7 @@ class Run:
         return test(self.state) if self.membership.whole else ""
 
     def _converged(self) -> Termination:
-        self._best.take(self.state, self._round)
+        self._take(self.state)
         if self.method.goal is Goal.OPTIMUM:
             return outcome.converged(self.membership, self.state)
         apart = self._found.primal
@@ -298,6 +374,9 @@ class Run:
         self._round, self._inner = self._round + 1, self._inner + 1
         self._found = record.found
         self._rows.append(self._row(record, plan))
+        if self.layer.is_elsewhere:
+            lost = [loss for loss in self.layer.losses if loss.round == self._round]
+            self._rows[-1]["asked again"] = tuple(name for loss in lost for name in loss.clients)
         settings, found = self.settings, self._found
         primal = found.primal_scaled / (settings.eps_pri or 1.0)
         merit = max(primal, found.dual_scaled / (settings.eps_dual or 1.0))
@@ -347,10 +426,15 @@ class Run:
         """Keep the iterate if it is the best, or if none is better than another."""
         if not self._is_answer():
             return
-        if self._is_tested:
-            self._best.offer(self.state, self._round, merit)
-        else:
-            self._best.take(self.state.snapshot(), self._round)
+        if not self._is_tested:
+            self._take(self.state.snapshot())
+        elif self._best.offer(self.state, self._round, merit):
+            self.layer.keep()
+
+    def _take(self, state: State) -> None:
+        """Keep the iterate of this round, whatever its residuals."""
+        self._best.take(state, self._round)
+        self.layer.keep()
 
     def _begin_anew(self, moment: Moment) -> None:
         """The problem, or the order, is another one from this round on.

@@ -264,10 +264,10 @@ class State:
             self.slack[1, batch.clients] = answers.slack_scaled
         if self.channels is not None:
             self.channels.put(ends, estimate)
-        self._hold(batch.places, answers.multipliers)
+        self.hold(batch.places, answers.multipliers)
         return estimate
 
-    def _hold(self, places: slice | np.ndarray, given: Multipliers) -> None:
+    def hold(self, places: slice | np.ndarray, given: Multipliers) -> None:
         """Enter the multipliers of some clients; there is room made for them the first time."""
         self.encodings[places] = given.encodings
         if not np.array_equal(self.lengths[places], given.lengths):

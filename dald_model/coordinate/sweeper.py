@@ -67,10 +67,9 @@ class SerialSweeper:
         for stage in stages:
             batches = self._layer.batches(stage)
             turns = [state.turn(batch) for batch in batches]
-            for batch, turn in zip(batches, turns, strict=True):
-                for part, mine, answers in self._layer.answer(batch, turn, tolerance):
-                    check_found(part.names, answers.statuses, answers.messages)
-                    state.put(part, mine, answers)
+            for _, part, mine, answers in self._layer.answers(batches, turns, tolerance):
+                check_found(part.names, answers.statuses, answers.messages)
+                state.put(part, mine, answers)
             if self._after_stage is not None:
                 self._after_stage(state, stage)
         found = residuals(state)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.subproblem import Subproblem
 from dald_model.engines.batches import Batch, Layout
+from dald_model.engines.placement import Loss, Placement, RemoteSession
+from dald_model.errors import OptionError
 from dald_model.solvers.arrays.selection_cache import SelectionCache
-from dald_model.solvers.base import FOUND, Answers, Session, Solver, Turn
+from dald_model.solvers.base import FOUND, Answers, Encoding, Multipliers, Session, Solver, Turn
 from dald_model.solvers.registry import NUMERICAL, Choice, alike
 
 PROVEN = ("infeasible", "unbounded")
 """Statuses that a client's most general solver is believed without asking another."""
+MEMORYLESS = ("average", "factor")
+"""Solvers whose answers do not depend on earlier ones, down to the last bit."""
 COPIED = 4
 """How many times over the stages that are kept ready may hold the clients."""
 
@@ -35,6 +41,7 @@ class _Bench(NamedTuple):
     session: Session
     places: dict[Hashable, int]
     is_centred: bool
+    data: list[Subproblem]
 
 
 class SolverLayer:
@@ -44,10 +51,18 @@ class SolverLayer:
     fails, when all others have their turn again. That a client is infeasible or unbounded is
     believed of the most general of its solvers only. Clients with one solver and one form share a
     session. With a ``centre`` it begins as :meth:`centre` would leave it.
+
+    With a ``placement`` the sessions of clients are at the hosts of an engine, one a host, as far
+    as solvers know them by their numbers alone. Servers and couplings, which have no data, stay
+    here, and so does whoever needs cvxpy or a solver of the user's own.
     """
 
     def __init__(
-        self, compiled: Decomposition, solver: Any, centre: np.ndarray | None = None
+        self,
+        compiled: Decomposition,
+        solver: Any,
+        centre: np.ndarray | None = None,
+        placement: Placement | None = None,
     ) -> None:
         self.compiled = compiled
         self.round = 0
@@ -60,19 +75,84 @@ class SolverLayer:
         if centre is None:
             centre = np.zeros(sum(sub.size for sub in compiled.values()))
         self._centre = centre
+        self._begun = {name: solvers[0] for name, solvers in self._chains.items()}
         self._final = {name: solvers[-1] for name, solvers in self._chains.items()}
         self._benches: dict[Hashable, _Bench] = {}
         self._layout = Layout(compiled)
+        self._placement = placement
+        alike_ = {name: self._alike(name) for name in compiled.layout}
+        self._homes = self._settled(alike_)
         together: dict[Any, list[Hashable]] = {}
         for name in compiled.layout:
-            first = self._chains[name][0]
-            key = id(first), alike(first, compiled[name])
-            together.setdefault(key, []).append(name)
+            together.setdefault((alike_[name], self._homes.get(name)), []).append(name)
         for names in together.values():
             self._open(names)
         self._together = list(together.values())
         self._batches = self._forgotten()
         self._is_exact: bool | None = None
+        self._renewals = 0
+
+    def renew(self) -> None:
+        """Begin all sessions anew: factors are made again, warm starts are gone.
+
+        Answers then depend on the arguments alone, in this run and in one that goes on from here.
+        """
+        for bench in {id(bench): bench for bench in self._benches.values()}.values():
+            names = [name for name in bench.places if self._benches[name] is bench]
+            solver = self._chains[names[0]][0]
+            if solver.name in MEMORYLESS:
+                continue
+            if isinstance(bench.session, RemoteSession):
+                bench.session.renew()
+            else:
+                anew = bench._replace(session=solver.open(bench.data))
+                self._benches |= dict.fromkeys(names, anew)
+        self._batches, self._renewals = self._forgotten(), self._renewals + 1
+
+    @property
+    def changes(self) -> tuple[int, int]:
+        """Another one as soon as batches of before are out of date."""
+        return len(self.events), self._renewals
+
+    def kept(self) -> dict[str, Any]:
+        """What a file holds of it."""
+        tried = {n: [one.name for one in solvers] for n, solvers in self._chains.items()}
+        return {
+            "tried": tried,
+            "centre": self._centre,
+            "events": self.events,
+            "losses": self.losses,
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Be as a layer of the same options was when it was kept, with sessions of its own."""
+        for name, tried in kept["tried"].items():
+            self._chains[name].sort(key=lambda one, tried=tried: tried.index(one.name))
+        self._centre, self.events = kept["centre"], kept["events"]
+        if self._placement is not None:
+            self._placement.losses[:0] = kept["losses"]
+        for names in self._together:
+            for apart in self._by_solver(names):
+                self._open(apart)
+        self._batches, self._is_exact = self._forgotten(), None
+        self._renewals += 1
+
+    def _by_solver(self, names: list[Hashable]) -> list[list[Hashable]]:
+        """Clients that began with one solver: those who still have it, and each other by itself."""
+        first = {name: self._chains[name][0] for name in names}
+        most = next((one for one in first.values() if one is self._begun[names[0]]), None)
+        still = [name for name in names if first[name] is most]
+        return ([still] if still else []) + [[n] for n in names if first[n] is not most]
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether clients are at the hosts of an engine."""
+        return self._placement is not None
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """Hosts that were lost so far."""
+        return () if self._placement is None else tuple(self._placement.losses)
 
     @property
     def is_centred(self) -> bool:
@@ -119,16 +199,100 @@ class SolverLayer:
             parted.setdefault(id(self._benches[name].session), []).append(name)
         return [self._batch(names) for names in parted.values()]
 
-    def answer(
-        self, batch: Batch, turn: Turn, tolerance: float
-    ) -> Iterator[tuple[Batch, Turn, Answers]]:
-        """Let the batch's clients answer, each by the first of its solvers that can.
+    def _alike(self, name: Hashable) -> Hashable:
+        """What the clients of a session have in common, wherever they are."""
+        first = self._chains[name][0]
+        return id(first), alike(first, self.compiled[name])
 
-        Yields batches with their turns and answers: the whole at once, or where a solver failed
-        each client by itself; a client that none of its solvers could solve has a status that
-        says why.
+    def _settled(self, alike: Mapping[Hashable, Hashable]) -> dict[Hashable, int]:
+        """Client -> the number of its host, of those who have one.
+
+        Raises
+        ------
+        OptionError
+            If nobody has.
         """
-        answers = self.first_answer(batch, turn, tolerance)
+        if self._placement is None:
+            return {}
+        levels = []
+        for level in self.compiled.network.levels:
+            groups: dict[Hashable, list[Subproblem]] = {}
+            for name in level:
+                sub = self.compiled[name]
+                if self._chains[name][0] in NUMERICAL and not obstacle(sub):
+                    groups.setdefault(alike[name], []).append(sub)
+            levels.append(list(groups.values()))
+        if not any(levels):
+            name = next(iter(self.compiled))
+            why = obstacle(self.compiled[name]) or f"its solver is {self.solver(name).name!r}"
+            raise OptionError(
+                f"engine: no client can be solved elsewhere, {name!r} because {why}; expected one "
+                f"with a solver among {', '.join(repr(one.name) for one in NUMERICAL)}; leave "
+                "engine out"
+            )
+        return self._placement.homes(levels)
+
+    def answers(
+        self, batches: Sequence[Batch], turns: Sequence[Turn], tolerance: float
+    ) -> Iterator[tuple[int, Batch, Turn, Answers]]:
+        """Let the clients of batches answer, each by the first of its solvers that can.
+
+        Hosts are asked all at once. Yields positions, batches, their turns and answers: the whole
+        batch at once, or where a solver failed each client by itself; a client that none of its
+        solvers could solve has a status that says why.
+        """
+        waiting = self._asked(batches, turns, tolerance)
+        for at, (batch, turn, wait) in enumerate(zip(batches, turns, waiting, strict=True)):
+            for found in self._answered(batch, turn, wait(), tolerance):
+                yield at, *found
+
+    def _asked(
+        self, batches: Sequence[Batch], turns: Sequence[Turn], tolerance: float
+    ) -> list[Callable[[], Answers]]:
+        """What gives the first answers of each batch; those elsewhere are on their way."""
+        remote = [isinstance(batch.session, RemoteSession) for batch in batches]
+        asked = [
+            (batch.session, turn)
+            for batch, turn in zip(batches, turns, strict=True)
+            if isinstance(batch.session, RemoteSession)
+        ]
+        sent = iter(self._placement.ask(asked, tolerance, self.round) if self._placement else ())
+        return [
+            partial(self._around, batch, next(sent))
+            if is_remote
+            else partial(self.first_answer, batch, turn, tolerance)
+            for batch, turn, is_remote in zip(batches, turns, remote, strict=True)
+        ]
+
+    def _around(self, batch: Batch, wait: Callable[[], Answers]) -> Answers:
+        """Answers from elsewhere, in the user's coordinates."""
+        answers, centre = wait(), self._centre[batch.columns]
+        if not centre.any() or not self._benches[batch.names[0]].is_centred:
+            return answers
+        return answers._replace(points=answers.points + centre)
+
+    def keep(self) -> None:
+        """The last iterate is the best so far: its multipliers are wanted at the end."""
+        if self._placement is not None:
+            self._placement.keep()
+
+    def collect(self, encodings: np.ndarray) -> Iterator[tuple[np.ndarray, Multipliers]]:
+        """The multipliers of the best iterate that are elsewhere: places in the layout, and they.
+
+        ``encodings`` are those of its state.
+        """
+        if self._placement is None:
+            return
+        layout = self.compiled.layout
+        missing = np.flatnonzero(encodings == Encoding.ELSEWHERE)
+        for home in sorted({self._homes[layout[at]] for at in missing}):
+            places = np.array([at for at in missing if self._homes[layout[at]] == home])
+            yield places, self._placement.collect(home, [layout[at] for at in places])
+
+    def _answered(
+        self, batch: Batch, turn: Turn, answers: Answers, tolerance: float
+    ) -> Iterator[tuple[Batch, Turn, Answers]]:
+        """The answers, or where a solver failed those of each client by itself."""
         if all(status in FOUND for status in answers.statuses):
             yield batch, turn, answers
             return
@@ -180,10 +344,23 @@ class SolverLayer:
             columns = self.compiled.columns
             subs = [sub.around(self._centre[columns[sub.name]]) for sub in subs]
         places = {name: at for at, name in enumerate(names)}
-        bench = _Bench(solver.open(subs), places, is_centred)
-        self._benches |= dict.fromkeys(names, bench)
+        home = self._homes.get(names[0])
+        if self._placement is not None and home is not None and solver in NUMERICAL:
+            session: Session = self._placement.open(home, solver.name, subs)
+        else:
+            session = solver.open(subs)
+        self._benches |= dict.fromkeys(names, _Bench(session, places, is_centred, subs))
 
     def _batch(self, names: list[Hashable]) -> Batch:
         bench = self._benches[names[0]]
         which = np.array([bench.places[name] for name in names])
         return self._layout.batch(names, bench.session, which)
+
+
+def obstacle(sub: Subproblem) -> str:
+    """Why a client cannot be solved elsewhere; empty if it can."""
+    if sub.client.is_server:
+        return "it is a server, which has no data"
+    if sub.client.is_coupling:
+        return "it is a coupling, which has no data"
+    return "" if sub.form is not None else "cvxpy's canonical form of it could not be read"

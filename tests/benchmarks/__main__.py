@@ -14,6 +14,7 @@ from tests.benchmarks import (
     common,
     compile_time,
     couplings,
+    engines,
     paths,
     profiles,
     real,
@@ -28,7 +29,7 @@ from tests.benchmarks import (
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("--only", type=int, nargs="+", choices=range(1, 15), metavar="TABLE")
+    parser.add_argument("--only", type=int, nargs="+", choices=range(1, 16), metavar="TABLE")
     parser.add_argument("--kinds", nargs="+", default=[], help="table 1: words of clients' names")
     parser.add_argument("--full", action="store_true", help="with what takes many minutes")
     parser.add_argument("--out", type=Path, help="write the markdown to this file too")
@@ -49,6 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
         12: acceleration.sent,
         13: starting.table,
         14: profiles.table,
+        15: engines.table,
     }
     parts = ["# Benchmarks", common.header()]
     print("\n\n".join(parts), flush=True)

@@ -20,8 +20,8 @@ StochasticGradientDescent StochasticNewton DistributedProximal FedProx FedAvg DG
 metropolis EXTRA FedDyn DADMM BCD JacobiGradientDescent BCGD BSUM ProximalGradient BCPG
 FixedTolerance ShrinkingTolerance GrowingBudget FixedBudget Fixed ResidualBalancing
 Hybrid Secant Anderson ALADIN
-solvers partition Iterate compare Comparison
-Result load SavedAnswer Status Verification Certificate
+solvers engines partition Iterate compare Comparison
+Result resume load SavedAnswer Status Verification Certificate
 DaldError DeclarationError DisconnectedError DecompositionError SequenceError OptionError
 ResultError RunError CopyError DatasetError SequenceWarning
 """
@@ -36,8 +36,8 @@ SIGNATURES = {
         monolithic(self)
         solve(model, *, algorithm=None, sequence=None, stopping=None, rho=None, solver=None, \
 accuracy=None, acceleration=Hybrid(secant=Secant(directions=32), anderson=Anderson(memory=20)), \
-online=None, start=None, metrics=None, callback=None, eps_pri=1e-06, eps_dual=1e-06, gap=None, \
-max_rounds=1000, verbose=False)
+online=None, engine=None, checkpoint=None, every=10, start=None, metrics=None, callback=None, \
+eps_pri=1e-06, eps_dual=1e-06, gap=None, max_rounds=1000, verbose=False)
         latex(self, client=None)
         draw(self)
         """,

@@ -1,0 +1,80 @@
+"""Protocol of an engine: where groups of clients are solved, and how they are reached.
+
+An engine moves bytes. What the bytes say is the same for all: :mod:`.wire` has their format,
+:mod:`.residents` is what answers them where the clients are, :mod:`.placement` is what asks them in
+the coordinator. So an engine is a number of hosts, each of which takes one message and gives one
+reply, and every engine gives the iterates and the messages of the run in one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+
+class HostLostError(Exception):
+    """A host gave no reply, and what it held is gone; never shown to the user."""
+
+
+class Reply(Protocol):
+    """Reply of a host that may still be on its way, such as a ``concurrent.futures.Future``."""
+
+    def result(self, timeout: float | None = None) -> bytes:
+        """Wait for it, at most so many seconds.
+
+        Raises
+        ------
+        TimeoutError
+            If it is not there by then.
+        HostLostError
+            If it will never be.
+        """
+        ...
+
+
+class Host(Protocol):
+    """Place where a group of clients stays and is solved.
+
+    It is :class:`dald_model.engines.residents.Residents` at the other end: a message of a number
+    that was answered already gets the same reply again, so that an engine may send it twice.
+    """
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        ...
+
+    def send(self, message: bytes) -> Reply:
+        """Begin to ask; messages are answered in the order they are sent in."""
+        ...
+
+    def restart(self) -> None:
+        """Give up what it does and what it holds, and be ready for a next message, empty."""
+        ...
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Engine of the option ``engine``.
+
+    Attributes
+    ----------
+    retries : int
+        How often in one round a host is restarted and asked again before the run ends.
+    deadline : float or None
+        Seconds after which a host that has not replied is taken for lost; None waits for ever.
+    """
+
+    @property
+    def retries(self) -> int:
+        """See the class."""
+        ...
+
+    @property
+    def deadline(self) -> float | None:
+        """See the class."""
+        ...
+
+    def hosts(self) -> Sequence[Host]:
+        """The hosts, ready for a run: started where they are not."""
+        ...

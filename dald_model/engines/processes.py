@@ -1,0 +1,206 @@
+"""Engine of processes on this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import weakref
+from concurrent.futures import Future
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+from dald_model.engines.engine import HostLostError
+from dald_model.engines.frames import read_message, write_message
+from dald_model.validate import argument, check_positive, check_whole
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
+"""What says to the libraries below numpy and to Clarabel how many threads they may have."""
+PATIENCE = 5.0
+"""Seconds that a process has to end once it is asked to."""
+
+
+class Processes:
+    """Processes on this machine, in each of which a share of the clients stays.
+
+    Clients travel once, as :func:`dald_model.pack` makes them; a round sends multipliers and the
+    neighbours' values, penalties when they change, and gets points and objectives back. Iterates
+    are those of :class:`dald_model.engines.InProcess` with as many hosts bit for bit, where the
+    libraries have as many threads in both (a worker has ``threads``, one by default) and no
+    process is lost. They are those of one process, too, but where clients with norms or kinks are
+    solved: ``proximal``, ``dual_proximal`` and ``kinks`` go on until all clients of a batch are
+    accurate, so that what is below their accuracy depends on who else is in it.
+
+    A round costs about 1 ms of the coordinator and half of one of each process, beside the
+    solving. So two processes pay where a round of this process takes 5 ms or more in its
+    clients' solvers, and nearly double the speed where it takes 40 (table 15 of
+    ``tests/benchmarks/RESULTS.md``): eight clients of general cones with 20 variables, of hinge
+    losses with 100. Clients of one shape that numpy solves at once are faster in one process:
+    least squares up to 400 variables, linear rows up to 200, logistic losses up to 100.
+
+    A process that is killed, or has not replied by the ``deadline``, is replaced, its clients are
+    packed and placed again and asked the same again; ``result.losses`` says so. Where that fails
+    too, :class:`dald_model.RunError` has the rounds before as its ``result``. Multipliers and
+    points of all clients are with the coordinator, so nothing of a run is lost with a process but
+    the warm starts of its solvers.
+
+    The processes start with the first solve, which takes a second or two, and stay for later ones
+    until :meth:`close`, the end of a ``with`` block or of this process, however it ends.
+
+    Parameters
+    ----------
+    workers : int
+        How many; more than there are cores gains nothing.
+    retries : int
+        How often in one round a process is replaced before the run ends.
+    deadline : float, optional
+        Seconds that a process has for a reply, the first with the clients' data and
+        factorisations; default as long as it takes.
+    threads : int
+        That the linear algebra of each process may have.
+
+    Raises
+    ------
+    OptionError
+        If one of them means nothing.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> with dm.engines.Processes(workers=2) as engine:
+    ...     pass  # model.solve(engine=engine), and again
+    """
+
+    def __init__(
+        self,
+        workers: int = 2,
+        *,
+        retries: int = 1,
+        deadline: float | None = None,
+        threads: int = 1,
+    ) -> None:
+        check_whole(argument(self, "workers"), workers)
+        check_whole(argument(self, "retries"), retries, 0)
+        check_whole(argument(self, "threads"), threads)
+        if deadline is not None:
+            check_positive(argument(self, "deadline"), deadline, "a positive number or None")
+        self.workers, self.retries, self.deadline = workers, retries, deadline
+        self._workers = [Worker(f"process {at}", threads) for at in range(workers)]
+        weakref.finalize(self, _stop, self._workers)
+
+    def hosts(self) -> list[Worker]:
+        """See :class:`dald_model.engines.engine.Engine`."""
+        for worker in self._workers:
+            worker.start()
+        return self._workers
+
+    def close(self) -> None:
+        """End the processes; a later solve starts others."""
+        _stop(self._workers)
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Processes(workers={self.workers})"
+
+
+def _stop(workers: list[Worker]) -> None:
+    for worker in workers:
+        worker.stop()
+
+
+class Worker:
+    """One process, and the thread that writes to it and reads from it.
+
+    The thread waits instead of the caller, who so can have a deadline whatever the process does; it
+    is a daemon, so that it does not keep Python from ending.
+    """
+
+    def __init__(self, name: str, threads: int = 1) -> None:
+        self.name = name
+        self._threads = threads
+        self._process: subprocess.Popen[bytes] | None = None
+        self._jobs: SimpleQueue[tuple[Future[bytes], bytes] | None] = SimpleQueue()
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the process, or None where there is none."""
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Start the process where there is none, or none any more."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.stop()
+        environment = os.environ | dict.fromkeys(THREADS, str(self._threads))
+        # What can be imported here can be there, however it came to be so
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "dald_model.engines.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+        self._jobs = SimpleQueue()
+        Thread(target=_exchange, args=(self._process, self._jobs), daemon=True).start()
+
+    def send(self, message: bytes) -> Future[bytes]:
+        """See :class:`dald_model.engines.engine.Host`."""
+        reply: Future[bytes] = Future()
+        self._jobs.put((reply, message))
+        return reply
+
+    def restart(self) -> None:
+        """See :class:`dald_model.engines.engine.Host`."""
+        self.stop()
+        self.start()
+
+    def stop(self) -> None:
+        """End the process, whatever it does."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        self._jobs.put(None)
+        process.kill()
+        process.wait(PATIENCE)
+
+
+def _exchange(
+    process: subprocess.Popen[bytes],
+    jobs: SimpleQueue[tuple[Future[bytes], bytes] | None],
+) -> None:
+    """Send messages and wait for their replies, until there are no more."""
+    messages, replies = process.stdin, process.stdout
+    assert messages is not None
+    assert replies is not None
+    while (job := jobs.get()) is not None:
+        reply, message = job
+        try:
+            write_message(messages, message)
+            reply.set_result(read_message(replies))
+        except (EOFError, OSError, ValueError):
+            reply.set_exception(HostLostError(_end(process)))
+    _close(messages, replies)
+
+
+def _close(*streams: Any) -> None:
+    for stream in streams:
+        try:
+            stream.close()
+        except OSError:  # what was not written is for a process that is gone
+            continue
+
+
+def _end(process: subprocess.Popen[bytes]) -> str:
+    """How a process ended that does not answer."""
+    try:
+        code = process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        return f"process {process.pid} closed its output"
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return f"process {process.pid} {how}"

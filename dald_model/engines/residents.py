@@ -1,0 +1,215 @@
+"""Clients that stay at a host, with their sessions, and the answers they give.
+
+This is the end of an engine that is where the clients are. It knows packed clients and arrays, and
+nothing of cvxpy.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dald_model.engines.portable import Portable, unpack
+from dald_model.engines.wire import Message, decode, encode
+from dald_model.solvers.arrays.indexing import ranges
+from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Session, Solver, Turn
+from dald_model.solvers.registry import NAMED
+
+PER_EDGE, PER_VARIABLE = ("mu", "rho", "neighbours"), ("lengths", "slopes")
+"""What a turn says of each entry of a client's edges, and of each of its variables."""
+
+
+class Known:
+    """What the clients of a session were told last; the coordinator has the same.
+
+    So only what changed is sent. Of the arrays of a turn each has an entry for all edges or all
+    variables of the session's clients, one client after the other.
+
+    Attributes
+    ----------
+    everybody : ndarray of int, shape (k,)
+        The positions of all clients.
+
+    Parameters
+    ----------
+    heights, sizes : ndarray of int, shape (k,)
+        Entries of their edges, and variables, of each client.
+    """
+
+    def __init__(self, heights: np.ndarray, sizes: np.ndarray) -> None:
+        self.everybody = np.arange(sizes.size)
+        self._each = dict.fromkeys(PER_EDGE, heights) | dict.fromkeys(PER_VARIABLE, sizes)
+        self.values = {name: np.full(int(each.sum()), np.nan) for name, each in self._each.items()}
+
+    def news(self, turn: Turn) -> dict[str, np.ndarray]:
+        """What of a turn is not known, which from now on it is.
+
+        Of all clients of the turn, if of one.
+        """
+        found = {}
+        is_whole = np.array_equal(turn.which, self.everybody)
+        for name, known in self.values.items():
+            given = getattr(turn, name)
+            at = slice(None) if is_whole else self._at(name, turn.which)
+            if given.size == 0 or not np.array_equal(known[at], given):
+                found[name] = given
+            if given.size:
+                known[at] = given
+        if not is_whole:
+            found["which"] = turn.which
+        return found
+
+    def turn(self, news: dict[str, np.ndarray]) -> Turn:
+        """The turn of which these are the news."""
+        is_whole = "which" not in news
+        which = self.everybody if is_whole else news["which"]
+        whole = {}
+        for name, known in self.values.items():
+            at = slice(None) if is_whole else self._at(name, which)
+            if name in news and news[name].size:
+                known[at] = news[name]
+            whole[name] = news[name] if name in news else known[at]
+        return Turn(which, points=NOTHING, **whole)
+
+    def copy(self) -> Turn:
+        """What was told last of all clients that were told something."""
+        starts = np.cumsum(self._each["mu"]) - self._each["mu"]
+        which = np.flatnonzero(~np.isnan(self.values["mu"][starts]))
+        found = self.turn({"which": which})
+        return found._replace(**{name: getattr(found, name).copy() for name in self.values})
+
+    def _at(self, name: str, which: np.ndarray) -> np.ndarray:
+        each = self._each[name]
+        starts = np.cumsum(each) - each
+        return ranges(starts[which], each[which])
+
+
+class _Resident(NamedTuple):
+    """A session, what its clients know, and the numbers by which they are asked for."""
+
+    session: Session
+    known: Known
+    clients: list[int]
+    solver: Solver
+    data: list[Portable]
+
+
+class Residents:
+    """The clients at one host, and their answers, exactly once by number.
+
+    A message of the number that was answered last gets the same bytes again: nobody is solved
+    twice, which would move warm starts.
+    """
+
+    def __init__(self) -> None:
+        self._number, self._reply = -1, b""
+        self._sessions: dict[int, _Resident] = {}
+        self._last: dict[int, tuple[Encoding, np.ndarray]] = {}
+        self._kept: dict[int, tuple[Encoding, np.ndarray]] = {}
+
+    def handle(self, message: bytes) -> bytes:
+        """The reply to a message; an exception on the way is one, too."""
+        said, arrays = decode(message)
+        if said["number"] == self._number:
+            return self._reply
+        try:
+            answered, found = self._answered(said, arrays)
+        except Exception as error:  # whatever a solver raises is told, not lost with the process
+            answered, found = {"error": f"{type(error).__name__}: {error}"}, {}
+        self._number = said["number"]
+        self._reply = encode({"number": self._number, **answered}, found)
+        return self._reply
+
+    def _answered(
+        self, said: dict[str, Any], arrays: dict[str, np.ndarray]
+    ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        for number in said.get("release", ()):
+            self._sessions.pop(number, None)
+        for number in said.get("forget", ()):
+            self._last.pop(number, None)
+            self._kept.pop(number, None)
+        if said.get("keep"):
+            self._kept = dict(self._last)
+        for number in said.get("renew", ()):
+            if number in self._sessions:
+                old = self._sessions[number]
+                self._sessions[number] = old._replace(session=_opened(old.solver, old.data))
+        for each in said.get("place", ()):
+            self._place(each, arrays)
+        if "collect" in said:
+            return self._collected(said["collect"], said["kept"])
+        answers, found = [], {}
+        for at, each in enumerate(said["asks"]):
+            news = {name: arrays[f"{at}.{name}"] for name in each["news"]}
+            told, values = self._ask(self._sessions[each["session"]], news, said["tolerance"])
+            answers.append(told)
+            found |= {f"{at}.{name}": value for name, value in values.items()}
+        return {"answers": answers}, found
+
+    def _place(self, said: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        clients = [unpack(arrays[f"client {number}"].tobytes()) for number in said["clients"]]
+        heights = np.array([client.signs.size for client in clients])
+        known = Known(heights, np.array([client.size for client in clients]))
+        solver = NAMED[said["solver"]]
+        session = _opened(solver, clients)
+        self._sessions[said["session"]] = _Resident(
+            session, known, said["clients"], solver, clients
+        )
+
+    def _ask(
+        self, resident: _Resident, news: dict[str, np.ndarray], tolerance: float
+    ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Solve some clients; their multipliers stay here until they are asked for."""
+        turn = resident.known.turn(news)
+        answers = resident.session.minimise(turn, tolerance)
+        stops = np.cumsum(answers.multipliers.lengths)
+        parts = np.split(answers.multipliers.values, stops[:-1])
+        for at, encoding, values in zip(
+            turn.which, answers.multipliers.encodings, parts, strict=True
+        ):
+            self._last[resident.clients[at]] = Encoding(encoding), values
+        failed = {i: s for i, s in enumerate(answers.statuses) if s != "optimal"}
+        told = {"statuses": list(failed.items()), "messages": list(answers.messages.items())}
+        values = {"points": answers.points, "objectives": answers.objectives}
+        if answers.slack.size:
+            values |= {"slack": answers.slack, "slack_scaled": answers.slack_scaled}
+        return told, values
+
+    def _collected(
+        self, clients: list[int], kept: bool
+    ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The multipliers of some clients, from when they were to be kept or from now."""
+        source = self._kept if kept else self._last
+        found = Multipliers.joined([source[number] for number in clients])
+        arrays = {"values": found.values, "lengths": found.lengths, "encodings": found.encodings}
+        return {}, arrays
+
+
+def _opened(solver: Solver, clients: list[Portable]) -> Session:
+    data: Any = clients  # which solvers know by the same names as subproblems
+    return solver.open(data)
+
+
+def read_answers(
+    told: dict[str, Any], values: dict[str, np.ndarray], multipliers: Multipliers
+) -> Answers:
+    """Answers as they came, with multipliers that say that these are elsewhere."""
+    statuses = ["optimal"] * values["objectives"].size
+    for at, status in told["statuses"]:
+        statuses[at] = status
+    slack = (values[name] for name in ("slack", "slack_scaled") if name in values)
+    return Answers(
+        values["points"],
+        values["objectives"],
+        statuses,
+        multipliers,
+        dict(told["messages"]),
+        *slack,
+    )
+
+
+def read_multipliers(message: Message) -> Multipliers:
+    """What was collected."""
+    arrays = message.arrays
+    return Multipliers(arrays["values"], arrays["lengths"], arrays["encodings"])

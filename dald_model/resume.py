@@ -1,0 +1,80 @@
+"""The function ``resume``: a run goes on from the file that it was written to."""
+
+from __future__ import annotations
+
+from inspect import signature
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from dald_model.answer.result import Result
+from dald_model.coordinate.checkpoint import Saved
+from dald_model.errors import OptionError
+from dald_model.model import Model
+from dald_model.options import check_checkpoint
+from dald_model.solve import solve
+from dald_model.values import one_at_a_time
+
+FREE = ("engine", "checkpoint", "every", "max_rounds", "verbose")
+"""Options that may be others than in the run that is resumed."""
+
+
+@one_at_a_time()
+def resume(path: str | Path, model: Model, **options: Any) -> Result:
+    """Go on with the run that ``solve(checkpoint=path)`` wrote, and keep on writing.
+
+    In one process the iterates, the history and the answer are those of the run that was not
+    interrupted, bit for bit, accelerated or not: what was learnt of the clients, what a watchdog
+    keeps and who is absent when are in the file. On another machine, with another number of hosts
+    of an engine, or where a solver had failed on a client, they are the same up to the accuracy of
+    the clients' solvers.
+
+    Functions and objects of your own that count or draw for themselves, in ``metrics``, ``online``
+    or ``rho``, begin anew.
+
+    Parameters
+    ----------
+    path : path
+    model : Model
+        As it was, in a new process declared again: the same names, the same data and values of
+        Parameters.
+    **options
+        Of :meth:`Model.solve`: ``engine``, ``verbose``, ``max_rounds``, ``every`` and
+        ``checkpoint`` (a path, or None to write no more), as you like; the others are in the file,
+        but for functions and objects of your own and sequences made of them, which have to be given
+        again as they were.
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    OptionError
+        If the file cannot be read or is of another model, if an option is missing that it does not
+        hold, or if one is given that it does hold.
+    """
+    if not isinstance(path, str | PathLike):
+        raise OptionError(f"resume: given {path!r}, expected the path of a file such as 'run.npz'")
+    if not isinstance(model, Model):
+        raise OptionError(f"resume: given {model!r} as the model, expected a dm.Model")
+    check_checkpoint(options.get("checkpoint"), options.get("every", 1))
+    compiled = model.compile()
+    compiled.instantiate()
+    saved = Saved.read(Path(path), compiled)
+    missing = [name for name in saved.again if name not in options]
+    if missing:
+        raise OptionError(
+            f"resume: {path} cannot hold the option{'s' * (len(missing) > 1)} "
+            f"{', '.join(missing)} of its run; give them again as they were: "
+            f"dm.resume(path, model, {', '.join(f'{name}=...' for name in missing)})"
+        )
+    for name in options:
+        if name not in (*FREE, *saved.again):
+            known = name in signature(solve).parameters and name not in ("model", "start")
+            raise OptionError(
+                f"resume: given {name}, {'which is in the file' if known else 'no option'}; "
+                f"expected some of {', '.join((*FREE, *saved.again))}"
+            )
+    written = {"checkpoint": path, "every": saved.every}
+    return solve(model, **{**saved.options, **written, **options}, start=saved)
