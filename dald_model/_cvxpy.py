@@ -18,6 +18,9 @@ import numpy as np
 # What every affine atom is derived from: tells `0 * log(x)`, which has a domain, from `0 * x`.
 from cvxpy.atoms.affine.affine_atom import AffAtom
 
+# What all atoms are derived from, with the domain of each.
+from cvxpy.atoms.atom import Atom
+
 # The nodes of `x / 2` and `-x`; those of sums and products are public.
 from cvxpy.atoms.affine.binary_operators import DivExpression
 
@@ -58,6 +61,7 @@ __all__ = [
     "NegExpression",
     "Sum",
     "arguments",
+    "domain_of_atoms",
     "is_affine_throughout",
     "record_solution",
     "with_parts",
@@ -121,6 +125,22 @@ def arguments(rule: cp.Constraint) -> list[Any]:
 def is_affine_throughout(expression: Any) -> bool:
     """Whether all its atoms are affine: cvxpy calls zero times a logarithm affine as well."""
     return expression.is_affine() and all(issubclass(a, AffAtom) for a in expression.atoms())
+
+
+def domain_of_atoms(expression: Any) -> list[cp.Constraint]:
+    """Where an expression is defined, but for what its variables were declared to be.
+
+    cvxpy's ``domain`` counts the attributes of variables in, such as PSD.
+    """
+    found, seen, nodes = [], set(), [expression]
+    while nodes:
+        node = nodes.pop()
+        # An indicator is no atom, and infinite outside of its domain
+        if id(node) not in seen and isinstance(node, Atom):
+            seen.add(id(node))
+            found += node._domain()
+            nodes += node.args
+    return found
 
 
 def with_parts(part: Any, instead: Mapping[int, Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,11 +14,22 @@ from dald_model._cvxpy import Equality, Inequality
 from dald_model.answer.reference import Reference, Task
 from dald_model.answer.rescaling import Measure, cost_near, minimise
 from dald_model.answer.scales import Scales, measures, reach
-from dald_model.declare.client import short
-from dald_model.values import entries, flat, largest, preserved, violated
+from dald_model.declare.client import limits, short
+from dald_model.values import (
+    entries,
+    evaluated,
+    flat,
+    holding,
+    is_inside,
+    largest,
+    preserved,
+    violated,
+)
 
 ROUNDING = 8 * np.finfo(float).eps
 """Of the size of two numbers: a difference that says nothing."""
+ASIDE = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+"""Shares of the way to the all-in-one solution that values are moved by to be inside a domain."""
 MODULUS = 0.1
 """Of strong convexity in units of worth and spreads, from which a distance is judged: a gap of
 1e-8, which a solver leaves, is then a distance below 5e-4."""
@@ -70,8 +81,23 @@ def relative(gap: Any, scale: Any) -> float:
 
 
 def objective(given: Task, made: Reference) -> float:
-    """The user's objective at the result's values."""
+    """The user's objective at the result's values.
+
+    Values that are outside of its domain by a digit are moved by a millionth of the way to the
+    all-in-one solution, or more: no convex objective is above both ends there. Where that is
+    outside as well, what counts is the least value near by, which a steep one undercuts.
+    """
     assert made.scales is not None
+    domain, variables = limits(given.cost), given.cost.variables()
+    for share in ASIDE:
+        moved = {
+            v: given.values[v.id] + share * (made.values[v.id] - given.values[v.id])
+            for v in variables
+        }
+        with holding(moved.items()), np.errstate(all="ignore"):
+            cost = evaluated(given.cost) if is_inside(domain) else np.nan
+        if np.isfinite(cost):
+            return given.result.compiled.sense * cost
     at = given.measures(given.values, made.scales)
     cost = cost_near(given.cost, given.values, at, made.scales.worth)
     return given.result.compiled.sense * cost

@@ -131,6 +131,13 @@ def minimised(sub: Subproblem, tolerance: float, length: float = 1.0) -> ClientA
 
 def _program(sub: Subproblem, length: float) -> ClarabelProgram:
     assert sub.form is not None
-    program = ClarabelProgram(sub.form.cone, Scaling(*np.full((2, sub.size), [[length], [1.0]])))
+    cone = sub.form.cone
+    lengths = np.ones(cone.linear.size)
+    lengths[: sub.size] = length
+    bends = lengths @ abs(cone.matrix) * lengths
+    # Whatever the objective is measured in, its largest coefficient is one
+    energy = max(np.abs(lengths * cone.linear).max(initial=0.0), bends.max(initial=0.0)) or 1.0
+    scaling = Scaling(*np.full((2, sub.size), [[length], [energy / length]]))
+    program = ClarabelProgram(cone, scaling)
     program.set(np.zeros((sub.size, sub.size)))
     return program

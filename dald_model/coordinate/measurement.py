@@ -18,7 +18,7 @@ from dald_model.coordinate.sides import sides_of
 from dald_model.coordinate.sums import alike_in_sums
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
-from dald_model.values import evaluated, preserved
+from dald_model.values import evaluated, is_inside, preserved
 
 RESOLVED, REFINED, ROUNDED = 1e-7, 1e-9, 1e-12
 """Answers that are closer to each other than this, relative to their size, are the same: of solvers
@@ -302,5 +302,6 @@ def _objectives(sub: Subproblem, points: np.ndarray) -> np.ndarray:
     for point in points:
         for variable, value in zip(sub.variables, sub.spread(point).values(), strict=True):
             variable.save_value(value)
-        found.append(evaluated(sub.client.cost))
+        inside = is_inside(sub.client.domain)
+        found.append(evaluated(sub.client.cost) if inside else np.nan)
     return np.array(found)
