@@ -18,9 +18,6 @@ import numpy as np
 # What every affine atom is derived from: tells `0 * log(x)`, which has a domain, from `0 * x`.
 from cvxpy.atoms.affine.affine_atom import AffAtom
 
-# What all atoms are derived from, with the domain of each.
-from cvxpy.atoms.atom import Atom
-
 # The nodes of `x / 2` and `-x`; those of sums and products are public.
 from cvxpy.atoms.affine.binary_operators import DivExpression
 
@@ -32,6 +29,9 @@ from cvxpy.atoms.affine.hstack import Hstack
 from cvxpy.atoms.affine.sum import Sum
 from cvxpy.atoms.affine.unary_operators import NegExpression
 from cvxpy.atoms.affine.vstack import Vstack
+
+# What all atoms are derived from, with the domain of each.
+from cvxpy.atoms.atom import Atom
 
 # What atoms such as `cp.abs`, which work entry by entry, are derived from.
 from cvxpy.atoms.elementwise.elementwise import Elementwise

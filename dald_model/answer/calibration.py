@@ -76,9 +76,7 @@ def calibrated(
     return Scales(max(worth, FLOOR * size) or 1.0, spreads)
 
 
-def natural(
-    compiled: Decomposition, agreeing: Agreeing, points: Points, units: Units
-) -> Scales:
+def natural(compiled: Decomposition, agreeing: Agreeing, points: Points, units: Units) -> Scales:
     """The scales where solvers resolve none: the model's natural lengths, and F's changes there."""
     subs = {name: compiled[name] for name in agreeing.columns}
     found = np.zeros(agreeing.many)

@@ -31,7 +31,7 @@ PASSES = 6
 SAME, CLOSE = 10.0, 1.1
 """Scales that differ by less than this factor need no further pass; of an inaccurate solution."""
 NOTHING = 1e-7
-"""Share of the change of F over natural lengths below which a worth that does not stay is nothing."""
+"""Share of the change of F over natural lengths, below which a worth that varies is nothing."""
 ORDINARY, LARGE = 100.0, 1e4
 """Units within this factor of those of the scales are a solver's own; an objective may be larger
 than its worth, as the gap relative to it that is asked for is 1e-11."""

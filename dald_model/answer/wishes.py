@@ -168,10 +168,7 @@ def shrunk(
 
     def rises(share: float) -> np.ndarray:
         return np.array(
-            [
-                cost_of(sub, point + share * moved) - cost
-                for sub, point, moved, cost in touched
-            ]
+            [cost_of(sub, point + share * moved) - cost for sub, point, moved, cost in touched]
         )
 
     # Who stands at the edge of a domain has no value however short the step

@@ -25,6 +25,9 @@ SMALL = 1e-4
 FAR = 100.0
 """Answers of cone programs beyond this may be the end of a solver's patience whatever is asked, as
 of 1 / x: they are asked for once more from where they are."""
+WORTH = 1e-2
+"""Share of what a small move is paid that it gains, half of it where an objective is quadratic;
+what rounding leaves of no move gains nothing."""
 RESOLVED = 1e-9
 """Moves below this share of an answer are what it is rounded by."""
 BALANCED = 1e-3
@@ -82,14 +85,17 @@ def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
         return nothing
     near = sub.around(point)
     program = _program(near, 1.0)
-    slopes = _slopes(near, program.minimise(nothing, ROUGH))
+    still = program.minimise(nothing, ROUGH)
+    slopes = _slopes(near, still)
     for share in PRICES:
         for price in (share * slopes, -share * slopes):
             moved = program.minimise(price, ROUGH)
             length = np.abs(moved.point).max()
             if moved.status in FOUND and 0.0 < length < SMALL:
                 moved = _program(near, length).minimise(price, ROUGH)
-                if not _is_there(moved, length):
+                paid = price @ moved.point
+                gained = still.objective - moved.objective - paid
+                if not (_is_there(moved, length) and gained > WORTH * abs(paid)):
                     continue
             if moved.status in FOUND and length > RESOLVED * np.abs(point).max():
                 return np.abs(moved.point)

@@ -136,10 +136,10 @@ def _bends(terms: Terms, at: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None
 
     Of log(x) at zero they are not; below zero they are numbers all the same, of no function.
     """
-    at = at[None]
-    value, bent, slopes = terms.values(None, at), terms.hessians(None, at), terms.gradients(None, at)
+    bent, slopes = terms.hessians(None, at[None])[0], terms.gradients(None, at[None])[0]
+    value = terms.values(None, at[None])
     is_inside = all(np.isfinite(found).all() for found in (value, bent, slopes))
-    return (bent[0], slopes[0]) if is_inside else None
+    return (bent, slopes) if is_inside else None
 
 
 def _kinks(form: Form) -> tuple[np.ndarray, np.ndarray]:
