@@ -69,10 +69,8 @@ def calibrated(
     }
     found = farthest(agreeing, moves, shares)
     spreads = _filled(subs, agreeing, points, found, NOISE * (paid + size))
-    changes = _changes(subs, points, spreads)
-    worth = sum(changes.values())
-    if not agreed:
-        worth = paid + sum(changes.get(name, 0.0) for name in missing)
+    counted = subs if agreed else {name: subs[name] for name in missing}
+    worth = sum(_changes(counted, points, spreads).values()) + (0.0 if agreed else paid)
     return Scales(max(worth, FLOOR * size) or 1.0, spreads)
 
 

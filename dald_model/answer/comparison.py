@@ -164,7 +164,7 @@ def broken(given: Task, made: Reference, values: Mapping[int, Any]) -> Worst:
     worst = Worst()
     around = given.measures(made.values, made.scales)
     for rule in given.problem.constraints:
-        worst.meets(_broken(rule, values, around), short(rule, 40))
+        worst.meets(_broken(rule, values, around, made.reaches), short(rule, 40))
     for v in given.problem.variables():
         worst.meets(_outside(v, values[v.id], around[v.id]), f"attributes of {v.name()}")
     return worst
@@ -187,7 +187,19 @@ def _scale(rule: Any, around: Mapping[int, Measure]) -> np.ndarray:
     )
 
 
-def _broken(rule: Any, values: Mapping[int, Any], around: Mapping[int, Measure]) -> float:
+def _known(rule: Any, around: Mapping[int, Measure], reaches: dict[int, np.ndarray]) -> np.ndarray:
+    """The same, found once for all rows that are held against one solution."""
+    if rule.id not in reaches:
+        reaches[rule.id] = _scale(rule, around)
+    return reaches[rule.id]
+
+
+def _broken(
+    rule: Any,
+    values: Mapping[int, Any],
+    around: Mapping[int, Measure],
+    reaches: dict[int, np.ndarray] | None = None,
+) -> float:
     """The violation of a constraint, in units of its reach."""
     if not all(np.isfinite(flat(values[v.id])).all() for v in rule.variables()):
         return float("nan")
@@ -197,8 +209,10 @@ def _broken(rule: Any, values: Mapping[int, Any], around: Mapping[int, Measure])
             v.save_value(values[v.id])
         gap = violated(rule)
         gap = np.maximum(gap - ROUNDING * _size(rule, gap.size), 0.0)
+    if not gap.any():
+        return 0.0
     if np.isfinite(gap).all():
-        scale = _scale(rule, around)
+        scale = _scale(rule, around) if reaches is None else _known(rule, around, reaches)
         return relative(gap, scale if gap.size == scale.size else scale.max(initial=0.0))
     return _away(rule, values, around)
 
@@ -275,7 +289,7 @@ def distances(given: Task, made: Reference) -> list[Row]:
             ours, theirs = given.result.duals.by_id.get(rule.id), made.duals.get(rule.id)
             if ours is not None and theirs is not None:
                 gap = largest(_flat(ours) - _flat(theirs))
-                most = _scale(rule, around).max(initial=0.0)
+                most = _known(rule, around, made.reaches).max(initial=0.0)
                 worst.meets(gap * most / made.scales.worth, short(rule, 40))
         rows.append(worst.row("multiplier distance", None))
     worst = Worst()

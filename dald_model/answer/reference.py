@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import cvxpy as cp
@@ -125,6 +125,8 @@ class Reference:
         What a reader should know about it.
     is_calibrated : bool
         Whether the scales were found at the solution; else they are the model's natural units.
+    reaches : dict
+        Constraint id -> how far it moves over the spreads, as far as somebody has asked.
     """
 
     status: str
@@ -136,6 +138,7 @@ class Reference:
     seconds: float
     notes: tuple[str, ...] = ()
     is_calibrated: bool = True
+    reaches: dict[int, np.ndarray] = field(default_factory=dict, init=False, repr=False)
 
 
 def task(result: Answer) -> Task:

@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--shrink", type=int, default=10, help="failures of a kind made small")
     parser.add_argument("--units", type=int, default=0, help="models compared in 39 units each")
     parser.add_argument("--only", type=int, help="judge one seed, make it small, print it")
-    parser.add_argument("--out", type=Path, help="write a row a case to this csv file, as they come")
+    parser.add_argument("--out", type=Path, help="write a row a case to this csv file as it comes")
     given = parser.parse_args(arguments)
     if given.only is not None:
         return _one(given.only)
