@@ -27,8 +27,10 @@ OF_ALL = "an entry of a value"
 
 
 def missed(seed: int) -> list[str] | None:
-    """What ``verify`` did not see of a drawn model's corruptions; None where there is nothing to
-    corrupt, as the honest result is not right and verified."""
+    """What ``verify`` did not see of a drawn model's corruptions.
+
+    None where there is nothing to corrupt, as the honest result is not right and verified.
+    """
     case = drawn(seed)
     if judge(case).verdict != "right":
         return None

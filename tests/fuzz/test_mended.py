@@ -29,3 +29,9 @@ MENDED = {
 def test_a_model_that_failed(seed: int, defect: str) -> None:
     found = judge_seed(seed)
     assert (found.verdict, found.status) == ("right", "optimal"), f"{defect}: {found}"
+
+
+def test_what_cvxpy_has_not_minimised_is_not_called_optimal() -> None:
+    """In the user's units its solver calls optimal what is 25 times the variation of F above."""
+    found = judge_seed(940006)
+    assert (found.verdict, found.status) == ("honest", "solver_error"), str(found)
