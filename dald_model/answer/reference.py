@@ -30,7 +30,7 @@ PASSES = 6
 """How often the problem is solved at most while scales still change."""
 SAME, CLOSE = 10.0, 1.1
 """Scales that differ by less than this factor need no further pass; of an inaccurate solution."""
-NOTHING = 1e-7
+NOTHING = 1e-6
 """Share of the change of F over natural lengths, below which a worth that varies is nothing."""
 ORDINARY, LARGE = 100.0, 1e4
 """Units within this factor of those of the scales are a solver's own; an objective may be larger

@@ -15,7 +15,12 @@ MENDED = {
     "the end of a solver's patience passes for an answer": [610097],
     "a logarithm's curvature is taken outside of its domain": [1110],
     "a small objective passes for none, and multipliers are short by their skew parts": [600012],
-    "all want zero, and what solvers leave of it passes for scales": [700318, 700370, 900035],
+    "all want zero, and what solvers leave of it passes for scales": [
+        700318,
+        700370,
+        900035,
+        920181,
+    ],
     "a matrix is moved where tr_inv is infinite, as not symmetric": [700679, 900368],
     "matrix_frac is a number outside of its domain": [900139],
     "the accurate one of two solvers leaves the solution farther away": [900084],
