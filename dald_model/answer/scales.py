@@ -1,6 +1,6 @@
 r"""Scales of a problem: what a difference of a variable, of a constraint and of F is held against.
 
-They come from the problem and a solution :math:`x^*` of it, never from a run
+They come from the problem and a solution :math:`x^*` of it, never from the iterates of a run
 (:mod:`dald_model.answer.calibration`), and follow when the objective is multiplied, a variable (or
 one entry of it) is measured in other units, or the origin is moved. With :math:`x_i^{own}` what
 client i alone would choose, :math:`\arg\min_{X_i} f_i`:
@@ -22,7 +22,9 @@ where all clients want zero.
 Last resorts, each only where the one before says nothing: where everybody agrees on everything, a
 point inside of a client's constraints takes the place of its wish; an entry that everybody wants
 where it is has the spread :math:`|x_e^*|`, the largest spread in its variable, the largest of all,
-or one; a problem in which everybody agrees is worth what F changes by over the spreads.
+or one; a problem in which everybody agrees is worth what F changes by over the spreads. Where
+solvers resolve none of these, as where all want zero, they are the model's natural lengths
+(:mod:`dald_model.coordinate.units`) and what F changes by over them.
 """
 
 from __future__ import annotations
