@@ -11,7 +11,7 @@ A solver finds either to some digits only, so it is asked what they prove: that 
 ``REACH`` of zero is feasible, or that the objective falls for that long, and by more than the
 direction's own error explains where the objective is steep. The program is to be in
 units in which its solutions would be of size one; as they may be wrong for a variable, it reaches at
-least so many times as far as the rows say on which the proof rests: one of :math:`a v \le b` asks
+least some times as far as the rows say on which the proof rests: one of :math:`a v \le b` asks
 for moves of :math:`|b / a|`, also of the other variable in a row of two.
 """
 
@@ -30,6 +30,8 @@ TIGHT = 1e-6
 """How far a direction may leave the cones, relative to the rows and its length; and the share of
 its terms that their sum is at least, as less may be rounding."""
 
+BEYOND = 10.0
+"""How many times as far as the rows ask."""
 CARRIED = 1e-3
 """Share of the fall that a row has part in on which a proof rests."""
 MARGIN = 1e2
@@ -45,7 +47,8 @@ def is_infeasible(cone: ConeProgram, multipliers: Any) -> bool:
     is_negative = fall < -TIGHT * (np.abs(cone.rhs) @ np.abs(z))
     if not is_negative:
         return False
-    return bool(REACH * (_asked(cone, z, -fall) @ np.abs(cone.rows.T @ z)) <= -fall)
+    reach = np.maximum(REACH, BEYOND * _asked(cone, z, -fall))
+    return bool(reach @ np.abs(cone.rows.T @ z) <= -fall)
 
 
 def _asked(cone: ConeProgram, z: np.ndarray, fall: float) -> np.ndarray:
