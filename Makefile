@@ -65,7 +65,7 @@ bench: $(READY)  ## speed, memory and rounds against cvxpy, as tables (minutes)
 
 # A seed draws always the same model; without SEED a random first seed is drawn and printed.
 FUZZ ?= 10000
-fuzz: $(READY)  ## many random models against the all-in-one solve (half an hour; FUZZ=500: minutes)
+fuzz: $(READY)  ## many random models against the all-in-one solve (an hour; FUZZ=500: minutes)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --units 10 --count $(FUZZ) $(if $(SEED),--seed $(SEED))
 
 notebooks: $(READY)  ## run the notebooks again and keep what they show

@@ -30,6 +30,9 @@ from cvxpy.atoms.affine.sum import Sum
 from cvxpy.atoms.affine.unary_operators import NegExpression
 from cvxpy.atoms.affine.vstack import Vstack
 
+# What all atoms are derived from, with the domain of each.
+from cvxpy.atoms.atom import Atom
+
 # What atoms such as `cp.abs`, which work entry by entry, are derived from.
 from cvxpy.atoms.elementwise.elementwise import Elementwise
 
@@ -58,6 +61,7 @@ __all__ = [
     "NegExpression",
     "Sum",
     "arguments",
+    "domain_of_atoms",
     "is_affine_throughout",
     "record_solution",
     "with_parts",
@@ -121,6 +125,22 @@ def arguments(rule: cp.Constraint) -> list[Any]:
 def is_affine_throughout(expression: Any) -> bool:
     """Whether all its atoms are affine: cvxpy calls zero times a logarithm affine as well."""
     return expression.is_affine() and all(issubclass(a, AffAtom) for a in expression.atoms())
+
+
+def domain_of_atoms(expression: Any) -> list[cp.Constraint]:
+    """Where an expression is defined, but for what its variables were declared to be.
+
+    cvxpy's ``domain`` counts the attributes of variables in, such as PSD.
+    """
+    found, seen, nodes = [], set(), [expression]
+    while nodes:
+        node = nodes.pop()
+        # An indicator is no atom, and infinite outside of its domain
+        if id(node) not in seen and isinstance(node, Atom):
+            seen.add(id(node))
+            found += node._domain()
+            nodes += node.args
+    return found
 
 
 def with_parts(part: Any, instead: Mapping[int, Any]) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 
 from dald_model.algorithms.dald import DALD
 from dald_model.answer.assemble import assemble
+from dald_model.answer.claims import overstated
 from dald_model.answer.gap_option import gap_test
 from dald_model.answer.result import Result
 from dald_model.answer.saved import Compilable, SavedAnswer
@@ -27,6 +28,7 @@ from dald_model.coordinate.penalty import Fixed, PenaltyRule, ResidualBalancing,
 from dald_model.coordinate.progress import Progress
 from dald_model.coordinate.run import Run, Settings
 from dald_model.coordinate.state import State
+from dald_model.coordinate.status import Status
 from dald_model.coordinate.stopping import Accuracy, Stopping
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
@@ -298,10 +300,26 @@ def solve(
             placement.close()
     result = assemble(outcome, (eps_pri, eps_dual), time.perf_counter() - begun)
     result.measured = measured
+    if measured is not None and result.status.has_answer:
+        _doubt(result)
     if outcome.error is not None:
         outcome.error.result = result
         raise outcome.error
     return result
+
+
+def _doubt(result: Result) -> None:
+    """Take back a claim that rests on a solver of cvxpy's which has not minimised its client."""
+    found = overstated(result)
+    if found is None:
+        return
+    name, above = found
+    result.status, result.culprit = Status.SOLVER_ERROR, name
+    result.detail = (
+        f"{result.compiled[name].client.kind} {name!r} can be solved by cvxpy alone, whose answer "
+        f"is {above:.1e} of the objective's variation above the minimum; scale its variables and "
+        "its objective to about 1, or move the origin nearer"
+    )
 
 
 def still_measured(compiled: Decomposition, start: Any) -> Measured | None:

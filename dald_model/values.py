@@ -63,6 +63,12 @@ def violated(rule: cp.Constraint) -> np.ndarray:
         return np.array([np.nan])
 
 
+def is_inside(domain: Iterable[cp.Constraint]) -> bool:
+    """Whether the present values are in a domain."""
+    with np.errstate(all="ignore"):
+        return all(bool((violated(rule) <= 0).all()) for rule in domain)
+
+
 def largest(value: Any) -> float:
     """The largest absolute entry of a value; 0 of an empty one."""
     return float(np.abs(flat(value)).max(initial=0.0))

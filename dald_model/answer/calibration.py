@@ -7,11 +7,12 @@ from collections.abc import Hashable, Mapping
 import numpy as np
 
 from dald_model.answer.agreeing import Agreeing
-from dald_model.answer.rescaling import costs_at
+from dald_model.answer.rescaling import costs_of
 from dald_model.answer.scales import Points, Scales, measures, reach
 from dald_model.answer.wishes import NOISE, farthest, felt, middles, moved, shrunk, wished
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.units import Units
 
 RAW = 1e-9
 """The same of an objective that was given to it as it stands, of its size."""
@@ -68,11 +69,20 @@ def calibrated(
     }
     found = farthest(agreeing, moves, shares)
     spreads = _filled(subs, agreeing, points, found, NOISE * (paid + size))
-    changes = _changes(subs, points, spreads)
-    worth = sum(changes.values())
-    if not agreed:
-        worth = paid + sum(changes.get(name, 0.0) for name in missing)
+    counted = subs if agreed else {name: subs[name] for name in missing}
+    worth = sum(_changes(counted, points, spreads).values()) + (0.0 if agreed else paid)
     return Scales(max(worth, FLOOR * size) or 1.0, spreads)
+
+
+def natural(compiled: Decomposition, agreeing: Agreeing, points: Points, units: Units) -> Scales:
+    """The scales where solvers resolve none: the model's natural lengths, and F's changes there."""
+    subs = {name: compiled[name] for name in agreeing.columns}
+    found = np.zeros(agreeing.many)
+    for name, place in agreeing.columns.items():
+        one = units.point_lengths[compiled.columns[name]] / agreeing.factors[place]
+        np.maximum.at(found, agreeing.classes[place], one)
+    spreads = _local(agreeing, found)
+    return Scales(sum(_changes(subs, points, spreads).values()) or 1.0, spreads)
 
 
 def is_unresolved(compiled: Decomposition, points: Points, found: Scales) -> bool:
@@ -85,7 +95,7 @@ def is_unresolved(compiled: Decomposition, points: Points, found: Scales) -> boo
 def _costs(subs: Mapping[Hashable, Subproblem], points: Points) -> dict[Hashable, float]:
     """What each client pays at its point."""
     values = {key: x for n, sub in subs.items() for key, x in sub.spread(points[n]).items()}
-    found = costs_at([sub.client.cost for sub in subs.values()], values)
+    found = costs_of([sub.client for sub in subs.values()], values)
     return dict(zip(subs, found.tolist(), strict=True))
 
 

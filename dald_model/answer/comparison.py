@@ -14,11 +14,22 @@ from dald_model._cvxpy import Equality, Inequality
 from dald_model.answer.reference import Reference, Task
 from dald_model.answer.rescaling import Measure, cost_near, minimise
 from dald_model.answer.scales import Scales, measures, reach
-from dald_model.declare.client import short
-from dald_model.values import entries, flat, largest, preserved, violated
+from dald_model.declare.client import limits, short
+from dald_model.values import (
+    entries,
+    evaluated,
+    flat,
+    holding,
+    is_inside,
+    largest,
+    preserved,
+    violated,
+)
 
 ROUNDING = 8 * np.finfo(float).eps
 """Of the size of two numbers: a difference that says nothing."""
+ASIDE = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+"""Shares of the way to the all-in-one solution that values are moved by to be inside a domain."""
 MODULUS = 0.1
 """Of strong convexity in units of worth and spreads, from which a distance is judged: a gap of
 1e-8, which a solver leaves, is then a distance below 5e-4."""
@@ -70,8 +81,23 @@ def relative(gap: Any, scale: Any) -> float:
 
 
 def objective(given: Task, made: Reference) -> float:
-    """The user's objective at the result's values."""
+    """The user's objective at the result's values.
+
+    Values that are outside of its domain by a digit are moved by a millionth of the way to the
+    all-in-one solution, or more: no convex objective is above both ends there. Where that is
+    outside as well, what counts is the least value near by, which a steep one undercuts.
+    """
     assert made.scales is not None
+    domain, variables = limits(given.cost), given.cost.variables()
+    for share in ASIDE:
+        moved = {
+            v: given.values[v.id] + share * (made.values[v.id] - given.values[v.id])
+            for v in variables
+        }
+        with holding(moved.items()), np.errstate(all="ignore"):
+            cost = evaluated(given.cost) if is_inside(domain) else np.nan
+        if np.isfinite(cost):
+            return given.result.compiled.sense * cost
     at = given.measures(given.values, made.scales)
     cost = cost_near(given.cost, given.values, at, made.scales.worth)
     return given.result.compiled.sense * cost
@@ -138,7 +164,7 @@ def broken(given: Task, made: Reference, values: Mapping[int, Any]) -> Worst:
     worst = Worst()
     around = given.measures(made.values, made.scales)
     for rule in given.problem.constraints:
-        worst.meets(_broken(rule, values, around), short(rule, 40))
+        worst.meets(_broken(rule, values, around, made.reaches), short(rule, 40))
     for v in given.problem.variables():
         worst.meets(_outside(v, values[v.id], around[v.id]), f"attributes of {v.name()}")
     return worst
@@ -161,7 +187,19 @@ def _scale(rule: Any, around: Mapping[int, Measure]) -> np.ndarray:
     )
 
 
-def _broken(rule: Any, values: Mapping[int, Any], around: Mapping[int, Measure]) -> float:
+def _known(rule: Any, around: Mapping[int, Measure], reaches: dict[int, np.ndarray]) -> np.ndarray:
+    """The same, found once for all rows that are held against one solution."""
+    if rule.id not in reaches:
+        reaches[rule.id] = _scale(rule, around)
+    return reaches[rule.id]
+
+
+def _broken(
+    rule: Any,
+    values: Mapping[int, Any],
+    around: Mapping[int, Measure],
+    reaches: dict[int, np.ndarray] | None = None,
+) -> float:
     """The violation of a constraint, in units of its reach."""
     if not all(np.isfinite(flat(values[v.id])).all() for v in rule.variables()):
         return float("nan")
@@ -171,8 +209,10 @@ def _broken(rule: Any, values: Mapping[int, Any], around: Mapping[int, Measure])
             v.save_value(values[v.id])
         gap = violated(rule)
         gap = np.maximum(gap - ROUNDING * _size(rule, gap.size), 0.0)
+    if not gap.any():
+        return 0.0
     if np.isfinite(gap).all():
-        scale = _scale(rule, around)
+        scale = _scale(rule, around) if reaches is None else _known(rule, around, reaches)
         return relative(gap, scale if gap.size == scale.size else scale.max(initial=0.0))
     return _away(rule, values, around)
 
@@ -249,7 +289,7 @@ def distances(given: Task, made: Reference) -> list[Row]:
             ours, theirs = given.result.duals.by_id.get(rule.id), made.duals.get(rule.id)
             if ours is not None and theirs is not None:
                 gap = largest(_flat(ours) - _flat(theirs))
-                most = _scale(rule, around).max(initial=0.0)
+                most = _known(rule, around, made.reaches).max(initial=0.0)
                 worst.meets(gap * most / made.scales.worth, short(rule, 40))
         rows.append(worst.row("multiplier distance", None))
     worst = Worst()

@@ -164,8 +164,8 @@ def certified(
     costs = costs_at([sub.client.cost for sub in compiled.values()], local)
     lower, lost = 0.0, {}
     for (name, sub), cost in zip(compiled.items(), costs, strict=True):
-        price, level = _charged(sub, mu)
-        least = _least(sub, price, points[name], BOXES * lengths[name])
+        price, level = charged(sub, mu)
+        least = least_near(sub, price, points[name], BOXES * lengths[name])
         lower += least + level
         lost[name] = cost + price @ points[name] - least
     problem = compiled.model.monolithic()
@@ -185,14 +185,14 @@ def certified(
     )
 
 
-def _charged(sub: Subproblem, mu: np.ndarray) -> tuple[np.ndarray, float]:
+def charged(sub: Subproblem, mu: np.ndarray) -> tuple[np.ndarray, float]:
     """What the multipliers charge a client for each of its variables, and in any case."""
     matrix, offset = sub.sides
     signed = sub.signs * mu[sub.entries]
     return matrix.T @ signed, float(signed @ offset)
 
 
-def _least(sub: Subproblem, price: np.ndarray, point: np.ndarray, box: np.ndarray) -> float:
+def least_near(sub: Subproblem, price: np.ndarray, point: np.ndarray, box: np.ndarray) -> float:
     """A lower bound of a client's Lagrangian in its box."""
     if sub.client.is_server:
         return float(price @ point - np.abs(price) @ box)

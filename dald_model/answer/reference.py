@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import cvxpy as cp
@@ -18,7 +18,7 @@ import numpy as np
 
 from dald_model.answer.agreeing import Agreeing, agreeing
 from dald_model.answer.answer import Answer
-from dald_model.answer.calibration import calibrated, is_unresolved
+from dald_model.answer.calibration import calibrated, is_unresolved, natural
 from dald_model.answer.rescaling import ACCURATE, SHARP, Measure, Solved, cost_near, minimise
 from dald_model.answer.scales import Scales
 from dald_model.coordinate.status import Status
@@ -30,6 +30,8 @@ PASSES = 6
 """How often the problem is solved at most while scales still change."""
 SAME, CLOSE = 10.0, 1.1
 """Scales that differ by less than this factor need no further pass; of an inaccurate solution."""
+NOTHING = 1e-6
+"""Share of the change of F over natural lengths, below which a worth that varies is nothing."""
 ORDINARY, LARGE = 100.0, 1e4
 """Units within this factor of those of the scales are a solver's own; an objective may be larger
 than its worth, as the gap relative to it that is asked for is 1e-11."""
@@ -121,6 +123,10 @@ class Reference:
         Of all solves for it.
     notes : tuple of str
         What a reader should know about it.
+    is_calibrated : bool
+        Whether the scales were found at the solution; else they are the model's natural units.
+    reaches : dict
+        Constraint id -> how far it moves over the spreads, as far as somebody has asked.
     """
 
     status: str
@@ -131,6 +137,8 @@ class Reference:
     solver: str
     seconds: float
     notes: tuple[str, ...] = ()
+    is_calibrated: bool = True
+    reaches: dict[int, np.ndarray] = field(default_factory=dict, init=False, repr=False)
 
 
 def task(result: Answer) -> Task:
@@ -179,13 +187,14 @@ def reference(given: Task, solver: str | None) -> Reference:
         notes = (f"the AIO solve by CLARABEL failed ({first.said}); this is {name}'s",)
     if not found.is_optimal and given.claims_a_point:
         name, found, notes = _contradicted(given, name, found, notes)
-    made = _at(given, found, name, None, notes)
+    made, stays = _at(given, found, name, None, notes), False
     for _ in range(PASSES - 1):
         before = made.scales
         if before is None:
             break
         is_ordinary = _is_ordinary(given, made, before)
         if is_ordinary and made.status == "optimal":
+            stays = True
             break
         name, again = _again(given, made, before)
         if not again.is_optimal:
@@ -193,12 +202,36 @@ def reference(given: Task, solver: str | None) -> Reference:
         made = _at(given, again, name, before, notes, is_known=is_ordinary)
         near = SAME if made.status == "optimal" else CLOSE
         if made.scales is None or not made.scales.differ(before, near):
+            is_same = made.scales is not None and not made.scales.differ(before, CLOSE)
+            stays = is_same and made.status == "optimal"
             break
     else:
         made = replace(made, scales=_of_agreed(given, made))
     if made.scales and is_unresolved(given.result.compiled, given.split(made.values), made.scales):
         made = replace(made, scales=_of_agreed(given, made))
+    if made.scales and not stays:
+        made = _beyond_noise(given, made)
     return replace(made, seconds=time.perf_counter() - begun)
+
+
+def _beyond_noise(given: Task, made: Reference) -> Reference:
+    """The solution in natural units where the worth, never the same, is nothing beside these.
+
+    Where all want zero it is what solvers leave of nothing, and so are the spreads.
+    """
+    assert made.scales is not None
+    result = given.result
+    if result.state is None:
+        return made
+    points = given.split(made.values)
+    wide = natural(result.compiled, given.live, points, result.state.units)
+    if made.scales.worth > NOTHING * wide.worth:
+        return made
+    solver, again = _again(given, made, wide)
+    if not again.is_optimal:
+        return replace(made, scales=wide, is_calibrated=False)
+    found = _at(given, again, solver, wide, made.notes, is_known=True)
+    return replace(found, is_calibrated=False)
 
 
 def _again(given: Task, made: Reference, before: Scales) -> tuple[str, Solved]:
@@ -247,7 +280,7 @@ def doubted(given: Task, made: Reference) -> Reference | None:
     name, found = _second(given, made.solver, units, made.scales.worth)
     if not found.is_optimal:
         return None
-    other = _at(given, found, name, made.scales, made.notes)
+    other = _at(given, found, name, made.scales, made.notes, is_known=not made.is_calibrated)
     return replace(other, seconds=made.seconds + time.perf_counter() - begun)
 
 

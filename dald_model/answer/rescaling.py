@@ -20,8 +20,8 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model._cvxpy import with_parts
-from dald_model.declare.client import unique_variables
-from dald_model.values import REFUSALS, evaluated, number, panics_as_errors, preserved
+from dald_model.declare.client import Client, unique_variables
+from dald_model.values import REFUSALS, evaluated, is_inside, number, panics_as_errors, preserved
 
 ACCURATE = {
     "CLARABEL": {"tol_gap_abs": 1e-8, "tol_gap_rel": 1e-11, "tol_feas": 1e-9},
@@ -248,6 +248,18 @@ def costs_at(expressions: Sequence[cp.Expression], values: Mapping[int, np.ndarr
 def cost_at(expression: cp.Expression, values: Mapping[int, np.ndarray]) -> float:
     """The value of one expression, see :func:`costs_at`."""
     return float(costs_at([expression], values)[0])
+
+
+def costs_of(clients: Sequence[Client], values: Mapping[int, np.ndarray]) -> np.ndarray:
+    """The values of clients' costs, see :func:`costs_at`; NaN outside of their domains."""
+    variables = unique_variables([client.cost for client in clients])
+    with preserved(variables), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for v in variables:
+            v.save_value(values[v.id])
+        return np.array(
+            [evaluated(one.cost) if is_inside(one.domain) else np.nan for one in clients]
+        )
 
 
 def cost_near(

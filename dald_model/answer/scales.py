@@ -1,6 +1,6 @@
 r"""Scales of a problem: what a difference of a variable, of a constraint and of F is held against.
 
-They come from the problem and a solution :math:`x^*` of it, never from a run
+They come from the problem and a solution :math:`x^*` of it, never from the iterates of a run
 (:mod:`dald_model.answer.calibration`), and follow when the objective is multiplied, a variable (or
 one entry of it) is measured in other units, or the origin is moved. With :math:`x_i^{own}` what
 client i alone would choose, :math:`\arg\min_{X_i} f_i`:
@@ -22,7 +22,9 @@ where all clients want zero.
 Last resorts, each only where the one before says nothing: where everybody agrees on everything, a
 point inside of a client's constraints takes the place of its wish; an entry that everybody wants
 where it is has the spread :math:`|x_e^*|`, the largest spread in its variable, the largest of all,
-or one; a problem in which everybody agrees is worth what F changes by over the spreads.
+or one; a problem in which everybody agrees is worth what F changes by over the spreads. Where
+solvers resolve none of these, as where all want zero, they are the model's natural lengths
+(:mod:`dald_model.coordinate.units`) and what F changes by over them.
 """
 
 from __future__ import annotations
@@ -43,6 +45,8 @@ from dald_model.values import entries, flat, preserved
 
 SAMPLES = 8
 """How many random moves, and their opposites, a reach is found from."""
+NEARER = (1.0, 1e-1, 1e-2, 1e-3)
+"""Shares of the spreads that these moves go, where farther ones leave the domain."""
 
 Points = Mapping[Hashable, np.ndarray]
 """Client -> vector of its local variables."""
@@ -77,8 +81,9 @@ def measures(sub: Subproblem, point: np.ndarray, spread: np.ndarray) -> dict[int
 def reach(expressions: Sequence[cp.Expression], around: Mapping[int, Measure]) -> np.ndarray:
     r"""How far each entry of some expressions moves where variables move by their spreads, flat.
 
-    Of an affine one :math:`|A| X`. Of another half the range of its values at the samples; zero
-    where fewer than two could be computed.
+    Of an affine one :math:`|A| X`. Of another half the range of its values at the samples; where
+    fewer than two of them could be computed at nearer ones, times as much. Zero where nothing
+    changes.
     """
     variables = unique_variables(expressions)
     if not variables:
@@ -87,20 +92,41 @@ def reach(expressions: Sequence[cp.Expression], around: Mapping[int, Measure]) -
         spread = np.concatenate([flat(around[v.id].spread) for v in variables])
         maps = [affine_map(e, variables)[0] for e in expressions]
         return np.concatenate([abs(matrix) @ spread for matrix in maps])
+    found = np.zeros(sum(e.size for e in expressions))
+    missing = np.ones(found.size, dtype=bool)
+    for share in NEARER:
+        sampled = _sampled(expressions, variables, around, share)
+        inside = np.isfinite(sampled)
+        highest = np.where(inside, sampled, -np.inf).max(axis=0, initial=-np.inf)
+        lowest = np.where(inside, sampled, np.inf).min(axis=0, initial=np.inf)
+        half = np.where(highest > lowest, (highest - lowest) / 2, 0.0)
+        found[missing] = half[missing] / share
+        missing &= inside.sum(axis=0) < 2
+        if not missing.any():
+            break
+    return found
+
+
+def _sampled(
+    expressions: Sequence[cp.Expression],
+    variables: Sequence[cp.Variable],
+    around: Mapping[int, Measure],
+    share: float,
+) -> np.ndarray:
+    """The entries of expressions at the samples, a row each, so many spreads away."""
     found = np.full((1 + 2 * SAMPLES, sum(e.size for e in expressions)), np.nan)
     with preserved(variables), np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         for row, moves in zip(found, _samples(sum(v.size for v in variables)), strict=True):
             at = 0
             for v in variables:
-                part = moves[at : at + v.size].reshape(v.shape, order="F")
+                part = share * moves[at : at + v.size].reshape(v.shape, order="F")
+                if v.is_symmetric():  # tr_inv is infinite at any other matrix
+                    part = (part + part.T) / 2
                 v.save_value(around[v.id].centre + part * around[v.id].spread)
                 at += v.size
             row[:] = np.concatenate([entries(e) for e in expressions])
-    inside = np.isfinite(found)
-    highest = np.where(inside, found, -np.inf).max(axis=0, initial=-np.inf)
-    lowest = np.where(inside, found, np.inf).min(axis=0, initial=np.inf)
-    return np.where(highest > lowest, (highest - lowest) / 2, 0.0)
+    return found
 
 
 def _samples(size: int) -> Iterator[np.ndarray]:

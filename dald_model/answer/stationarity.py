@@ -113,7 +113,7 @@ def certificate(
     for name in names:
         sub, spread = result.compiled[name], found.spreads[name]
         price = sub.sides[0].T @ (sub.signs * mu[sub.entries])
-        charged = float((np.abs(price) * spread).max())
+        charged = float((np.abs(_met(sub, price)) * spread).max())
         sizes[name] = max(least, charged)
         if not SERVER.refuses(sub):
             # L is linear, and zero if its clients' multipliers cancel: an error is one of these
@@ -144,6 +144,20 @@ def certificate(
         shares[name] += max(gained, 0.0)
     worst = max(shares, key=lambda name: shares[name] / sizes[name])
     return Support(shares[worst] / sizes[worst], f"stationarity at {worst!r}")
+
+
+def _met(sub: Subproblem, price: np.ndarray) -> np.ndarray:
+    """What of a price is ever paid: of a symmetric matrix its symmetric part, however large it is.
+
+    Prices of consensus of all entries may differ by any skew matrix.
+    """
+    parts = sub.spread(price)
+    return np.concatenate(
+        [
+            flat((part + part.T) / 2 if v.is_symmetric() and part.ndim == 2 else part)
+            for v, part in zip(sub.variables, parts.values(), strict=True)
+        ]
+    )
 
 
 def _lagrangian(

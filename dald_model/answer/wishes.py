@@ -10,7 +10,7 @@ import numpy as np
 
 from dald_model._cvxpy import Inequality
 from dald_model.answer.agreeing import Agreeing
-from dald_model.answer.rescaling import Measure, Solved, cost_at, minimise
+from dald_model.answer.rescaling import Measure, Solved, costs_of, minimise
 from dald_model.answer.scales import Points, Scales, measures
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import unique_variables
@@ -121,7 +121,7 @@ def felt(sub: Subproblem, point: np.ndarray, move: np.ndarray, noise: float) -> 
     What is small beside the others is doubted: groups of it are tried together and halved where
     they are felt. Where nothing is small the whole is tried, and kept or left out.
     """
-    here = cost_at(sub.client.cost, sub.spread(point))
+    here = cost_of(sub, point)
     doubted = np.flatnonzero((move != 0) & (np.abs(move) <= SMALL * np.abs(move).max(initial=0.0)))
     some = doubted.size > 0
     kept, groups = move.copy(), [doubted if some else np.flatnonzero(move)]
@@ -131,13 +131,18 @@ def felt(sub: Subproblem, point: np.ndarray, move: np.ndarray, noise: float) -> 
         group = groups.pop()
         step = np.zeros(move.size)
         step[group] = move[group]
-        costs = [cost_at(sub.client.cost, sub.spread(p)) for p in (point + step, point - step)]
+        costs = [cost_of(sub, p) for p in (point + step, point - step)]
         changes = [abs(cost - here) for cost in costs if np.isfinite(cost - here)]
         if changes and max(changes) <= noise:
             kept[group] = 0.0
         elif some and group.size > 1:
             groups += np.array_split(group, 2)
     return kept
+
+
+def cost_of(sub: Subproblem, point: np.ndarray) -> float:
+    """What a client pays at a point; NaN outside of its domain."""
+    return float(costs_of([sub.client], sub.spread(point))[0])
 
 
 def shrunk(
@@ -163,10 +168,7 @@ def shrunk(
 
     def rises(share: float) -> np.ndarray:
         return np.array(
-            [
-                cost_at(sub.client.cost, sub.spread(point + share * moved)) - cost
-                for sub, point, moved, cost in touched
-            ]
+            [cost_of(sub, point + share * moved) - cost for sub, point, moved, cost in touched]
         )
 
     # Who stands at the edge of a domain has no value however short the step

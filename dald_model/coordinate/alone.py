@@ -25,6 +25,9 @@ SMALL = 1e-4
 FAR = 100.0
 """Answers of cone programs beyond this may be the end of a solver's patience whatever is asked, as
 of 1 / x: they are asked for once more from where they are."""
+WORTH = 1e-2
+"""Share of what a small move is paid that it gains, half of it where an objective is quadratic;
+what rounding leaves of no move gains nothing."""
 RESOLVED = 1e-9
 """Moves below this share of an answer are what it is rounded by."""
 BALANCED = 1e-3
@@ -86,14 +89,17 @@ def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
         return nothing
     near = sub.around(point)
     program = _program(near, 1.0)
-    slopes = _slopes(near, program.minimise(nothing, ROUGH))
+    still = program.minimise(nothing, ROUGH)
+    slopes = _slopes(near, still)
     for share in PRICES:
         for price in (share * slopes, -share * slopes):
             moved = program.minimise(price, ROUGH)
             length = np.abs(moved.point).max()
             if moved.status in FOUND and 0.0 < length < SMALL:
                 moved = _program(near, length).minimise(price, ROUGH)
-                if not _is_there(moved, length):
+                paid = price @ moved.point
+                gained = still.objective - moved.objective - paid
+                if not (_is_there(moved, length) and gained > WORTH * abs(paid)):
                     continue
             if moved.status in FOUND and length > RESOLVED * np.abs(point).max():
                 return np.abs(moved.point)
@@ -135,7 +141,13 @@ def minimised(sub: Subproblem, tolerance: float, length: float = 1.0) -> ClientA
 
 def _program(sub: Subproblem, length: float) -> ClarabelProgram:
     assert sub.form is not None
-    scaling = Scaling(*np.full((2, sub.size), [[length], [1.0]]))
-    program = ClarabelProgram(sub.form.cone, scaling, polishes=False)
+    cone = sub.form.cone
+    lengths = np.ones(cone.linear.size)
+    lengths[: sub.size] = length
+    bends = lengths @ abs(cone.matrix) * lengths
+    # Whatever the objective is measured in, its largest coefficient is one
+    energy = max(np.abs(lengths * cone.linear).max(initial=0.0), bends.max(initial=0.0)) or 1.0
+    scaling = Scaling(*np.full((2, sub.size), [[length], [energy / length]]))
+    program = ClarabelProgram(cone, scaling, polishes=False)
     program.set(np.zeros((sub.size, sub.size)))
     return program

@@ -135,9 +135,14 @@ def _smooth(form: Form) -> tuple[Term, ...]:
 
 
 def _bends(terms: Terms, at: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Hessian and gradient at a point, if they are finite there: of log(x) at zero they are not."""
+    """Hessian and gradient at a point of the domain, if they are finite there.
+
+    Of log(x) at zero they are not; below zero they are numbers all the same, of no function.
+    """
     bent, slopes = terms.hessians(None, at[None])[0], terms.gradients(None, at[None])[0]
-    return (bent, slopes) if np.isfinite(bent).all() and np.isfinite(slopes).all() else None
+    value = terms.values(None, at[None])
+    is_inside = all(np.isfinite(found).all() for found in (value, bent, slopes))
+    return (bent, slopes) if is_inside else None
 
 
 def _kinks(form: Form) -> tuple[np.ndarray, np.ndarray]:

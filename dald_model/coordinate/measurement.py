@@ -11,13 +11,14 @@ from scipy.sparse.csgraph import connected_components
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.alone import response
+from dald_model.coordinate.curvature import is_defined_at_zero
 from dald_model.coordinate.largest import bounds_of_largest
 from dald_model.coordinate.own_answers import own_answers
 from dald_model.coordinate.sides import sides_of
 from dald_model.coordinate.sums import alike_in_sums
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
-from dald_model.values import evaluated, preserved
+from dald_model.values import evaluated, is_inside, preserved
 
 RESOLVED, REFINED, ROUNDED = 1e-7, 1e-9, 1e-12
 """Answers that are closer to each other than this, relative to their size, are the same: of solvers
@@ -36,6 +37,8 @@ FREE = 100.0
 """How many times the distance between its answers an entry's length may be."""
 SUDDEN = 10.0
 """How many times stiffer over the whole of a length than over half of it is a singularity."""
+SINGULAR = 100.0
+"""The same of what it is at a point over what it is over a length."""
 KINKED = 16.0
 """How many times stiffer a kink counts in the penalty: prices turn on a far shorter way."""
 PROBED = 64
@@ -76,8 +79,9 @@ class _Measurement:
             sub = compiled[name]
             lengths = self._lengths(sub)
             if known.is_known:
-                bend = known.diagonal + 2 * known.kinks / np.where(lengths > 0, lengths, np.inf)
-                sharp, share = sub.sight.slopes(known.kinks), known.diagonal * known.spread
+                curved = self._within(sub, known.diagonal, lengths)
+                bend = curved + 2 * known.kinks / np.where(lengths > 0, lengths, np.inf)
+                sharp, share = sub.sight.slopes(known.kinks), curved * known.spread
                 # A kink at zero keeps variables there; others bend the way between the answers.
                 bent = 2 * known.elsewhere / np.where(lengths > 0, lengths, np.inf)
                 share = share + KINKED * bent
@@ -174,6 +178,17 @@ class _Measurement:
         own = np.nan_to_num(np.abs(self._own[self._compiled.columns[sub.name]]))
         rest = found.max(initial=0.0) or own.max(initial=0.0) or 1.0
         return np.where(found > 0, found, rest)
+
+    def _within(self, sub: Subproblem, diagonal: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Curvatures, (m,), that a singularity near the client's answer does not make.
+
+        A logarithm that is told of neighbours at the edge of its domain is curved there without
+        end, but not over the length that they bargain about.
+        """
+        if is_defined_at_zero(sub):
+            return diagonal
+        probed = self._probed(sub, lengths)[0]
+        return np.where((probed > 0) & (diagonal > SINGULAR * probed), probed, diagonal)
 
     def _probed(self, sub: Subproblem, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         r"""The stiffness of an objective from its values so far from the client's answer, (m,).
@@ -283,5 +298,6 @@ def _objectives(sub: Subproblem, points: np.ndarray) -> np.ndarray:
     for point in points:
         for variable, value in zip(sub.variables, sub.spread(point).values(), strict=True):
             variable.save_value(value)
-        found.append(evaluated(sub.client.cost))
+        inside = is_inside(sub.client.domain)
+        found.append(evaluated(sub.client.cost) if inside else np.nan)
     return np.array(found)

@@ -90,7 +90,8 @@ def own_answers(compiled: Decomposition, layer: SolverLayer) -> OwnAnswers:
     are then far from there beside how far they are apart, once more at the mean of its neighbours'
     answers and with the curvature halfway to it, so that the origin of a variable does not matter.
     Any other, and who is curved so much less at its answer that the hold is all that it felt, is
-    solved as a cone program, without a hold; but a coupling, which has no data, is always held.
+    solved as a cone program, without a hold; but a coupling, which has no data, is always held,
+    and where its clients' answers are.
     Servers, and clients that are unbounded alone, answer with the mean of their neighbours' answers
     where that says enough, else with NaN.
 
@@ -117,16 +118,18 @@ class _Survey:
         ] = {}
         self._leave_zero()
         held = [name for name in self._subs if self._is_held(name)]
+        held.sort(key=lambda name: compiled.places[name])
         self._endless: set[Hashable] = set()
         self._dragged: set[Hashable] = set()
         self._misplaced: set[Hashable] = set()
         self._nearer: dict[Hashable, np.ndarray] = {}
-        self._held = tuple(sorted(held, key=lambda name: compiled.places[name]))
+        self._held = tuple(name for name in held if not self._subs[name].client.is_coupling)
+        self._couplings = tuple(name for name in held if self._subs[name].client.is_coupling)
 
     def answers(self) -> OwnAnswers:
         """See :func:`own_answers`."""
         compiled, found = self._compiled, self._found
-        held = set(self._held)
+        held = {*self._held, *self._couplings}
         for name, sub in self._subs.items():
             if name not in held:
                 found[compiled.columns[name]] = answer_alone(sub)
@@ -136,6 +139,7 @@ class _Survey:
             self._ask(batch, batch.ends.own(origin))
         self._doubt_holds()
         self._leave_endless()
+        self._ask_couplings(origin)
         missing = np.isnan(found)
         place(compiled, found)
         zero = sides_of(compiled, np.zeros(found.size))
@@ -159,12 +163,25 @@ class _Survey:
         place(self._compiled, starts)
         return starts
 
+    def _ask_couplings(self, origin: np.ndarray) -> None:
+        """Hold couplings where their clients' answers are: they have no data to say where."""
+        if not self._couplings:
+            return
+        known = self._found.copy()
+        place(self._compiled, known)
+        sides = sides_of(self._compiled, known)
+        for batch in self._layer.batches(self._couplings):
+            part = batch.columns
+            self._base[part] = np.where(np.isnan(known[part]), self._base[part], known[part])
+            self._ask(batch, batch.ends.other(np.where(np.isnan(sides), origin, sides)))
+
     def _leave_zero(self) -> None:
         """Hold quadratics first at their minima where these are near each other, far from zero."""
         guess = np.full(self._found.size, np.nan)
         for name, sub in self._subs.items():
             part, known = self._compiled.columns[name], self._curvatures[name]
-            guess[part] = self._base[part] if is_bent(sub) else known.answer
+            if not sub.client.is_coupling:
+                guess[part] = self._base[part] if is_bent(sub) else known.answer
         place(self._compiled, guess)
         zero = sides_of(self._compiled, np.zeros(guess.size))
         far = is_far(sides_of(self._compiled, guess), zero, OUTLYING)
@@ -222,7 +239,7 @@ class _Survey:
             centre = np.where(np.isnan(sides), sides[::-1], sides)
             centre = np.where(np.isnan(centre), origin, centre)
             self._go_halfway()
-            for batch in self._layer.batches(self._held):
+            for batch in self._layer.batches((*self._held, *self._couplings)):
                 self._ask(batch, batch.ends.other(centre))
             found[missing] = np.nan
             place(compiled, found)
@@ -286,7 +303,8 @@ class _Survey:
         """
         found = self._found
         self._layer.centre(found)
-        asked = [n for n, sub in self._subs.items() if n not in self._held and sub.form is not None]
+        held = {*self._held, *self._couplings}
+        asked = [n for n, sub in self._subs.items() if n not in held and sub.form is not None]
         for name in asked:
             part = self._compiled.columns[name]
             if not missing[part].any():

@@ -12,7 +12,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model._cvxpy import STACKED, DivExpression, NegExpression, Sum
+from dald_model._cvxpy import STACKED, DivExpression, Equality, NegExpression, Sum, domain_of_atoms
 from dald_model.declare.problem import Problem
 from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
@@ -67,6 +67,11 @@ class Client(Identified, Printed):
         return unique_variables([self.objective, *self.constraints, *self.held])
 
     @cached_property
+    def domain(self) -> list[cp.Constraint]:
+        """Where the cost is defined; elsewhere quad_over_lin and others are numbers of nothing."""
+        return limits(self.cost)
+
+    @cached_property
     def parameters(self) -> list[cp.Parameter]:
         """The user's Parameters in the objective and the constraints, each once."""
         found = {p.id: p for part in [self.objective, *self.constraints] for p in part.parameters()}
@@ -114,6 +119,12 @@ def all_in_one(
 def unique_variables(parts: Iterable[Any]) -> list[cp.Variable]:
     """Variables of expressions, objectives or constraints, each once, in order of appearance."""
     return list({v.id: v for part in parts for v in part.variables()}.values())
+
+
+def limits(expression: cp.Expression) -> list[cp.Constraint]:
+    """The domain of an expression, but for the symmetry of matrices."""
+    rules = domain_of_atoms(expression)
+    return [one for one in rules if one.variables() and not isinstance(one, Equality | cp.Zero)]
 
 
 def declare_client(name: Hashable, objective: Any, constraints: Iterable[Any] = ()) -> Client:

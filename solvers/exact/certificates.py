@@ -10,7 +10,9 @@ For :math:`\min \tfrac12 v^\top P v + q^\top v` with :math:`A v + s = b, \; s \i
 A solver finds either to some digits only, so it is asked what they prove: that no point within
 ``REACH`` of zero is feasible, or that the objective falls for that long, and by more than the
 direction's own error explains where the objective is steep. The program is to be in
-units in which its solutions would be of size one.
+units in which its solutions would be of size one; as they may be wrong for a variable, it reaches at
+least some times as far as the rows say on which the proof rests: one of :math:`a v \le b` asks
+for moves of :math:`|b / a|`, also of the other variable in a row of two.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from dald_model.compile.form import ConeProgram
 
@@ -27,6 +30,10 @@ TIGHT = 1e-6
 """How far a direction may leave the cones, relative to the rows and its length; and the share of
 its terms that their sum is at least, as less may be rounding."""
 
+BEYOND = 10.0
+"""How many times as far as the rows ask."""
+CARRIED = 1e-3
+"""Share of the fall that a row has part in on which a proof rests."""
 MARGIN = 1e2
 """How many times farther than the worst of its rows says a direction may be from the cones."""
 
@@ -38,7 +45,31 @@ def is_infeasible(cone: ConeProgram, multipliers: Any) -> bool:
         return False
     fall = float(cone.rhs @ z)
     is_negative = fall < -TIGHT * (np.abs(cone.rhs) @ np.abs(z))
-    return bool(is_negative and REACH * np.abs(cone.rows.T @ z).sum() <= -fall)
+    if not is_negative:
+        return False
+    reach = np.maximum(REACH, BEYOND * _asked(cone, z, -fall))
+    return bool(reach @ np.abs(cone.rows.T @ z) <= -fall)
+
+
+def _asked(cone: ConeProgram, z: np.ndarray, fall: float) -> np.ndarray:
+    """How far the rows that carry a proof ask each variable to move, at least one, (m,)."""
+    matrix = sp.csr_array(cone.rows)
+    matrix.eliminate_zeros()
+    carries = np.abs(cone.rhs * z) >= CARRIED * fall
+    rows = sp.coo_array(matrix[carries])
+    found = np.ones(cone.linear.size)
+    moves = np.abs(cone.rhs[carries])[rows.row] / np.abs(rows.data)
+    np.maximum.at(found, rows.col, moves)
+    pairs = matrix[np.diff(matrix.indptr) == 2]
+    one, two = pairs.indices.reshape(-1, 2).T
+    ratio = np.abs(pairs.data.reshape(-1, 2))
+    for _ in range(one.size):
+        before = found.copy()
+        np.maximum.at(found, one, found[two] * ratio[:, 1] / ratio[:, 0])
+        np.maximum.at(found, two, found[one] * ratio[:, 0] / ratio[:, 1])
+        if (found <= before * (1 + TIGHT)).all():
+            break
+    return found
 
 
 def is_unbounded(cone: ConeProgram, direction: Any, slacks: Any) -> bool:

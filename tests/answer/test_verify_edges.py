@@ -1,6 +1,7 @@
 """Right results where a verification used to fail or to raise, and wrong ones that it let pass."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
@@ -236,3 +237,71 @@ def test_a_constraint_on_an_indicator_is_compared() -> None:
     check = model.solve().verify()
     assert check.ok, str(check)
     assert check.aio_value == pytest.approx(1.0, abs=1e-6)
+
+
+def agreed_at_zero(unit: float) -> tuple[dm.Result, list[cp.Variable]]:
+    """Norms of y = unit x, all least at zero: nothing that solvers find there is a scale."""
+    x = [cp.Variable((2, 3), nonneg=True, name=f"x{i}") for i in range(2)]
+    z = [v / unit for v in x]
+    model = dm.Model()
+    model.client("a", cp.normNuc(z[0]), [z[0] <= 3.4])
+    model.client("b", 0.76 * cp.norm(z[1], 2), [cp.exp(cp.sum(z[1])) <= 4])
+    model.consensus(x[0] == x[1])
+    return model.solve(), x
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e4])
+def test_all_want_zero_and_a_thousandth_beside_it_is_seen(unit: float) -> None:
+    result, x = agreed_at_zero(unit)
+    assert abs(result.value) < 1e-5
+    assert result.verify().ok, str(result.verify())
+    recovered = result.recovered
+    off = unit * 1e-3 * np.ones((2, 3))
+    values = {v.id: np.asarray(result.recovered.values[v.id]) + off for v in x}
+    held = {name: {x[i].id: values[x[i].id]} for i, name in enumerate("ab")}
+    moved = replace(
+        result,
+        recovered=replace(recovered, values=recovered.values | values, at_clients=held),
+    )
+    assert not moved.verify()["objective gap"].ok
+    one = recovered.at_clients | {"a": held["a"]}
+    apart = replace(result, recovered=replace(recovered, at_clients=one))
+    assert not apart.verify()["consensus violation"].ok
+
+
+def test_a_bound_of_a_trace_of_an_inverse_has_a_reach() -> None:
+    """It is infinite at any matrix that is not symmetric."""
+    x = [cp.Variable((2, 2), PSD=True, name=f"x{i}") for i in range(2)]
+    model = dm.Model()
+    model.client("a", cp.sum_squares(x[0] - 0.1 * np.eye(2)), [cp.tr_inv(x[0]) <= 1.0])
+    model.client("b", cp.sum_squares(x[1]))
+    model.consensus(x[0] == x[1])
+    result = model.solve()
+    # Of tr X^-1 <= 1 the nearest multiple of the identity to zero is 2 I
+    assert np.asarray(result["a"][x[0]]) == pytest.approx(2 * np.eye(2), abs=1e-5)
+    assert result.verify().ok, str(result.verify())
+
+
+@pytest.mark.parametrize(("skew", "wrong", "is_ok"), [(1e4, 0.0, True), (1e4, 1e-2, False)])
+def test_a_skew_part_of_prices_hides_no_error(skew: float, wrong: float, is_ok: bool) -> None:
+    """Symmetric matrices do not feel it, and it is no size that an error is small beside."""
+    C = np.array([[1.0, 0.3], [0.3, -2.0]])
+    x = [cp.Variable((2, 2), symmetric=True, name=f"x{i}") for i in range(2)]
+    model = dm.Model()
+    model.client("a", cp.sum_squares(x[0] - C))
+    model.client("b", cp.sum_squares(x[1] + C) + 0.1 * cp.lambda_max(x[1]))
+    model.consensus(x[0] == x[1])
+    result = model.solve()
+    edge = result.compiled.edges[0]
+    added = np.array([0.0, skew + wrong, -skew + wrong, 0.0])
+    mu = result.multipliers[edge.ends] + added
+    (part,) = edge.parts
+    rule = part.agreement.constraint
+    dual = (part.sign * mu).reshape((2, 2), order="F")
+    assert rule is not None
+    given = replace(
+        result,
+        multipliers=result.multipliers | {edge.ends: mu},
+        recovered=replace(result.recovered, duals=result.recovered.duals | {rule.id: (dual,)}),
+    )
+    assert given.verify()["multipliers"].ok == is_ok

@@ -21,6 +21,7 @@ from dald_model._cvxpy import (
     NegExpression,
     Sum,
     arguments,
+    domain_of_atoms,
     is_affine_throughout,
     record_solution,
     with_parts,
@@ -84,6 +85,21 @@ def test_an_affine_atom_is_told_from_zero_times_a_logarithm() -> None:
     assert not is_affine_throughout(cp.log(x))
     for affine in (x, 0 * x, cp.sum(x[:2]) - 1, cp.hstack([x, -x]) / 2, cp.diag(x).T):
         assert is_affine_throughout(affine)
+
+
+def test_a_domain_is_that_of_atoms_without_the_attributes_of_variables() -> None:
+    x, t = cp.Variable(2, nonneg=True), cp.Variable(nonneg=True)
+    assert domain_of_atoms(cp.norm(x)) == []
+    one, two = domain_of_atoms(cp.quad_over_lin(x, t - 1) - cp.log(x[0]))
+    limits = {id(v): rule for rule in (one, two) for v in rule.variables()}
+    t.save_value(0.5)
+    x.save_value(np.array([-0.25, 1.0]))
+    assert limits[id(t)].violation() == pytest.approx(0.5)
+    assert limits[id(x)].violation() == pytest.approx(0.25)
+    # cvxpy evaluates all the same: (1/16 + 1) / (-1/2)
+    assert cp.quad_over_lin(x, t - 1).value == pytest.approx(-2.125)
+    inside = untyped.transforms.indicator([x <= 1])
+    assert domain_of_atoms(inside + cp.sum(x)) == []
 
 
 def test_an_equality_and_an_inequality_hold_both_sides_and_their_difference() -> None:

@@ -354,3 +354,45 @@ def test_the_end_of_a_solvers_patience_is_no_answer(falls: Callable[[Any], Any])
     model.client("falls", cp.sum(falls(x)), [x >= 0.05])
     model.client("other", cp.sum_squares(x))
     assert np.isnan(answer_alone(model.compile()["falls"])).all()
+
+
+@pytest.mark.parametrize("offset", [0.0, -1e3, 1e5, -1e6])
+@pytest.mark.parametrize("weight", [0.8, 5.0])
+def test_a_norm_of_a_difference_is_shared_wherever_the_clients_are(
+    offset: float, weight: float
+) -> None:
+    r"""Of :math:`|x - a|^2 + |y - b|^2 + w |x - y|` each end gives way by w / 2 at most."""
+    a, b = np.array([0.3, -0.7]), np.array([1.5, 0.9])
+    x, y = cp.Variable(2, name="x"), cp.Variable(2, name="y")
+    model = dm.Model()
+    model.client("x", cp.sum_squares(x - (a + offset)))
+    model.client("y", cp.sum_squares(y - (b + offset)))
+    model.couple(objective=weight * cp.norm(x - y))
+    result = model.solve()
+    apart = np.linalg.norm(b - a)
+    way = min(weight / 2, apart / 2) * (b - a) / apart
+    assert result.status == "optimal"
+    assert np.asarray(result["x"][x]) - offset == pytest.approx(a + way, abs=1e-5)
+    assert np.asarray(result["y"][y]) - offset == pytest.approx(b - way, abs=1e-5)
+    assert result.verify().ok, str(result.verify())
+
+
+def small(unit: float) -> dm.Result:
+    """Eigenvalues of matrices that are bounded below, in units of the objective."""
+    targets = [np.diag([1.0, -1.0]), np.diag([-0.5, 2.0])]
+    x = [cp.Variable((2, 2), symmetric=True, name=f"x{i}") for i in range(2)]
+    model = dm.Model()
+    for v, target in zip(x, targets, strict=True):
+        model.client(v.name(), unit * cp.lambda_max(v - 2 * target), [v >> target])
+    model.consensus(x[0] == x[1])
+    return model.solve()
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e-5, 1e5])
+def test_a_small_objective_of_a_cone_client_is_measured_alike(unit: float) -> None:
+    ours, ordinary = small(unit), small(1.0)
+    assert ours.state is not None
+    assert ordinary.state is not None
+    assert ours.status == ordinary.status == "optimal"
+    assert ours.state.units.lengths == pytest.approx(ordinary.state.units.lengths, rel=1e-2)
+    assert ours.state.units.slopes == pytest.approx(unit * ordinary.state.units.slopes, rel=1e-2)

@@ -11,7 +11,7 @@ import argparse
 import multiprocessing
 import secrets
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--shrink", type=int, default=10, help="failures of a kind made small")
     parser.add_argument("--units", type=int, default=0, help="models compared in 39 units each")
     parser.add_argument("--only", type=int, help="judge one seed, make it small, print it")
-    parser.add_argument("--out", type=Path, help="write a row a case to this csv file")
+    parser.add_argument("--out", type=Path, help="write a row a case to this csv file as it comes")
     given = parser.parse_args(arguments)
     if given.only is not None:
         return _one(given.only)
@@ -48,10 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     seeds = range(first, first + given.count)
     bar = tqdm(_judged(seeds, given.processes), total=given.count, disable=None)
-    verdicts = sorted(bar, key=lambda one: one.seed)
+    verdicts = sorted(_written(bar, given.out), key=lambda one: one.seed)
     print(tables(verdicts), flush=True)
-    if given.out:
-        frame(verdicts).to_csv(given.out, index=False)
     if given.units:
         models = islice(steady(first), given.units)
         print(table([one for each in models for one in compared(each, all_units(each))]))
@@ -59,6 +57,14 @@ def main(arguments: list[str] | None = None) -> int:
     for one in _few_of_each(failed, given.shrink):
         _print_small(one)
     return 1 if failed else 0
+
+
+def _written(verdicts: Iterable[Verdict], out: Path | None) -> Iterator[Verdict]:
+    """Write each as it comes: hours of work are not lost with the process."""
+    for at, one in enumerate(verdicts):
+        if out:
+            frame([one]).to_csv(out, mode="a" if at else "w", header=not at, index=False)
+        yield one
 
 
 def _judged(seeds: Sequence[int], processes: int) -> Iterator[Verdict]:

@@ -68,6 +68,15 @@ def test_no_multipliers_prove_a_feasible_program_infeasible() -> None:
     assert not is_infeasible(far, [1, 1e-5])
 
 
+@pytest.mark.parametrize("unit", [1e-15, 1e-9, 1.0, 1e6])
+def test_lengths_that_are_noise_prove_nothing(unit: float) -> None:
+    # 0.05 <= u v <= 1 has solutions, which are far away where u is a wrong length
+    seen = program([[-unit], [unit]], [-0.05, 1], (("NonnegativeConeT", 2),))
+    assert not is_infeasible(seen, [1, 0.02])
+    # u v <= -0.05 beside u v >= 0.05 has none in any length
+    assert is_infeasible(program([[-unit], [unit]], [-0.05, -0.05], seen.cones), [1, 1])
+
+
 # -x over x >= 0; x_0 - x_1 over |x| <= x_0, whose edge (1, 1) is no direction of descent
 LINE = program([[-1]], [0], (("NonnegativeConeT", 1),), linear=[-1])
 # -2 x_1 + x_0 over |x_1| <= x_0 falls along (1, 1)
