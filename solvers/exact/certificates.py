@@ -9,10 +9,10 @@ For :math:`\min \tfrac12 v^\top P v + q^\top v` with :math:`A v + s = b, \; s \i
 
 A solver finds either to some digits only, so it is asked what they prove: that no point within
 ``REACH`` of zero is feasible, or that the objective falls for that long, and by more than the
-direction's own error explains where the objective is steep. The program is to be in
-units in which its solutions would be of size one; as they may be wrong for a variable, it reaches at
-least some times as far as the rows say on which the proof rests: one of :math:`a v \le b` asks
-for moves of :math:`|b / a|`, also of the other variable in a row of two.
+direction's own error explains where the objective is steep. The program is to be in units in which
+its solutions would be of size one; as they may be wrong for a variable, it reaches at least some
+times as far as the rows say on which the proof rests: one of :math:`a v \le b` asks for moves of
+:math:`|b / a|`, also of the other variable in a row of two.
 """
 
 from __future__ import annotations
