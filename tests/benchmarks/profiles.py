@@ -73,7 +73,11 @@ def row(case: acceleration.Case) -> list[int]:
 
 
 def table() -> str:
-    found = np.array([row(case) for case in cases()], float)
+    return shown(np.array([row(case) for case in cases()], float))
+
+
+def shown(found: np.ndarray) -> str:
+    """The rounds of all models (rows) by all ways as a table."""
     names = [*WAYS, "plain, best fixed penalty of a grid"]
     best = found.min(axis=1, keepdims=True)
     lines = []

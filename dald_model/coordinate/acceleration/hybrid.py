@@ -34,8 +34,8 @@ class Hybrid:
 
     Two take turns of ``TURN`` rounds: secant coordination, with Anderson acceleration where its
     models cannot be trusted; and the bounds of :mod:`.bundle`. After each turn that one goes on
-    whose last turn made the residual smaller. Bounds begin where most clients have kinks or no
-    curvature at all. All learn from every round. Where a client has too many shared entries for
+    whose last turn made the residual smaller. Bounds begin where most clients with data have kinks
+    or no curvature at all. All learn from every round. Where a client has too many shared entries for
     :class:`Secant`, it is :class:`Anderson` alone.
 
     Attributes
@@ -63,7 +63,8 @@ class Hybrid:
         curved = CurvedAccelerator(secant, mixer)
         if secant.coordinates.size > LARGEST:
             return curved
-        clients = [sub for name, sub in compiled.items() if name not in compiled.servers]
+        others = {*compiled.servers, *compiled.couplings}  # who have no data are as their clients
+        clients = [sub for name, sub in compiled.items() if name not in others]
         angular = sum(map(is_angular, clients))
         bundle = BundleModel(secant.joint, opening.heads)
         return HybridAccelerator(curved, bundle, 2 * angular > len(clients))
