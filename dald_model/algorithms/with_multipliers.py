@@ -42,6 +42,14 @@ class EXTRA:
         Lipschitz constant of the clients' gradients.
     weights : dict
         :math:`w_{ij}`, as for :class:`DGD`; Metropolis weights by default.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([0, 1, 2], peers=True).solve(algorithm=dm.EXTRA(step=0.3))
+    >>> print(result.status, round(float(result["w"]), 3))
+    optimal 1.0
     """
 
     step: float
@@ -91,6 +99,14 @@ class FedDyn:
     Parameters
     ----------
     alpha : float
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([0, 1, 2]).solve(algorithm=dm.FedDyn(alpha=1.0))
+    >>> print(result.status, round(float(result["w"]), 3))
+    optimal 1.0
     """
 
     alpha: float
@@ -138,6 +154,14 @@ class DADMM(ConsensusADMM):
     ----------
     dual_step : float
         See :class:`DALD`; 1 is D-ADMM.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([0, 1, 2], peers=True).solve(algorithm=dm.DADMM())
+    >>> print(result.status, round(float(result["w"]), 3))
+    optimal 1.0
     """
 
     def open(self, compiled: Decomposition) -> Method:

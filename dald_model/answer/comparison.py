@@ -28,8 +28,10 @@ from dald_model.values import (
 
 ROUNDING = 8 * np.finfo(float).eps
 """Of the size of two numbers: a difference that says nothing."""
-ASIDE = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
-"""Shares of the way to the all-in-one solution that values are moved by to be inside a domain."""
+NUDGES = (0.0, 1e-15, -1e-15)
+"""Shares of spreads that values are moved by, all of them, to be inside a domain."""
+ASIDE = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+"""Shares of the way to the all-in-one solution that they are moved by where that is not enough."""
 MODULUS = 0.1
 """Of strong convexity in units of worth and spreads, from which a distance is judged: a gap of
 1e-8, which a solver leaves, is then a distance below 5e-4."""
@@ -83,22 +85,24 @@ def relative(gap: Any, scale: Any) -> float:
 def objective(given: Task, made: Reference) -> float:
     """The user's objective at the result's values.
 
-    Values that are outside of its domain by a digit are moved by a millionth of the way to the
-    all-in-one solution, or more: no convex objective is above both ends there. Where that is
-    outside as well, what counts is the least value near by, which a steep one undercuts.
+    Values that are outside of its domain by a rounding error are moved by one; by a digit, a
+    millionth of the way to the all-in-one solution, or more: no convex objective is above both ends
+    there. Where that is outside as well, what counts is the least value near by, which a steep one
+    undercuts.
     """
     assert made.scales is not None
     domain, variables = limits(given.cost), given.cost.variables()
-    for share in ASIDE:
-        moved = {
-            v: given.values[v.id] + share * (made.values[v.id] - given.values[v.id])
-            for v in variables
-        }
+    at = given.measures(given.values, made.scales)
+    rounded = [{v: share * at[v.id].spread for v in variables} for share in NUDGES]
+    aside = [
+        {v: share * (made.values[v.id] - given.values[v.id]) for v in variables} for share in ASIDE
+    ]
+    for moves in (*rounded, *aside):
+        moved = {v: given.values[v.id] + moves[v] for v in variables}
         with holding(moved.items()), np.errstate(all="ignore"):
             cost = evaluated(given.cost) if is_inside(domain) else np.nan
         if np.isfinite(cost):
             return given.result.compiled.sense * cost
-    at = given.measures(given.values, made.scales)
     cost = cost_near(given.cost, given.values, at, made.scales.worth)
     return given.result.compiled.sense * cost
 

@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.stacked_sides import StackedSides
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.smooth import Smooth
 from dald_model.solvers.exact.active_manifold import ActiveManifold
@@ -38,7 +39,7 @@ PACKAGES = (
     "dald_model.solvers.inexact.",
 )
 """Where classes come from whose objects are kept."""
-FIXED = (ActiveManifold, FunctionType, MethodType, Smooth, Subproblem)
+FIXED = (ActiveManifold, FunctionType, MethodType, Smooth, StackedSides, Subproblem)
 """What is not kept, but taken from the run that is restored: what knows clients' data, or is no
 data."""
 SPARSE = {"csr": sp.csr_array, "csc": sp.csc_array}

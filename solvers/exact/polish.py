@@ -27,6 +27,8 @@ SHARP = 1e-9
 GAIN = 0.5
 """A step is kept where what is violated falls below this share."""
 
+EPSILON = float(np.finfo(float).eps)
+
 Cones = Sequence[tuple[str, Any]]
 
 
@@ -77,13 +79,23 @@ class Polisher:
                 break
             nextx, nextz = x - step[: x.size], z - step[x.size :]
             if np.abs(step[: x.size]).max() <= SHARP * max(1.0, np.abs(x).max()):
-                return nextx, nextz, True
+                return nextx, self._into_cones(nextz), True
             then = self._violated(linear, nextx, nextz)
             is_less = np.abs(then).max() <= GAIN * np.abs(found).max()
             if not (is_less and self._within(nextx, nextz)):
                 break
             x, z, found = nextx, nextz, then
-        return x, z, False
+        return x, self._into_cones(z), False
+
+    def _into_cones(self, z: np.ndarray) -> np.ndarray:
+        """The multipliers without the rounding errors by which they are outside of their cones."""
+        found, tail = z.copy(), self._tail
+        lengths = np.zeros(z.size)
+        np.add.at(lengths, self._head[tail], z[tail] ** 2)
+        first = ~self._equal
+        first[tail] = False
+        found[first] = np.maximum(z, np.sqrt(lengths) * (1 + EPSILON))[first]
+        return found
 
     def _violated(self, linear: np.ndarray, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         s = self._rhs - self._rows @ x

@@ -35,8 +35,8 @@ class Hybrid:
     Two take turns of ``TURN`` rounds: secant coordination, with Anderson acceleration where its
     models cannot be trusted; and the bounds of :mod:`.bundle`. After each turn that one goes on
     whose last turn made the residual smaller. Bounds begin where most clients with data have kinks
-    or no curvature at all. All learn from every round. Where a client has too many shared entries for
-    :class:`Secant`, it is :class:`Anderson` alone.
+    or no curvature at all. All learn from every round. Where a client has too many shared entries
+    for :class:`Secant`, it is :class:`Anderson` alone.
 
     Attributes
     ----------
