@@ -82,6 +82,7 @@ def curves(runs, title):
     axes.set(title=title, xlabel="round", ylabel="larger scaled residual", ylim=(1e-9, None))
     axes.axhline(1e-6, color="grey", linewidth=0.8, linestyle=":")
     axes.legend(frameon=False)
+    plt.close(figure)  # the cell shows what it returns; an open figure would show twice
     return figure
 
 
