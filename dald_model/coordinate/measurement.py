@@ -35,8 +35,9 @@ FAINT = 1e-6
 """Stiffness below this share of what it is on a client's other edges is noise."""
 FREE = 100.0
 """How many times the distance between its answers an entry's length may be."""
-SUDDEN = 10.0
-"""How many times stiffer over the whole of a length than over half of it is a singularity."""
+SUDDEN, HALVINGS = 10.0, 40
+"""How many times stiffer over the whole of a length than over half of it is a singularity, or an
+exponential that nobody will climb; and how often it is halved at most."""
 SINGULAR = 100.0
 """The same of what it is at a point over what it is over a length."""
 KINKED = 16.0
@@ -193,8 +194,9 @@ class _Measurement:
     def _probed(self, sub: Subproblem, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         r"""The stiffness of an objective from its values so far from the client's answer, (m,).
 
-        And from those half as far, where that is far less: :math:`1 / x` is steep beyond all
-        measure next to zero, where the client would not go for any price. Gives also how straight
+        And from those half as far, again and again, where that is far less: :math:`1 / x` is steep
+        beyond all measure next to zero, and :math:`e^x` ten lengths away, where the client would
+        not go for any price. Gives also how straight
         it is on the way: 1 where half as far is half the rise, 0 where a quarter.
         """
         centre = np.nan_to_num(self._own[self._compiled.columns[sub.name]])
@@ -205,8 +207,13 @@ class _Measurement:
         with preserved(sub.variables), np.errstate(all="ignore"):
             here = _objectives(sub, centre[None])
             rise = _rises(sub, centre, steps, here)
-            half = 4 * _rises(sub, centre, steps / 2, here)
-        rise = np.where((half > 0) & (rise > SUDDEN * half), half, rise)
+            part = np.ones(len(steps))  # of the whole step, as far as it is gone
+            for _ in range(HALVINGS):
+                half = 4 / part**2 * _rises(sub, centre, steps * part[:, None] / 2, here)
+                sudden = (half > 0) & (rise > SUDDEN * half)
+                if not sudden.any():
+                    break
+                rise, part = np.where(sudden, half, rise), np.where(sudden, part / 2, part)
         if sub.size > PROBED:
             rise, half = (np.full(sub.size, one.mean() / sub.size) for one in (rise, half))
         straight = np.divide(half, rise, out=np.ones(rise.size), where=rise > 0) - 1

@@ -23,6 +23,7 @@ MENDED = {
     ],
     "a matrix is moved where tr_inv is infinite, as not symmetric": [700679, 900368],
     "matrix_frac is a number outside of its domain": [900139],
+    "an exponential ten lengths away passes for a stiffness": [990237],
     "the accurate one of two solvers leaves the solution farther away": [900084],
     "nothing bends along an entry, and its length is that of rounding errors": [700474],
 }
