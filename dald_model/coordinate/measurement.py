@@ -206,7 +206,7 @@ class _Measurement:
             steps = signs * lengths
         with preserved(sub.variables), np.errstate(all="ignore"):
             here = _objectives(sub, centre[None])
-            rise = _rises(sub, centre, steps, here)
+            rise = half = _rises(sub, centre, steps, here)
             part = np.ones(len(steps))  # of the whole step, as far as it is gone
             for _ in range(HALVINGS):
                 half = 4 / part**2 * _rises(sub, centre, steps * part[:, None] / 2, here)
