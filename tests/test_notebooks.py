@@ -34,6 +34,7 @@ def run(source: Path) -> NotebookNode:
         notebook,
         timeout=300,
         record_timing=False,
+        coalesce_streams=True,  # how a text is cut into messages depends on the clock
         resources={"metadata": {"path": str(NOTEBOOKS)}},
         extra_arguments=[
             f"--IPKernelApp.exec_lines={_WARNINGS_ARE_ERRORS}",

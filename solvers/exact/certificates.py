@@ -30,7 +30,7 @@ TIGHT = 1e-6
 """How far a direction may leave the cones, relative to the rows and its length; and the share of
 its terms that their sum is at least, as less may be rounding."""
 
-BEYOND = 10.0
+BEYOND = 4.0
 """How many times as far as the rows ask."""
 CARRIED = 1e-3
 """Share of the fall that a row has part in on which a proof rests."""
