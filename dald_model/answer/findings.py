@@ -261,7 +261,9 @@ def _slowest(compiled: Decomposition, state: State) -> pd.DataFrame:
     price = state.stationarity(dual).max(axis=0) / units.slopes
     both = np.fmax(moved, price)
     rows = []
-    ends = {at: ends for ends, slot in compiled.slots.items() for at in range(*slot.indices(10**9))}
+    ends = {
+        at: ends for ends, slot in compiled.slots.items() for at in range(slot.start, slot.stop)
+    }
     for at in np.argsort(-np.fmax(primal, both), kind="stable")[:SHOWN].tolist():
         rows.append(
             {
@@ -288,6 +290,6 @@ def _name(compiled: Decomposition, ends: tuple[Hashable, Hashable], at: int) -> 
 
 
 def _diameter(compiled: Decomposition) -> int:
-    """Of the largest part of the consensus graph."""
+    """Of the largest part of the consensus graph: two sweeps of it, which is exact of trees."""
     parts = nx.connected_components(compiled.graph)
-    return nx.diameter(compiled.graph.subgraph(max(parts, key=len)))
+    return nx.approximation.diameter(compiled.graph.subgraph(max(parts, key=len)))

@@ -217,10 +217,10 @@ class Reader:
         return found
 
     def _object(self, said: dict[str, Any], fresh: Any) -> Any:
-        kind: Any = class_of(said["class"])
+        kind: type = class_of(said["class"])
         is_there = type(fresh) is kind
         # Records are made anew, as others may hold the same
-        found = fresh if is_there and not _is_record(kind) else object.__new__(kind)
+        found = fresh if is_there and not is_dataclass(kind) else object.__new__(kind)
         self._made[said["number"]] = found
         before = attributes(fresh) if is_there else {}
         for name, value in said["state"].items():
@@ -255,10 +255,6 @@ def attributes(value: Any) -> dict[str, Any]:
         for name, one in vars(value).items()
         if not isinstance(getattr(type(value), name, None), cached_property)
     }
-
-
-def _is_record(kind: Any) -> bool:
-    return is_dataclass(kind)
 
 
 def _at(values: Any, at: int) -> Any:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -53,9 +53,6 @@ from dald_model.errors import DaldError, OptionError, RunError
 from dald_model.schedule.moment import Moment, Residuals
 from dald_model.text import counted
 from dald_model.values import is_panic
-
-if TYPE_CHECKING:
-    pass
 
 RETRIES = 3
 """So often a run goes on that would end with an answer short of its accuracy, and asks for no more

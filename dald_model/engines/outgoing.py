@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
-import pandas as pd
-
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
 from dald_model.engines.dispatch import obstacle
 from dald_model.engines.portable import pack
+from dald_model.later import pd
 
 FLOAT = 8
 """Bytes of a number."""

@@ -35,7 +35,7 @@ class Message(NamedTuple):
     arrays: dict[str, np.ndarray]
 
 
-class Sent(NamedTuple):
+class ArrayHeader(NamedTuple):
     """One array of a message: its name, type and shape."""
 
     name: str
@@ -81,7 +81,7 @@ def decode(message: bytes) -> Message:
         raise DamagedError(f"no message of an engine: {error}") from error
 
 
-def listed(message: bytes) -> list[Sent]:
+def listed(message: bytes) -> list[ArrayHeader]:
     """The arrays of a message, none of which is read."""
     return _arrays(_header(message)[0])
 
@@ -91,5 +91,5 @@ def _header(message: bytes) -> tuple[dict[str, Any], int]:
     return json.loads(message[PREFIX:stop]), stop
 
 
-def _arrays(header: dict[str, Any]) -> list[Sent]:
-    return [Sent(name, kind, tuple(shape)) for name, kind, shape in header["arrays"]]
+def _arrays(header: dict[str, Any]) -> list[ArrayHeader]:
+    return [ArrayHeader(name, kind, tuple(shape)) for name, kind, shape in header["arrays"]]

@@ -36,6 +36,34 @@ class FederatedClassifier(ClassifierMixin, Federated):
         self.constraints = constraints
         self.solve_options = solve_options
 
+    def fit(self, X: Any, y: Any, clients: Any = None) -> Self:
+        """Fit the coefficients.
+
+        Parameters
+        ----------
+        X : array, shape (N, m)
+        y : array, shape (N,)
+            Classes; a client may have rows of one class only.
+        clients : array of labels, shape (N,), optional
+            Whose row it is. By default all rows are one client's, and cvxpy solves at once.
+
+        Raises
+        ------
+        OptionError
+            If there is not one label a row, or C is not positive.
+        DeclarationError
+            If all rows have one class.
+        RunError
+            If no coefficients satisfy the constraints.
+        """
+        features, target = self._checked(X, y)
+        self._fit(features, target, self._rows(clients, len(target)))
+        return self
+
+    def _fit(self, X: Array, target: np.ndarray, owned: Mapping[Any, np.ndarray]) -> None:
+        """Set the attributes, of rows whose classes are numbers, by client."""
+        raise NotImplementedError
+
     def _checked(self, X: Any, y: Any) -> tuple[Array, np.ndarray]:
         """The features, and of each row the number of its class.
 
@@ -102,27 +130,7 @@ class FederatedLogisticRegression(FederatedClassifier):
         Rounds of communication; 0 where all rows are one client's.
     """
 
-    def fit(self, X: Any, y: Any, clients: Any = None) -> Self:
-        """Fit the coefficients.
-
-        Parameters
-        ----------
-        X : array, shape (N, m)
-        y : array, shape (N,)
-            Classes; a client may have rows of one class only.
-        clients : array of labels, shape (N,), optional
-            Whose row it is. By default all rows are one client's, and cvxpy solves at once.
-
-        Raises
-        ------
-        OptionError
-            If there is not one label a row, or C is not positive.
-        DeclarationError
-            If all rows have one class.
-        RunError
-            If no coefficients satisfy the constraints.
-        """
-        X, target = self._checked(X, y)
+    def _fit(self, X: Array, target: np.ndarray, owned: Mapping[Any, np.ndarray]) -> None:
         several = len(self.classes_) > 2
         shape = (len(self.classes_), X.shape[1]) if several else (X.shape[1],)
 
@@ -136,13 +144,12 @@ class FederatedLogisticRegression(FederatedClassifier):
         def penalty(coef: cp.Variable) -> cp.Expression:
             return cp.sum_squares(coef) / (2 * self.C)
 
-        fit = self._minimise(self._rows(clients, len(target)), shape, loss, penalty)
+        fit = self._minimise(owned, shape, loss, penalty)
         self.coef_ = np.atleast_2d(fit.coef)
         self.intercept_, self.n_iter_ = np.atleast_1d(fit.intercept), fit.rounds
         if several:
             # a constant on all classes changes no probability
             self.intercept_ = self.intercept_ - self.intercept_.mean()
-        return self
 
     def predict_proba(self, X: Any) -> Array:
         """The probabilities of the classes, shape (N, q)."""
@@ -189,28 +196,7 @@ class FederatedSVC(FederatedClassifier):
         Rounds of communication, the most that a machine took.
     """
 
-    def fit(self, X: Any, y: Any, clients: Any = None) -> Self:
-        """Fit the coefficients; arguments and errors are those of logistic regression.
-
-        Parameters
-        ----------
-        X : array, shape (N, m)
-        y : array, shape (N,)
-            Classes; a client may have rows of one class only.
-        clients : array of labels, shape (N,), optional
-            Whose row it is. By default all rows are one client's, and cvxpy solves at once.
-
-        Raises
-        ------
-        OptionError
-            If there is not one label a row, or C is not positive.
-        DeclarationError
-            If all rows have one class.
-        RunError
-            If no coefficients satisfy the constraints.
-        """
-        X, target = self._checked(X, y)
-        owned = self._rows(clients, len(target))
+    def _fit(self, X: Array, target: np.ndarray, owned: Mapping[Any, np.ndarray]) -> None:
         first = 1 if len(self.classes_) == 2 else 0
         fits = []
         for number in range(first, len(self.classes_)):
@@ -230,7 +216,6 @@ class FederatedSVC(FederatedClassifier):
         self.coef_ = np.array([fit.coef for fit in fits])
         self.intercept_ = np.array([float(fit.intercept) for fit in fits])
         self.n_iter_ = max(fit.rounds for fit in fits)
-        return self
 
 
 def _multinomial(coef: cp.Variable, intercept: Any, X: Array, hot: Array) -> Any:

@@ -106,11 +106,12 @@ def test_plain_runs_foretell_their_rounds() -> None:
     """The estimate is of the very run that the line to type goes on with."""
     model, _ = chain()
     whole = model.solve(acceleration=None)
-    half = model.solve(acceleration=None, max_rounds=whole.rounds // 2).diagnose()
+    result = model.solve(acceleration=None, max_rounds=whole.rounds // 2)
+    half = result.diagnose()
     assert whole.rounds / 4 <= half.rounds_left <= whole.rounds
     line = half.remedies[-1]
     assert line.startswith("model.solve(start=result, max_rounds=")
-    more = follow(line.replace(", max", ", acceleration=None, max"), model, half.result)  # type: ignore[arg-type]
+    more = follow(line.replace(", max", ", acceleration=None, max"), model, result)
     assert more.status == "optimal"
 
 

@@ -239,10 +239,10 @@ def test_labels_that_fit_no_rows_are_refused() -> None:
     ("estimator", "message"),
     [
         (FederatedRidge(alpha=-1), "alpha: given -1, expected a finite number from 0"),
-        (FederatedLasso(alpha="1"), "alpha: given '1', expected a finite number from 0"),  # type: ignore[arg-type]
+        (FederatedLasso(alpha="1"), "alpha: given '1', expected a finite number from 0"),  # type: ignore[arg-type] - refused
         (FederatedSVC(C=0), "C: given 0, expected a positive number"),
         (
-            FederatedRidge(constraints=[1]),  # type: ignore[arg-type]
+            FederatedRidge(constraints=[1]),  # type: ignore[arg-type] - refused
             "constraints: given a list, expected a function of the coefficients and the intercept",
         ),
     ],
@@ -259,7 +259,7 @@ def test_what_is_no_constraint_is_refused() -> None:
         dm.DeclarationError,
         "constraints: the function gave a float, expected a list of cvxpy constraints",
     ):
-        FederatedRidge(constraints=lambda coef, intercept: 1.0).fit(X, y)  # type: ignore[arg-type]
+        FederatedRidge(constraints=lambda coef, intercept: 1.0).fit(X, y)  # type: ignore[arg-type] - refused
 
 
 @pytest.mark.parametrize("parts", [1, 3])

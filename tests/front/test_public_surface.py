@@ -154,8 +154,9 @@ def test_an_option_that_does_not_exist_is_python_s_usual_error() -> None:
         "import dald_model.models.ridge, dald_model.models.logistic, dald_model.models.hospitals",
     ],
 )
-def test_nothing_loads_scikit_learn_or_matplotlib_before_it_is_needed(code: str) -> None:
-    told = "import sys; print(sorted({'sklearn', 'matplotlib', 'openpyxl'} & set(sys.modules)))"
+def test_what_is_heavy_is_loaded_when_it_is_needed(code: str) -> None:
+    late = {"sklearn", "matplotlib", "openpyxl", "pandas", "tqdm"}
+    told = f"import sys; print(sorted({late} & set(sys.modules)))"
     found = subprocess.run(
         [sys.executable, "-c", f"{code}\n{told}"], capture_output=True, text=True, check=True
     )

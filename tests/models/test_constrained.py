@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
+from scipy.optimize import root_scalar
 from sklearn.linear_model import Lasso
 
 from dald_model.datasets import load_hospitals, standardised_together
@@ -95,7 +95,7 @@ def length(price: float) -> float:
 
 
 def price_of_the_budget() -> float:
-    return brentq(lambda price: length(price) - 200.0, 1.0, 30.0, xtol=1e-13)  # type: ignore[return-value]
+    return root_scalar(lambda price: length(price) - 200.0, bracket=(1.0, 30.0), xtol=1e-13).root
 
 
 def sparsity_budget() -> float:

@@ -35,7 +35,8 @@ def reference(name: str) -> float:
 
 def together(parts: Any) -> tuple[Array, Array]:
     """The rows of all clients, one below the other."""
-    return tuple(np.concatenate(part) for part in zip(*parts.values(), strict=True))  # type: ignore[return-value]
+    features, targets = zip(*parts.values(), strict=True)
+    return np.concatenate(features), np.concatenate(targets)
 
 
 def elastic_net() -> float:
