@@ -93,6 +93,14 @@ def curvature(sub: Subproblem, at: np.ndarray | None = None) -> Curvature:
     return Curvature(diagonal, spread, sharp, elsewhere, answer, gradient, is_known)
 
 
+def gradient(sub: Subproblem, at: np.ndarray) -> np.ndarray:
+    """The gradient of what has one of a client's objective, at a point of its domain, (m,)."""
+    assert sub.form is not None
+    found = sub.form.quadratic.linear + sub.form.quadratic.full @ at
+    terms = _smooth(sub.form)
+    return found + Terms([terms], sub.size).gradients(None, at[None])[0] if terms else found
+
+
 def middle(sub: Subproblem) -> np.ndarray:
     r"""Where the arguments A x + b of what bends an objective are smallest, shape (m,).
 

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.alone import response
-from dald_model.coordinate.curvature import is_defined_at_zero
+from dald_model.coordinate.curvature import Curvature, gradient, is_defined_at_zero
 from dald_model.coordinate.largest import bounds_of_largest
 from dald_model.coordinate.own_answers import own_answers
 from dald_model.coordinate.sides import sides_of
@@ -42,6 +42,10 @@ SINGULAR = 100.0
 """The same of what it is at a point over what it is over a length."""
 KINKED = 16.0
 """How many times stiffer a kink counts in the penalty: prices turn on a far shorter way."""
+HELD, PULLED = 4.0, 1e-3
+"""How many times stiffer a client counts in the penalty that its constraints hold where it answers:
+it turns at them, and moves along fewer directions. And what it slopes by there at least, as a share
+of what its curvature makes of the lengths."""
 PROBED = 64
 """Up to this many variables a client without known curvature is probed one by one."""
 
@@ -86,6 +90,8 @@ class _Measurement:
                 # A kink at zero keeps variables there; others bend the way between the answers.
                 bent = 2 * known.elsewhere / np.where(lengths > 0, lengths, np.inf)
                 share = share + KINKED * bent
+                if self._is_held(sub, known, lengths):
+                    share = HELD * share
             else:
                 bend, straight = self._probed(sub, lengths)
                 sharp = sub.sight.slopes(bend * lengths / 2)
@@ -179,6 +185,21 @@ class _Measurement:
         own = np.nan_to_num(np.abs(self._own[self._compiled.columns[sub.name]]))
         rest = found.max(initial=0.0) or own.max(initial=0.0) or 1.0
         return np.where(found > 0, found, rest)
+
+    def _is_held(self, sub: Subproblem, known: Curvature, lengths: np.ndarray) -> bool:
+        """Whether inequalities hold a client's own answer: it slopes there by more than its kinks.
+
+        What equalities hold is left out.
+        """
+        own = self._own[self._compiled.columns[sub.name]]
+        if np.isnan(own).any():
+            return False
+        pull = gradient(sub, own)
+        assert sub.form is not None
+        rows = sub.form.equalities.matrix[:, : sub.size]
+        if rows.size:
+            pull = pull - rows.T @ np.linalg.lstsq(rows.T, pull)[0]
+        return bool((np.abs(pull) > known.kinks + PULLED * known.diagonal * lengths).any())
 
     def _within(self, sub: Subproblem, diagonal: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Curvatures, (m,), that a singularity near the client's answer does not make.
