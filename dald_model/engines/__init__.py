@@ -14,5 +14,6 @@ from dald_model.engines.in_process import InProcess
 from dald_model.engines.outgoing import sent
 from dald_model.engines.placement import Loss
 from dald_model.engines.processes import Processes
+from dald_model.engines.sites import Sites
 
-__all__ = ["Engine", "Host", "HostLostError", "InProcess", "Loss", "Processes", "Reply", "sent"]
+__all__ = ["Engine", "Host", "HostLostError", "InProcess", "Loss", "Processes", "Reply", "Sites", "sent"]
