@@ -16,7 +16,7 @@ from dald_model.coordinate.alone import response
 from dald_model.coordinate.curvature import is_angular, is_defined_at_zero
 from dald_model.coordinate.measurement import probed
 from dald_model.coordinate.own_answers import OwnAnswer, Survey
-from dald_model.declare.client import short
+from dald_model.declare.client import Client, short
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.engines.portable import Portable
 from dald_model.engines.residents import Residents
@@ -163,6 +163,11 @@ class Site:
     def chain(self) -> list[Solver]:
         """The solvers of the client, in the order they are tried."""
         return [one for one in Choice(None).chain(self._sub) if one in NUMERICAL]
+
+    @property
+    def client(self) -> Client:
+        """The client as it was declared."""
+        return self._sub.client
 
     @property
     def sub(self) -> Subproblem:

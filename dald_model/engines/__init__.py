@@ -10,10 +10,11 @@ leaves a client.
 """
 
 from dald_model.engines.engine import Engine, Host, HostLostError, Reply
+from dald_model.engines.flower import Flower
 from dald_model.engines.in_process import InProcess
 from dald_model.engines.outgoing import sent
 from dald_model.engines.placement import Loss
 from dald_model.engines.processes import Processes
 from dald_model.engines.sites import Sites
 
-__all__ = ["Engine", "Host", "HostLostError", "InProcess", "Loss", "Processes", "Reply", "Sites", "sent"]
+__all__ = ["Engine", "Flower", "Host", "HostLostError", "InProcess", "Loss", "Processes", "Reply", "Sites", "sent"]
