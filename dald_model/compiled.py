@@ -62,9 +62,7 @@ class Compiled(Printed, Decomposition):
         """
         return explain(self, solver, sequence, algorithm, stopping, acceleration)
 
-    def estimate(
-        self, engine: Engine | None = None, *, solving: float | None = None
-    ) -> Estimate:
+    def estimate(self, engine: Engine | None = None, *, solving: float | None = None) -> Estimate:
         r"""The time that a round will take with an engine, and with more clients.
 
         .. math:: T = C + \sum_l (L + k_l c + b_l / B + S_l)

@@ -23,7 +23,7 @@ from dald_model.engines.residents import Residents
 from dald_model.engines.site_edges import unpack_edges
 from dald_model.errors import DeclarationError
 from dald_model.model import Model
-from dald_model.solvers.base import FOUND, NOTHING, Answers, Multipliers, Session, Solver, Turn
+from dald_model.solvers.base import FOUND, Answers, Multipliers, Session, Solver, Turn
 from dald_model.solvers.registry import NUMERICAL, Choice
 
 Arrays = dict[str, np.ndarray]
@@ -266,7 +266,8 @@ class _SiteResidents(Residents):
             shape=(site.columns.size, site.sub.size),
         )
         assert site.sub.form is not None
-        whole = Portable(site.name, site.sub.form, (sp.csr_array(matrix @ mine), offset), told.signs)
+        sides = sp.csr_array(matrix @ mine), offset
+        whole = Portable(site.name, site.sub.form, sides, told.signs)
         edges: Any = told
         return _Shared(site, whole), [edges]
 
@@ -322,7 +323,7 @@ def _check_shared(
 ) -> None:
     where, known = f"site {name!r}", {v.id for v in variables}
     if not shared:
-        raise DeclarationError(f"{where}: shares no variable, expected at least one in shared=[...]")
+        raise DeclarationError(f"{where}: shares no variable, expected one or more in shared=[...]")
     for v in shared:
         if not isinstance(v, cp.Variable):
             raise DeclarationError(

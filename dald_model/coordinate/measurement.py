@@ -149,10 +149,15 @@ class _Measurement:
         for name in self._curvatures:
             sub = self._compiled[name]
             if asked[sub.entries].any() and name in self._having:
-                own = self._own[self._compiled.columns[name]]
-                moved = ask_site(sub, "respond", "moved")[0] if is_remote(sub) else response(sub, own)
+                moved = self._moved(sub)
                 np.maximum.at(found, sub.entries, sub.sight.absolute @ moved)
         return np.where(asked, found, 0.0)
+
+    def _moved(self, sub: Subproblem) -> np.ndarray:
+        """See :func:`response`."""
+        if is_remote(sub):
+            return ask_site(sub, "respond", "moved")[0]
+        return response(sub, self._own[self._compiled.columns[sub.name]])
 
     def _shared_by_all(self, distances: np.ndarray, resolved: np.ndarray) -> np.ndarray:
         """For entries without any, the largest distance of the quantity on all edges; else 0."""
@@ -273,9 +278,7 @@ class _Measurement:
         return long, steep
 
 
-def probed(
-    sub: Subproblem, own: np.ndarray, lengths: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def probed(sub: Subproblem, own: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     r"""The stiffness of an objective from its values so far from the client's answer, (m,).
 
     And from those half as far, again and again, where that is far less: :math:`1 / x` is steep

@@ -117,9 +117,7 @@ def own_answers(compiled: Decomposition, layer: SolverLayer) -> OwnAnswers:
 class Survey:
     """The clients' answers so far; of one that is ``alone`` nothing is compared with others'."""
 
-    def __init__(
-        self, compiled: Decomposition, layer: SolverLayer, *, alone: bool = False
-    ) -> None:
+    def __init__(self, compiled: Decomposition, layer: SolverLayer, *, alone: bool = False) -> None:
         self._compiled, self._layer = compiled, layer
         self._subs = {n: sub for n, sub in compiled.items() if not sub.client.is_server}
         self._found = np.full(sum(sub.size for sub in compiled.values()), np.nan)

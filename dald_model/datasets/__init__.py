@@ -196,7 +196,8 @@ def load_hospital(name: str, data: Folder = None) -> Dataset:
         If there is no such hospital, the folder lacks its file, or that is not the published table.
     """
     if name not in HOSPITALS:
-        raise DatasetError(f"There is no hospital {name!r}. Expected: one of {', '.join(HOSPITALS)}.")
+        known = ", ".join(HOSPITALS)
+        raise DatasetError(f"There is no hospital {name!r}. Expected: one of {known}.")
     return _assemble(name, HOSPITALS[name], data)
 
 

@@ -6,11 +6,11 @@ A round asks the hosts level by level, and each level waits for the slowest host
     T = C + \sum_{l} \Big( L + k_l c + \frac{b_l}{B} + S_l \Big)
 
 with C what the coordinator does itself (residuals, multipliers, acceleration), L the latency of
-an exchange with one host, c what each further host of :math:`k_l` adds, :math:`b_l` the bytes of the
-level's messages and replies, B the bandwidth, and :math:`S_l` what the slowest host solves. L, c and
-B are measured by messages that ask nothing; C and S by a few rounds in this process, with as many
-hosts, each of which is timed. All is as on a machine without other work, where each host has a core
-of its own: C and S are the thread's own time, and L, c, B of the quickest of several messages.
+an exchange with one host, c what each further host of :math:`k_l` adds, :math:`b_l` the bytes of
+the level's messages and replies, B the bandwidth, and :math:`S_l` what the slowest host solves. L,
+c and B are measured by messages that ask nothing; C and S by a few rounds in this process, with as
+many hosts, each of which is timed. All is as on a machine without other work, where each host has a
+core of its own: C and S are the thread's own time, and L, c, B of the quickest of several messages.
 """
 
 from __future__ import annotations
@@ -99,10 +99,11 @@ class Estimate(Printed):
 
         Notes
         -----
-        A tree is what could be gained by one, and no topology of this library: sums are all that
-        its servers pass on, so that nobody sees the answers that the default acceleration learns
-        of, and residuals and multipliers are the clients' own. What it has over a star of as many
-        hosts is C and b: it divides what the coordinator does by the number of its servers.
+        A tree is no topology of this library, but what one could gain where its servers pass on
+        sums alone, and residuals and multipliers are the clients' own; nobody then sees the answers
+        that the default acceleration learns of. A server's sum by itself is 1 % of a round of the
+        coordinator (0.13 of 12 ms with 1,000 clients of 10 variables, 0.47 of 52 with 10,000 of 5):
+        what a tree divides is the rest, and the messages.
         """
         for name, given in (("clients", clients), ("hosts", hosts or 1), ("fan_out", fan_out - 1)):
             check_whole(f"at: {name} ", given)
@@ -158,9 +159,7 @@ def estimate(
     else:
         own, found = watch.run(compiled, here=not hosts)
     sent = watch.sent if solving is None else sum(_bytes(compiled, name) for name in owners)
-    return Estimate(
-        own, latency, message, bandwidth, tuple(found), sent, len(owners), len(hosts)
-    )
+    return Estimate(own, latency, message, bandwidth, tuple(found), sent, len(owners), len(hosts))
 
 
 def _bytes(compiled: Decomposition, name: Any) -> int:

@@ -71,9 +71,7 @@ class Flower:
             result.save("answer.npz")
     """
 
-    def __init__(
-        self, grid: Any, *, sites: int, retries: int = 1, deadline: float = 300.0
-    ) -> None:
+    def __init__(self, grid: Any, *, sites: int, retries: int = 1, deadline: float = 300.0) -> None:
         check_whole(argument(self, "sites"), sites)
         check_whole(argument(self, "retries"), retries, 0)
         check_positive(argument(self, "deadline"), deadline)

@@ -154,7 +154,7 @@ def test_a_site_that_is_silent_ends_the_run_by_its_deadline() -> None:
 
 def test_too_few_sites_are_said() -> None:
     engine = dm.engines.Flower(LocalGrid(at_sites("least squares")), sites=4, deadline=0.3)
-    with pytest.raises(RunError, match="3 sites connected within 0.3 s, expected 4"):
+    with pytest.raises(RunError, match=r"3 sites connected within 0\.3 s, expected 4"):
         dm.Federation(engine)
 
 

@@ -1,4 +1,4 @@
-"""A federation has the iterates of the model declared in one place, and its sites keep their data."""
+"""A federation has the iterates of a model declared in one place; its sites keep their data."""
 
 from __future__ import annotations
 
