@@ -13,7 +13,7 @@ It starts, as processes of their own, with a folder for each:
 On several machines the commands are the same: ``superlink`` and ``run`` at the coordinator's,
 ``hospital`` and ``supernode`` at each site's, with the coordinator's address for 127.0.0.1. At the
 end the answer is compared with the all-in-one solve, for which this script, and nobody in the
-federation, reads all three files. It needs openssl and ssh-keygen, and takes about two minutes.
+federation, reads all three files. It needs openssl and ssh-keygen, and takes some minutes.
 """
 
 import os
@@ -34,7 +34,7 @@ from dald_model.datasets import __file__ as datasets
 HERE = Path(__file__).parent
 HOSPITALS = ("cleveland", "hungary", "long_beach")
 FILES = {"cleveland": "cleveland", "hungary": "hungarian", "long_beach": "va"}
-LINK, PATIENCE = 18300, 600
+LINK, PATIENCE = 18300, 3600
 BIN = Path(sys.executable).parent
 
 
