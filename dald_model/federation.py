@@ -33,8 +33,9 @@ class Federation(Model):
     Every site is asked once to introduce itself; sites that share a variable of the same name and
     shape agree on it, through a server or, after :meth:`topology`, peer to peer by way of the
     coordinator. Then it is a model like any other: ``solve`` has the options and the iterates of
-    one in a single process, but ``engine``, ``solver``, ``algorithm`` and ``gap``. Nothing can be
-    verified here, as nobody here has an objective.
+    one in a single process, but ``engine``, ``solver``, ``algorithm`` and ``gap``; a run that was
+    written to a file goes on by ``dm.resume(path, federation, engine=federation.engine)``. Nothing
+    can be verified here, as nobody here has an objective.
 
     Parameters
     ----------

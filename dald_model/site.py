@@ -99,6 +99,8 @@ class Site:
             )
         self._residents = _SiteResidents(self)
         self._warm: Session | None = None
+        self._survey: Survey | None = None
+        self._answer: OwnAnswer | None = None
 
     def handle(self, message: bytes) -> bytes:
         """The reply to a message of a coordinator; what an engine has to bring here."""
@@ -122,7 +124,8 @@ class Site:
 
     def introduction(self) -> tuple[dict[str, Any], Arrays]:
         """What is told before the first round, see the class: words and arrays."""
-        known = self._begun().curvature
+        self._begin()
+        known = self.answer.curvature
         said = {
             "name": self.name,
             "shared": [[v.name(), list(v.shape)] for v in self.shared],
@@ -130,27 +133,26 @@ class Site:
             "is_singular": not is_defined_at_zero(self._sub),
             "is_exact": self.chain[0].is_exact,
             "is_angular": is_angular(self._sub),
-            "is_endless": self._answer.is_endless,
+            "is_endless": self.answer.is_endless,
         }
         return said, self._told()
 
     def hold(self, told: np.ndarray, *, is_misplaced: bool, is_last: bool) -> Arrays:
         """The answer where the client is held weakly at others' shared variables."""
-        self._answer = self._survey.held(
-            self.name, told, is_misplaced=is_misplaced, is_last=is_last
-        )
+        survey = self._survey or self._begin()
+        self._answer = survey.held(self.name, told, is_misplaced=is_misplaced, is_last=is_last)
         return self._told()
 
     def probe(self, lengths: np.ndarray) -> Arrays:
         """How stiff the objective is over these lengths of the shared variables."""
         whole = np.full(self._sub.size, lengths.max())
         whole[self.columns] = lengths
-        bend, straight = probed(self._sub, self._answer.point, whole)
+        bend, straight = probed(self._sub, self.answer.point, whole)
         return {"bend": bend[self.columns], "straight": straight[self.columns]}
 
     def respond(self) -> Arrays:
         """How far the shared variables move for a price."""
-        return {"moved": response(self._sub, self._answer.point)[self.columns]}
+        return {"moved": response(self._sub, self.answer.point)[self.columns]}
 
     @property
     def columns(self) -> np.ndarray:
@@ -193,9 +195,9 @@ class Site:
         self, lengths: np.ndarray, slopes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """The natural units of all variables from those of the shared ones."""
-        energy, known = float((lengths * slopes).max()), self._answer.curvature
+        energy, known = float((lengths * slopes).max()), self.answer.curvature
         bends = known.diagonal + 2 * known.kinks / lengths.max()
-        own = np.abs(np.nan_to_num(self._answer.point))
+        own = np.abs(np.nan_to_num(self.answer.point))
         long = np.sqrt(energy / np.where(bends > 0, bends, np.inf))
         long = np.where(long > 0, long, np.where(own > 0, own, lengths.max()))
         long[self.columns] = lengths
@@ -203,16 +205,24 @@ class Site:
         steep[self.columns] = slopes
         return long, steep
 
-    def _begun(self) -> OwnAnswer:
+    @property
+    def answer(self) -> OwnAnswer:
+        """The client's own answer; a site that was started anew in a run has only its first."""
+        if self._answer is None:
+            self._begin()
+        assert self._answer is not None
+        return self._answer
+
+    def _begin(self) -> Survey:
         layer = SolverLayer(self._compiled, None)
         self._survey = Survey(self._compiled, layer, alone=True)
-        self._warm = layer.batches((self.name,))[0].session
         self._answer = self._survey.begin(self.name)
-        return self._answer
+        self._warm = layer.batches((self.name,))[0].session
+        return self._survey
 
     def _told(self) -> Arrays:
         """What is told of the answer and of the curvature, of the shared variables."""
-        own, known = self._answer, self._answer.curvature
+        own, known = self.answer, self.answer.curvature
         told = {
             "base": own.base,
             "own": own.point,
@@ -249,7 +259,7 @@ class _SiteResidents(Residents):
         if kind is None:
             return super().answered(said, arrays)
         if kind == "introduce":
-            self._sessions.clear()
+            self._sessions.clear()  # of another coordinator
             return site.introduction()
         if kind == "hold":
             is_misplaced, is_last = map(bool, arrays["flags"])

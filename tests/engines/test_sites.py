@@ -13,6 +13,7 @@ import pytest
 
 import dald_model as dm
 from dald_model.datasets import Dataset, load_hospitals, standardised_together
+from dald_model.engines.engine import HostLostError
 from dald_model.engines.sites import SiteHost
 from dald_model.engines.wire import decode, encode
 from dald_model.models import hospitals
@@ -168,7 +169,41 @@ def test_a_federation_is_solved_again_from_its_result_and_from_a_file(tmp_path: 
     file = tmp_path / "run.npz"
     whole = federation.solve(checkpoint=file, every=3)
     assert whole.status == "optimal"
+    again = dm.resume(file, federation, engine=federation.engine)
+    assert (again.status, again.rounds) == ("optimal", whole.rounds)
     assert whole["w"] == pytest.approx(in_one_place("logistic").solve()["w"], abs=1e-5)
+
+
+class Failing(SiteHost):
+    """A site whose process ends before it answers one message, and is started anew."""
+
+    def __init__(self, site: dm.Site, again: dm.Site, at: int) -> None:
+        super().__init__(site)
+        self._again, self._left = again, at
+
+    def send(self, message: bytes) -> Future[bytes]:
+        self._left -= 1
+        if self._left == 0:
+            reply: Future[bytes] = Future()
+            reply.set_exception(HostLostError("the process ended"))
+            return reply
+        return super().send(message)
+
+    def restart(self) -> None:
+        self._site = self._again
+
+
+@pytest.mark.parametrize("at", [1, 2, 4, 6, 9])
+def test_a_site_that_is_started_anew_is_asked_again(at: int) -> None:
+    """Whether it ended before, between or in the rounds."""
+    sites, again = (at_sites("logistic") for _ in range(2))
+    engine: Any = dm.engines.Sites(sites)
+    engine.retries = 1
+    engine._hosts[1] = Failing(sites[1], again[1], at)
+    found = dm.Federation(engine).solve()
+    wanted = dm.Federation(dm.engines.Sites(at_sites("logistic"))).solve()
+    assert found.status == "optimal"
+    assert found["w"] == pytest.approx(wanted["w"], abs=1e-5)
 
 
 @pytest.mark.parametrize(
