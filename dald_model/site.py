@@ -184,7 +184,8 @@ class Site:
         """
         warm, self._warm = self._warm, None
         matrix, offset = self._sub.sides
-        is_alike = matrix.shape == whole.sides[0].shape and not (matrix != whole.sides[0]).nnz
+        other = whole.sides[0]
+        is_alike = matrix.shape == other.shape and not sp.csr_array(matrix - other).count_nonzero()
         is_alike = is_alike and np.array_equal(offset, whole.sides[1])
         if warm is not None and is_alike and np.array_equal(self._sub.signs, whole.signs):
             return warm

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from typing import Any
 
 import numpy as np
 
@@ -108,7 +109,7 @@ class _Told:
                 flags = np.array([name in self._misplaced, is_last], dtype=int)
                 waiting[name] = sub.client.question("hold", told=there, flags=flags)
         for name, wait in waiting.items():
-            given = wait()
+            given: dict[str, Any] = dict(wait())
             given["spread"] = float(given["spread"][0])
             self._told[name] = self._told[name]._replace(**given)
             self._found[self._compiled.columns[name]] = self._told[name].own

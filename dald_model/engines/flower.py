@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future
+from importlib import import_module
 from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any
@@ -56,7 +57,7 @@ class Flower:
     Raises
     ------
     OptionError
-        If flwr is not installed, or a number means nothing.
+        If ``grid`` is none, or a number means nothing.
 
     Examples
     --------
@@ -166,12 +167,11 @@ class FlowerNode:
                 )
 
     def _asked(self, message: bytes, ended: Event) -> bytes:
-        from flwr.app import ConfigRecord, Message, RecordDict
-
-        content = RecordDict({RECORD: ConfigRecord({FIELD: message})})
+        app = import_module("flwr.app")  # who has a grid has it
+        content = app.RecordDict({RECORD: app.ConfigRecord({FIELD: message})})
         # Else a site that comes back works through what nobody waits for
         ttl = self._deadline
-        sent = Message(content, self._node, "query", ttl=ttl)
+        sent = app.Message(content, self._node, "query", ttl=ttl)
         (number,) = self._grid.push_messages([sent])
         while not ended.is_set():
             for reply in self._grid.pull_messages([number]):

@@ -13,15 +13,11 @@ from dald_model.errors import OptionError
 
 
 class SiteEdges(NamedTuple):
-    """Sides of the edges in the shared variables, (q, m) and (q,), and signs of the ends, (q,)."""
+    """Sides of the edges in the m shared entries, (q, m) and (q,), and signs of the ends, (q,)."""
 
     sides: tuple[sp.csr_array, np.ndarray]
     signs: np.ndarray
-
-    @property
-    def size(self) -> int:
-        """The number of shared scalar variables, m."""
-        return self.sides[0].shape[1]
+    size: int
 
 
 def pack_edges(sub: Subproblem) -> bytes:
@@ -63,4 +59,4 @@ def unpack_edges(data: bytes, size: int) -> SiteEdges:
             f"site: what came are no edges of {size} shared entries; see that the coordinator has "
             "this version of dald_model, and let the site introduce itself again"
         ) from error
-    return SiteEdges((matrix, offset), signs)
+    return SiteEdges((matrix, offset), signs, size)

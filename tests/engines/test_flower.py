@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -26,9 +27,8 @@ flwr = pytest.importorskip("flwr", reason="Flower is not installed: pip install 
 @pytest.fixture(autouse=True)
 def _task() -> None:
     """What Flower sets in the process of a ServerApp."""
-    from flwr.supercore.task_identity import TaskIdentity
-
-    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
+    task = import_module("flwr.supercore.task_identity").TaskIdentity
+    task.run_id, task.node_id, task.task_id = 1, 1, 1
 
 
 class LocalGrid:
@@ -45,8 +45,6 @@ class LocalGrid:
         return list(self.sites)
 
     def push_messages(self, messages: Iterable[Any]) -> list[str]:
-        from flwr.app import Error
-
         found = []
         for message in messages:
             node, number = message.metadata.dst_node_id, len(self.sent)
@@ -57,7 +55,7 @@ class LocalGrid:
             if ended == "silent":
                 reply = None
             elif ended is not None:
-                reply = flwr.app.Message(Error(code=5, reason=ended), reply_to=message)
+                reply = flwr.app.Message(flwr.app.Error(code=5, reason=ended), reply_to=message)
             else:
                 reply = self._answered(node, message)
             self._replies[name] = reply
@@ -82,13 +80,12 @@ class LocalGrid:
 
     def _passed(self, message: Any) -> Any:
         """The message as it comes out at the other end of the wire."""
-        from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
-        from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
-
-        nested = get_all_nested_objects(message)
+        objects = import_module("flwr.supercore.inflatable.inflatable_object")
+        inflate = import_module("flwr.supercore.inflatable.inflatable_utils")
+        nested = objects.get_all_nested_objects(message)
         contents = {key: one.deflate() for key, one in nested.items()}
         self.wire += contents.values()
-        return inflate_object_from_contents(message.object_id, contents)
+        return inflate.inflate_object_from_contents(message.object_id, contents)
 
     def pull_messages(self, numbers: Iterable[str]) -> list[Any]:
         found = [self._replies.get(number) for number in numbers]

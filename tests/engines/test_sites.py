@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+import time
 from concurrent.futures import Future
+from multiprocessing.connection import Client
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +131,7 @@ class Listening(SiteHost):
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_array_of_the_size_of_data_passes_nor_a_private_one(kind: str) -> None:
     sites = at_sites(kind)
-    engine = dm.engines.Sites(sites)
+    engine: Any = dm.engines.Sites(sites)
     engine._hosts = hosts = [Listening(site) for site in sites]
     federation = dm.Federation(engine)
     federation.solve()
@@ -140,6 +144,19 @@ def test_no_array_of_the_size_of_data_passes_nor_a_private_one(kind: str) -> Non
                 assert all(one.size <= SIZE for one in arrays), name
     text = b"".join(b"".join(host.passed) for host in hosts)
     assert b"own 0" not in text  # what a site keeps has no name elsewhere
+
+
+def test_what_is_printed_of_a_federation() -> None:
+    federation = dm.Federation(dm.engines.Sites(at_sites("least squares")))
+    compiled = federation.compile()
+    assert "site 0  at its site  w[4]*" in str(federation)
+    (reason, server) = compiled.explain()
+    assert (reason.solver, reason.clients) == ("site", ("site 0", "site 1", "site 2"))
+    assert (reason.what, server.solver) == ("a client at its site", "average")
+    listed = dm.engines.sent(compiled)
+    assert listed["size"].max() == listed[listed["name"] == "client"]["size"].max()
+    assert listed[listed["name"] != "client"]["size"].max() == SIZE
+    assert repr(at_sites("least squares")[0]) == "Site 'site 0': shares w[4], keeps 1 private entry"
 
 
 def test_what_is_named_in_the_docstring_is_what_an_introduction_has() -> None:
@@ -159,6 +176,22 @@ def test_a_second_coordinator_begins_anew() -> None:
     one = dm.Federation(dm.engines.Sites(sites)).solve()
     two = dm.Federation(dm.engines.Sites(sites)).solve()
     assert rounds(one).equals(rounds(two))
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="there are no Unix sockets here")
+def test_a_site_serves_whoever_may_open_its_socket(tmp_path: Path) -> None:
+    """One message a caller, and a caller that leaves does not end it."""
+    (site,), address = at_sites("least squares", 1), str(tmp_path / "socket")
+    threading.Thread(target=site.serve, args=(address,), daemon=True).start()
+    end = time.monotonic() + 30.0
+    while not Path(address).exists():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    Client(address, "AF_UNIX").close()
+    for number in (1, 2):
+        with Client(address, "AF_UNIX") as caller:
+            caller.send_bytes(encode({"number": number, "question": "introduce"}, {}))
+            assert decode(caller.recv_bytes()).said["name"] == "site 0"
 
 
 def test_a_federation_is_solved_again_from_its_result_and_from_a_file(tmp_path: Path) -> None:
