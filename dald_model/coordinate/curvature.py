@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import Form, Term
 from dald_model.compile.subproblem import Subproblem
+from dald_model.declare.remote import RemoteClient
 from dald_model.solvers.arrays.terms import Terms
 
 EXACT = 64
@@ -125,6 +126,8 @@ def is_bent(sub: Subproblem) -> bool:
 
 def is_angular(sub: Subproblem) -> bool:
     """Whether an objective has no curvature at all, or kinks besides those at variables of zero."""
+    if isinstance(sub.client, RemoteClient):
+        return sub.client.introduction.is_angular
     if sub.form is None or not sub.form.valued:
         return False
     quadratic = sub.form.quadratic

@@ -10,11 +10,13 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
+from dald_model.declare.remote import RemoteClient
 from dald_model.engines.batches import Batch, Layout
 from dald_model.engines.placement import Loss, Placement, RemoteSession
 from dald_model.errors import OptionError
 from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.solvers.base import FOUND, Answers, Encoding, Multipliers, Session, Solver, Turn
+from dald_model.solvers.exact.at_site import AtSite
 from dald_model.solvers.registry import NUMERICAL, Choice, alike
 
 PROVEN = ("infeasible", "unbounded")
@@ -215,6 +217,13 @@ class SolverLayer:
         if self._placement is None:
             return {}
         levels = []
+        sites = {
+            name: sub.client.host
+            for name, sub in self.compiled.items()
+            if isinstance(sub.client, RemoteClient)
+        }
+        if sites:
+            return sites
         for level in self.compiled.network.levels:
             groups: dict[Hashable, list[Subproblem]] = {}
             for name in level:
@@ -345,7 +354,8 @@ class SolverLayer:
             subs = [sub.around(self._centre[columns[sub.name]]) for sub in subs]
         places = {name: at for at, name in enumerate(names)}
         home = self._homes.get(names[0])
-        if self._placement is not None and home is not None and solver in NUMERICAL:
+        is_elsewhere = solver in NUMERICAL or isinstance(solver, AtSite)
+        if self._placement is not None and home is not None and is_elsewhere:
             session: Session = self._placement.open(home, solver.name, subs)
         else:
             session = solver.open(subs)
