@@ -16,7 +16,7 @@ from dald_model.engines.questions import ask, ask_all
 from dald_model.errors import DeclarationError, OptionError
 from dald_model.model import Model
 
-ARRAYS = ("base", "own", "start", "diagonal", "kinks", "elsewhere", "answer", "slopes")
+ARRAYS = ("base", "own", "start", "diagonal", "kinks", "elsewhere", "answer", "slopes", "pull")
 FLAGS = ("is_known", "is_singular", "is_exact", "is_angular", "is_endless")
 REFUSED = {
     "engine": "the federation has its own",

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.alone import response
-from dald_model.coordinate.curvature import is_angular, is_defined_at_zero
+from dald_model.coordinate.curvature import is_angular, is_defined_at_zero, pull
 from dald_model.coordinate.measurement import probed
 from dald_model.coordinate.own_answers import OwnAnswer, Survey
 from dald_model.declare.client import Client, short
@@ -38,11 +38,11 @@ class Site:
     nothing of the private ones :math:`y`, of the objective or of the data. It is told:
 
     * once, before the first round, one number or one array of the size of :math:`x` each: the
-      answer of the client alone (the model that it would fit by itself) and where it bends most,
-      gradient, diagonal of the Hessian and steepness of kinks there, and how unequal its
-      eigenvalues are. The default penalties and units of a run are made of these. Of clients whose
-      curvature is not known, such as linear programs, how stiff they are over a length, and how far
-      they move for a price;
+      answer of the client alone (the model that it would fit by itself) and what its constraints
+      hold there, where it bends most, gradient, diagonal of the Hessian and steepness of kinks
+      there, and how unequal its eigenvalues are. The default penalties and units of a run are made
+      of these. Of clients whose curvature is not known, such as linear programs, how stiff they are
+      over a length, and how far they move for a price;
     * in each round :math:`x` and the value of the objective.
 
     These are functions of the data. Who sees many rounds of them learns how the objective bends in
@@ -233,6 +233,7 @@ class Site:
             "elsewhere": known.elsewhere,
             "answer": known.answer,
             "slopes": known.slopes,
+            "pull": pull(self._sub, own.point),
             "spread": np.array([known.spread]),
         }
         mine = self.columns

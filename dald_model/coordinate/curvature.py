@@ -94,12 +94,19 @@ def curvature(sub: Subproblem, at: np.ndarray | None = None) -> Curvature:
     return Curvature(diagonal, spread, sharp, elsewhere, answer, gradient, is_known)
 
 
-def gradient(sub: Subproblem, at: np.ndarray) -> np.ndarray:
-    """The gradient of what has one of a client's objective, at a point of its domain, (m,)."""
-    assert sub.form is not None
-    found = sub.form.quadratic.linear + sub.form.quadratic.full @ at
-    terms = _smooth(sub.form)
-    return found + Terms([terms], sub.size).gradients(None, at[None])[0] if terms else found
+def pull(sub: Subproblem, own: np.ndarray) -> np.ndarray:
+    """The slopes at a client's answer that kinks or inequalities balance, (m,).
+
+    The gradient of what has one, without what equalities balance; zero where there is no answer.
+    """
+    form = sub.form
+    if form is None or np.isnan(own).any():
+        return np.zeros(sub.size)
+    found, terms = form.quadratic.linear + form.quadratic.full @ own, _smooth(form)
+    if terms:
+        found = found + Terms([terms], sub.size).gradients(None, own[None])[0]
+    rows = form.equalities.matrix[:, : sub.size]
+    return found - rows.T @ np.linalg.lstsq(rows.T, found)[0] if rows.size else found
 
 
 def middle(sub: Subproblem) -> np.ndarray:

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.alone import response
-from dald_model.coordinate.curvature import Curvature, gradient, is_defined_at_zero
+from dald_model.coordinate.curvature import Curvature, is_defined_at_zero, pull
 from dald_model.coordinate.largest import bounds_of_largest
 from dald_model.coordinate.own_answers import own_answers
 from dald_model.coordinate.sides import sides_of
@@ -197,17 +197,13 @@ class _Measurement:
     def _is_held(self, sub: Subproblem, known: Curvature, lengths: np.ndarray) -> bool:
         """Whether inequalities hold a client's own answer: it slopes there by more than its kinks.
 
-        What equalities hold is left out.
+        Along what edges see.
         """
+        told = introduced(sub)
         own = self._own[self._compiled.columns[sub.name]]
-        if np.isnan(own).any():
-            return False
-        pull = gradient(sub, own)
-        assert sub.form is not None
-        rows = sub.form.equalities.matrix[:, : sub.size]
-        if rows.size:
-            pull = pull - rows.T @ np.linalg.lstsq(rows.T, pull)[0]
-        return bool((np.abs(pull) > known.kinks + PULLED * known.diagonal * lengths).any())
+        slopes = pull(sub, own) if told is None else told.pull
+        is_pulled = np.abs(slopes) > known.kinks + PULLED * known.diagonal * lengths
+        return bool((is_pulled & (sub.sight.of_variables > 0)).any())
 
     def _within(self, sub: Subproblem, diagonal: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Curvatures, (m,), that a singularity near the client's answer does not make.

@@ -30,6 +30,8 @@ class Introduction(NamedTuple):
     start : ndarray
         Where a run begins, if not there; else NaN.
     diagonal, kinks, elsewhere, answer, slopes : ndarray
+    pull : ndarray
+        The slopes at the answer that kinks or constraints balance.
     spread : float
     is_known : bool
         Of :class:`dald_model.coordinate.curvature.Curvature`, where the objective bends.
@@ -51,6 +53,7 @@ class Introduction(NamedTuple):
     elsewhere: np.ndarray
     answer: np.ndarray
     slopes: np.ndarray
+    pull: np.ndarray
     spread: float
     is_known: bool
     is_singular: bool

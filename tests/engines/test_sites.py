@@ -167,7 +167,18 @@ def test_what_is_named_in_the_docstring_is_what_an_introduction_has() -> None:
     }
     assert said["shared"] == [["w", [SIZE]]]
     assert set(arrays) == {
-        *("base", "own", "start", "diagonal", "kinks", "elsewhere", "answer", "slopes", "spread")
+        *(
+            "base",
+            "own",
+            "start",
+            "diagonal",
+            "kinks",
+            "elsewhere",
+            "answer",
+            "slopes",
+            "pull",
+            "spread",
+        )
     }
 
 
