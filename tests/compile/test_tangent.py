@@ -34,7 +34,7 @@ def clients(name):
 
 @pytest.mark.parametrize("name", ["lasso", "ridge", "logistic", "epigraph", "inside"])
 def test_forms_and_cone_programs_along_a_path_are_those_of_a_model_compiled_there(name):
-    model, x, a, b = clients(name)
+    model, _, a, b = clients(name)
     points = np.random.default_rng(4).normal(size=(5, 3))
     compiled = None
     for one, two in [(1.0, 0.5), (3.0, 0.5), (3.0, 20.0), (1e-3, 7.0), (1e3, 1e-4)]:

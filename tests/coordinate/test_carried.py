@@ -12,7 +12,7 @@ from tests.front.couplings import ZOO
 
 
 def area(costs, rules_of, seen):
-    """The first of two clients: what it makes has costs, and ``seen`` of its variables is shared."""
+    """The first of two clients: what it makes has costs, and ``seen`` of it is shared."""
     made, sent = cp.Variable(len(costs), name="made"), cp.Variable(2, name="sent")
     other = cp.Variable(name="other")
     model = dm.Model()
@@ -39,7 +39,7 @@ def test_what_is_sent_is_as_stiff_as_all_who_make_it_together(costs):
 
 def test_what_rows_leave_free_of_cost_stays_without():
     # What is sent one way may come back the other way for nothing
-    names, found, diagonal = area(
+    _, found, diagonal = area(
         np.ones(2), lambda g, s: [cp.sum(g) == s[0] - s[1]], lambda g, s: s[0]
     )
     assert (found == diagonal).all()
