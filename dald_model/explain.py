@@ -15,8 +15,8 @@ import networkx as nx
 from dald_model.algorithms.dald import DALD
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate.acceleration.applicability import why_not, why_not_along
 from dald_model.coordinate.acceleration.evaluation import Acceleration
+from dald_model.coordinate.applicability import why_not, why_not_along
 from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.overlapped_sweeps import may_overlap, pays
 from dald_model.coordinate.stopping import Stopping

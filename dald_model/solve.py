@@ -26,7 +26,8 @@ from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.outcome import interrupted_before
 from dald_model.coordinate.penalty import Fixed, PenaltyRule, ResidualBalancing, as_rule
 from dald_model.coordinate.progress import Progress
-from dald_model.coordinate.run import Run, Settings
+from dald_model.coordinate.run import Run
+from dald_model.coordinate.settings import Settings
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.coordinate.stopping import Accuracy, Stopping

@@ -3,28 +3,18 @@ r"""The one loop of the code base: Algorithms 2 and 3 of the paper."""
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from dald_model.coordinate import outcome
-from dald_model.coordinate.acceleration.applicability import (
-    whole_round,
-    why_not,
-    why_not_along,
-)
-from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.acceleration.watchdog import Watchdog
+from dald_model.coordinate.applicability import why_not_accelerated
 from dald_model.coordinate.best import Best
 from dald_model.coordinate.channels import Channels
-from dald_model.coordinate.checkpoint import Checkpoint
-from dald_model.coordinate.columns import as_columns, as_rows
 from dald_model.coordinate.diagnosis import FailureMonitor
-from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.membership import Membership, RoundPlan
 from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.outcome import Outcome
@@ -34,22 +24,23 @@ from dald_model.coordinate.overlapped_sweeps import (
     may_overlap,
     pays,
 )
-from dald_model.coordinate.pace import rounds_left
 from dald_model.coordinate.penalty import PenaltyRule
 from dald_model.coordinate.progress import Progress
+from dald_model.coordinate.recorder import Count, Recorder
 from dald_model.coordinate.safeguards import check_order, default_stopping
+from dald_model.coordinate.settings import Settings
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import (
-    AskedError,
     Asking,
     ClientFailedError,
     Status,
     Termination,
+    as_error,
 )
-from dald_model.coordinate.stopping import Accuracy, FixedBudget, Stopping
+from dald_model.coordinate.stopping import FixedBudget, Stopping
 from dald_model.coordinate.sweeper import Record, SerialSweeper, Sweeper
 from dald_model.engines.dispatch import SolverLayer
-from dald_model.errors import DaldError, OptionError, RunError
+from dald_model.errors import DaldError
 from dald_model.schedule.moment import Moment, Residuals
 from dald_model.text import counted
 from dald_model.values import is_panic
@@ -72,49 +63,6 @@ KEPT = (
     "recalled",
 )
 """Of the attributes of a run, those that a file holds as they are."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Checked options of a run.
-
-    Attributes
-    ----------
-    stopping : Stopping or None
-        Which ends inner loops; None is the default of the order that is followed.
-    accuracy : Accuracy
-    eps_pri, eps_dual : float
-    max_rounds : int
-    metrics : dict
-        Name of a column of the history -> function of an :class:`Iterate`.
-    callback : callable or None
-        Called after each round with the :class:`Iterate`; True ends the run.
-    acceleration : Acceleration or None
-    insists : bool
-        Whether it is refused where it does not apply; else the run goes without.
-    learnt : Learnt or None
-        What the run that this one goes on from knew of the clients.
-    gap_test : callable or None
-        What is certified of an iterate that may end the run; empty where that is too little.
-    begun : float or None
-        The ``time.perf_counter()`` from which the history counts; None is when the run is made.
-    checkpoint : Checkpoint or None
-        Where the run is written, and how often.
-    """
-
-    stopping: Stopping | None
-    accuracy: Accuracy
-    eps_pri: float
-    eps_dual: float
-    max_rounds: int
-    metrics: Mapping[str, Callable[[Iterate], Any]]
-    callback: Callable[[Iterate], Any] | None = None
-    acceleration: Acceleration | None = None
-    insists: bool = False
-    learnt: Learnt | None = None
-    gap_test: Callable[[State], str] | None = None
-    begun: float | None = None
-    checkpoint: Checkpoint | None = None
 
 
 class Run:
@@ -144,7 +92,6 @@ class Run:
     ) -> None:
         self.membership, self.method, self.state = membership, method, state
         self.rule, self.layer, self.settings = rule, layer, settings
-        self._progress = progress
         if membership.online or method.ignore_absent or membership.sequence.leaves_out:
             state.channels = Channels.start(state.sides)
         self._outer, self._inner, self._round = 1, 0, 0
@@ -153,15 +100,13 @@ class Run:
         self._found = Residuals(*4 * [math.inf])
         self._best = Best()
         self._monitor = FailureMonitor(membership.compiled, method.goal is not Goal.FIXED_POINT)
-        self._unaccelerated = ""
-        self._watchdog = self._chosen_watchdog(settings.learnt)
+        self._watchdog: Watchdog | None = None
+        self._choose_watchdog(settings.learnt)
         self._recalled = self._watchdog.recalled if self._watchdog else ()
         self._stopping = settings.stopping or self._default_stopping()
         check_order(membership, self._stopping, method)
         self._sweeper = self._chosen_sweeper()
-        self._rows: list[dict[str, Any]] = []
-        self._merits: list[float] = []
-        self._begun = time.perf_counter() if settings.begun is None else settings.begun
+        self._recorder = Recorder(membership, layer, settings, progress)
 
     def go(self) -> Outcome:
         """Run round after round until something ends the run.
@@ -181,12 +126,12 @@ class Run:
         except ClientFailedError as failure:
             termination = self._monitor.explain(self.state, failure.termination)
         except KeyboardInterrupt:
-            said = f"after {len(self._rows)} complete rounds"
+            said = f"after {len(self._recorder.rows)} complete rounds"
             termination = Termination(Status.INTERRUPTED, None, said)
         except BaseException as raised:
             if not (isinstance(raised, Exception) or is_panic(raised)):
                 raise
-            error = self._told(raised)
+            error = as_error(raised, self._round)
             termination = Termination(Status.USER_ERROR, None, str(error))
         try:
             self._collect()
@@ -197,7 +142,7 @@ class Run:
             termination,
             self._best,
             self.state,
-            self._rows,
+            self._recorder.rows,
             self.membership,
             events,
             error,
@@ -228,7 +173,7 @@ class Run:
         sweeper = self._sweeper
         return kept | {
             "state": self.state,
-            "rows": as_columns(self._rows),
+            "rows": self._recorder.kept(),
             "layer": self.layer.kept(),
             "membership": self.membership.kept(),
             "block": sweeper.block if isinstance(sweeper, OverlappedSweeper) else None,
@@ -238,15 +183,14 @@ class Run:
         """Be as a run of the same options was when it was kept."""
         for name in KEPT:
             setattr(self, f"_{name}", kept[name])
-        self.state, self._rows = kept["state"], as_rows(kept["rows"])
+        self.state = kept["state"]
         self.layer.restore(kept["layer"])
         self.membership.restore(kept["membership"])
         self._stopping = self.settings.stopping or self._default_stopping()
         if isinstance(self._sweeper, OverlappedSweeper):
             self._sweeper.block = kept["block"]
         self._written = self._round
-        self._begun -= self._rows[-1]["seconds"] if self._rows else 0.0
-        self._progress.resumed(self._round)
+        self._recorder.restore(kept["rows"], self._round)
 
     def _collect(self) -> None:
         """Enter those multipliers of the best iterate that stayed where the clients are."""
@@ -254,22 +198,6 @@ class Run:
         if best is not None:
             for places, given in self.layer.collect(best.encodings):
                 best.hold(places, given)
-
-    def _told(self, raised: BaseException) -> DaldError:
-        """An exception in the middle of the run as an error of ours; it is the cause."""
-        if isinstance(raised, DaldError):
-            return raised
-        what: str
-        cause: BaseException
-        what, cause = "a step of the run", raised
-        if isinstance(raised, AskedError) and raised.__cause__ is not None:
-            what, cause = raised.what, raised.__cause__
-        error = RunError(
-            f"{what} raised {type(cause).__name__} ({cause}) after "
-            f"{counted(self._round, 'round')}; what was found is kept, as `result` of this error"
-        )
-        error.__cause__ = cause
-        return error
 
     def _inner_loop(self) -> Termination | None:
         """One inner loop, or a block of them that each end an outer loop."""
@@ -299,7 +227,7 @@ class Run:
                 self._monitor.count(self._round, self._inner, self._found, merit)
                 self._outer, self._inner = self._outer + 1, 0
         self._offer(merit)
-        if self._measure():
+        if self._recorder.measure(self.state, self._round):
             said = f"the callback ended the run after round {self._round}"
             return Termination(Status.INTERRUPTED, None, said)
         inner = self._inner
@@ -318,8 +246,8 @@ class Run:
     def _give_up(self, plan: RoundPlan, origin: str) -> None:
         """Write down an inner loop that ended in the middle, at a proposal that was taken back."""
         before = self._found
-        self._account(Record(Residuals(*5 * [math.nan]), self.state.objectives), plan)
-        self._rows[-1]["proposal"] = f"{origin}, taken back"
+        unknown = Record(Residuals(*5 * [math.nan]), self.state.objectives)
+        self._account(unknown, plan, f"{origin}, taken back")
         self._found, self._inner = before, 0
 
     def _stops(self, tolerance: float) -> bool:
@@ -363,61 +291,17 @@ class Run:
             with Asking("rho", self.rule):
                 state.rho = self.rule.update(state, self._outer)
         if self._watchdog is not None and self._watchdog.look(state):
-            self._rows[-1]["proposal"] += ", taken back"
+            self._recorder.taken_back()
         self._outer, self._inner = self._outer + 1, 0
 
-    def _account(self, record: Record, plan: RoundPlan) -> float:
+    def _account(self, record: Record, plan: RoundPlan, proposal: str | None = None) -> float:
         """Count one inner loop and write it down; gives its merit."""
         self._round, self._inner = self._round + 1, self._inner + 1
         self._found = record.found
-        self._rows.append(self._row(record, plan))
-        if self.layer.is_elsewhere:
-            lost = [loss for loss in self.layer.losses if loss.round == self._round]
-            self._rows[-1]["asked again"] = tuple(name for loss in lost for name in loss.clients)
-        settings, found = self.settings, self._found
-        primal = found.primal_scaled / (settings.eps_pri or 1.0)
-        merit = max(primal, found.dual_scaled / (settings.eps_dual or 1.0))
-        if self._progress.is_watched:
-            self._merits.append(merit)
-            left = rounds_left(np.array(self._merits)) if self._is_tested else math.nan
-            self._progress.told(self._round, self._rows[-1], left)
-        return merit
-
-    def _row(self, record: Record, plan: RoundPlan) -> dict[str, Any]:
-        """The history's row of this round."""
-        objective = outcome.objective(self.membership, record.objectives)
-        return {
-            "outer": self._outer,
-            "inner": self._inner,
-            **record.found._asdict(),
-            "objective": objective,
-            "rho": float(np.exp(np.log(self.state.rho).mean())),
-            "solved": sum(map(len, plan.stages)),
-            "absent": plan.absent,
-            "who": plan.who,
-            "proposal": self._watchdog.origin if self._watchdog else "",
-            "fallbacks": len(self.layer.events),
-            "seconds": time.perf_counter() - self._begun,
-        }
-
-    def _measure(self) -> bool:
-        """Enter the user's metrics into the row of this round, and tell the user's callback.
-
-        Whether that ends the run.
-        """
-        metrics, callback = self.settings.metrics, self.settings.callback
-        if not (metrics or callback):
-            return False
-        row, membership = self._rows[-1], self.membership
-        iterate = Iterate(membership.compiled, self.state, row, self._round, membership.gone)
-        for name, measure in metrics.items():
-            with Asking("metrics", name):
-                row[name] = measure(iterate)
-        if callback is None:
-            return False
-        with Asking("callback", callback):
-            said = callback(iterate)
-        return isinstance(said, bool | np.bool_) and bool(said)
+        if proposal is None:
+            proposal = self._watchdog.origin if self._watchdog else ""
+        count = Count(self._outer, self._inner, self._round)
+        return self._recorder.write(record, plan, count, self.state, proposal, self._is_tested)
 
     def _offer(self, merit: float) -> None:
         """Keep the iterate if it is the best, or if none is better than another."""
@@ -439,7 +323,7 @@ class Run:
         What is known of the clients stays, as far as their edges see the same of them.
         """
         learnt = self._watchdog.learnt if self._watchdog else self.settings.learnt
-        self._watchdog = self._chosen_watchdog(learnt)
+        self._choose_watchdog(learnt)
         self._stopping = self.settings.stopping or self._default_stopping()
         self._best = Best()  # the one so far was the best of another problem
         self._monitor.renew(moment.round)
@@ -456,39 +340,16 @@ class Run:
         if self.method.ignore_absent:
             channels.off = channels.off | ~membership.taking_part(plan.stages)
 
-    def _chosen_watchdog(self, learnt: Learnt | None) -> Watchdog | None:
-        """The watchdog over the acceleration, which begins with what was learnt; or None."""
-        settings, compiled = self.settings, self.membership.compiled
-        sequence = self.membership.sequence
-        self._unaccelerated = obstacle = self._idle()
-        if obstacle:
-            return None
-        obstacle = why_not(sequence, self.method, settings.stopping)
+    def _choose_watchdog(self, learnt: Learnt | None) -> None:
+        """Take the watchdog over the acceleration, which begins with what was learnt; or none."""
+        settings, state = self.settings, self.state
+        moment = self._moment(closing=True)  # a constant order asks for no residuals
+        obstacle, stages = why_not_accelerated(self.membership, self.method, settings, moment)
+        self._watchdog, self._unaccelerated = None, obstacle
         if not obstacle:
-            # A constant order asks for no residuals
-            stages = whole_round(self.membership.bound, self._moment(closing=True), sequence)
-            obstacle = why_not_along(stages)
-            if not obstacle:
-                assert settings.acceleration is not None
-                return Watchdog(compiled, settings.acceleration, stages, self.state, learnt)
-        if settings.insists:
-            raise OptionError(
-                f"acceleration: given {settings.acceleration!r}, but {obstacle}; leave it out, or "
-                "take acceleration=None"
-            )
-        self._unaccelerated = obstacle
-        return None
-
-    def _idle(self) -> str:
-        """Why nothing is to be accelerated, whatever the order and the method; or ""."""
-        settings = self.settings
-        if settings.acceleration is None:
-            return "acceleration=None was given"
-        if not (self._is_tested or settings.insists):
-            return "without a tolerance to reach a run is made for its iterates, as printed"
-        if self.membership.off.all():
-            return "nobody is left to agree with anybody"
-        return ""
+            assert settings.acceleration is not None
+            compiled = self.membership.compiled
+            self._watchdog = Watchdog(compiled, settings.acceleration, stages, state, learnt)
 
     def _default_stopping(self) -> Stopping:
         if self._watchdog is not None:
@@ -545,8 +406,7 @@ class Run:
 
     @property
     def _is_tested(self) -> bool:
-        settings = self.settings
-        return min(settings.eps_pri, settings.eps_dual) > 0 and self.method.goal is not Goal.NONE
+        return self.settings.tests(self.method)
 
     def _is_answer(self) -> bool:
         """Whether everybody who counts was solved."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from dald_model.errors import DaldError
+from dald_model.errors import DaldError, RunError
+from dald_model.text import counted
 
 
 class Status(StrEnum):
@@ -108,3 +109,20 @@ class Asking:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, Exception) and not isinstance(error, DaldError):
             raise AskedError(f"{self._option}: {self._given!r}") from error
+
+
+def as_error(raised: BaseException, rounds: int) -> DaldError:
+    """An exception in the middle of a run as an error of ours, of which it is the cause."""
+    if isinstance(raised, DaldError):
+        return raised
+    what: str
+    cause: BaseException
+    what, cause = "a step of the run", raised
+    if isinstance(raised, AskedError) and raised.__cause__ is not None:
+        what, cause = raised.what, raised.__cause__
+    error = RunError(
+        f"{what} raised {type(cause).__name__} ({cause}) after {counted(rounds, 'round')}; what "
+        "was found is kept, as `result` of this error"
+    )
+    error.__cause__ = cause
+    return error

@@ -13,9 +13,9 @@ import numpy as np
 
 import dald_model as dm
 from dald_model import solve as coordinator
-from dald_model.coordinate import run as runs
 from dald_model.coordinate import sweeper
 from dald_model.coordinate.penalty import Fixed
+from dald_model.coordinate.recorder import Recorder
 from dald_model.coordinate.state import State
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.base import Answers, Session, Turn
@@ -76,8 +76,8 @@ def watched(clock: Clock) -> Iterator[None]:
         stack.enter_context(mock.patch.object(sweeper.SerialSweeper, "run", work))
         work = clock.around("residuals", sweeper.residuals)
         stack.enter_context(mock.patch.object(sweeper, "residuals", work))
-        work = clock.around("history", runs.Run._row)
-        stack.enter_context(mock.patch.object(runs.Run, "_row", work))
+        work = clock.around("history", Recorder.write)
+        stack.enter_context(mock.patch.object(Recorder, "write", work))
         work = clock.around("snapshot", State.snapshot)
         stack.enter_context(mock.patch.object(State, "snapshot", work))
         yield

@@ -4,11 +4,52 @@ from __future__ import annotations
 
 from collections import Counter
 
+from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Method
+from dald_model.coordinate.settings import Settings
 from dald_model.coordinate.stopping import Stopping, is_one_sweep
+from dald_model.errors import OptionError
 from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import Levels
 from dald_model.schedule.sequence import Bound, Sequence
+
+
+def why_not_accelerated(
+    membership: Membership, method: Method, settings: Settings, moment: Moment
+) -> tuple[str, Levels]:
+    """What keeps this run from being accelerated, or ""; and the stages of its whole rounds.
+
+    Raises
+    ------
+    OptionError
+        If an acceleration was asked for that does not apply.
+    """
+    sequence = membership.sequence
+    obstacle = _why_idle(membership, method, settings)
+    if obstacle:
+        return obstacle, []
+    stages: Levels = []
+    obstacle = why_not(sequence, method, settings.stopping)
+    if not obstacle:
+        stages = whole_round(membership.bound, moment, sequence)
+        obstacle = why_not_along(stages)
+    if obstacle and settings.insists:
+        raise OptionError(
+            f"acceleration: given {settings.acceleration!r}, but {obstacle}; leave it out, or "
+            "take acceleration=None"
+        )
+    return obstacle, stages
+
+
+def _why_idle(membership: Membership, method: Method, settings: Settings) -> str:
+    """Why nothing is to be accelerated, whatever the order and the method; or ""."""
+    if settings.acceleration is None:
+        return "acceleration=None was given"
+    if not (settings.tests(method) or settings.insists):
+        return "without a tolerance to reach a run is made for its iterates, as printed"
+    if membership.off.all():
+        return "nobody is left to agree with anybody"
+    return ""
 
 
 def why_not(sequence: Sequence, method: Method, stopping: Stopping | None) -> str:

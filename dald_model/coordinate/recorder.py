@@ -1,0 +1,119 @@
+"""History of a run: a row a round, what the user measures of it, and what is shown meanwhile."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dald_model.coordinate import outcome
+from dald_model.coordinate.columns import as_columns, as_rows
+from dald_model.coordinate.iterate import Iterate
+from dald_model.coordinate.membership import Membership, RoundPlan
+from dald_model.coordinate.pace import rounds_left
+from dald_model.coordinate.progress import Progress
+from dald_model.coordinate.settings import Settings
+from dald_model.coordinate.state import State
+from dald_model.coordinate.status import Asking
+from dald_model.coordinate.sweeper import Record
+from dald_model.engines.dispatch import SolverLayer
+from dald_model.schedule.moment import Residuals
+
+
+class Count(NamedTuple):
+    """Numbers of a round, each from 1: of the outer loop, within it, and of the run."""
+
+    outer: int
+    inner: int
+    round: int
+
+
+class Recorder:
+    """What is written down of the rounds of a run."""
+
+    def __init__(
+        self, membership: Membership, layer: SolverLayer, settings: Settings, progress: Progress
+    ) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._membership, self._layer, self._settings = membership, layer, settings
+        self._progress = progress
+        self._merits: list[float] = []
+        self._begun = time.perf_counter() if settings.begun is None else settings.begun
+
+    def write(
+        self,
+        record: Record,
+        plan: RoundPlan,
+        count: Count,
+        state: State,
+        proposal: str,
+        is_tested: bool,
+    ) -> float:
+        """Write a round down and show it; gives its merit, the larger residual over its tolerance.
+
+        ``proposal`` says where it began, and ``is_tested`` whether residuals end the run.
+        """
+        row: dict[str, Any] = {
+            "outer": count.outer,
+            "inner": count.inner,
+            **record.found._asdict(),
+            "objective": outcome.objective(self._membership, record.objectives),
+            "rho": float(np.exp(np.log(state.rho).mean())),
+            "solved": sum(map(len, plan.stages)),
+            "absent": plan.absent,
+            "who": plan.who,
+            "proposal": proposal,
+            "fallbacks": len(self._layer.events),
+            "seconds": time.perf_counter() - self._begun,
+        }
+        if self._layer.is_elsewhere:
+            lost = [loss for loss in self._layer.losses if loss.round == count.round]
+            row["asked again"] = tuple(name for loss in lost for name in loss.clients)
+        self.rows.append(row)
+        merit = self._merit(record.found)
+        if self._progress.is_watched:
+            self._merits.append(merit)
+            left = rounds_left(np.array(self._merits)) if is_tested else math.nan
+            self._progress.told(count.round, row, left)
+        return merit
+
+    def taken_back(self) -> None:
+        """Write down that the proposal of the last round was taken back."""
+        self.rows[-1]["proposal"] += ", taken back"
+
+    def measure(self, state: State, at: int) -> bool:
+        """Enter the user's metrics into the row of this round, and tell the user's callback.
+
+        Whether that ends the run.
+        """
+        metrics, callback = self._settings.metrics, self._settings.callback
+        if not (metrics or callback):
+            return False
+        row, membership = self.rows[-1], self._membership
+        iterate = Iterate(membership.compiled, state, row, at, membership.gone)
+        for name, measure in metrics.items():
+            with Asking("metrics", name):
+                row[name] = measure(iterate)
+        if callback is None:
+            return False
+        with Asking("callback", callback):
+            said = callback(iterate)
+        return isinstance(said, bool | np.bool_) and bool(said)
+
+    def kept(self) -> dict[str, Any]:
+        """What a file holds of it."""
+        return as_columns(self.rows)
+
+    def restore(self, kept: Mapping[str, Any], at: int) -> None:
+        """Go on after a round of an earlier run."""
+        self.rows = as_rows(dict(kept))
+        self._begun -= self.rows[-1]["seconds"] if self.rows else 0.0
+        self._progress.resumed(at)
+
+    def _merit(self, found: Residuals) -> float:
+        settings = self._settings
+        primal = found.primal_scaled / (settings.eps_pri or 1.0)
+        return max(primal, found.dual_scaled / (settings.eps_dual or 1.0))

@@ -1,0 +1,62 @@
+"""The checked options of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dald_model.coordinate.acceleration.evaluation import Acceleration
+from dald_model.coordinate.acceleration.learnt import Learnt
+from dald_model.coordinate.checkpoint import Checkpoint
+from dald_model.coordinate.iterate import Iterate
+from dald_model.coordinate.method import Goal, Method
+from dald_model.coordinate.state import State
+from dald_model.coordinate.stopping import Accuracy, Stopping
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Checked options of a run.
+
+    Attributes
+    ----------
+    stopping : Stopping or None
+        Which ends inner loops; None is the default of the order that is followed.
+    accuracy : Accuracy
+    eps_pri, eps_dual : float
+    max_rounds : int
+    metrics : dict
+        Name of a column of the history -> function of an :class:`Iterate`.
+    callback : callable or None
+        Called after each round with the :class:`Iterate`; True ends the run.
+    acceleration : Acceleration or None
+    insists : bool
+        Whether it is refused where it does not apply; else the run goes without.
+    learnt : Learnt or None
+        What the run that this one goes on from knew of the clients.
+    gap_test : callable or None
+        What is certified of an iterate that may end the run; empty where that is too little.
+    begun : float or None
+        The ``time.perf_counter()`` from which the history counts; None is when the run is made.
+    checkpoint : Checkpoint or None
+        Where the run is written, and how often.
+    """
+
+    stopping: Stopping | None
+    accuracy: Accuracy
+    eps_pri: float
+    eps_dual: float
+    max_rounds: int
+    metrics: Mapping[str, Callable[[Iterate], Any]]
+    callback: Callable[[Iterate], Any] | None = None
+    acceleration: Acceleration | None = None
+    insists: bool = False
+    learnt: Learnt | None = None
+    gap_test: Callable[[State], str] | None = None
+    begun: float | None = None
+    checkpoint: Checkpoint | None = None
+
+    def tests(self, method: Method) -> bool:
+        """Whether a run of this method may end by its residuals."""
+        return min(self.eps_pri, self.eps_dual) > 0 and method.goal is not Goal.NONE
