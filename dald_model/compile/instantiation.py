@@ -250,6 +250,17 @@ class Instantiator:
             found.append(Term(kind, weight, matrix, offset, parameter, width))
         return tuple(found)
 
+    def is_of(self, other: Instantiator) -> bool:
+        """Whether the two differ in costs alone."""
+        return self._blocks is other._blocks
+
+    def weighed(self, terms: tuple[Term, ...]) -> tuple[Term, ...]:
+        """Terms that another of the same functions made, with the weights of this one."""
+        return tuple(
+            term._replace(weight=weight, parameter=parameter)
+            for term, (_, _, _, (weight, parameter)) in zip(terms, self._terms, strict=True)
+        )
+
     def offsets(self, maps: AffineMaps) -> list[np.ndarray]:
         """Those of the terms."""
         return [one.rows @ maps.offset + one.start for _, _, one, _ in self._terms]

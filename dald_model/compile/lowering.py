@@ -79,10 +79,13 @@ class Lowered:
         self.moved = 0
         self._template = template
 
-    def around(self, centre: np.ndarray) -> Lowered:
-        """The same client in its differences from a point of shape (m,)."""
+    def around(self, centre: np.ndarray, known: tuple[Lowered, Lowered] | None = None) -> Lowered:
+        """The same client in its differences from a point of shape (m,).
+
+        ``known`` is another, and it around the same point, of which parts may be the same.
+        """
         found = copy(self)
-        found.form = self.form.around(centre)
+        found.form = self.form.around(centre, known and (known[0].form, known[1].form))
         return found
 
     def is_like(self, other: Lowered) -> bool:
@@ -272,7 +275,10 @@ class Lowering:
             quadratic = before.form.quadratic
         else:
             quadratic = instantiator.quadratic(maps)
-        terms = instantiator.terms(maps)
+        if before is not None and maps is before.maps and instantiator.is_of(before.instantiator):
+            terms = instantiator.weighed(before.form.terms)
+        else:
+            terms = instantiator.terms(maps)
         if before is not None and stated:
             equalities, inequalities = before.form.equalities, before.form.inequalities
         else:

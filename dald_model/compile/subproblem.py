@@ -248,10 +248,12 @@ class Subproblem(Identified):
             found.__dict__.pop(made, None)
         return found
 
-    def around(self, centre: np.ndarray, sides: Sides | None = None) -> Subproblem:
+    def around(
+        self, centre: np.ndarray, known: tuple[Lowered | None, Subproblem] | None = None
+    ) -> Subproblem:
         """The same edges and numbers in the differences of the variables from a point, (m,).
 
-        ``sides`` are those around it, if they are known.
+        ``known`` are numbers that the client had with the same sides, and it around this point.
 
         Numbers that have a large part in common lose it, and solvers their rounding errors. What
         cvxpy knows of the client, its :attr:`problem`, stays where it was.
@@ -261,8 +263,11 @@ class Subproblem(Identified):
         assert self._lowered is not None
         assert lowered is not None
         found = copy(self)
-        found._sides = self._sides[0], sides or (matrix, offset + matrix @ centre)
-        found._lowered = self._lowered[0], lowered.around(centre)
+        then, there = known or (None, None)
+        sides = (matrix, offset + matrix @ centre) if there is None else there.sides
+        found._sides = self._sides[0], sides
+        pair = then and there and there.lowered and (then, there.lowered)
+        found._lowered = self._lowered[0], lowered.around(centre, pair or None)
         return found
 
     @cached_property

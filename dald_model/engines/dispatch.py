@@ -417,11 +417,9 @@ class SolverLayer:
             if before is not None and known:
                 then, its_sides, its_centre = known[at]
                 if its_sides is sides and np.array_equal(its_centre, centre):
-                    there = before.data[at]
-                    if then is lowered:
-                        found.append(there)
-                        continue
-            found.append(sub.around(centre, there and there.sides))
+                    there = then, before.data[at]
+            is_same = there is not None and there[0] is lowered
+            found.append(there[1] if there and is_same else sub.around(centre, there))
         return found, numbers
 
     def _batch(self, names: list[Hashable]) -> Batch:
