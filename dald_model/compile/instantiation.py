@@ -156,10 +156,10 @@ class Instantiator:
                 self._terms.append((block.kind, block.width, arguments, sizes))
         self._linear = widening.entries.vector(linear)
 
-    def again(self, problem: Canonical) -> Instantiator | None:
+    def again(self, problem: Canonical, widening: Widening) -> Instantiator | None:
         """The instantiator of a problem that differs in its costs; None if it does in more."""
-        before, widening = self._given
-        if problem.A is not before.A or problem.b is not before.b:
+        before, known = self._given
+        if widening is not known or problem.A is not before.A or problem.b is not before.b:
             return None
         found = copy(self)
         found._given = problem, widening

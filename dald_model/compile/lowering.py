@@ -330,7 +330,9 @@ class Lowering:
         if known is None or known[0] is not problem:
             if len(self._instantiators) >= KEPT:
                 self._instantiators.clear()
-            made = before and before.structure is structure and before.instantiator.again(problem)
+            made = None
+            if before is not None and before.structure is structure:
+                made = before.instantiator.again(problem, widening)
             made = made or Instantiator(problem, structure, widening)
             known = self._instantiators[key] = problem, made
         return known[1]

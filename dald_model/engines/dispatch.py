@@ -439,7 +439,8 @@ def rested(
     It is taken away: a run inside of a run has its own.
     """
     left, compiled.resting = compiled.resting, None
-    if placement is None and isinstance(left, SolverLayer) and left.again(solver, centre):
+    is_its = isinstance(left, SolverLayer) and left.compiled is compiled
+    if is_its and placement is None and left.again(solver, centre):
         return left
     return SolverLayer(compiled, solver, centre, placement)
 
