@@ -532,7 +532,7 @@ def test_clients_are_who_they_are_said_to_be(clients: Any) -> None:
 def test_a_chain_is_cut_where_a_chain_can_be_cut(count: int, length: int) -> None:
     """A chain in so many pieces has one link less between them, and no fewer."""
     x = variables(length)
-    links = [one - two <= 1 for one, two in pairwise(x)]
+    links: list[cp.Constraint] = [one - two <= 1 for one, two in pairwise(x)]
     problem = cp.Problem(cp.Minimize(sum(cp.square(v - at) for at, v in enumerate(x))), links)
     model = dm.decompose(problem, clients=count)
     sizes = [len(names) for names in owned(model)]
