@@ -21,6 +21,7 @@ from dald_model.declare.independent import independent
 from dald_model.declare.owners import Division, divide, named_owners, owners_by_summand
 from dald_model.errors import DecompositionError, OptionError
 from dald_model.model import Model
+from dald_model.text import together
 from dald_model.validate import check_flag
 from dald_model.values import number
 
@@ -62,8 +63,8 @@ def decompose(problem: cp.Problem, name: str = "problem", *, clients: Any = None
     Raises
     ------
     DecompositionError
-        If the problem is one piece and its objective one summand, or ``clients`` are no owners of
-        its variables.
+        If the problem is one piece and its objective one summand, or falls into parts that have
+        no variable in common; or if ``clients`` are no owners of its variables.
     DeclarationError
         If the pieces do not obey the rules of :meth:`Model.client`.
     """
@@ -79,6 +80,7 @@ def decompose(problem: cp.Problem, name: str = "problem", *, clients: Any = None
         owners = named_owners(problem.variables(), parts, clients)
         _declare_division(model, problem, divide(parts, owners))
         return model
+    _check_one(problem)
     pieces, owners = _pieces(problem, terms), owners_by_summand(terms)
     if len(pieces.sets) > 1:
         _declare_pieces(model, problem, terms, pieces)
@@ -97,6 +99,19 @@ def decompose(problem: cp.Problem, name: str = "problem", *, clients: Any = None
     return model
 
 
+def _check_one(problem: cp.Problem) -> None:
+    """Refuse what nothing connects: a model is one graph."""
+    parts = independent(problem)
+    if len(parts) < 2:
+        return
+    named = [", ".join(v.name() for v in part.variables()) for part in parts]
+    raise DecompositionError(
+        f"decompose: the problem falls into {len(parts)} parts that have no variable in common: "
+        f"{together((f'{{{names}}}' for names in named), 120)}; expected one problem; take "
+        "problem.solve(method='dald'), which solves each by itself, or make a cp.Problem of each"
+    )
+
+
 class _Pieces(NamedTuple):
     """Sets of variable ids that hang together, and the equalities between two and between more."""
 
@@ -107,17 +122,17 @@ class _Pieces(NamedTuple):
 
 def _pieces(problem: cp.Problem, terms: Sequence[cp.Expression]) -> _Pieces:
     """What hangs together without the equalities, and those that are between such pieces."""
-    together = nx.Graph()
-    together.add_nodes_from(v.id for v in problem.variables())
+    near = nx.Graph()
+    near.add_nodes_from(v.id for v in problem.variables())
     equalities = [c for c in problem.constraints if isinstance(c, Equality | cp.Zero)]
     others = [c for c in problem.constraints if not isinstance(c, Equality | cp.Zero)]
     for part in (*terms, *others):
-        nx.add_path(together, _ids([part]))
+        nx.add_path(near, _ids([part]))
     groups = {c.id: _groups(c) for c in equalities}
     for found in groups.values():
         for group in found:
-            nx.add_path(together, _ids(group))
-    sets = [set(piece) for piece in nx.connected_components(together)]
+            nx.add_path(near, _ids(group))
+    sets = [set(piece) for piece in nx.connected_components(near)]
     home = {key: at for at, piece in enumerate(sets) for key in piece}
     agreements, common = [], []
     for rule in equalities:

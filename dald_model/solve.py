@@ -32,7 +32,7 @@ from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.coordinate.stopping import Accuracy, Stopping
 from dald_model.coordinate.units import Units
-from dald_model.engines.dispatch import SolverLayer
+from dald_model.engines.dispatch import SolverLayer, rested
 from dald_model.engines.engine import Engine
 from dald_model.engines.placement import Placement
 from dald_model.errors import OptionError
@@ -236,7 +236,7 @@ def solve(
         known = still_measured(compiled, start)
         around = known.centre if known and method.solver is None else None
         placement = None if engine is None else Placement(engine)
-        layer = SolverLayer(compiled, method.solver, around, placement)
+        layer = rested(compiled, method.solver, around, placement)
         units = Units.plain(compiled)
         is_plain = isinstance(as_rule(method.rho), Fixed) and layer.is_exact
         # Else nothing is measured by units
@@ -293,6 +293,8 @@ def solve(
                     measured = Measured.again(compiled, run.state.units, layer)
             outcome = run.go()
             ended = outcome.termination
+            if outcome.error is None and ended.status is not Status.INTERRUPTED:
+                compiled.resting = layer
             progress.ended(len(outcome.rows), str(ended.status), ended.detail)
     except KeyboardInterrupt:  # in the rounds it is caught, so this was before
         outcome = interrupted_before(Membership(compiled, Sequence(label="by colour"), ()))

@@ -187,6 +187,19 @@ class Session(Protocol):
 
 
 @runtime_checkable
+class Lasting(Protocol):
+    """A session that serves another run of the same clients, whose numbers may be others.
+
+    What it has made of numbers that stayed is kept; warm starts are not, so that answers are those
+    of a session opened anew.
+    """
+
+    def begin_again(self, subproblems: Sequence[Subproblem]) -> bool:
+        """Be as if opened with these, in the same order; False where it must be opened anew."""
+        ...
+
+
+@runtime_checkable
 class Solver(Protocol):
     """A way to solve subproblems: stateless, what changes is in its sessions."""
 

@@ -29,7 +29,7 @@ from dald_model.coordinate.units import Units
 from dald_model.declare.client import short, unique_variables
 from dald_model.errors import ResultError
 from dald_model.later import pd
-from dald_model.solvers.exact.lower_bound import lower_bound
+from dald_model.solvers.exact.smooth_bound import least_within
 from dald_model.text import Bare, Heading, Part, Printed
 from dald_model.values import flat, holding
 
@@ -197,7 +197,7 @@ def least_near(sub: Subproblem, price: np.ndarray, point: np.ndarray, box: np.nd
     if sub.client.is_server:
         return float(price @ point - np.abs(price) @ box)
     if sub.form is not None:
-        return lower_bound(sub.form.cone, price, point, box)
+        return least_within(sub.form, price, point, box)
     around = measures(sub, point, box)
     stacked = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
     near = [

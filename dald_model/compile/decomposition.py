@@ -86,6 +86,8 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         The order that is used by default; ``network.matrix`` is its hierarchical matrix.
     seconds : float
         Time that compiling took.
+    resting : object
+        What a run leaves to the next, as its solvers' factorisations.
     """
 
     elsewhere = f"{Identified.elsewhere}; a client travels by dald_model.pack(compiled[name])"
@@ -139,6 +141,7 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
             local.id: key for key, homes in form.homes.items() for local in homes.values()
         }
         self._stacked: StackedSides | None = None
+        self.resting: Any = None
         self.instantiate()
         self.seconds = time.perf_counter() - begun
 

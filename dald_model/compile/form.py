@@ -215,25 +215,38 @@ class Form:
         """See the class; made when first asked for."""
         return self.program()
 
-    def around(self, centre: np.ndarray) -> Form:
-        """The same client in its differences from a point of shape (m,)."""
-        matrix, linear, constant, root = self.quadratic
-        bent = self.quadratic.full @ centre
-        level = float(constant + (linear + bent / 2) @ centre)
+    def around(self, centre: np.ndarray, known: tuple[Form, Form] | None = None) -> Form:
+        """The same client in its differences from a point of shape (m,).
+
+        ``known`` is another form, and it around the same point: what the two forms have in common
+        is taken from there.
+        """
+        other, there = known or (None, None)
+        if other is not None and there is not None and self.quadratic is other.quadratic:
+            quadratic = there.quadratic
+        else:
+            matrix, linear, constant, root = self.quadratic
+            bent = self.quadratic.full @ centre
+            level = float(constant + (linear + bent / 2) @ centre)
+            quadratic = Quadratic(matrix, linear + bent, level, root)
+        offsets = {} if other is None or there is None else _offsets(other, there)
         padded = np.concatenate([centre, np.zeros(self.extra)])
         rows = [
             Rows(part.matrix, part.rhs - np.asarray(part.matrix @ padded))
             for part in (self.equalities, self.inequalities)
         ]
+        terms = []
+        for term in self.terms:
+            offset = offsets.get((id(term.matrix), id(term.offset)))
+            if offset is None:
+                offset = term.offset + np.asarray(term.matrix @ centre)
+            terms.append(term._replace(offset=offset))
         return replace(
             self,
-            quadratic=Quadratic(matrix, linear + bent, level, root),
+            quadratic=quadratic,
             equalities=rows[0],
             inequalities=rows[1],
-            terms=tuple(
-                term._replace(offset=term.offset + np.asarray(term.matrix @ centre))
-                for term in self.terms
-            ),
+            terms=tuple(terms),
             program=lambda: self.cone.around(centre),
         )
 
@@ -256,3 +269,9 @@ class Form:
         over = self.inequalities.matrix @ point - self.inequalities.rhs
         outside = [term.excess(point) for term in self.terms if term.is_set]
         return float(max(zero.max(initial=0.0), over.max(initial=0.0), *outside, 0.0))
+
+
+def _offsets(form: Form, there: Form) -> dict[tuple[int, int], np.ndarray]:
+    """The offsets of a form's terms around a point, by the ids of matrix and offset before."""
+    pairs = zip(form.terms, there.terms, strict=True)
+    return {(id(one.matrix), id(one.offset)): two.offset for one, two in pairs}

@@ -3,9 +3,10 @@ r"""Instantiation: the numbers of a form from a client's affine maps and its tem
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -14,7 +15,7 @@ import scipy.sparse as sp
 from dald_model.compile.affine import SPARSE, Coefficients, explicit, scaled, side_by_side
 from dald_model.compile.form import ConeProgram, Quadratic, Rows, Term
 from dald_model.compile.kinds.kind import Kind
-from dald_model.compile.recognition import Canonical, Structure
+from dald_model.compile.recognition import Block, Canonical, Structure
 from dald_model.compile.wide_program import wide_program
 from dald_model.compile.widening import Repeats, Widening, repeated
 
@@ -27,7 +28,7 @@ class AffineMaps:
     """The affine maps :math:`y_j = F_j x + f_j` of a client's pieces, m variables in all.
 
     ``parts`` are the pieces as :func:`dald_model.compile.affine.affine_parts` gives them; matrices
-    of those that are in ``before``, too, are taken from there.
+    of coefficients that are in ``before``, too, are taken from there.
     """
 
     def __init__(
@@ -37,15 +38,25 @@ class AffineMaps:
         before: AffineMaps | None = None,
     ) -> None:
         self.size = sum(v.size for v in variables)
-        known = {} if before is None else {id(p): m for p, m in zip(*before._made, strict=True)}
+        known = {}
+        if before is not None:
+            pairs = zip(*before._made, strict=True)
+            known = {id(part[0]): matrix for part, matrix in pairs}
         self.matrices = [
-            known[id(part)] if id(part) in known else side_by_side(part[0], variables, part[1].size)
+            known[id(part[0])]
+            if id(part[0]) in known
+            else side_by_side(part[0], variables, part[1].size)
             for part in parts
         ]
         self._made = parts, self.matrices
         self.offsets = [offset for _, offset in parts]
         self.stops = np.cumsum([0, *(offset.size for offset in self.offsets)])
         self.offset = np.concatenate([*self.offsets, np.empty(0)])
+
+    def moves(self, other: AffineMaps) -> bool:
+        """Whether only offsets differ."""
+        pairs = zip(self.matrices, other.matrices, strict=True)
+        return all(one is two for one, two in pairs) and np.array_equal(self.stops, other.stops)
 
     def times(self, blocks: ColumnBlocks) -> Any:
         """The matrix @ F for all pieces together; the data themselves where it picks them."""
@@ -92,37 +103,73 @@ class ColumnBlocks:
                 self.parts.append((at, block, block.data if picks else None))
 
 
+class _Arguments(NamedTuple):
+    """What the functions of a block are of: by piece, over all entries, and what is added."""
+
+    blocks: ColumnBlocks
+    rows: sp.csr_array
+    start: np.ndarray
+
+
 class Instantiator:
     """How the numbers of a form follow from a client's maps: the same for a whole template."""
 
     def __init__(self, problem: Canonical, structure: Structure, widening: Widening) -> None:
         self._given = problem, widening
-        own, stops, entries = problem.own, widening.stops, widening.entries
-        P = widening.square(problem.P[:own, :own])
-        self._P, self._constant = P, problem.d
-        self._compared: tuple[Instantiator, tuple[bool, bool]] | None = None
-        linear = problem.q[:own].copy()
-        self._terms: list[tuple[Kind, int, ColumnBlocks, sp.csr_array, np.ndarray, Sizes]] = []
+        self._stops = widening.stops
+        self._blocks: list[tuple[Block, np.ndarray, _Arguments | None]] = []
         for block in structure.blocks:
-            weight, parameter = block.weights(problem.P, problem.q)
-            linear += block.linear.T @ weight
             groups = widening.groups((block.linear, 1), (block.matrix, block.width))
-            counts = widening.counts(groups)
-            self._constant += float((counts * weight) @ block.shift)
+            counts, arguments = widening.counts(groups), None
             if block.offset.size:  # else linear: it has no arguments
                 rows = Repeats.of_functions(counts, block.width)
-                matrix, offset = repeated(block.matrix, rows, entries), rows.vector(block.offset)
-                sizes = np.repeat(weight, counts), np.repeat(parameter, counts)
-                blocks = ColumnBlocks(matrix, stops)
-                self._terms.append((block.kind, block.width, blocks, matrix, offset, sizes))
-        self._linear = entries.vector(linear)
+                matrix = repeated(block.matrix, rows, widening.entries)
+                blocks = ColumnBlocks(matrix, widening.stops)
+                arguments = _Arguments(blocks, matrix, rows.vector(block.offset))
+            self._blocks.append((block, counts, arguments))
         self._rows = [
             self._stated(problem, at, structure.extra, widening)
             for at in (structure.zero, structure.nonneg)
         ]
-        self._stops = stops
-        self._live = np.flatnonzero(P.diagonal())
-        self._is_diagonal = P.nnz == self._live.size
+        self._bend(widening.square(problem.P[: problem.own, : problem.own]))
+        self._cost()
+
+    def _bend(self, matrix: sp.csr_array) -> None:
+        """Take P over all entries."""
+        self._P = matrix
+        self._live = np.flatnonzero(matrix.diagonal())
+        self._is_diagonal = matrix.nnz == self._live.size
+
+    def _cost(self) -> None:
+        """Take the other costs of the problem."""
+        problem, widening = self._given
+        self._constant = problem.d
+        self._compared: tuple[Instantiator, tuple[bool, bool]] | None = None
+        linear = problem.q[: problem.own].copy()
+        self._terms: list[tuple[Kind, int, _Arguments, Sizes]] = []
+        for block, counts, arguments in self._blocks:
+            weight, parameter = block.weights(problem.P, problem.q)
+            linear += block.linear.T @ weight
+            self._constant += float((counts * weight) @ block.shift)
+            if arguments is not None:
+                sizes = np.repeat(weight, counts), np.repeat(parameter, counts)
+                self._terms.append((block.kind, block.width, arguments, sizes))
+        self._linear = widening.entries.vector(linear)
+
+    def again(self, problem: Canonical, widening: Widening) -> Instantiator | None:
+        """The instantiator of a problem that differs in its costs; None if it does in more."""
+        before, known = self._given
+        if widening is not known or problem.A is not before.A or problem.b is not before.b:
+            return None
+        found = copy(self)
+        found._given = problem, widening
+        found.__dict__.pop("program", None)
+        if problem.P is not before.P:
+            for made in ("_picked", "_squares"):
+                found.__dict__.pop(made, None)
+            found._bend(widening.square(problem.P[: problem.own, : problem.own]))
+        found._cost()
+        return found
 
     @cached_property
     def program(self) -> Canonical:
@@ -160,9 +207,9 @@ class Instantiator:
             return True, True
         if self._compared is None or self._compared[0] is not other:
             bent = self._constant == other._constant
-            bent = bent and _same(self._P, other._P) and _same(self._linear, other._linear)
-            stated = all(
-                _same(one[at], two[at])
+            bent = bent and is_same(self._P, other._P) and is_same(self._linear, other._linear)
+            stated = self._rows is other._rows or all(
+                is_same(one[at], two[at])
                 for one, two in zip(self._rows, other._rows, strict=True)
                 for at in (0, 2, 3)  # all but the first once more, by piece
             )
@@ -171,10 +218,7 @@ class Instantiator:
 
     def quadratic(self, maps: AffineMaps) -> Quadratic:
         r"""With P, q over y: :math:`F^\top P F`, :math:`F^\top (P f + q)`, and the constant."""
-        f = maps.offset
-        bent = self._P @ f
-        constant = self._constant + float(f @ bent / 2 + self._linear @ f)
-        linear = maps.transposed_times(bent + self._linear)
+        linear, constant = self._slope(maps)
         if self._is_diagonal and 2 * self._live.size < maps.size:
             return Quadratic(None, linear, constant, _dense(maps.times(self._picked)))
         matrix = np.zeros((maps.size, maps.size))
@@ -184,16 +228,51 @@ class Instantiator:
                 matrix += _dense(product if own is None else own.T @ product)
         return Quadratic((matrix + matrix.T) / 2, linear, constant)
 
+    def moved(self, quadratic: Quadratic, maps: AffineMaps) -> Quadratic:
+        """The quadratic of maps that differ from those it was made of in their offsets alone."""
+        linear, constant = self._slope(maps)
+        return quadratic._replace(linear=linear, constant=constant)
+
+    def _slope(self, maps: AffineMaps) -> tuple[np.ndarray, float]:
+        f = maps.offset
+        bent = self._P @ f
+        constant = self._constant + float(f @ bent / 2 + self._linear @ f)
+        return maps.transposed_times(bent + self._linear), constant
+
     def terms(self, maps: AffineMaps) -> tuple[Term, ...]:
         """The recognised functions of the client's own variables."""
         found = []
-        for kind, width, blocks, rows, start, (weight, parameter) in self._terms:
-            matrix = maps.times(blocks)
+        pairs = zip(self._terms, self.offsets(maps), strict=True)
+        for (kind, width, arguments, (weight, parameter)), offset in pairs:
+            matrix = maps.times(arguments.blocks)
             if sp.issparse(matrix) and matrix.nnz > SPARSE * np.prod(matrix.shape):
                 matrix = matrix.toarray()
-            offset = rows @ maps.offset + start
             found.append(Term(kind, weight, matrix, offset, parameter, width))
         return tuple(found)
+
+    def is_of(self, other: Instantiator) -> bool:
+        """Whether the two differ in costs alone."""
+        return self._blocks is other._blocks
+
+    def weighed(self, terms: tuple[Term, ...]) -> tuple[Term, ...]:
+        """Terms that another of the same functions made, with the weights of this one."""
+        return tuple(
+            term._replace(weight=weight, parameter=parameter)
+            for term, (_, _, _, (weight, parameter)) in zip(terms, self._terms, strict=True)
+        )
+
+    def offsets(self, maps: AffineMaps) -> list[np.ndarray]:
+        """Those of the terms."""
+        return [one.rows @ maps.offset + one.start for _, _, one, _ in self._terms]
+
+    def right_sides(self, maps: AffineMaps) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the equality rows and of the inequality rows."""
+        equal, below = (self._right_side(which, maps) for which in (0, 1))
+        return equal, below
+
+    def _right_side(self, which: int, maps: AffineMaps) -> np.ndarray:
+        rows, _, _, rhs = self._rows[which]
+        return rhs - rows @ maps.offset if rhs.size else rhs
 
     def zero(self, maps: AffineMaps) -> Rows:
         """The equality rows."""
@@ -204,17 +283,21 @@ class Instantiator:
         return self._instance(1, maps)
 
     def _instance(self, which: int, maps: AffineMaps) -> Rows:
-        rows, blocks, extra, rhs = self._rows[which]
+        _, blocks, extra, rhs = self._rows[which]
         if not rhs.size:
             return Rows(np.zeros((0, maps.size + extra.shape[1])), rhs)
         matrix = _dense(maps.times(blocks))
         if extra.shape[1]:
             matrix = np.hstack([matrix, extra])
-        return Rows(matrix, rhs - rows @ maps.offset)
+        return Rows(matrix, self._right_side(which, maps))
 
 
-def _same(one: Any, two: Any) -> bool:
-    """Whether two matrices or vectors, dense or sparse, are the same."""
+def is_same(one: Any, two: Any) -> bool:
+    """Whether two matrices or vectors, dense, sparse or None, are the same."""
+    if one is two:
+        return True
+    if one is None or two is None:
+        return False
     if one.shape != two.shape or sp.issparse(one) != sp.issparse(two):
         return False
     return (one != two).nnz == 0 if sp.issparse(one) else np.array_equal(one, two)
@@ -224,22 +307,33 @@ def _dense(matrix: Any) -> np.ndarray:
     return matrix.toarray() if sp.issparse(matrix) else matrix
 
 
-def cone_program(problem: Canonical, maps: AffineMaps) -> ConeProgram:
-    """The whole cone program over the client's variables and the auxiliary ones."""
+def cone_program(
+    problem: Canonical, maps: AffineMaps, before: ConeProgram | None = None
+) -> ConeProgram:
+    """The whole cone program over the client's variables and the auxiliary ones.
+
+    With that of the same problem and of maps that differ in their offsets alone, its matrices.
+    """
     own = problem.own
     rest = problem.q.size - own
+    shift = np.concatenate([maps.offset, np.zeros(rest)])
+    bent = problem.P @ shift
+    slope = bent + problem.q
+    linear = np.concatenate([maps.transposed_times(slope[:own]), slope[own:]])
+    constant = problem.d + float(shift @ bent / 2 + problem.q @ shift)
+    right = problem.b - problem.A @ shift
+    if before is not None:
+        return before._replace(linear=linear, constant=constant, rhs=right)
     F = sp.csr_array(
         sp.vstack([sp.csr_array(explicit(m, maps.size)) for m in maps.matrices], "csr")
     )
     extra = sp.eye_array(rest, format="csr")
     change = sp.csc_array(sp.block_diag([F, extra], "csc")) if rest else sp.csc_array(F)
-    shift = np.concatenate([maps.offset, np.zeros(rest)])
-    bent = problem.P @ shift
     return ConeProgram(
         sp.csc_array(change.T @ problem.P @ change),
-        change.T @ (bent + problem.q),
-        problem.d + float(shift @ bent / 2 + problem.q @ shift),
+        linear,
+        constant,
         sp.csc_array(problem.A @ change),
-        problem.b - problem.A @ shift,
+        right,
         problem.arguments,
     )

@@ -7,6 +7,7 @@ import operator
 import warnings
 from collections.abc import Hashable
 from copy import copy
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.affine import Coefficients, affine_parts
 from dald_model.compile.form import ConeProgram, Form, Rows
-from dald_model.compile.instantiation import AffineMaps, Instantiator, cone_program
+from dald_model.compile.instantiation import AffineMaps, Instantiator, cone_program, is_same
 from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.structure import SplitClient, split
 from dald_model.compile.template import Template
@@ -58,6 +59,8 @@ class Lowered:
         What cvxpy said of it.
     instantiator, maps : Instantiator, AffineMaps
         The numbers of the template and those of the client's data.
+    moved : int
+        How often in succession nothing but the offsets of its affine pieces has changed.
     """
 
     def __init__(
@@ -73,13 +76,21 @@ class Lowered:
         self.form = form
         self.problem, self.structure = problem, structure
         self.read, self.instantiator, self.maps = read, instantiator, maps
+        self.moved = 0
         self._template = template
 
-    def around(self, centre: np.ndarray) -> Lowered:
-        """The same client in its differences from a point of shape (m,)."""
+    def around(self, centre: np.ndarray, known: tuple[Lowered, Lowered] | None = None) -> Lowered:
+        """The same client in its differences from a point of shape (m,).
+
+        ``known`` is another, and it around the same point, of which parts may be the same.
+        """
         found = copy(self)
-        found.form = self.form.around(centre)
+        found.form = self.form.around(centre, known and (known[0].form, known[1].form))
         return found
+
+    def is_like(self, other: Lowered) -> bool:
+        """Whether the two differ in costs and offsets alone: then the same solvers take them."""
+        return self.structure is other.structure and self.maps.moves(other.maps)
 
     def local_duals(
         self, equality: np.ndarray, inequality: np.ndarray, balls: np.ndarray
@@ -111,8 +122,20 @@ def _widening(groups: tuple[int, ...], sizes: tuple[int, ...]) -> Widening:
     return Widening(groups, sizes)
 
 
-def _program(instantiator: Instantiator, maps: AffineMaps) -> ConeProgram:
-    return cone_program(instantiator.program, maps)
+def _program(
+    instantiator: Instantiator, maps: AffineMaps, before: ConeProgram | None = None
+) -> ConeProgram:
+    return cone_program(instantiator.program, maps, before)
+
+
+def _shared_matrices(
+    now: tuple[Coefficients, np.ndarray], then: tuple[Coefficients, np.ndarray]
+) -> tuple[Coefficients, np.ndarray]:
+    """An affine map, with the matrices of another where they have the same numbers."""
+    (one, offset), (two, _) = now, then
+    if one.keys() != two.keys() or not all(is_same(one[key], two[key]) for key in one):
+        return now
+    return two, offset
 
 
 class _Read(NamedTuple):
@@ -151,7 +174,7 @@ class Lowering:
         if given is None:
             return None
         parts = [
-            affine_parts(piece) if piece.parameters() else part
+            _shared_matrices(affine_parts(piece), part) if piece.parameters() else part
             for piece, part in zip(given.pieces, before.read.parts, strict=True)
         ]
         read = before.read._replace(given=given, parts=parts, is_first=False)
@@ -202,7 +225,8 @@ class Lowering:
     def _checked(self, client: Client, read: _Read, before: Lowered | None) -> Lowered | None:
         """The client as arrays, if they have its own values.
 
-        Numbers are checked with the first client that has them, data with the first numbers.
+        Numbers are checked with the first client that has them, data with the first numbers, and
+        offsets until they have moved a few times.
         """
         if before is not None and all(map(operator.is_, read.parts, before.read.parts)):
             maps = before.maps
@@ -213,6 +237,8 @@ class Lowering:
         is_sound = self._sound.get(id(found.problem)) is found.problem
         is_same = before is not None and maps is before.maps
         if before is not None and is_same and is_sound and found.structure is before.structure:
+            return found
+        if found.moved > FEW:
             return found
         self._count += 1
         count = MANY if read.is_first else FEW
@@ -239,15 +265,20 @@ class Lowering:
         widening = _widening(tuple(given.groups), tuple(offset.size for offset in maps.offsets))
         if widening.is_wide and not structure.valued:
             raise NotRowByRowError  # as its values could not be compared
-        instantiator = self._instantiator(problem, structure, widening)
+        instantiator = self._instantiator(problem, structure, widening, before)
         bent, stated = False, False
         if before is not None and maps is before.maps:
             bent, stated = instantiator.same(before.instantiator)
+        elif before is not None and instantiator is before.instantiator and maps.moves(before.maps):
+            return self._moved(read, maps, before)
         if before is not None and bent:
             quadratic = before.form.quadratic
         else:
             quadratic = instantiator.quadratic(maps)
-        terms = instantiator.terms(maps)
+        if before is not None and maps is before.maps and instantiator.is_of(before.instantiator):
+            terms = instantiator.weighed(before.form.terms)
+        else:
+            terms = instantiator.terms(maps)
         if before is not None and stated:
             equalities, inequalities = before.form.equalities, before.form.inequalities
         else:
@@ -266,8 +297,32 @@ class Lowering:
         )
         return Lowered(form, template, structure, problem, read, instantiator, maps)
 
+    def _moved(self, read: _Read, maps: AffineMaps, before: Lowered) -> Lowered:
+        """The client as arrays, where nothing but the offsets of its affine pieces has changed."""
+        instantiator, then = before.instantiator, before.form
+        equalities, inequalities = instantiator.right_sides(maps)
+        form = replace(
+            then,
+            quadratic=instantiator.moved(then.quadratic, maps),
+            equalities=then.equalities._replace(rhs=equalities),
+            inequalities=then.inequalities._replace(rhs=inequalities),
+            terms=tuple(
+                term._replace(offset=offset)
+                for term, offset in zip(then.terms, instantiator.offsets(maps), strict=True)
+            ),
+            program=partial(_program, instantiator, maps, vars(then).get("cone")),
+        )
+        found = copy(before)
+        found.form, found.read, found.maps = form, read, maps
+        found.moved += 1
+        return found
+
     def _instantiator(
-        self, problem: Canonical, structure: Structure, widening: Widening
+        self,
+        problem: Canonical,
+        structure: Structure,
+        widening: Widening,
+        before: Lowered | None = None,
     ) -> Instantiator:
         """The instantiator of a problem; ids may be given anew, so the problem is kept with it."""
         key = id(problem), *widening.stops.tolist()
@@ -275,7 +330,10 @@ class Lowering:
         if known is None or known[0] is not problem:
             if len(self._instantiators) >= KEPT:
                 self._instantiators.clear()
-            made = Instantiator(problem, structure, widening)
+            made = None
+            if before is not None and before.structure is structure:
+                made = before.instantiator.again(problem, widening)
+            made = made or Instantiator(problem, structure, widening)
             known = self._instantiators[key] = problem, made
         return known[1]
 

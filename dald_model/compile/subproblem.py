@@ -23,6 +23,8 @@ from dald_model.text import together
 from dald_model.values import flat
 
 NOTHING = np.zeros(0)
+Sides = tuple[sp.csr_array, np.ndarray]
+"""Matrix and offset."""
 NEIGHBOURS = 5
 """The most neighbours whose terms are printed one by one."""
 
@@ -79,7 +81,7 @@ class Subproblem(Identified):
         self.rows = (self.signs < 0).astype(int)
         self._lower = lowering or Lowering()
         # Each beside the values of the user's Parameters that it was made with
-        self._sides: tuple[bytes, tuple[sp.csr_array, np.ndarray]] | None = None
+        self._sides: tuple[bytes, Sides] | None = None
         self._sight: Sight | None = None
         self._lowered: tuple[bytes, Lowered | None] | None = None
         self._seen: list[Any] = []  # of these Parameters, the objects themselves
@@ -198,7 +200,7 @@ class Subproblem(Identified):
         return self._lowered[1]
 
     @property
-    def sides(self) -> tuple[sp.csr_array, np.ndarray]:
+    def sides(self) -> Sides:
         """Matrix (q, m) and offset (q,) of the client's sides of its edges, stacked.
 
         ``m`` is the total size of :attr:`variables`. Made once, and anew when a Parameter of the
@@ -246,8 +248,12 @@ class Subproblem(Identified):
             found.__dict__.pop(made, None)
         return found
 
-    def around(self, centre: np.ndarray) -> Subproblem:
+    def around(
+        self, centre: np.ndarray, known: tuple[Lowered | None, Subproblem] | None = None
+    ) -> Subproblem:
         """The same edges and numbers in the differences of the variables from a point, (m,).
+
+        ``known`` are numbers that the client had with the same sides, and it around this point.
 
         Numbers that have a large part in common lose it, and solvers their rounding errors. What
         cvxpy knows of the client, its :attr:`problem`, stays where it was.
@@ -257,9 +263,17 @@ class Subproblem(Identified):
         assert self._lowered is not None
         assert lowered is not None
         found = copy(self)
-        found._sides = self._sides[0], (matrix, offset + matrix @ centre)
-        found._lowered = self._lowered[0], lowered.around(centre)
+        then, there = known or (None, None)
+        sides = (matrix, offset + matrix @ centre) if there is None else there.sides
+        found._sides = self._sides[0], sides
+        pair = then and there and there.lowered and (then, there.lowered)
+        found._lowered = self._lowered[0], lowered.around(centre, pair or None)
         return found
+
+    @cached_property
+    def _parts(self) -> list[slice]:
+        """Where the variables lie in a vector of all of them."""
+        return _stack([v.size for v in self.variables])
 
     @cached_property
     def size(self) -> int:
@@ -287,10 +301,9 @@ class Subproblem(Identified):
 
     def spread(self, point: np.ndarray) -> dict[int, np.ndarray]:
         """A vector of shape (m,) as arrays by variable id."""
-        parts = _stack([v.size for v in self.variables])
         return {
             v.id: point[part].reshape(v.shape, order="F")
-            for v, part in zip(self.variables, parts, strict=True)
+            for v, part in zip(self.variables, self._parts, strict=True)
         }
 
     def __str__(self) -> str:

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from dald_model._cvxpy import CanonicalProblem
 from dald_model.compile.recognition import Canonical, Structure, recognise
 from dald_model.compile.structure import SplitClient
+from dald_model.compile.tangent import Tangent, joined, parted
 
 CONES = {
     "zero": "ZeroConeT",
@@ -28,6 +29,8 @@ CONES = {
 """Our word for a cone -> Clarabel's type."""
 KEPT = 64
 """How many sets of numbers a template keeps its canonical form for."""
+OFTEN = 3
+"""Sets of numbers from which on it pays to know how the form depends on them."""
 
 
 class Template:
@@ -56,6 +59,9 @@ class Template:
             p.id: np.array(p.value) for p in self.problem.parameters() if p.id not in ours
         }
         self._known: dict[bytes, tuple[Canonical, Structure]] = {}
+        self._base: tuple[list[np.ndarray], Canonical, Structure] | None = None
+        self._tangent: Tangent | None = None
+        self._asked = 0
 
     def _build(self, client: SplitClient, *, free: bool) -> None:
         """Make the problem of s; numbers are Parameters if ``free``."""
@@ -72,11 +78,29 @@ class Template:
         if key not in self._known:
             if len(self._known) >= KEPT:
                 self._known.clear()
-            problem = self._instance(numbers)
-            before = next(iter(self._known.values()), None)
-            structure = _reused(problem, before) or recognise(problem)
-            self._known[key] = problem, structure
+            self._known[key] = self._near(numbers) or self._made(numbers)
         return self._known[key]
+
+    def _made(self, numbers: list[np.ndarray]) -> tuple[Canonical, Structure]:
+        """The same, by cvxpy."""
+        problem = self._instance(numbers)
+        structure = _reused(problem, self._base and self._base[1:]) or recognise(problem)
+        if self._base is None:
+            self._base = numbers, problem, structure
+        return problem, structure
+
+    def _near(self, numbers: list[np.ndarray]) -> tuple[Canonical, Structure] | None:
+        """The same, by those that are known; None where that will not do."""
+        self._asked += 1
+        if self._base is None or self._asked < OFTEN or not self.parameters:
+            return None
+        first, problem, structure = self._base
+        if self._asked == OFTEN:
+            self._tangent = Tangent.of(
+                lambda vector: self._instance(parted(vector, first)), problem, joined(first)
+            )
+        found = self._tangent and self._tangent(joined(numbers))
+        return (found, structure) if found else None
 
     def accepts(self, numbers: list[np.ndarray]) -> bool:
         """Whether the template can take these numbers."""

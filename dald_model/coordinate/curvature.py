@@ -198,7 +198,8 @@ def _is_elsewhere(term: Term) -> bool:
 
 def _rows_of(term: Term) -> Any:
     """Its matrix, by rows where it is sparse."""
-    return sp.csr_array(term.matrix) if sp.issparse(term.matrix) else term.matrix
+    matrix: Any = term.matrix
+    return sp.csr_array(matrix) if sp.issparse(matrix) and matrix.format != "csr" else matrix
 
 
 def _spread(scaled: np.ndarray) -> float:

@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.alone import response
+from dald_model.coordinate.carried import carried
 from dald_model.coordinate.curvature import Curvature, is_defined_at_zero, pull
 from dald_model.coordinate.largest import bounds_of_largest
 from dald_model.coordinate.own_answers import own_answers
@@ -99,9 +100,9 @@ class _Measurement:
                 sharp = sub.sight.slopes(bend * lengths / 2)
                 share = bend * (1 + (KINKED - 1) * straight)
             bends[compiled.columns[name]] = bend
-            np.maximum.at(stiffness, sub.entries, sub.sight.curvatures(bend))
+            np.maximum.at(stiffness, sub.entries, sub.sight.curvatures(carried(sub, bend)))
             np.maximum.at(kinks, sub.entries, sharp)
-            own = sub.sight.curvatures(share)
+            own = sub.sight.curvatures(carried(sub, share))
             penalty[sub.entries] += own
             ends[sub.entries] += own > 0
         penalty /= np.maximum(ends, 1)

@@ -15,7 +15,16 @@ from dald_model.engines.batches import Batch, Layout
 from dald_model.engines.placement import Loss, Placement, RemoteSession
 from dald_model.errors import OptionError
 from dald_model.solvers.arrays.selection_cache import SelectionCache
-from dald_model.solvers.base import FOUND, Answers, Encoding, Multipliers, Session, Solver, Turn
+from dald_model.solvers.base import (
+    FOUND,
+    Answers,
+    Encoding,
+    Lasting,
+    Multipliers,
+    Session,
+    Solver,
+    Turn,
+)
 from dald_model.solvers.exact.at_site import AtSite
 from dald_model.solvers.registry import NUMERICAL, Choice, alike
 
@@ -38,12 +47,17 @@ class Event(NamedTuple):
 
 
 class _Bench(NamedTuple):
-    """A session, the clients it was opened with, and whether their numbers are around points."""
+    """A session, the clients it was opened with, and whether their numbers are around points.
+
+    ``numbers`` are those of each client, and the points that ``data`` have them around.
+    """
 
     session: Session
+    solver: Solver
     places: dict[Hashable, int]
     is_centred: bool
     data: list[Subproblem]
+    numbers: list[tuple[Any, Any, np.ndarray]]
 
 
 class SolverLayer:
@@ -71,22 +85,23 @@ class SolverLayer:
         self.events: list[Event] = []
         choice = Choice(solver)
         choice.check(compiled)
+        self._option = dict(solver) if isinstance(solver, Mapping) else solver
+        self._choice = choice
         self._chains: dict[Hashable, list[Solver]] = {
             name: choice.chain(sub) for name, sub in compiled.items()
         }
-        if centre is None:
-            centre = np.zeros(sum(sub.size for sub in compiled.values()))
-        self._centre = centre
+        self._known = {name: (sub.lowered, sub.sides) for name, sub in compiled.items()}
+        self._centre = self._points(centre)
         self._begun = {name: solvers[0] for name, solvers in self._chains.items()}
         self._final = {name: solvers[-1] for name, solvers in self._chains.items()}
         self._benches: dict[Hashable, _Bench] = {}
         self._layout = Layout(compiled)
         self._placement = placement
-        alike_ = {name: self._alike(name) for name in compiled.layout}
-        self._homes = self._settled(alike_)
+        self._kinds = {name: self._alike(name) for name in compiled.layout}
+        self._homes = self._settled(self._kinds)
         together: dict[Any, list[Hashable]] = {}
         for name in compiled.layout:
-            together.setdefault((alike_[name], self._homes.get(name)), []).append(name)
+            together.setdefault((self._kinds[name], self._homes.get(name)), []).append(name)
         for names in together.values():
             self._open(names)
         self._together = list(together.values())
@@ -110,6 +125,35 @@ class SolverLayer:
                 anew = bench._replace(session=solver.open(bench.data))
                 self._benches |= dict.fromkeys(names, anew)
         self._batches, self._renewals = self._forgotten(), self._renewals + 1
+
+    def again(self, solver: Any, centre: np.ndarray | None) -> bool:
+        """Be as a layer that is made now, with what is kept of the numbers that stayed.
+
+        False where that cannot be: the option is another, or the solver of a client.
+        """
+        if solver != self._option or self._placement is not None or self.events:
+            return False
+        for name, sub in self.compiled.items():
+            (lowered, sides), known = (sub.lowered, sub.sides), self._known[name]
+            if sides is not known[1]:
+                return False
+            if lowered is known[0]:
+                continue
+            self._known[name] = lowered, sides
+            if lowered is not None and known[0] is not None and lowered.is_like(known[0]):
+                continue
+            chain = self._choice.chain(sub)
+            if chain != self._chains[name] or self._alike(name) != self._kinds[name]:
+                return False
+        self.round, self._centre = 0, self._points(centre)
+        if sum([self._open(names) for names in self._together]):
+            self._batches = self._forgotten()
+        self._renewals += 1
+        return True
+
+    def _points(self, centre: np.ndarray | None) -> np.ndarray:
+        size = sum(sub.size for sub in self.compiled.values())
+        return np.zeros(size) if centre is None else centre
 
     @property
     def changes(self) -> tuple[int, int]:
@@ -172,9 +216,8 @@ class SolverLayer:
         Of the clients whose solvers know nothing but numbers; NaN where there is no point.
         """
         self._centre = np.nan_to_num(points)
-        for names in self._together:
-            self._open(names)
-        self._batches = self._forgotten()
+        if sum([self._open(names) for names in self._together]):
+            self._batches = self._forgotten()
 
     @property
     def is_exact(self) -> bool:
@@ -346,12 +389,18 @@ class SolverLayer:
         self._batches = self._forgotten()
         self._is_exact = None
 
-    def _open(self, names: list[Hashable]) -> None:
-        solver, subs = self._chains[names[0]][0], [self.compiled[name] for name in names]
+    def _open(self, names: list[Hashable]) -> bool:
+        """Have a session of some clients with their present numbers; whether it is another one."""
+        solver, before = self._chains[names[0]][0], self._benches.get(names[0])
         is_centred = solver in NUMERICAL and bool(self._centre.any())
-        if is_centred:
-            columns = self.compiled.columns
-            subs = [sub.around(self._centre[columns[sub.name]]) for sub in subs]
+        if before is not None and (before.solver is not solver or list(before.places) != names):
+            before = None
+        subs, numbers = self._numbers(names, is_centred, before)
+        lasting = before.session if before is not None else None
+        if before is not None and isinstance(lasting, Lasting) and lasting.begin_again(subs):
+            bench = before._replace(is_centred=is_centred, data=subs, numbers=numbers)
+            self._benches |= dict.fromkeys(names, bench)
+            return False
         places = {name: at for at, name in enumerate(names)}
         home = self._homes.get(names[0])
         is_elsewhere = solver in NUMERICAL or isinstance(solver, AtSite)
@@ -359,12 +408,51 @@ class SolverLayer:
             session: Session = self._placement.open(home, solver.name, subs)
         else:
             session = solver.open(subs)
-        self._benches |= dict.fromkeys(names, _Bench(session, places, is_centred, subs))
+        bench = _Bench(session, solver, places, is_centred, subs, numbers)
+        self._benches |= dict.fromkeys(names, bench)
+        return True
+
+    def _numbers(
+        self, names: list[Hashable], is_centred: bool, before: _Bench | None
+    ) -> tuple[list[Subproblem], list[tuple[Any, Any, np.ndarray]]]:
+        """Clients as sessions take them, and what of; those that are as before are the same."""
+        subs = [self.compiled[name] for name in names]
+        if not is_centred:
+            return subs, []
+        columns, found = self.compiled.columns, []
+        numbers = [(sub.lowered, sub.sides, self._centre[columns[sub.name]]) for sub in subs]
+        known = before.numbers if before is not None and before.is_centred else ()
+        for at, (sub, (lowered, sides, centre)) in enumerate(zip(subs, numbers, strict=True)):
+            there = None
+            if before is not None and known:
+                then, its_sides, its_centre = known[at]
+                if its_sides is sides and np.array_equal(its_centre, centre):
+                    there = then, before.data[at]
+            is_same = there is not None and there[0] is lowered
+            found.append(there[1] if there and is_same else sub.around(centre, there))
+        return found, numbers
 
     def _batch(self, names: list[Hashable]) -> Batch:
         bench = self._benches[names[0]]
         which = np.array([bench.places[name] for name in names])
         return self._layout.batch(names, bench.session, which)
+
+
+def rested(
+    compiled: Decomposition,
+    solver: Any,
+    centre: np.ndarray | None = None,
+    placement: Placement | None = None,
+) -> SolverLayer:
+    """The layer that the last run of a decomposition left, begun again, or another.
+
+    It is taken away: a run inside of a run has its own.
+    """
+    left, compiled.resting = compiled.resting, None
+    is_its = isinstance(left, SolverLayer) and left.compiled is compiled
+    if is_its and placement is None and left.again(solver, centre):
+        return left
+    return SolverLayer(compiled, solver, centre, placement)
 
 
 def obstacle(sub: Subproblem) -> str:

@@ -41,6 +41,13 @@ class Augmented:
         self._penalties = np.zeros(int(self._heights.sum()))
         self._kept = SelectionCache(self._choose, len(subproblems))
 
+    def again(self, subproblems: Sequence[Subproblem]) -> Augmented:
+        """Those of the same clients in another run, that knows no penalties yet."""
+        if any(sub.sides is not own for sub, own in zip(subproblems, self._sides, strict=True)):
+            return Augmented(subproblems)
+        self._penalties.fill(np.nan)
+        return self
+
     def linear(self, turn: Turn) -> np.ndarray:
         """The vectors c of the clients ``turn.which``, one after the other."""
         chosen = self._kept(turn.which)

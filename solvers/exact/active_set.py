@@ -67,6 +67,12 @@ class ActiveSet:
         return nonsmooth_terms(form)
 
     def __init__(self, forms: Sequence[Form]) -> None:
+        self._models: list[daqp.Model] = []
+        self._made: tuple[int, ...] = ()
+        self.take(forms)
+
+    def take(self, forms: Sequence[Form]) -> None:
+        """See :class:`dald_model.solvers.exact.quadratic_step.LastingMethod`."""
         count, size = len(forms), forms[0].size
         first = forms[0].inequalities.matrix
         # Clients of one shape mostly have the very same rows: one copy does
@@ -108,7 +114,9 @@ class ActiveSet:
         self._reaches = np.ones(count)
         self._is_ready = np.zeros(count, dtype=bool)
         self._is_new = np.ones(count, dtype=bool)
-        self._models = [made_up(size, self._general.shape[1], self._simple) for _ in forms]
+        made = size, self._general.shape[1], self._simple
+        if made != self._made:
+            self._models, self._made = [made_up(*made) for _ in forms], made
 
     def factor(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
         """Take new H for some clients; failed are those that DAQP would regularise."""

@@ -48,6 +48,11 @@ class _Session:
         self._sizes = np.array([sub.size for sub in subproblems])
         self._augmented = Augmented(subproblems)
 
+    def begin_again(self, subproblems: Sequence[Subproblem]) -> bool:
+        """See :class:`dald_model.solvers.base.Lasting`."""
+        self._augmented = self._augmented.again(subproblems)
+        return True
+
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
         sizes = self._sizes[turn.which]

@@ -101,6 +101,10 @@ class ClarabelProgram:
         """Whether K is known."""
         return self._matrix is not None
 
+    def take(self, cone: ConeProgram) -> bool:
+        """See :class:`dald_model.solvers.exact.one_by_one.Program`: its units are of one run."""
+        return False
+
     def set(self, curvature: np.ndarray) -> None:
         """Take another K, shape (m, m)."""
         self._curvature = curvature

@@ -2,6 +2,7 @@ r"""Direct: clients whose objective is quadratic but for what a step method take
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -11,7 +12,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.base import Answers, Multipliers, Session, Turn
-from dald_model.solvers.exact.quadratic_step import StepMethod
+from dald_model.solvers.exact.quadratic_step import StepMethod, again
 
 CHUNK = 128
 """Clients that are factored together: enough to be fast, few enough to need little memory."""
@@ -71,21 +72,39 @@ def rows_of_data(form: Form) -> str:
     )
 
 
+def _forms(subproblems: Sequence[Subproblem]) -> list[Form]:
+    found = [sub.form for sub in subproblems if sub.form is not None]
+    assert len(found) == len(subproblems)
+    return found
+
+
 class _Session:
     """One run over clients of one shape."""
 
     def __init__(self, subproblems: Sequence[Subproblem], method: type[StepMethod]) -> None:
-        self._forms: list[Form] = []
-        for sub in subproblems:
-            assert sub.form is not None
-            self._forms.append(sub.form)
-        self._method = method(self._forms)
+        forms = _forms(subproblems)
+        self._method = method(forms)
         self._augmented = Augmented(subproblems)
+        self._set(forms)
+
+    def begin_again(self, subproblems: Sequence[Subproblem]) -> bool:
+        """See :class:`dald_model.solvers.base.Lasting`."""
+        forms = _forms(subproblems)
+        self._method = again(self._method, forms)
+        self._augmented = self._augmented.again(subproblems)
+        if all(map(operator.is_, forms, self._forms)):
+            self._broken[:] = False
+        else:
+            self._set(forms)
+        return True
+
+    def _set(self, forms: list[Form]) -> None:
+        self._forms = forms
         self._linear = np.stack([form.quadratic.linear for form in self._forms])
         self._constants = np.array([form.quadratic.constant for form in self._forms])
         valued = [[t for t in form.terms if not t.is_set] for form in self._forms]
         self._terms = Terms(valued, self._forms[0].size) if valued[0] else None
-        self._broken = np.zeros(len(subproblems), dtype=bool)
+        self._broken = np.zeros(len(forms), dtype=bool)
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""

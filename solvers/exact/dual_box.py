@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+import daqp
 import numpy as np
 import scipy.sparse as sp
 
@@ -47,6 +48,11 @@ class DualBoxQP:
         return next((reason for reason in reasons if reason), "")
 
     def __init__(self, forms: Sequence[Form]) -> None:
+        self._models: list[daqp.Model] = []
+        self.take(forms)
+
+    def take(self, forms: Sequence[Form]) -> None:
+        """See :class:`dald_model.solvers.exact.quadratic_step.LastingMethod`."""
         terms = [[term for term in form.terms if term.kind.is_polyhedral] for form in forms]
         self._matrix = np.stack([np.concatenate([_dense(t.matrix) for t in own]) for own in terms])
         self._offset = np.stack([np.concatenate([t.offset for t in own]) for own in terms])
@@ -65,7 +71,8 @@ class DualBoxQP:
         self._units = np.ones((count, values))
         self._gains = np.ones((count, values))
         self._failed = np.ones(count, dtype=bool)
-        self._models = [made_up(values, 0, values) for _ in forms]
+        self._is_new = np.ones(count, dtype=bool)
+        self._models = self._models or [made_up(values, 0, values) for _ in forms]
 
     def factor(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
         """Take new H; failed are also those where A H^-1 A' is not positive definite."""
@@ -81,8 +88,12 @@ class DualBoxQP:
         self._roots[which], self._duals[which] = roots, duals
         self._units[which], self._gains[which] = scales * largest, scales / largest
         for i in np.flatnonzero(~failed):
-            model, dual = self._models[which[i]], self._duals[which[i]]
-            failed[i] = model.update(dual, None, None, bounds[i], -bounds[i]) < 0
+            at = which[i]
+            # Marks for the bounds take the working set away, which is the warm start
+            sense = np.zeros(bounds.shape[1], dtype=np.intc) if self._is_new[at] else None
+            self._is_new[at] = False
+            model, dual = self._models[at], self._duals[at]
+            failed[i] = model.update(dual, None, None, bounds[i], -bounds[i], sense) < 0
         self._failed[which] = failed
         return failed
 

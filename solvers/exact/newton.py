@@ -42,7 +42,7 @@ from dald_model.solvers.exact.newton_turn import (
     NewtonBatch,
     add_diagonal,
 )
-from dald_model.solvers.exact.quadratic_step import StepMethod
+from dald_model.solvers.exact.quadratic_step import StepMethod, again
 
 METHODS: tuple[type[StepMethod], ...] = (
     Factor,
@@ -97,9 +97,34 @@ class NewtonSession:
 
     def __init__(self, subproblems: Sequence[Subproblem]) -> None:
         forms = [sub.form for sub in subproblems if sub.form is not None]
-        first, count, size = forms[0], len(forms), forms[0].size
         self._augmented = Augmented(subproblems)
-        self.method = _method(forms)
+        self.method = _method(forms)(forms)
+        self._set(forms)
+        size, valued = forms[0].size, list(map(_valued, forms))
+        self._group = np.zeros(len(forms), dtype=int)
+        self._member = np.zeros(len(forms), dtype=int)
+        self._groups: list[TermGroup] = []
+        for clients in shared(valued, np.full(len(forms), size)):
+            self._group[clients], self._member[clients] = len(self._groups), range(clients.size)
+            terms = Terms([valued[at] for at in clients], size)
+            self._groups.append(self._started(clients, terms))
+
+    def begin_again(self, subproblems: Sequence[Subproblem]) -> bool:
+        """See :class:`dald_model.solvers.base.Lasting`."""
+        forms = [sub.form for sub in subproblems if sub.form is not None]
+        is_alike = all(map(_has_terms_of, forms, self._forms))
+        if not is_alike or _method(forms) is not type(self.method):
+            return False  # a stack of terms is what takes time
+        self._augmented = self._augmented.again(subproblems)
+        self.method = again(self.method, forms)
+        self._set(forms)
+        self._groups = [self._started(group.clients, group.terms) for group in self._groups]
+        return True
+
+    def _set(self, forms: list[Form]) -> None:
+        """Take all numbers but those of the terms, and know nothing of turns before."""
+        first, count, size = forms[0], len(forms), forms[0].size
+        self._forms = forms
         balls = sum(term.weight.size for term in first.terms if term.is_set)
         self.rows = first.equalities.rhs.size, first.inequalities.rhs.size, balls
         self.price = PRICE + size * PRICE_PER_VARIABLE
@@ -124,18 +149,10 @@ class NewtonSession:
             is_stale=np.ones(count, dtype=bool),
             is_feasible=np.full(count, not any(self.rows)),
         )
-        valued = [[term for term in form.terms if not term.is_set] for form in forms]
-        self._group = np.zeros(count, dtype=int)
-        self._member = np.zeros(count, dtype=int)
-        self._groups: list[TermGroup] = []
-        for clients in shared(valued, np.full(count, size)):
-            self._group[clients], self._member[clients] = len(self._groups), range(clients.size)
-            self._groups.append(self._started(clients, [valued[at] for at in clients]))
 
-    def _started(self, clients: np.ndarray, valued: Sequence[Sequence[Term]]) -> TermGroup:
+    def _started(self, clients: np.ndarray, terms: Terms) -> TermGroup:
         """Put clients at a point of their domain."""
         size = self.penalty.shape[1]
-        terms = Terms(valued, size)
         points = terms.inner()
         values, gradients, curvatures = terms.evaluate(None, points)
         self.state.points[clients] = points
@@ -218,8 +235,27 @@ def _message(point: np.ndarray, size: float) -> str:
     return f"Newton: the steps stay at {size:.1e} natural lengths"
 
 
-def _method(forms: Sequence[Form]) -> StepMethod:
+def _valued(form: Form) -> list[Term]:
+    return [term for term in form.terms if not term.is_set]
+
+
+def _has_terms_of(form: Form, other: Form) -> bool:
+    """Whether the objectives' terms are the same."""
+    if form is other:
+        return True
+    pairs = zip(_valued(form), _valued(other), strict=True)
+    return all(
+        one.kind is two.kind
+        and one.matrix is two.matrix
+        and np.array_equal(one.offset, two.offset)
+        and np.array_equal(one.weight, two.weight)
+        and np.array_equal(one.parameter, two.parameter)
+        for one, two in pairs
+    )
+
+
+def _method(forms: Sequence[Form]) -> type[StepMethod]:
     for method in METHODS:
         if not any(method.refuses(form) for form in forms):
-            return method(forms)
+            return method
     raise ValueError("no step method takes all of these clients")

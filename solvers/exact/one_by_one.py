@@ -59,6 +59,10 @@ class Program(Protocol):
         """Take another K, shape (m, m)."""
         ...
 
+    def take(self, cone: ConeProgram) -> bool:
+        """Be as if made of this one; False where that is no less work."""
+        ...
+
     def minimise(self, linear: np.ndarray, tolerance: float) -> ClientAnswer:
         """Minimise for another c, shape (m,), to this error relative to the lengths."""
         ...
@@ -94,6 +98,15 @@ class SequentialSession:
         self._make = make
         self._programs: list[tuple[Program, Scaling] | None] = [None] * len(subproblems)
         self._augmented = Augmented(subproblems)
+
+    def begin_again(self, subproblems: Sequence[Subproblem]) -> bool:
+        """See :class:`dald_model.solvers.base.Lasting`."""
+        self._forms = [sub.form for sub in subproblems if sub.form]
+        self._augmented = self._augmented.again(subproblems)
+        for at, (kept, form) in enumerate(zip(self._programs, self._forms, strict=True)):
+            if kept is not None and not kept[0].take(form.cone):
+                self._programs[at] = None
+        return True
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""

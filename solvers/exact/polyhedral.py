@@ -16,15 +16,17 @@ one step can take it as far as the rows that it stands in reach.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import starmap
 
 import daqp
 import numpy as np
+import scipy.sparse as sp
 
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import Session
 from dald_model.solvers.exact.active_set import EQUALITY, FAR, MISSED, NONE, OPTIMAL, SETTINGS
-from dald_model.solvers.exact.elimination import eliminate, unit_rows
+from dald_model.solvers.exact.elimination import CONSISTENT, eliminate, unit_rows
 from dald_model.solvers.exact.one_by_one import ClientAnswer, Scaling, SequentialSession
 
 LARGEST = 700
@@ -112,56 +114,74 @@ class DaqpProgram:
 
     def __init__(self, cone: ConeProgram, scaling: Scaling) -> None:
         # Its units are its own: those of the natural units say nothing of auxiliary variables
-        self._cone, self._width = cone, cone.linear.size
-        self._size = size = scaling.lengths.size
+        self._width, self._size = cone.linear.size, scaling.lengths.size
         rows, right = cone.rows.toarray(), cone.rhs
         zero = np.concatenate(
             [np.full(height, kind == "ZeroConeT") for kind, height in cone.cones]
             + [np.zeros(0, dtype=bool)]
         )
         counts = (rows != 0).sum(axis=1)
-        self._possible = bool((right[~zero & (counts == 0)] >= 0).all())
-
-        bounds = np.flatnonzero(~zero & (counts == 1))
+        self._empty = np.flatnonzero(~zero & (counts == 0))
+        self._bounds = bounds = np.flatnonzero(~zero & (counts == 1))
         columns = np.abs(rows[bounds]).argmax(axis=1)
-        factors = rows[bounds, columns]
-        levels = right[bounds] / factors
+        self._factors = np.zeros(right.size)
+        self._factors[bounds] = rows[bounds, columns]
         bounded = np.unique(columns)
         self._order = np.concatenate([bounded, np.setdiff1d(np.arange(self._width), bounded)])
-        # The others have no cost: where rows leave them room they stay where they once were, which
-        # says nothing about the size of a solution
-        self._counted = (self._order < size) | (cone.linear[self._order] != 0)
         self._simple = bounded.size
-        columns = np.searchsorted(bounded, columns)
-        self._sides = [
-            _tightest(bounds[side], columns[side], sign * levels[side], self._simple)
-            for sign, side in ((1.0, factors > 0), (-1.0, factors < 0))
-        ]
-        self._factors = np.zeros(right.size)
-        self._factors[bounds] = factors
+        self._columns = np.searchsorted(bounded, columns)
 
-        others, equal = np.flatnonzero(~zero & (counts > 1)), np.flatnonzero(zero)
+        self._others, equal = np.flatnonzero(~zero & (counts > 1)), np.flatnonzero(zero)
         # DAQP takes no dependent equality rows
+        self._dependent: tuple[np.ndarray, np.ndarray] | None = None
         if equal.size:
             unit, lengths = unit_rows(rows[None, equal])
             reduced = eliminate(unit, right[None, equal] / lengths)
-            self._possible &= bool(reduced.consistent[0])
-            equal = equal[reduced.columns[0] >= 0]
-        self._kept = np.concatenate([others, equal])
+            is_needed = reduced.columns[0] >= 0
+            if not is_needed.all():
+                self._dependent = equal, reduced.transform[0, ~is_needed] / lengths
+            equal = equal[is_needed]
+        self._equal, self._kept = equal, np.concatenate([self._others, equal])
         self._matrix = np.ascontiguousarray(rows[self._kept][:, self._order])
-        (upper, _), (lower, _) = self._sides
-        self._upper = np.concatenate([upper, right[self._kept]])
-        none = np.full(others.size, np.inf)
-        self._lower = np.concatenate([-lower, -none, right[equal]])
-        self._sense = np.zeros(self._upper.size, dtype=np.intc)
-        self._sense[self._simple + others.size :] = EQUALITY
-
-        self._scale = np.nan
-        self._is_new = True
-        self.is_set = False
-        self._ready = 0
+        self._sense = np.zeros(self._simple + self._kept.size, dtype=np.intc)
+        self._sense[self._simple + self._others.size :] = EQUALITY
         self._hessian = self._rows = np.zeros((0, 0))
         self._model = _model(self._width, self._kept.size, self._simple)
+        self._state(cone)
+
+    def _state(self, cone: ConeProgram) -> None:
+        """Take the costs and the right sides, and know nothing of turns before."""
+        self._cone, right = cone, cone.rhs
+        self._possible = bool((right[self._empty] >= 0).all())
+        if self._dependent is not None:
+            rows, transform = self._dependent
+            slack = CONSISTENT * (np.abs(transform) @ np.abs(right[rows]))
+            self._possible &= bool((np.abs(transform @ right[rows]) <= slack).all())
+        # The others have no cost: where rows leave them room they stay where they once were, which
+        # says nothing about the size of a solution
+        self._counted = (self._order < self._size) | (cone.linear[self._order] != 0)
+        factors = self._factors[self._bounds]
+        levels = right[self._bounds] / factors
+        self._sides = [
+            _tightest(self._bounds[side], self._columns[side], sign * levels[side], self._simple)
+            for sign, side in ((1.0, factors > 0), (-1.0, factors < 0))
+        ]
+        (upper, _), (lower, _) = self._sides
+        self._upper = np.concatenate([upper, right[self._kept]])
+        none = np.full(self._others.size, np.inf)
+        self._lower = np.concatenate([-lower, -none, right[self._equal]])
+        self._scale, self._is_new = np.nan, True
+        self.is_set, self._ready = False, 0
+
+    def take(self, cone: ConeProgram) -> bool:
+        """See :class:`dald_model.solvers.exact.one_by_one.Program`."""
+        if cone is not self._cone:
+            before = self._cone
+            pairs = (cone.matrix, before.matrix), (cone.rows, before.rows)
+            if cone.cones != before.cones or not all(starmap(_same, pairs)):
+                return False
+        self._state(cone)
+        return True
 
     def set(self, curvature: np.ndarray) -> None:
         """Take another K, shape (m, m)."""
@@ -317,6 +337,14 @@ class DaqpProgram:
             own = owners[mine]
             found[own] = bounds[mine] / self._factors[own]
         return found
+
+
+def _same(one: sp.csc_array, two: sp.csc_array) -> bool:
+    """Whether two matrices store the same numbers at the same places."""
+    if one is two:
+        return True
+    pairs = ((getattr(m, part) for m in (one, two)) for part in ("indptr", "indices", "data"))
+    return one.shape == two.shape and all(starmap(np.array_equal, pairs))
 
 
 def _tightest(

@@ -11,7 +11,7 @@ where H changes seldom (it holds the penalties) and c with every call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -88,6 +88,26 @@ class StepMethod(Protocol):
         To working accuracy, or where the method is iterative to ``errors`` of these sizes.
         """
         ...
+
+
+@runtime_checkable
+class LastingMethod(StepMethod, Protocol):
+    """A step method of which more is worth keeping than the forms say, such as a solver's memory.
+
+    It holds no Hessians and no warm starts after :meth:`take`.
+    """
+
+    def take(self, forms: Sequence[Form]) -> None:
+        """Be as if made from these forms, of the same shape and number."""
+        ...
+
+
+def again(method: StepMethod, forms: Sequence[Form]) -> StepMethod:
+    """A step method for the forms of another run."""
+    if not isinstance(method, LastingMethod):
+        return type(method)(forms)
+    method.take(forms)
+    return method
 
 
 def rows_of(kind: str, count: int) -> str:

@@ -63,12 +63,13 @@ def watched(clock: Clock) -> Iterator[None]:
     """Clocks around the sessions and the parts of the coordinator."""
 
     class Watched(SolverLayer):
-        def _open(self, names: list[Any]) -> None:
-            super()._open(names)
+        def _open(self, names: list[Any]) -> bool:
+            is_new = super()._open(names)
             at = "server" if self.solver(names[0]).name == "average" else "clients"
             bench = self._benches[names[0]]
             timed = bench._replace(session=_Timed(bench.session, at, clock))
             self._benches |= dict.fromkeys(names, timed)
+            return is_new
 
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(coordinator, "SolverLayer", Watched))

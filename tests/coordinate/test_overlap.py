@@ -339,6 +339,7 @@ def test_the_next_solver_takes_over_within_a_block(
 
     model = deal(CHAIN)
     known = model.solve(acceleration=None, sequence=NATURAL)
+    model.compile().resting = None  # else the sessions of that run serve again
     monkeypatch.setattr(type(NAMED["factor"]), "open", open_)
     monkeypatch.setattr("dald_model.coordinate.measured.natural_units", measured)
     found = model.solve(acceleration=None, sequence=NATURAL, stopping=ONE)

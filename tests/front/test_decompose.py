@@ -6,8 +6,10 @@ of every constraint, on problems whose primal and dual optimum is unique.
 
 import copy
 import re
+import sys
 import warnings
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import cvxpy as cp
@@ -524,6 +526,40 @@ def test_clients_are_who_they_are_said_to_be(clients: Any) -> None:
         assert ours == near(theirs)
     assert problem.constraints[0].dual_value == near(known[3][0])
     assert result.verify().ok
+
+
+@pytest.mark.parametrize(("count", "length"), [(2, 20), (3, 30), (5, 40)])
+def test_a_chain_is_cut_where_a_chain_can_be_cut(count: int, length: int) -> None:
+    """A chain in so many pieces has one link less between them, and no fewer."""
+    x = variables(length)
+    links: list[cp.Constraint] = [one - two <= 1 for one, two in pairwise(x)]
+    problem = cp.Problem(cp.Minimize(sum(cp.square(v - at) for at, v in enumerate(x))), links)
+    model = dm.decompose(problem, clients=count)
+    sizes = [len(names) for names in owned(model)]
+    assert len(sizes) == count
+    assert max(sizes) <= 1.3 * length / count + 1
+    between = [rule for one in model.couplings.values() for rule in one.constraints]
+    assert len(between) == count - 1
+
+
+def test_who_has_no_metis_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    problem, x, _ = market(4)
+    with pytest.raises(dm.DecompositionError) as caught:
+        dm.decompose(problem, clients=3)
+    says(str(caught.value), "clients=3", "pip install pymetis", 'clients={"a": [x], "b": [y]}')
+    assert len(dm.decompose(problem, clients={"a": x[:2], "b": x[2:]}).clients) == 2
+
+
+def test_independent_parts_are_named_before_anything_is_solved() -> None:
+    x, y, u, v = (cp.Variable(name=name) for name in "xyuv")
+    goal = cp.Minimize(sum(cp.square(one - 1) for one in (x, y, u, v)))
+    problem = cp.Problem(goal, [x == y, u == v])
+    with pytest.raises(dm.DecompositionError) as caught:
+        dm.decompose(problem)
+    says(str(caught.value), "2 parts", "{x, y}, {u, v}", "problem.solve(method='dald')")
+    # Owners over both parts are another matter: each has its own
+    assert list(dm.decompose(problem, clients={"a": [x, u], "b": [y, v]}).clients) == ["a", "b"]
 
 
 def test_a_client_may_have_nothing_but_its_part_in_couplings() -> None:

@@ -20,7 +20,7 @@ and nowhere else, whenever each client answered last.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -59,6 +59,7 @@ class Evaluation:
     objectives: np.ndarray
     points: np.ndarray
     is_whole: bool = True
+    _sized: tuple[np.ndarray, float] | None = field(default=None, init=False, repr=False)
 
     def among(self, entries: np.ndarray) -> Evaluation:
         """The same as if all agreed but along some entries, (Q,) bool."""
@@ -69,8 +70,13 @@ class Evaluation:
 
     def size(self, rho: np.ndarray) -> float:
         """The residual r in the metric of these penalties; NaN where somebody never answered."""
-        gap, (tail, head) = self.sides[0] - self.sides[1], self.estimates - self.after[0]
-        return float(np.hypot(length(np.stack([tail, gap]), rho), length(head[None], rho)))
+        # Asked by all who propose and by who watches over them, with the same array each
+        if self._sized is None or self._sized[0] is not rho:
+            gap, (tail, head) = self.sides[0] - self.sides[1], self.estimates - self.after[0]
+            found = float(np.hypot(length(np.stack([tail, gap]), rho), length(head[None], rho)))
+            object.__setattr__(self, "_sized", (rho, found))
+            return found
+        return self._sized[1]
 
 
 def length(change: np.ndarray, rho: np.ndarray) -> float:
@@ -80,7 +86,9 @@ def length(change: np.ndarray, rho: np.ndarray) -> float:
     """
     weight = np.sqrt(2.0) * rho
     with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverges
-        scaled = change / np.stack([weight, 1 / weight])[: len(change)]
+        scaled = change.copy()
+        scaled[0] /= weight
+        scaled[1:] *= weight
         return float(np.linalg.norm(scaled))
 
 

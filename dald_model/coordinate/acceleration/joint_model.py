@@ -98,6 +98,11 @@ class JointModel:
         return sp.csc_array(sum(sp.csc_array(piece) for piece in pieces))
 
     @cached_property
+    def _transposed(self) -> sp.csr_array:
+        r""":math:`E^\top`."""
+        return sp.csr_array(self.coordinates.signed.T)
+
+    @cached_property
     def _prices(self) -> SuperLU:
         r"""Factors of :math:`E W E^\top`, E having a row for each coordinate."""
         signed, weight = self.coordinates.signed, self.coordinates.weight
@@ -114,7 +119,7 @@ class JointModel:
         r"""The prices with :math:`E \mu = -\phi` of least :math:`\sum (\mu - \mu_0)^2 / w`."""
         signed, found = self.coordinates.signed, prices
         for _ in range(2):  # the second pass mends what the ridge leaves
-            missing = -slopes - signed.T @ found
+            missing = -slopes - self._transposed @ found
             found = found + self.coordinates.weight * (signed @ self._prices.solve(missing))
         return found
 
@@ -126,6 +131,8 @@ def _minimiser(
     scale = float(matrix.diagonal().mean())
     both = np.concatenate([right, scale * rhs])
     if isinstance(matrix, np.ndarray):
+        if not rhs.size:
+            return np.linalg.solve(matrix, right)
         low = scale * rows.toarray()
         whole = np.block([[matrix, low.T], [low, -RIDGE * scale * np.eye(rhs.size)]])
         return np.linalg.solve(whole, both)[: right.size]

@@ -66,6 +66,7 @@ class Responses:
 
     def __init__(self, start: np.ndarray, size: int) -> None:
         self._response = start[:, None, None] * np.eye(size)
+        self._stiffness: Stiffness | None = None
 
     def learn(self, points: np.ndarray, moved: np.ndarray, told: np.ndarray) -> float:
         """Correct the models by what was told and how far they moved; gives the squared error.
@@ -82,15 +83,19 @@ class Responses:
         scale = np.zeros(product.size)
         np.divide(1.0, product, out=scale, where=is_sound)
         wrong = np.where(is_sound[:, None], wrong, 0.0)
+        self._stiffness = None
         self._response += scale[:, None, None] * (wrong[:, :, None] * wrong[:, None, :])
         return float(np.nansum(error))
 
     def recall(self, at: slice, stiffness: Stiffness) -> None:
         r"""Begin with what is known of some of the clients: :math:`S = (I + B)^{-1}`."""
         vectors, values = stiffness
+        self._stiffness = None
         self._response[at] = (vectors / (1 + values)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
 
     def stiffness(self) -> Stiffness:
         r""":math:`B = S^{-1} - I`, with the eigenvalues of S taken from within (0, 1)."""
-        values, vectors = np.linalg.eigh(self._response)
-        return Stiffness(vectors, 1 / np.clip(values, EDGE, 1 - EDGE) - 1)
+        if self._stiffness is None:
+            values, vectors = np.linalg.eigh(self._response)
+            self._stiffness = Stiffness(vectors, 1 / np.clip(values, EDGE, 1 - EDGE) - 1)
+        return self._stiffness

@@ -1,0 +1,100 @@
+"""Lower bounds of smooth clients against minima known otherwise, and against those by cones."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.special
+from scipy.optimize import minimize
+
+import dald_model as dm
+from dald_model.solvers.exact import smooth_bound
+from dald_model.solvers.exact.lower_bound import lower_bound
+from dald_model.solvers.exact.smooth_bound import least_within
+
+
+def form_of(cost: cp.Expression, rules=()):
+    """The form of a client with this objective, beside one that it must agree with."""
+    model, x = dm.Model(), cost.variables()[0]
+    y = cp.Variable(x.size, name="y")
+    model.client("a", cost, list(rules))
+    model.client("b", cp.sum_squares(y))
+    model.consensus(x == y)
+    form = model.compile()["a"].form
+    assert form is not None
+    return form
+
+
+def losses():
+    rng = np.random.default_rng(3)
+    A, b = rng.normal(size=(30, 4)), rng.normal(size=30)
+    x = cp.Variable(4, name="x")
+    yield "least squares", cp.sum_squares(A @ x - b), lambda z: np.sum((A @ z - b) ** 2)
+    first = A[:, :1]
+    yield "flat", cp.sum_squares(first @ x[:1] - b), lambda z: np.sum((first @ z[:1] - b) ** 2)
+    yield (
+        "logistic",
+        cp.sum(cp.logistic(A @ x)) + 0.01 * cp.sum_squares(x),
+        lambda z: np.logaddexp(0, A @ z).sum() + 0.01 * z @ z,
+    )
+    yield (
+        "huber",
+        cp.sum(cp.huber(A @ x - b)) + 0.1 * cp.sum_squares(x),
+        lambda z: 2 * scipy.special.huber(1, A @ z - b).sum() + 0.1 * z @ z,
+    )
+    yield (
+        "logarithm",
+        cp.sum_squares(x) - cp.sum(cp.log(x + 3)),
+        lambda z: z @ z - np.log(z + 3).sum() if (z > -3).all() else np.inf,
+    )
+
+
+@pytest.mark.parametrize(("name", "cost", "plain"), list(losses()), ids=lambda one: str(one)[:12])
+def test_the_bound_is_below_the_least_in_the_box_and_near_it(name, cost, plain):
+    form, rng = form_of(cost), np.random.default_rng(1)
+    price = rng.normal(size=4) if name != "flat" else np.array([0.7, 0.0, 0.0, 0.0])
+
+    def whole(at):
+        return plain(at) + price @ at
+
+    best = minimize(whole, np.zeros(4), method="Nelder-Mead", options={"fatol": 1e-12})
+    best = minimize(whole, best.x, method="BFGS", options={"gtol": 1e-9})
+    centre, reach = best.x + 1e-3 * rng.normal(size=4), np.ones(4)
+    if name == "flat":
+        centre[1:] = 0.0
+    found = least_within(form, price, centre, reach)
+    size = max(1.0, abs(best.fun))
+    assert found <= best.fun + 1e-12 * size
+    assert found >= best.fun - 1e-7 * size
+    by_cones = lower_bound(form.cone, price, centre, reach)
+    assert by_cones <= best.fun + 1e-9 * size
+    assert found >= by_cones - 1e-8 * size
+
+
+def test_far_from_its_minimum_a_client_is_asked_by_cones():
+    x = cp.Variable(1, name="x")
+    form = form_of(cp.sum_squares(x))
+    # x^2 - 10 x within 1 of 0 is least at 1, and not at 5 where it has no slope
+    found = least_within(form, np.array([-10.0]), np.zeros(1), np.ones(1))
+    assert found == pytest.approx(1 - 10, abs=1e-6)
+    assert found <= 1 - 10 + 1e-9
+
+
+@pytest.mark.parametrize("kind", ["kink", "row", "line"])
+def test_who_is_not_smooth_or_not_curved_is_asked_by_cones(kind, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        smooth_bound, "lower_bound", lambda *given: asked.append(1) or lower_bound(*given)
+    )
+    x = cp.Variable(2, name="x")
+    cost, rules = {
+        "kink": (cp.sum_squares(x) + cp.norm1(x), []),
+        "row": (cp.sum_squares(x), [x >= 1]),
+        "line": (cp.sum(x), []),
+    }[kind]
+    found = least_within(form_of(cost, rules), np.array([-0.5, -0.5]), np.ones(2), np.ones(2))
+    assert asked
+    least = {"kink": 0.0, "row": 2 - 1.0, "line": 0.0}[kind]
+    assert found == pytest.approx(least, abs=1e-6)
+    assert found <= least + 1e-9
