@@ -14,5 +14,16 @@ from dald_model.engines.in_process import InProcess
 from dald_model.engines.outgoing import sent
 from dald_model.engines.placement import Loss
 from dald_model.engines.processes import Processes
+from dald_model.engines.ray_actors import Ray
 
-__all__ = ["Engine", "Host", "HostLostError", "InProcess", "Loss", "Processes", "Reply", "sent"]
+__all__ = [
+    "Engine",
+    "Host",
+    "HostLostError",
+    "InProcess",
+    "Loss",
+    "Processes",
+    "Ray",
+    "Reply",
+    "sent",
+]

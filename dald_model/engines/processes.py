@@ -11,9 +11,9 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from dald_model.engines.engine import HostLostError
+from dald_model.engines.engine import HostLostError, check_patience
 from dald_model.engines.frames import read_message, write_message
-from dald_model.validate import argument, check_positive, check_whole
+from dald_model.validate import argument, check_whole
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 """What says to the libraries below numpy and to Clarabel how many threads they may have."""
@@ -81,10 +81,8 @@ class Processes:
         threads: int = 1,
     ) -> None:
         check_whole(argument(self, "workers"), workers)
-        check_whole(argument(self, "retries"), retries, 0)
+        check_patience(self, retries, deadline)
         check_whole(argument(self, "threads"), threads)
-        if deadline is not None:
-            check_positive(argument(self, "deadline"), deadline, "a positive number or None")
         self.workers, self.retries, self.deadline = workers, retries, deadline
         self._workers = [Worker(f"process {at}", threads) for at in range(workers)]
         weakref.finalize(self, _stop, self._workers)
