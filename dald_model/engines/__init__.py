@@ -11,12 +11,14 @@ leaves a client.
 
 from dald_model.engines.engine import Engine, Host, HostLostError, Reply
 from dald_model.engines.in_process import InProcess
+from dald_model.engines.mpi_ranks import MPI
 from dald_model.engines.outgoing import sent
 from dald_model.engines.placement import Loss
 from dald_model.engines.processes import Processes
 from dald_model.engines.ray_actors import Ray
 
 __all__ = [
+    "MPI",
     "Engine",
     "Host",
     "HostLostError",
