@@ -36,6 +36,7 @@ from dald_model.errors import (
     DecompositionError,
     DisconnectedError,
     OptionError,
+    LostError,
     ResultError,
     RunError,
     SequenceError,
@@ -55,6 +56,7 @@ from dald_model.model import Model
 from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import HierarchicalNetwork
 from dald_model.schedule.changes import Change, Dropout, LossyLinks, Stragglers
+from dald_model.schedule.unanswered import Unanswered
 from dald_model.coordinate.acceleration.aladin import ALADIN
 from dald_model.coordinate.acceleration.anderson import Anderson
 from dald_model.coordinate.acceleration.hybrid import Hybrid
@@ -96,6 +98,7 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "Dropout",
     "Stragglers",
     "LossyLinks",
+    "Unanswered",
     "DALD",
     "ConsensusADMM",
     "ProximalPoint",
@@ -150,6 +153,7 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "OptionError",
     "ResultError",
     "RunError",
+    "LostError",
     "CopyError",
     "DatasetError",
     "SequenceWarning",

@@ -51,6 +51,7 @@ OF_STATUS = {
     Status.DIVERGED: 5,
     Status.SOLVER_ERROR: 6,
     Status.USER_ERROR: 6,
+    Status.LOST: 6,
     Status.INTERRUPTED: 130,
 }
 """Exit codes of the statuses other than an optimum."""

@@ -187,11 +187,11 @@ class Run:
             if not (isinstance(raised, Exception) or is_panic(raised)):
                 raise
             error = self._told(raised)
-            termination = Termination(Status.USER_ERROR, None, str(error))
+            termination = Termination.of(error)
         try:
             self._collect()
         except DaldError as lost:  # of an engine; the rounds are not lost with the multipliers
-            termination, error = Termination(Status.USER_ERROR, None, str(lost)), error or lost
+            termination, error = Termination.of(lost), error or lost
         events = tuple(self.layer.events)
         return Outcome(
             termination,
@@ -374,6 +374,8 @@ class Run:
         if self.layer.is_elsewhere:
             lost = [loss for loss in self.layer.losses if loss.round == self._round]
             self._rows[-1]["asked again"] = tuple(name for loss in lost for name in loss.clients)
+        if self.layer.goes_on:
+            self._rows[-1]["unanswered"] = tuple(self.layer.unanswered)
         settings, found = self.settings, self._found
         primal = found.primal_scaled / (settings.eps_pri or 1.0)
         merit = max(primal, found.dual_scaled / (settings.eps_dual or 1.0))
@@ -527,6 +529,7 @@ class Run:
             self._ends(self._inner + 1) if closing is None else closing,
             self._found,
             lambda: self.state.staleness(compiled),
+            self.layer.unanswered,
         )
 
     def _ends(self, inner: int) -> bool:

@@ -201,10 +201,10 @@ def test_a_process_that_is_lost_too_often_ends_the_run_with_its_rounds(
 ) -> None:
     monkeypatch.setattr(processes, "retries", 0)
     said = r"process 0 was lost 1 time in round 4 .*'area"
-    with pytest.raises(dm.RunError, match=said) as caught:
+    with pytest.raises(dm.LostError, match=said) as caught:
         market().solve(engine=processes, metrics={"strike": lethal(processes, 3)})
     assert caught.value.result.rounds == 3
-    assert caught.value.result.status == "user_error"
+    assert caught.value.result.status == "lost"
     assert np.isfinite(caught.value.result.value)
 
 
