@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import weakref
+from concurrent.futures import Future
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-from dald_model.engines.engine import HostLostError, check_patience
+from dald_model.engines.engine import HostLostError, Reply, check_patience
 from dald_model.engines.processes import THREADS
 from dald_model.engines.residents import Residents
 from dald_model.errors import OptionError
@@ -140,7 +141,7 @@ class Ray:
                 f"Ray: given hosts={self._count}, but the cluster has {cores} cores; each host "
                 "takes one, give at most as many"
             )
-        variables = dict.fromkeys(THREADS, str(self._threads))
+        variables: dict[str, str] = dict.fromkeys(THREADS, str(self._threads))
         if self.address == LOCAL:  # what can be imported here can be there
             variables["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         made = ray.remote(num_cpus=1, max_restarts=0)(Resident)
@@ -215,11 +216,23 @@ class Actor:
             self._actor = self._made.remote()
             self._began = self._actor.ready.remote()
 
-    def send(self, message: bytes) -> ActorReply:
-        """See :class:`dald_model.engines.engine.Host`."""
+    def send(self, message: bytes) -> Reply:
+        """See :class:`dald_model.engines.engine.Host`.
+
+        Deadlines are for answers: that the cluster finds a place for a new actor is waited for.
+        """
+        failed: Future[bytes] = Future()
         if self._actor is None:
-            return ActorReply(self, self._ray, None)
-        return ActorReply(self, self._ray, self._actor.handle.remote(message))
+            failed.set_exception(HostLostError("there is no actor"))
+            return failed
+        try:
+            if self.pid is None:
+                self.pid = _waited(self._ray, self._began, READY)
+        except (TimeoutError, HostLostError) as error:
+            said = str(error) or f"the cluster had no place for it within {READY:g} s"
+            failed.set_exception(HostLostError(said))
+            return failed
+        return ActorReply(self._ray, self._actor.handle.remote(message))
 
     def restart(self) -> None:
         """See :class:`dald_model.engines.engine.Host`."""
@@ -232,38 +245,23 @@ class Actor:
         if actor is not None:
             self._ray.kill(actor, no_restart=True)
 
-    def await_place(self, timeout: float | None) -> None:
-        """Wait until the cluster has found a place for it.
 
-        Raises
-        ------
-        TimeoutError, HostLostError
-            If it finds none.
-        """
-        if self.pid is None:
-            limit = READY if timeout is None else min(timeout, READY)
-            self.pid = _waited(self._ray, self._began, limit, f"no place within {limit:g} s")
-
-
-class ActorReply:
+class ActorReply(NamedTuple):
     """See :class:`dald_model.engines.engine.Reply`."""
 
-    def __init__(self, actor: Actor, ray: ModuleType, reference: Any) -> None:
-        self._actor, self._ray, self._reference = actor, ray, reference
+    ray: ModuleType
+    reference: Any
 
     def result(self, timeout: float | None = None) -> bytes:
         """See :class:`dald_model.engines.engine.Reply`."""
-        if self._reference is None:
-            raise HostLostError("there is no actor")
-        self._actor.await_place(timeout)
-        return _waited(self._ray, self._reference, timeout, "")
+        return _waited(self.ray, self.reference, timeout)
 
 
-def _waited(ray: ModuleType, reference: Any, timeout: float | None, late: str) -> Any:
+def _waited(ray: ModuleType, reference: Any, timeout: float | None) -> Any:
     try:
         return ray.get(reference, timeout=timeout)
     except ray.exceptions.GetTimeoutError as error:
-        raise TimeoutError(late) from error
+        raise TimeoutError from error
     except ray.exceptions.RayError as error:
-        said = str(error).partition("\n")[0] or type(error).__name__
+        said = str(error).partition("\n")[0]
         raise HostLostError(f"{type(error).__name__}: {said}") from error

@@ -25,14 +25,12 @@ from dald_model.engines.wire import decode, encode
 from dald_model.solvers.base import Turn
 from tests.zoo import GRAPHS, PROBLEMS
 
-TOGETHER = {"group_lasso", "quantile", "svm"}
-"""Their solvers go on until all clients of a batch are accurate, so that each one's last digits
-depend on who is in it."""
 SEVERAL = [
     "least_squares",
     "lasso",
     "group_lasso",
     "svm",
+    "quantile",
     "logistic",
     "simplex",
     "entropy",
@@ -88,8 +86,7 @@ def test_a_host_gives_the_iterates_of_this_process(name: str) -> None:
         model = PROBLEMS[name]().on(GRAPHS[graph]()).model
         here = model.solve(**options)
         same(here, model.solve(engine=InProcess(1), **options))
-        if name not in TOGETHER:
-            same(here, model.solve(engine=InProcess(2), **options))
+        same(here, model.solve(engine=InProcess(2), **options))
 
 
 @pytest.mark.parametrize("name", ["logistic", "simplex", "svm"])
