@@ -316,13 +316,9 @@ class SolverLayer:
         missing = np.flatnonzero(encodings == Encoding.ELSEWHERE)
         for home in sorted({self._homes[layout[at]] for at in missing}):
             places = np.array([at for at in missing if self._homes[layout[at]] == home])
-            try:
-                found = self._placement.collect(home, [layout[at] for at in places])
-            except LostError:
-                if not self.goes_on:
-                    raise
-                continue  # their multipliers stay unknown
-            yield places, found
+            names = [layout[at] for at in places]
+            if not all(name in self._unanswered for name in names):
+                yield places, self._placement.collect(home, names)
 
     def _answered(
         self, batch: Batch, turn: Turn, answers: Answers, tolerance: float

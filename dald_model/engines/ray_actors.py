@@ -6,6 +6,7 @@ import os
 import sys
 import weakref
 from concurrent.futures import Future
+from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -164,13 +165,12 @@ class Ray:
 def _imported() -> ModuleType:
     try:
         # Its import takes longer than ours, and who has another engine need not have it.
-        import ray
+        return import_module("ray")
     except ImportError as error:
         raise OptionError(
             "Ray: the package ray is not installed; "
             'pip install "dald_model[ray]", or take dm.engines.Processes(workers=2)'
         ) from error
-    return ray
 
 
 def _nothing() -> None:

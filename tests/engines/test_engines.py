@@ -23,6 +23,7 @@ from dald_model.engines.archive import DamagedError
 from dald_model.engines.residents import Known, Residents
 from dald_model.engines.wire import decode, encode
 from dald_model.solvers.base import Turn
+from tests.engines.declared import market
 from tests.zoo import GRAPHS, PROBLEMS
 
 SEVERAL = [
@@ -46,16 +47,6 @@ LIVES = Path("/proc").exists()
 def processes() -> Iterator[Processes]:
     with Processes(workers=2) as engine:
         yield engine
-
-
-def market(count: int = 6) -> dm.Model:
-    """A coupling, rows, and clients of two shapes."""
-    model, x = dm.Model("market"), [cp.Variable(2, name=f"x{i}") for i in range(count)]
-    for i in range(count):
-        rows = [x[i] >= 0] if i % 2 else [x[i] >= 0, cp.sum(x[i]) <= 4]
-        model.client(f"area {i}", cp.sum_squares(x[i] - i), rows)
-    model.couple(cp.sum(sum(x)) == 15)
-    return model
 
 
 def rounds(found: dm.Result) -> Any:
