@@ -14,7 +14,7 @@ from typing import Any
 
 from dald_model.engines.engine import HostLostError, check_patience
 from dald_model.engines.residents import Residents
-from dald_model.errors import OptionError
+from dald_model.errors import LostError, OptionError
 
 MESSAGE, REPLY = 1, 2
 """Tags of what goes to a host, and of what comes back; an empty message ends a host."""
@@ -85,8 +85,20 @@ class MPI:
         self._ranks = _ranks()
 
     def hosts(self) -> list[Rank]:
-        """See :class:`dald_model.engines.engine.Engine`."""
-        return self._ranks
+        """See :class:`dald_model.engines.engine.Engine`: the ranks that no run has lost.
+
+        Raises
+        ------
+        LostError
+            If there is none.
+        """
+        there = [rank for rank in self._ranks if not rank.is_lost]
+        if not there:
+            raise LostError(
+                "MPI: every rank but this one is lost; start the job again, with "
+                "dm.resume(checkpoint, model), or solve here (engine=None)"
+            )
+        return there
 
     def __repr__(self) -> str:
         return "MPI()"
