@@ -47,11 +47,16 @@ class MPI:
     bytes of :mod:`dald_model.engines.wire`, never a pickle.
 
     ``-m mpi4py`` ends the job when a rank ends with an exception, where others would wait for ever.
-    MPI cannot start a rank again, and MPICH ends the whole job when one dies: go on from a
-    ``checkpoint`` with :func:`dald_model.resume`. With ``mpiexec -disable-auto-cleanup`` the others
-    live, and a ``deadline`` tells who is lost: then :class:`dald_model.LostError` has the rounds
-    before as its ``result``, or the run goes on without those clients, see
-    :class:`dald_model.Unanswered`. MPI knows no authentication: it is for a cluster that you trust.
+    MPI cannot start a rank again, and its launchers end the whole job when one dies: give
+    ``checkpoint=...``, start the job again and go on with :func:`dald_model.resume`. (MPICH's
+    ``-disable-auto-cleanup`` did not save the others in most of our trials.) A rank that is there
+    and does not answer is lost by the ``deadline``: then :class:`dald_model.LostError` has the
+    rounds before as its ``result``, or the run goes on without its clients, see
+    :class:`dald_model.Unanswered`; a later solve does without the rank, and the job ends with exit
+    code 1. MPI knows no authentication: it is for a cluster that you trust.
+
+    Rank 0 coordinates, and sees prices and values of all edges, as accelerations do. Neighbours do
+    not exchange them without it.
 
     Parameters
     ----------

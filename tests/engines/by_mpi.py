@@ -22,11 +22,11 @@ if __name__ == "__main__":
     calls = count(1)
 
     def strike(_: dm.Iterate) -> int:
-        """Kill another rank after round 3."""
+        """Kill or stop another rank after round 3."""
         if (now := next(calls)) == 3:
             others = set(running(f"by_mpi.py {task}")) - {os.getpid()}
             ranks = {_rank(pid): pid for pid in others}
-            os.kill(ranks[2], signal.SIGKILL)
+            os.kill(ranks[2], signal.SIGKILL if task == "killed" else signal.SIGSTOP)
         return now
 
     def _rank(pid: int) -> int:

@@ -65,7 +65,7 @@ def test_an_actor_that_is_killed_is_replaced_or_its_clients_are_lost(
     assert (caught.value.result.status, caught.value.result.rounds) == ("lost", 3)
     calls = count(1)
     found = model.solve(engine=ray, metrics={"strike": strike}, online=dm.Unanswered())
-    assert set(found.history.loc[4, "unanswered"]) == set(found.losses[0].clients)
+    assert set(found.history["unanswered"].to_list()[3]) == set(found.losses[0].clients)
     assert found.status == "optimal"
     assert found.verify().ok
 

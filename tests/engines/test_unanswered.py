@@ -51,8 +51,8 @@ class SilentHost:
 
 
 def missed(found: dm.Result) -> dict[int, tuple[Any, ...]]:
-    names = found.history["unanswered"]
-    return {round_: who for round_, who in names.items() if who}
+    names = found.history["unanswered"].to_list()
+    return {round_: who for round_, who in enumerate(names, start=1) if who}
 
 
 @pytest.mark.parametrize("graph", ["star", "chain"])
