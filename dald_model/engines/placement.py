@@ -251,11 +251,13 @@ class Place:
             session.forget()
         self._host.restart()
         if is_last:
+            when = f"in round {self.round}" if self.round else "before round 1"
+            kept = "what was found is kept, as `result` of this error; " if self.round else ""
             raise LostError(
                 f"engine: {self._host.name} was lost {counted(self._engine.retries + 1, 'time')} "
-                f"in round {self.round} ({said}); its clients are {self._who()}; what was found is "
-                "kept, as `result` of this error; allow more memory or a longer deadline, go on "
-                "without them (online=dm.Unanswered()), or solve them in this process (engine=None)"
+                f"{when} ({said}); its clients are {self._who()}; {kept}allow more memory, a longer "
+                "deadline or more retries, go on without them (online=dm.Unanswered()), or solve "
+                "them in this process (engine=None)"
             )
 
     def _who(self) -> str:

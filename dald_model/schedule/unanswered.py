@@ -21,7 +21,8 @@ class Unanswered:
     the engine can.
 
     No answer that is out of date passes for an optimum: residuals are measured with what each
-    client was told when it answered last.
+    client was told when it answered last. Before the first round, when natural units are measured,
+    nobody may be missing.
 
     Parameters
     ----------

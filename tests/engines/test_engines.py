@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from itertools import count
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import cvxpy as cp
@@ -168,6 +169,23 @@ def test_a_killed_process_is_replaced_and_the_run_goes_on(
     assert found.status == "optimal"
     assert found.verify().ok
     assert found.history.loc[at + 1, "asked again"] == loss.clients
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_process_that_is_killed_at_any_moment_costs_nothing_but_time(
+    seed: int, processes: Processes
+) -> None:
+    rng, model = np.random.default_rng(seed), market()
+    workers = processes.hosts()
+    pid = workers[rng.integers(2)].pid
+    assert pid is not None
+    strike = Timer(rng.uniform(0, 0.3), os.kill, (pid, signal.SIGKILL))
+    strike.start()
+    found = model.solve(engine=processes)
+    strike.join()
+    assert found.status == "optimal"
+    assert found.verify().ok
+    assert len(found.losses) <= 1
 
 
 def test_what_stayed_with_a_process_that_is_killed_after_the_last_round_is_found_again(

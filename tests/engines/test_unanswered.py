@@ -94,7 +94,7 @@ def test_without_it_the_run_ends_with_what_was_found() -> None:
     assert (result.status, result.rounds) == ("lost", 3)
     assert np.isfinite(result.value)
     assert "lost" in str(result)
-    with pytest.raises(dm.LostError, match=r"in round 0") as caught:
+    with pytest.raises(dm.LostError, match=r"host 1 was lost 2 times before round 1") as caught:
         market().solve(engine=Silent(lambda _: True), online=dm.Unanswered())
     assert caught.value.result is None
 
