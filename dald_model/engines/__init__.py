@@ -1,10 +1,10 @@
 """Engines: where groups of clients are solved, and what is sent to them.
 
 ``solve(engine=None)`` solves them in this process. :class:`Processes` has processes on this
-machine, :class:`Ray` actors on a cluster, :class:`MPI` the ranks of a job; :class:`InProcess` sends
-the same messages without a process, as the reference. Another engine, of another machine or
-framework, is an object with ``hosts()``, ``retries`` and ``deadline`` (:class:`Engine`), whose hosts
-take bytes and give bytes (:class:`Host`), from a
+machine, :class:`Ray` actors on a cluster, :class:`MPI` the ranks of a job; :class:`InProcess`
+sends the same messages without a process, as the reference. Another engine, of another machine or
+framework, is an object with ``hosts()``, ``retries`` and ``deadline`` (:class:`Engine`), whose
+hosts take bytes and give bytes (:class:`Host`), from a
 :class:`dald_model.engines.residents.Residents` where the clients are: what is sent, what is asked
 again, deadlines and the exactly-once of answers are the same for all. :func:`sent` lists what
 leaves a client.

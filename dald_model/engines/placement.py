@@ -255,9 +255,9 @@ class Place:
             kept = "what was found is kept, as `result` of this error; " if self.round else ""
             raise LostError(
                 f"engine: {self._host.name} was lost {counted(self._engine.retries + 1, 'time')} "
-                f"{when} ({said}); its clients are {self._who()}; {kept}allow more memory, a longer "
-                "deadline or more retries, go on without them (online=dm.Unanswered()), or solve "
-                "them in this process (engine=None)"
+                f"{when} ({said}); its clients are {self._who()}; {kept}allow more memory, a "
+                "longer deadline or more retries, go on without them (online=dm.Unanswered()), or "
+                "solve them in this process (engine=None)"
             )
 
     def _who(self) -> str:
