@@ -32,9 +32,11 @@ class Ray:
     cvxpy, no function and no pickle of a model. The cluster's machines need ``dald_model[ray]``
     and the same version of Python.
 
-    A round costs about 3 ms more than in one process; table 15 of ``tests/benchmarks/RESULTS.md``
-    has the sizes of clients from which it pays. On one machine
-    :class:`dald_model.engines.Processes` costs less and starts faster: Ray is for clusters.
+    A round costs about 3 ms of the coordinator and 2 of each actor, beside the solving. So two
+    hosts pay where a round of one process takes some 10 to 20 ms in its clients' solvers (table 15
+    of ``tests/benchmarks/RESULTS.md``): eight clients of general cones with 20 variables. On one
+    machine :class:`dald_model.engines.Processes` costs a third and starts faster: Ray is for
+    clusters.
 
     An actor that dies with its process or machine, or has not replied by the ``deadline``, is
     replaced, wherever there is room, and its clients are packed, placed and asked again;
