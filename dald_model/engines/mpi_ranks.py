@@ -48,7 +48,7 @@ class MPI:
 
     A round costs about 1.5 ms of rank 0 and 1 of each other rank, beside the solving (table 15 of
     ``tests/benchmarks/RESULTS.md``), so that two hosts pay where a round of one process takes 4 ms
-    or more. A rank that waits takes its core for 2 ms, and rests half a millisecond at a time from then on.
+    or more. A rank that waits takes its core for 2 ms, and from then on looks every half one.
 
     ``-m mpi4py`` ends the job when a rank ends with an exception, where others would wait for ever.
     MPI cannot start a rank again, and its launchers end the whole job when one dies: give
