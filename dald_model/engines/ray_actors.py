@@ -18,7 +18,7 @@ from dald_model.validate import argument, check_whole
 
 LOCAL = "local"
 """The address that stands for a cluster of this engine's own, on this machine."""
-READY = 120.0
+READY = 300.0
 """Seconds that an actor may take to be placed, which is long where a machine has to start."""
 
 

@@ -29,7 +29,7 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Ray]:
     pytest.importorskip("ray", reason="the extra `ray` is not installed")
-    with Ray(hosts=2, deadline=60.0) as engine:
+    with Ray(hosts=2) as engine:
         yield engine
 
 
