@@ -36,6 +36,7 @@ from dald_model.errors import (
     DecompositionError,
     DisconnectedError,
     OptionError,
+    LostError,
     ResultError,
     RunError,
     SequenceError,
@@ -57,6 +58,7 @@ from dald_model.site import Site
 from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import HierarchicalNetwork
 from dald_model.schedule.changes import Change, Dropout, LossyLinks, Stragglers
+from dald_model.schedule.unanswered import Unanswered
 from dald_model.coordinate.acceleration.aladin import ALADIN
 from dald_model.coordinate.acceleration.anderson import Anderson
 from dald_model.coordinate.acceleration.hybrid import Hybrid
@@ -100,6 +102,7 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "Dropout",
     "Stragglers",
     "LossyLinks",
+    "Unanswered",
     "DALD",
     "ConsensusADMM",
     "ProximalPoint",
@@ -154,6 +157,7 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "OptionError",
     "ResultError",
     "RunError",
+    "LostError",
     "CopyError",
     "DatasetError",
     "SequenceWarning",

@@ -22,6 +22,7 @@ from dald_model import __version__
 from dald_model.answer.result import Result
 from dald_model.coordinate.status import Status
 from dald_model.datasets import Dataset, load
+from dald_model.engines.mpi_ranks import MPI, is_mpi_job
 from dald_model.errors import DaldError
 from dald_model.model import Model
 from dald_model.models.linear_regression import consensus_regression
@@ -50,6 +51,7 @@ OF_STATUS = {
     Status.DIVERGED: 5,
     Status.SOLVER_ERROR: 6,
     Status.USER_ERROR: 6,
+    Status.LOST: 6,
     Status.INTERRUPTED: 130,
 }
 """Exit codes of the statuses other than an optimum."""
@@ -204,8 +206,11 @@ def _weight(text: str) -> float:
 
 
 def _solve(given: argparse.Namespace) -> int:
+    engine = MPI() if is_mpi_job() else None  # where the other ranks stay
     model = _model_of(given.file)
-    result = model.solve(max_rounds=given.max_rounds, solver=given.solver, verbose=given.verbose)
+    result = model.solve(
+        max_rounds=given.max_rounds, solver=given.solver, verbose=given.verbose, engine=engine
+    )
     code = OF_STATUS.get(result.status, 0)
     if result.status is Status.INTERRUPTED:
         print(model, result, sep="\n\n")

@@ -10,6 +10,7 @@
     ├── OptionError          a wrong value of an option of ``solve``
     ├── ResultError          a question that this result cannot answer
     ├── RunError             a function of yours raised in a run; holds the result so far
+    │   └── LostError        an engine lost clients and could not have them again
     ├── CopyError            a copy that would mean other variables
     └── DatasetError         data that cannot be found or read
 
@@ -67,6 +68,13 @@ class RunError(DaldError, RuntimeError):
     """An exception in the middle of a run, of a function or an object that ``solve`` was given.
 
     It is the cause (``__cause__``) of this one.
+    """
+
+
+class LostError(RunError):
+    """An engine lost clients in a run, and could not place them again.
+
+    ``result`` has the rounds before, with status "lost"; None where it was before the first round.
     """
 
 

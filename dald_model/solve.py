@@ -49,6 +49,7 @@ from dald_model.options import (
 )
 from dald_model.schedule.changes import as_online
 from dald_model.schedule.sequence import Sequence
+from dald_model.schedule.unanswered import Unanswered
 from dald_model.solvers.base import Solver
 from dald_model.text import listed
 from dald_model.validate import check_flag
@@ -139,10 +140,12 @@ def solve(
         What changes while the run goes on, to try how a method bears it:
         ``online=dm.Dropout(0.3)``, ``dm.Stragglers({"a": 3})``, ``dm.LossyLinks(0.1)``, a dict from
         rounds to :class:`Change`, ``online={5: dm.Change(leave=["a"])}``, or a function of a
-        :class:`Moment` that returns a :class:`Change` or None; asked before each inner loop.
+        :class:`Moment` that returns a :class:`Change` or None; asked before each inner loop. And
+        :class:`Unanswered`, to go on without clients that an ``engine`` has no answer from.
     engine : Engine
-        Where clients are solved: ``dm.engines.Processes(workers=2)``; default this process. All
-        give the same iterates, see :mod:`dald_model.engines`.
+        Where clients are solved: ``dm.engines.Processes(workers=2)``, ``dm.engines.Ray()``,
+        ``dm.engines.MPI()``; default this process. All give the same iterates, see
+        :mod:`dald_model.engines`.
     checkpoint : path
         A file that the run is written to, for :func:`dald_model.resume`: whole at any moment,
         arrays and JSON, no pickle. It holds the iterates and what is learnt of clients, and no
@@ -194,9 +197,11 @@ def solve(
         or a change has one in a later round.
     RunError
         If a function or an object that was given raises; that exception is its cause.
+    LostError
+        If an engine lost clients and could not place them again.
 
     An error after the first round has begun keeps what was found: it is its attribute ``result``,
-    an ordinary :class:`Result` of status "user_error".
+    an ordinary :class:`Result` of status "user_error", or "lost".
 
     Examples
     --------
@@ -235,7 +240,8 @@ def solve(
         saved, start = (start, None) if isinstance(start, Saved) else (None, start)
         known = still_measured(compiled, start)
         around = known.centre if known and method.solver is None else None
-        placement = None if engine is None else Placement(engine)
+        goes_on = any(isinstance(one, Unanswered) for one in membership.online)
+        placement = None if engine is None else Placement(engine, goes_on)
         layer = rested(compiled, method.solver, around, placement)
         units = Units.plain(compiled)
         is_plain = isinstance(as_rule(method.rho), Fixed) and layer.is_exact

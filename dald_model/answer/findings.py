@@ -142,7 +142,7 @@ def _findings(result: Answer, left: float) -> Iterator[Finding]:
     if result.status.has_answer:
         yield from _of_an_answer(result)
         return
-    if result.status in (Status.USER_ERROR, Status.INTERRUPTED, Status.SETTLED):
+    if result.status in (Status.USER_ERROR, Status.LOST, Status.INTERRUPTED, Status.SETTLED):
         said = f"{result.status.message}: {result.detail}"
         yield Finding(said, "model.solve(start=result)")
         return

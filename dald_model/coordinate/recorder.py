@@ -72,6 +72,8 @@ class Recorder:
         if self._layer.is_elsewhere:
             lost = [loss for loss in self._layer.losses if loss.round == count.round]
             row["asked again"] = tuple(name for loss in lost for name in loss.clients)
+        if self._layer.goes_on:
+            row["unanswered"] = tuple(self._layer.unanswered)
         self.rows.append(row)
         merit = self._merit(record.found)
         if self._progress.is_watched:

@@ -132,11 +132,11 @@ class Run:
             if not (isinstance(raised, Exception) or is_panic(raised)):
                 raise
             error = as_error(raised, self._round)
-            termination = Termination(Status.USER_ERROR, None, str(error))
+            termination = Termination.of(error)
         try:
             self._collect()
         except DaldError as lost:  # of an engine; the rounds are not lost with the multipliers
-            termination, error = Termination(Status.USER_ERROR, None, str(lost)), error or lost
+            termination, error = Termination.of(lost), error or lost
         events = tuple(self.layer.events)
         return Outcome(
             termination,
@@ -388,6 +388,7 @@ class Run:
             self._ends(self._inner + 1) if closing is None else closing,
             self._found,
             lambda: self.state.staleness(compiled),
+            self.layer.unanswered,
         )
 
     def _ends(self, inner: int) -> bool:

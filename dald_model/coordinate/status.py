@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from dald_model.errors import DaldError, RunError
+from dald_model.errors import DaldError, LostError, RunError
 from dald_model.text import counted
 
 
@@ -48,6 +48,7 @@ class Status(StrEnum):
     DIVERGED = "diverged", "the residuals grew without bound"
     INTERRUPTED = "interrupted", "the run was interrupted, from the keyboard or by its callback"
     SOLVER_ERROR = "solver_error", "a client's solver failed"
+    LOST = "lost", "the engine lost clients, and could not place them again"
     USER_ERROR = "user_error", "a function or an object that solve was given raised an exception"
 
     @property
@@ -67,6 +68,12 @@ class Termination(NamedTuple):
     status: Status
     culprit: Any
     detail: str
+
+    @classmethod
+    def of(cls, error: DaldError) -> Termination:
+        """What an error makes of a run."""
+        status = Status.LOST if isinstance(error, LostError) else Status.USER_ERROR
+        return cls(status, None, str(error))
 
 
 class ClientFailedError(Exception):

@@ -1,9 +1,10 @@
 """Engines: where groups of clients are solved, and what is sent to them.
 
 ``solve(engine=None)`` solves them in this process. :class:`Processes` has processes on this
-machine, :class:`InProcess` the same messages without a process, as the reference. Another engine,
-of another machine or framework, is an object with ``hosts()``, ``retries`` and ``deadline``
-(:class:`Engine`), whose hosts take bytes and give bytes (:class:`Host`), from a
+machine, :class:`Ray` actors on a cluster, :class:`MPI` the ranks of a job; :class:`InProcess`
+sends the same messages without a process, as the reference. Another engine, of another machine or
+framework, is an object with ``hosts()``, ``retries`` and ``deadline`` (:class:`Engine`), whose
+hosts take bytes and give bytes (:class:`Host`), from a
 :class:`dald_model.engines.residents.Residents` where the clients are: what is sent, what is asked
 again, deadlines and the exactly-once of answers are the same for all. :func:`sent` lists what
 leaves a client.
@@ -16,12 +17,15 @@ in this process, to try it, by :class:`Sites`.
 from dald_model.engines.engine import Engine, Host, HostLostError, Reply
 from dald_model.engines.flower import Flower
 from dald_model.engines.in_process import InProcess
+from dald_model.engines.mpi_ranks import MPI
 from dald_model.engines.outgoing import sent
 from dald_model.engines.placement import Loss
 from dald_model.engines.processes import Processes
+from dald_model.engines.ray_actors import Ray
 from dald_model.engines.sites import Sites
 
 __all__ = [
+    "MPI",
     "Engine",
     "Flower",
     "Host",
@@ -29,6 +33,7 @@ __all__ = [
     "InProcess",
     "Loss",
     "Processes",
+    "Ray",
     "Reply",
     "Sites",
     "sent",

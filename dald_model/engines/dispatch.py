@@ -13,7 +13,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.remote import RemoteClient
 from dald_model.engines.batches import Batch, Layout
 from dald_model.engines.placement import Loss, Placement, RemoteSession
-from dald_model.errors import OptionError
+from dald_model.errors import LostError, OptionError
 from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.solvers.base import (
     FOUND,
@@ -108,6 +108,7 @@ class SolverLayer:
         self._batches = self._forgotten()
         self._is_exact: bool | None = None
         self._renewals = 0
+        self._unanswered: dict[Hashable, tuple[int, ...]] = {}
 
     def renew(self) -> None:
         """Begin all sessions anew: factors are made again, warm starts are gone.
@@ -194,6 +195,17 @@ class SolverLayer:
     def is_elsewhere(self) -> bool:
         """Whether clients are at the hosts of an engine."""
         return self._placement is not None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the run goes on without clients that an engine has no answer from."""
+        return self._placement is not None and self._placement.goes_on
+
+    @property
+    def unanswered(self) -> dict[Hashable, int]:
+        """Client -> in how many rounds in a row it did not answer, of those that last did not."""
+        missed = self._unanswered.items()
+        return {name: len(rounds) for name, rounds in missed if rounds[-1] == self.round}
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -291,11 +303,28 @@ class SolverLayer:
 
         Hosts are asked all at once. Yields positions, batches, their turns and answers: the whole
         batch at once, or where a solver failed each client by itself; a client that none of its
-        solvers could solve has a status that says why.
+        solvers could solve has a status that says why. Of a host that is lost nothing comes where
+        the run goes on without.
+
+        Raises
+        ------
+        LostError
+            If a host is lost, and it does not.
         """
         waiting = self._asked(batches, turns, tolerance)
         for at, (batch, turn, wait) in enumerate(zip(batches, turns, waiting, strict=True)):
-            for found in self._answered(batch, turn, wait(), tolerance):
+            try:
+                answers = wait()
+            except LostError:
+                if not self.goes_on:
+                    raise
+                for name in batch.names:
+                    missed = self._unanswered.get(name, ())
+                    self._unanswered[name] = tuple(dict.fromkeys((*missed, self.round)))
+                continue
+            for name in self._unanswered and batch.names:
+                self._unanswered.pop(name, None)
+            for found in self._answered(batch, turn, answers, tolerance):
                 yield at, *found
 
     def _asked(
@@ -339,7 +368,9 @@ class SolverLayer:
         missing = np.flatnonzero(encodings == Encoding.ELSEWHERE)
         for home in sorted({self._homes[layout[at]] for at in missing}):
             places = np.array([at for at in missing if self._homes[layout[at]] == home])
-            yield places, self._placement.collect(home, [layout[at] for at in places])
+            names = [layout[at] for at in places]
+            if not all(name in self._unanswered for name in names):
+                yield places, self._placement.collect(home, names)
 
     def _answered(
         self, batch: Batch, turn: Turn, answers: Answers, tolerance: float

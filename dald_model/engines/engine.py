@@ -9,7 +9,9 @@ reply, and every engine gives the iterates and the messages of the run in one pr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
+
+from dald_model.validate import argument, check_positive, check_whole
 
 
 class HostLostError(Exception):
@@ -78,3 +80,16 @@ class Engine(Protocol):
     def hosts(self) -> Sequence[Host]:
         """The hosts, ready for a run: started where they are not."""
         ...
+
+
+def check_patience(engine: Any, retries: Any, deadline: Any) -> None:
+    """Refuse what is no number of retries, and no deadline.
+
+    Raises
+    ------
+    OptionError
+        Naming the engine and the argument.
+    """
+    check_whole(argument(engine, "retries"), retries, 0)
+    if deadline is not None:
+        check_positive(argument(engine, "deadline"), deadline, "a positive number or None")

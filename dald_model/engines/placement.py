@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from dald_model.engines.portable import pack
 from dald_model.engines.residents import Known, read_answers, read_multipliers
 from dald_model.engines.site_edges import pack_edges
 from dald_model.engines.wire import Message, decode, encode
-from dald_model.errors import RunError
+from dald_model.errors import LostError, RunError
 from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Turn
 from dald_model.text import counted, shortened
 
@@ -32,6 +33,19 @@ class Loss(NamedTuple):
     host: str
     clients: tuple[Hashable, ...]
     message: str
+
+
+class Pending(NamedTuple):
+    """A reply that is on its way since a moment of ``time.monotonic()``."""
+
+    reply: Reply
+    since: float
+
+    def result(self, deadline: float | None) -> bytes:
+        """Wait for it, so many seconds from when it was asked for: hosts are late together."""
+        if deadline is None:
+            return self.reply.result(None)
+        return self.reply.result(max(0.0, self.since + deadline - time.monotonic()))
 
 
 class RemoteSession:
@@ -124,17 +138,29 @@ class Place:
     def ask(self, asked: Sequence[Asked], tolerance: float) -> list[Callable[[], Answers]]:
         """Begin to ask sessions, in one message; gives what waits for each answer."""
         sent = self._send(asked, tolerance)
-        replied: list[list[Answers]] = []
+        replied: list[list[Answers] | LostError] = []
 
         def wait(at: int) -> Answers:
             if not replied:
-                message = self._received(sent, lambda: self._send(asked, tolerance))
-                replied.append(list(_read(message, asked)))
-                if self._missing:
-                    self._missing -= {s.clients[at] for s, turn in asked for at in turn.which}
+                replied.append(self._answered(sent, asked, tolerance))
+            if isinstance(replied[0], LostError):
+                raise replied[0]
             return replied[0][at]
 
         return [lambda at=at: wait(at) for at in range(len(asked))]
+
+    def _answered(
+        self, sent: Pending, asked: Sequence[Asked], tolerance: float
+    ) -> list[Answers] | LostError:
+        try:
+            message = self._received(sent, lambda: self._send(asked, tolerance))
+        except LostError as error:
+            return error
+        for session, turn in asked:
+            session.told.news(turn)
+        if self._missing:
+            self._missing -= {s.clients[at] for s, turn in asked for at in turn.which}
+        return list(_read(message, asked))
 
     def keep(self) -> None:
         """Have the multipliers of the last answers kept, as those of the best iterate."""
@@ -148,10 +174,10 @@ class Place:
         Of a host that was lost since, its clients are asked again what they were asked then.
         """
 
-        def again() -> Reply:
-            return self._send(self._kept, FINEST, is_new=False)
+        def again() -> Pending:
+            return self._send(self._kept, FINEST)
 
-        def send() -> Reply:
+        def send() -> Pending:
             if not (self._has_kept or self._is_to_keep):
                 self._received(again(), again)
                 self._is_to_keep, self._missing = True, set(self._clients.values())
@@ -165,19 +191,14 @@ class Place:
         self._released += list(self._sessions)
         self._dispatch({"forget": list(self._clients.values()), "asks": [], "tolerance": 1.0}, {})
 
-    def _send(self, asked: Sequence[Asked], tolerance: float, *, is_new: bool = True) -> Reply:
-        """Send what is new to each session, and the clients themselves where they are not there.
-
-        What is not new is asked again, of the best iterate.
-        """
+    def _send(self, asked: Sequence[Asked], tolerance: float) -> Pending:
+        """Send what is new to each session, and the clients themselves where they are not there."""
         said, arrays = [], {}
         places = []
         for at, (session, turn) in enumerate(asked):
             if not session.is_placed:
                 places.append(self._packed(session, arrays))
             news = session.known.news(turn)
-            if is_new:
-                session.told.news(turn)
             arrays |= {f"{at}.{name}": values for name, values in news.items()}
             said.append({"session": session.number, "news": list(news)})
         return self._dispatch({"place": places, "asks": said, "tolerance": tolerance}, arrays)
@@ -193,22 +214,22 @@ class Place:
             "clients": session.clients,
         }
 
-    def _dispatch(self, said: dict[str, Any], arrays: dict[str, np.ndarray]) -> Reply:
+    def _dispatch(self, said: dict[str, Any], arrays: dict[str, np.ndarray]) -> Pending:
         released, self._released[:] = list(self._released), []
         said |= {"number": next(NUMBERS), "round": self.round, "release": released}
         said["renew"], self.renewed = self.renewed, []
         if self._is_to_keep:
             said["keep"], self._is_to_keep, self._has_kept = True, False, True
-        return self._host.send(encode(said, arrays))
+        return Pending(self._host.send(encode(said, arrays)), time.monotonic())
 
-    def _received(self, reply: Reply, again: Callable[[], Reply]) -> Message:
+    def _received(self, sent: Pending, again: Callable[[], Pending]) -> Message:
         """Wait for a reply, restart the host where none comes, and ask again."""
         for left in reversed(range(self._engine.retries + 1)):
             try:
-                message = decode(reply.result(self._engine.deadline))
+                message = decode(sent.result(self._engine.deadline))
             except (TimeoutError, HostLostError) as error:
                 self._lose(error, is_last=not left)
-                reply = again()
+                sent = again()
                 continue
             if "error" in message.said:
                 raise RunError(
@@ -229,11 +250,13 @@ class Place:
             session.forget()
         self._host.restart()
         if is_last:
-            raise RunError(
+            when = f"in round {self.round}" if self.round else "before round 1"
+            kept = "what was found is kept, as `result` of this error; " if self.round else ""
+            raise LostError(
                 f"engine: {self._host.name} was lost {counted(self._engine.retries + 1, 'time')} "
-                f"in round {self.round} ({said}); its clients are {self._who()}; what was found is "
-                "kept, as `result` of this error; allow more memory or a longer deadline, or solve "
-                "them in this process (engine=None)"
+                f"{when} ({said}); its clients are {self._who()}; {kept}allow more memory, a "
+                "longer deadline or more retries, go on without them (online=dm.Unanswered()), or "
+                "solve them in this process (engine=None)"
             )
 
     def _who(self) -> str:
@@ -255,10 +278,13 @@ class Placement:
     ----------
     losses : list of Loss
         Hosts that were lost so far.
+    goes_on : bool
+        Whether the run goes on without clients that do not answer.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, goes_on: bool = False) -> None:
         self.losses: list[Loss] = []
+        self.goes_on = goes_on
         self._places = [Place(host, engine, self.losses) for host in engine.hosts()]
 
     def homes(self, levels: Iterable[Sequence[Sequence[Subproblem]]]) -> dict[Hashable, int]:

@@ -11,9 +11,9 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from dald_model.engines.engine import HostLostError
+from dald_model.engines.engine import HostLostError, check_patience
 from dald_model.engines.frames import read_message, write_message
-from dald_model.validate import argument, check_positive, check_whole
+from dald_model.validate import argument, check_whole
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 """What says to the libraries below numpy and to Clarabel how many threads they may have."""
@@ -28,9 +28,10 @@ class Processes:
     neighbours' values, penalties when they change, and gets points and objectives back. Iterates
     are those of :class:`dald_model.engines.InProcess` with as many hosts bit for bit, where the
     libraries have as many threads in both (a worker has ``threads``, one by default) and no
-    process is lost. They are those of one process, too, but where clients with norms or kinks are
-    solved: ``proximal``, ``dual_proximal`` and ``kinks`` go on until all clients of a batch are
-    accurate, so that what is below their accuracy depends on who else is in it.
+    process is lost. They are those of one process bit for bit, too, but where clients of ``kinks``
+    and ``newton`` have unequal numbers of rows: who is solved with whom then decides how many zeros
+    rows are filled up with, and so how sums are rounded; ``newton`` carries that to 1e-12 or so,
+    ``kinks``, which early rounds ask for few digits, to what is asked for.
 
     A round costs about 1 ms of the coordinator and half of one of each process, beside the
     solving. So two processes pay where a round of this process takes 5 ms or more in its
@@ -81,10 +82,8 @@ class Processes:
         threads: int = 1,
     ) -> None:
         check_whole(argument(self, "workers"), workers)
-        check_whole(argument(self, "retries"), retries, 0)
+        check_patience(self, retries, deadline)
         check_whole(argument(self, "threads"), threads)
-        if deadline is not None:
-            check_positive(argument(self, "deadline"), deadline, "a positive number or None")
         self.workers, self.retries, self.deadline = workers, retries, deadline
         self._workers = [Worker(f"process {at}", threads) for at in range(workers)]
         weakref.finalize(self, _stop, self._workers)

@@ -25,7 +25,7 @@ Loss = Callable[[cp.Variable, Any, np.ndarray], Any]
 
 _NO_ANSWER = (
     *(Status.INFEASIBLE, Status.UNBOUNDED, Status.DIVERGED),
-    *(Status.SOLVER_ERROR, Status.USER_ERROR),
+    *(Status.SOLVER_ERROR, Status.USER_ERROR, Status.LOST),
 )
 
 

@@ -67,6 +67,9 @@ class Moment:
         Whether it may be the last of its outer loop, as far as is known before it.
     residuals : Residuals
         After the inner loop before; infinite before the first.
+    unanswered : dict
+        Client -> in how many rounds in a row an engine has had no answer from it, of those that
+        did not answer last; see :class:`dald_model.Unanswered`.
 
     Examples
     --------
@@ -87,6 +90,7 @@ class Moment:
     closing: bool
     residuals: Residuals
     stale: Callable[[], Staleness] = field(repr=False)
+    unanswered: Mapping[Hashable, int] = field(default_factory=dict, repr=False)
 
     @cached_property
     def staleness(self) -> Staleness:

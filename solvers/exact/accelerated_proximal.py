@@ -132,6 +132,7 @@ class Proximal:
         momentum = ((np.sqrt(kappa) - 1) / (np.sqrt(kappa) + 1))[:, None]
         shrinks = [group.shrink(which, units, length) for group in self._groups]
         z = y = self._points[which]
+        found = z.copy()  # a client stays where it was done, whoever else goes on
         is_done = self._failed[which].copy()
         failed = is_done.copy()
         for _ in range(LIMIT):
@@ -144,8 +145,9 @@ class Proximal:
             y = ahead + momentum * (ahead - z)
             z = ahead
             rounding = ROUNDING * np.linalg.norm(z, axis=1) * np.sqrt(z.shape[1])
+            np.copyto(found, z, where=~is_done[:, None])
             is_done |= step <= np.maximum(allowed / np.maximum(kappa - 1, 1.0), rounding)
-        return z, failed | ~is_done
+        return found, failed | ~is_done
 
 
 class _Group:

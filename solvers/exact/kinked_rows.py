@@ -95,7 +95,8 @@ class KinkedRows(NamedTuple):
         clients, rows = np.nonzero(chosen & (self.columns >= 0))
         if clients.size:
             points[clients, self.columns[clients, rows]] = self.levels[clients, rows]
-            values[...] = self.matrix.times(points) + self.offset
+            who = np.unique(clients)
+            values[who] = self.matrix.take(who).times(points[who]) + self.offset[who]
 
 
 def height(form: Form) -> int:

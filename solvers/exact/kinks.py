@@ -22,7 +22,7 @@ is two products with A and one with an inverse that is kept.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve
@@ -125,16 +125,16 @@ class Kinks:
     ) -> np.ndarray:
         """Have clients of a group at their minimisers; say where one was found."""
         found = self._placed(group, which, linear, errors)
-        live, left = np.flatnonzero(~found), LIMIT
+        live, left, way = np.flatnonzero(~found), LIMIT, None
         while live.size and left > 0:
             at = which[live]
             members, hessians = self._member[at], self._hessians[selection(at)]
             own = linear[live], self._points[at], errors[live]
             turn = _Turn(group, members, hessians, *own)
-            is_done, taken = turn.run(left)
+            is_done, taken, way = turn.run(left, way)
             self._points[at] = turn.x
             found[live[is_done]] = True
-            live, left = live[~is_done], left - taken
+            live, left, way = live[~is_done], left - taken, way.of(~is_done)
         lost = which[~found]
         members = self._member[lost]
         self._points[lost] = group.multipliers[members] = 0.0
@@ -218,6 +218,25 @@ class _Group:
         self.values[member, at] = rows.entries[member, at] * (point[own] - rows.levels[member, at])
 
 
+class _Way(NamedTuple):
+    """Where clients are between two steps, so that they go on as if nobody else had been done.
+
+    Attributes
+    ----------
+    bent, pulled : ndarray, shapes (k, m) and (k, R)
+        H x, and the rows' forces before they are clipped.
+    is_fresh : ndarray of bool, shape (k,)
+    """
+
+    bent: np.ndarray
+    pulled: np.ndarray
+    is_fresh: np.ndarray
+
+    def of(self, chosen: np.ndarray) -> _Way:
+        """Those of some clients."""
+        return _Way(*(each[chosen] for each in self))
+
+
 class _Turn:
     """Some clients of a group, until half of them are done."""
 
@@ -242,12 +261,14 @@ class _Turn:
         self.x, self.multipliers = points.copy(), group.multipliers[at].copy()
         self._values = group.values[at].copy()
 
-    def run(self, steps: int) -> tuple[np.ndarray, int]:
-        """Go on; say who is done, and how many steps were taken."""
+    def run(self, steps: int, way: _Way | None) -> tuple[np.ndarray, int, _Way]:
+        """Go on; say who is done, how many steps were taken, and where everybody is."""
         matrix, taken, units = self._rows.matrix, 0, self._units
-        bent, pulled = times(self._hessians, self.x), self._pulled()
+        is_done = np.zeros(len(self.x), dtype=bool)
+        if way is None:
+            way = _Way(times(self._hessians, self.x), self._pulled(), is_done)
+        bent, pulled, is_fresh = way
         held, inside = self._clipped(pulled)
-        is_fresh = is_done = np.zeros(len(pulled), dtype=bool)
         while taken < steps:
             taken += 1
             self._renew(inside)
@@ -279,12 +300,13 @@ class _Turn:
             bent += lengths * bend
             is_fresh = (lengths[:, 0] == 1) & (after == inside).all(axis=1)
             is_fresh |= sizes <= INNER
+            is_fresh &= ~is_done
             np.copyto(self.multipliers, held, where=is_fresh[:, None])
-            self._stiffen(is_fresh & ~is_done)
+            self._stiffen(is_fresh)
             pulled = np.where(is_fresh[:, None], self._pulled(), pulled)
             held, inside = self._clipped(pulled)
         self._write(is_done)
-        return is_done, taken
+        return is_done, taken, _Way(bent, pulled, is_fresh)
 
     def _pulled(self) -> np.ndarray:
         """The rows' forces before they are clipped."""
@@ -299,9 +321,9 @@ class _Turn:
         """Have the penalties of some clients grow."""
         grown = np.where(chosen, np.minimum(GROWTH * self._grown, STIFF), self._grown)
         if (grown > self._grown).any():
-            self._stiffness *= (grown / self._grown)[:, None]
             self._is_stale |= grown > self._grown
             self._grown = grown
+            self._stiffness = grown[:, None] / self._reaches**2
 
     def _clipped(self, pulled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The rows' forces, and where they are between their limits."""
@@ -343,11 +365,13 @@ class _Turn:
         low, high = np.zeros(long.size), np.ones(long.size)
         below, above = self._rows.low[long], self._rows.high[long]
         middle, stiff, change = high, stiff[long], change[long]
+        is_found = np.zeros(long.size, dtype=bool)
         for _ in range(HALVINGS):
-            middle = (low + high) / 2
+            middle = np.where(is_found, middle, (low + high) / 2)
             forces = np.clip(pulled[long] + middle[:, None] * stiff, below, above)
             found = base[long] + middle * bend[long] + np.vecdot(forces, change)
-            if (np.abs(found) <= -ENOUGH * first[long]).all():
+            is_found = np.abs(found) <= -ENOUGH * first[long]
+            if is_found.all():
                 break
             low, high = np.where(found > 0, low, middle), np.where(found > 0, middle, high)
         lengths[long, 0] = middle

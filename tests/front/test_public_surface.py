@@ -14,7 +14,7 @@ from dald_model.cli import main
 NAMES = """
 Model Site Federation Client Edge Coupling decompose
 Compiled Subproblem Portable pack unpack
-HierarchicalNetwork Sequence Moment Change Dropout Stragglers LossyLinks
+HierarchicalNetwork Sequence Moment Change Dropout Stragglers LossyLinks Unanswered
 DALD ConsensusADMM ProximalPoint GradientDescent NewtonMethod MiniBatchGradientDescent
 StochasticGradientDescent StochasticNewton DistributedProximal FedProx FedAvg DGD AsynchronousDGD
 metropolis EXTRA FedDyn DADMM BCD JacobiGradientDescent BCGD BSUM ProximalGradient BCPG
@@ -23,7 +23,7 @@ Hybrid Secant Anderson ALADIN
 solvers engines partition Iterate compare Comparison
 Result resume load SavedAnswer Status Verification Certificate
 DaldError DeclarationError DisconnectedError DecompositionError SequenceError OptionError
-ResultError RunError CopyError DatasetError SequenceWarning
+ResultError RunError LostError CopyError DatasetError SequenceWarning
 """
 """In reading order: declare, compile, coordinate, answer."""
 

@@ -1,0 +1,251 @@
+"""Engine of the ranks of an MPI job."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import lru_cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from dald_model.engines.engine import HostLostError, check_patience
+from dald_model.engines.residents import Residents
+from dald_model.errors import LostError, OptionError
+
+MESSAGE, REPLY = 1, 2
+"""Tags of what goes to a host, and of what comes back; an empty message ends a host."""
+EAGER, IDLE = 0.002, 0.0005
+"""Seconds that are waited without a pause, and the pause from then on: a rank that waits longer
+leaves its core to others."""
+LOST = 1
+"""Exit code of a job that lost a rank."""
+MODULE = "mpi4py"
+
+
+class MPI:
+    """Ranks of an MPI job: rank 0 coordinates, in each other rank a share of the clients stays.
+
+    As :class:`dald_model.engines.Processes`, on the nodes of a cluster that has MPI::
+
+        mpiexec -n 4 python -m mpi4py -m dald_model solve FILE
+
+    solves the ``model`` of a file with three hosts; a script of one's own begins with
+
+    ::
+
+        import dald_model as dm
+
+        engine = dm.engines.MPI()  # the other ranks serve here, until rank 0 has ended
+
+    and goes on at rank 0 alone: nobody else declares, or reads data. Clients travel once, as
+    :func:`dald_model.pack` makes them, and iterates are those of
+    :class:`dald_model.engines.InProcess` with as many hosts bit for bit. Messages are buffers of
+    bytes of :mod:`dald_model.engines.wire`, never a pickle.
+
+    A round costs about 1.5 ms of rank 0 and 1 of each other rank, beside the solving (table 15 of
+    ``tests/benchmarks/RESULTS.md``), so that two hosts pay where a round of one process takes 4 ms
+    or more. A rank that waits takes its core for 2 ms, and from then on looks every half one.
+
+    ``-m mpi4py`` ends the job when a rank ends with an exception, where others would wait for ever.
+    MPI cannot start a rank again, and its launchers end the whole job when one dies: give
+    ``checkpoint=...``, start the job again and go on with :func:`dald_model.resume`. (MPICH's
+    ``-disable-auto-cleanup`` did not save the others in most of our trials.) A rank that is there
+    and does not answer is lost by the ``deadline``: then :class:`dald_model.LostError` has the
+    rounds before as its ``result``, or the run goes on without its clients, see
+    :class:`dald_model.Unanswered`; a later solve does without the rank, and the job ends with exit
+    code 1. MPI knows no authentication: it is for a cluster that you trust.
+
+    Rank 0 coordinates, and sees prices and values of all edges, as accelerations do. Neighbours do
+    not exchange them without it.
+
+    Parameters
+    ----------
+    deadline : float, optional
+        Seconds that a rank has for a reply, the first with the clients' data and factorisations;
+        default as long as it takes.
+
+    Raises
+    ------
+    OptionError
+        If ``deadline`` means nothing, mpi4py is not installed, or the job has one rank.
+    SystemExit
+        At the other ranks, once rank 0 has ended.
+    """
+
+    retries = 0
+
+    def __init__(self, *, deadline: float | None = None) -> None:
+        check_patience(self, 0, deadline)
+        self.deadline = deadline
+        mpi = _mpi()
+        if mpi.COMM_WORLD.size < 2:
+            raise OptionError(
+                "MPI: the job has one rank, expected a coordinator and one host or more; start it "
+                "by mpiexec -n 4 python -m mpi4py SCRIPT, or take "
+                "dm.engines.Processes(workers=2)"
+            )
+        if mpi.COMM_WORLD.rank > 0:
+            _serve(mpi)
+            raise SystemExit(0)
+        self._ranks = _ranks()
+
+    def hosts(self) -> list[Rank]:
+        """See :class:`dald_model.engines.engine.Engine`: the ranks that no run has lost.
+
+        Raises
+        ------
+        LostError
+            If there is none.
+        """
+        there = [rank for rank in self._ranks if not rank.is_lost]
+        if not there:
+            raise LostError(
+                "MPI: every rank but this one is lost; start the job again, with "
+                "dm.resume(checkpoint, model), or solve here (engine=None)"
+            )
+        return there
+
+    def __repr__(self) -> str:
+        return "MPI()"
+
+
+def is_mpi_job() -> bool:
+    """Whether this process is a rank of several, started by ``python -m mpi4py``."""
+    return MODULE in sys.modules and _mpi().COMM_WORLD.size > 1
+
+
+def _mpi() -> ModuleType:
+    try:
+        # To import it is to begin MPI, which is for those who asked for it.
+        return import_module(f"{MODULE}.MPI")
+    except (ImportError, RuntimeError) as error:  # the latter where there is no library of MPI
+        raise OptionError(
+            f"MPI: the package {MODULE}, or the MPI library that it needs, is not there; "
+            'pip install "dald_model[mpi]", which brings MPICH, or take '
+            "dm.engines.Processes(workers=2)"
+        ) from error
+
+
+@lru_cache
+def _ranks() -> list[Rank]:
+    """The hosts of this job, which serve until this process ends."""
+    mpi = _mpi()
+    ranks = [Rank(mpi, rank) for rank in range(1, mpi.COMM_WORLD.size)]
+    atexit.register(_end, mpi, ranks)
+    return ranks
+
+
+def _end(mpi: ModuleType, ranks: list[Rank]) -> None:
+    """End all ranks; with one that is lost MPI could not be ended in order."""
+    if any(rank.is_lost for rank in ranks):
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        mpi.COMM_WORLD.Abort(LOST)
+    for rank in ranks:
+        rank.end()
+
+
+def _serve(mpi: ModuleType) -> None:
+    """Answer the messages of rank 0 until it ends."""
+    residents, world = Residents(), mpi.COMM_WORLD
+    while message := _awaited(mpi):
+        world.Send(residents.handle(message), 0, REPLY)
+
+
+def _awaited(mpi: ModuleType) -> bytes:
+    found: list[bytes] = []
+
+    def is_there() -> bool:
+        message = _arrived(mpi, 0, MESSAGE)
+        if message is not None:
+            found.append(message)
+        return message is not None
+
+    _wait(is_there, None)
+    return found[0]
+
+
+def _arrived(mpi: ModuleType, rank: int, tag: int) -> bytes | None:
+    """A message, if one is there."""
+    status = mpi.Status()
+    there = mpi.COMM_WORLD.Improbe(rank, tag, status)
+    if there is None:
+        return None
+    message = bytearray(status.Get_count(mpi.BYTE))
+    there.Recv([message, mpi.BYTE])
+    return bytes(message)
+
+
+def _wait(is_done: Callable[[], bool], timeout: float | None) -> bool:
+    """Wait for something at most so many seconds; whether it came."""
+    begun = time.monotonic()
+    while not is_done():
+        waited = time.monotonic() - begun
+        if timeout is not None and waited > timeout:
+            return False
+        time.sleep(0 if waited < EAGER else IDLE)
+    return True
+
+
+class Rank:
+    """One other rank, as a :class:`dald_model.engines.engine.Host`."""
+
+    def __init__(self, mpi: ModuleType, rank: int) -> None:
+        self.name = f"rank {rank}"
+        self._mpi, self._rank = mpi, rank
+        self._sending: list[tuple[Any, bytes]] = []  # bytes have to live until they are sent
+        self._waiting: deque[RankReply] = deque()
+        self.is_lost = False
+
+    def send(self, message: bytes) -> RankReply:
+        """See :class:`dald_model.engines.engine.Host`."""
+        reply = RankReply(self)
+        if not self.is_lost:
+            self._sending = [one for one in self._sending if not one[0].Test()]
+            sent = self._mpi.COMM_WORLD.Isend([message, self._mpi.BYTE], self._rank, MESSAGE)
+            self._sending.append((sent, message))
+            self._waiting.append(reply)
+        return reply
+
+    def restart(self) -> None:
+        """MPI starts no rank again: from now on it is lost."""
+        self.is_lost = True
+
+    def receive(self) -> bool:
+        """Take a reply if one is there, for who waits longest; whether one was."""
+        message = _arrived(self._mpi, self._rank, REPLY)
+        if message is not None:
+            self._waiting.popleft().message = message
+        return message is not None
+
+    def end(self) -> None:
+        """Have it end."""
+        for sent, _ in self._sending:
+            sent.Wait()
+        self._mpi.COMM_WORLD.Send([b"", self._mpi.BYTE], self._rank, MESSAGE)
+
+
+class RankReply:
+    """See :class:`dald_model.engines.engine.Reply`."""
+
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+        self.message: bytes | None = None
+
+    def result(self, timeout: float | None = None) -> bytes:
+        """See :class:`dald_model.engines.engine.Reply`."""
+        if self._rank.is_lost:
+            raise HostLostError(f"{self._rank.name} is lost, and MPI starts none again")
+        if not _wait(self._is_there, timeout):
+            raise TimeoutError
+        assert self.message is not None
+        return self.message
+
+    def _is_there(self) -> bool:
+        while self.message is None and self._rank.receive():
+            continue  # replies come in the order of what was sent
+        return self.message is not None

@@ -1,0 +1,104 @@
+"""The iterates of one process on a cluster of Ray, and honest ends where an actor dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+import dald_model as dm
+from dald_model.engines import InProcess, Ray
+from dald_model.models import hospitals
+from tests.engines.declared import ENVIRONMENT, hundred, market, running
+from tests.engines.test_engines import rounds, same
+
+
+def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(dm.OptionError, match=r'pip install "dald_model\[ray\]"'):
+        Ray()
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Ray]:
+    pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    with Ray(hosts=2) as engine:
+        yield engine
+
+
+def test_it_gives_the_iterates_of_as_many_hosts_here(ray: Ray) -> None:
+    for model in (hospitals.model(), hundred(), market()):
+        same(model.solve(engine=InProcess(2)), found := model.solve(engine=ray))
+        assert found.verify(aio=False).ok
+    assert hospitals.model().solve(engine=ray).value == pytest.approx(hospitals.REFERENCE, rel=1e-6)
+    plain = {"acceleration": None, "max_rounds": 25}
+    same(hundred().solve(engine=InProcess(2), **plain), hundred().solve(engine=ray, **plain))
+
+
+def test_an_actor_that_is_killed_is_replaced_or_its_clients_are_lost(
+    ray: Ray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, model = count(1), market()
+
+    def strike(_: dm.Iterate) -> int:
+        if (now := next(calls)) % 10 == 3:
+            pid = ray.hosts()[0].pid
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+        return now
+
+    found = model.solve(engine=ray, metrics={"strike": strike})
+    assert [(loss.round, loss.host) for loss in found.losses] == [(4, "actor 0")]
+    assert rounds(found)["primal_scaled"].iloc[-1] <= 1e-6
+    assert found.verify().ok
+    monkeypatch.setattr(ray, "retries", 0)
+    calls = count(1)
+    with pytest.raises(dm.LostError, match=r"actor 0 was lost 1 time in round 4 .*'area") as caught:
+        model.solve(engine=ray, metrics={"strike": strike})
+    assert (caught.value.result.status, caught.value.result.rounds) == ("lost", 3)
+    calls = count(1)
+    found = model.solve(engine=ray, metrics={"strike": strike}, online=dm.Unanswered())
+    assert set(found.history["unanswered"].to_list()[3]) == set(found.losses[0].clients)
+    assert found.status == "optimal"
+    assert found.verify().ok
+
+
+def test_what_the_cluster_cannot_give_is_refused_in_words() -> None:
+    pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    for name, value in {"hosts": 0, "retries": -1, "deadline": 0, "threads": 0.5}.items():
+        given: dict[str, object] = {name: value}
+        with pytest.raises(dm.OptionError, match=f"Ray: given {name}={value}, expected"):
+            Ray(**given)  # type: ignore[reportArgumentType]
+    with pytest.raises(dm.OptionError, match="Ray: given address=7, expected text"):
+        Ray(address=7)  # type: ignore[reportArgumentType]
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="/proc tells which processes there are")
+def test_nothing_is_left_of_it_when_its_coordinator_is_killed(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    script = tmp_path / "coordinator.py"
+    script.write_text(
+        "import os, signal, dald_model as dm, ray\n"
+        "from tests.engines.declared import market\n"
+        "engine = dm.engines.Ray(hosts=1)\n"
+        "market().solve(engine=engine)\n"
+        "print(ray.get_runtime_context().get_session_name(), flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, env=ENVIRONMENT, check=False
+    )
+    assert ended.returncode == -signal.SIGKILL
+    session = ended.stdout.split()[-1]
+    for _ in range(600):
+        if not running(session):
+            return
+        time.sleep(0.05)
+    pytest.fail(f"{len(running(session))} processes are still there")
