@@ -59,7 +59,9 @@ def settle(compiled: Decomposition, recovered: Recovered, lengths: np.ndarray) -
         recovered.values.update(inside(client.domains, recovered.values, near))
 
 
-def inside(rules: Sequence[cp.Constraint], values: Values, lengths: Values) -> dict[int, np.ndarray]:
+def inside(
+    rules: Sequence[cp.Constraint], values: Values, lengths: Values
+) -> dict[int, np.ndarray]:
     """The values that have to be others for a point to be inside; none where nothing is amiss.
 
     And none where no point near by was found: domains that are no half-spaces are left alone.
