@@ -418,7 +418,7 @@ EDGED: dict[str, tuple[Callable[[Any, int], Any], float]] = {
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("name", EDGED)
 def test_where_a_domain_is_entered_is_without_consequence(name: str, unit: float) -> None:
-    """Zero says nothing of a logarithm, and the point inside in its place, with A x >= 1, has units.
+    """Zero says nothing of a logarithm; the point inside that stands for it has units, A x >= 1.
 
     Only where clients are held first comes from it: the rounds are the same.
     """

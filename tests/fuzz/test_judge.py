@@ -236,7 +236,7 @@ def test_a_steep_constraint_is_violated_by_the_way_to_where_it_holds() -> None:
 def test_what_cvxpy_cannot_compile_leaves_it_in_doubt() -> None:
     """It joins the exponents of power cones of several sizes, which numpy refuses."""
     x = cp.Variable(7)
-    rules = [
+    rules: list[cp.Constraint] = [
         cp.PowConeND(x[:3], x[3], np.array([0.2, 0.3, 0.5])),
         cp.PowConeND(x[:4], x[4], np.array([0.2, 0.3, 0.2, 0.3])),
     ]
