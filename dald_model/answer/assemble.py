@@ -8,6 +8,7 @@ from copy import deepcopy
 
 import numpy as np
 
+from dald_model.answer.domains import clients_inside, settle
 from dald_model.answer.local_duals import dual_values
 from dald_model.answer.rescaling import costs_at
 from dald_model.answer.result import Result
@@ -26,12 +27,15 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
     if state is not None:
         mu = state.estimate
         mu[membership.off] = 0.0  # what is not in the problem has no price
+        lengths = state.units.point_lengths
         points = {name: state.points[part] for name, part in compiled.columns.items()}
+        points = clients_inside(compiled, points, lengths)
         duals = {
             name: dual_values(sub, *state.held(compiled.places[name]), points[name])
             for name, sub in compiled.items()
         }
         recovered = compiled.recover(points, duals, mu, membership.gone)
+        settle(compiled, recovered, lengths)
         multipliers = {ends: mu[slot].copy() for ends, slot in compiled.slots.items()}
         value = objective(membership, _costs(compiled, points, state.objectives))
     if termination.status == Status.INFEASIBLE:

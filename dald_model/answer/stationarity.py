@@ -25,7 +25,8 @@ goes on within :math:`\delta_0` is left out: a kink that the AIO solution misses
 another gradient there. So an error of a price passes where the client would answer it by a move
 below :math:`\delta_0` of its spread. Where a subgradient at the solution bounds the quotient by far
 less than is allowed (:mod:`dald_model.answer.subgradient`), as where clients are smooth, it is what
-is told, and nothing is minimised.
+is told, and nothing is minimised; nor is it within :math:`\delta_0` where :math:`L_i(x_i^*)` in the
+place of :math:`m_i(\delta_0)`, which is no larger, is enough.
 """
 
 from __future__ import annotations
@@ -129,21 +130,38 @@ def certificate(
         terms = [term(rule, share) for rule, share in priced]
         given[name] = _lagrangian(sub, price, terms, kept, points[name], spread)
     for name, one in list(given.items()):
+        if _has_kinks(result.compiled[name]):
+            continue
         bound = steepest(one.own, one.charges, one.around, RADII[1])
         if shares[name] + bound <= PLAIN * allowed * sizes[name]:
             shares[name] += bound
             del given[name]
-    inner, outer = (_near(given, radius, least) for radius in RADII)
-    for name, one in given.items():
-        # The solution itself is no worse than the least near by, which a solver may miss.
-        here = cost_near(one.cost, {k: m.centre for k, m in one.around.items()}, one.around, least)
-        gained = (np.fmin(inner[name], here) - outer[name]) / (RADII[1] - RADII[0])
+    # The solution itself is no worse than the least near by, which a solver may miss
+    here = {
+        name: cost_near(one.cost, {k: m.centre for k, m in one.around.items()}, one.around, least)
+        for name, one in given.items()
+    }
+    outer = _near(given, RADII[1], least)
+    for name in list(given):  # it takes the place of the least within the inner radius, as a bound
+        bound = max(here[name] - outer[name], 0.0) / (RADII[1] - RADII[0])
+        if shares[name] + bound <= PLAIN * allowed * sizes[name]:
+            shares[name] += bound
+            del given[name]
+    inner = _near(given, RADII[0], least)
+    for name in given:
+        gained = (np.fmin(inner[name], here[name]) - outer[name]) / (RADII[1] - RADII[0])
         if not np.isfinite(gained):
             said = f"the certificate of client {name!r} could not be computed"
             return Support(np.nan, said)
         shares[name] += max(gained, 0.0)
     worst = max(shares, key=lambda name: shares[name] / sizes[name])
     return Support(shares[worst] / sizes[worst], f"stationarity at {worst!r}")
+
+
+def _has_kinks(sub: Subproblem) -> bool:
+    """Whether a client is known to have kinks, where one subgradient says little."""
+    form = sub.form
+    return form is not None and any(not (t.is_smooth or t.is_set) for t in form.terms)
 
 
 def _met(sub: Subproblem, price: np.ndarray) -> np.ndarray:

@@ -177,7 +177,9 @@ class _Measurement:
         largest = np.zeros(count)
         np.maximum.at(largest, quantity, distances)
         wide = largest[quantity]
-        return np.where(distances <= resolved * wide, wide, 0.0)
+        # What two numerical answers at the end of a flat stretch share is a root of what they leave
+        noise = np.where(resolved > ROUNDED, np.maximum(resolved, RESOLVED), resolved)
+        return np.where(distances <= noise * wide, wide, 0.0)
 
     @cached_property
     def _reaches(self) -> np.ndarray:

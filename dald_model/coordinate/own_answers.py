@@ -387,8 +387,13 @@ class Survey:
             np.concatenate(slopes),
         )
         answers = self._layer.first_answer(batch, turn, ACCURACY)
-        is_found = np.repeat([one in FOUND for one in answers.statuses], [s.size for s in subs])
-        self._found[batch.columns] = np.where(is_found, answers.points, np.nan)
+        sizes = [sub.size for sub in subs]
+        is_found = np.repeat([one in FOUND for one in answers.statuses], sizes)
+        # Below its accuracy an answer has no digit, and beside zero nothing tells noise from size
+        is_exact = np.repeat([self._layer.solver(name).is_exact for name in batch.names], sizes)
+        least = np.where(is_exact, 0.0, ACCURACY * turn.lengths)
+        points = np.where(np.abs(answers.points) <= least, 0.0, answers.points)
+        self._found[batch.columns] = np.where(is_found, points, np.nan)
 
     def _hold(self, name: Hashable) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """A client's penalties and first lengths and slopes, made once for a curvature."""

@@ -77,6 +77,12 @@ class Client(Identified, Printed):
         return limits(self.cost)
 
     @cached_property
+    def domains(self) -> list[cp.Constraint]:
+        """The same of the cost and of what the constraints compare."""
+        parts = [p for rule in self.constraints for p in rule.args if not p.is_affine()]
+        return [*self.domain, *(one for part in parts for one in limits(part))]
+
+    @cached_property
     def parameters(self) -> list[cp.Parameter]:
         """The user's Parameters in the objective and the constraints, each once."""
         found = {p.id: p for part in [self.objective, *self.constraints] for p in part.parameters()}

@@ -143,7 +143,10 @@ class Terms:
         r"""A point of the domain for every client, (k, m), NaN where none was found.
 
         Zeros where they will do; else by projecting in turn onto the range of
-        :math:`x \mapsto A x + b` and onto :math:`u \ge 1`.
+        :math:`x \mapsto A x + b` and onto :math:`u \ge 1`. The one has the units of the arguments;
+        the point stands for zero where zero is outside, and clients are asked for their answers
+        from there: ``tests/coordinate/test_units.py`` shows the same rounds in units from 1e-6 to
+        1e6.
         """
         found = np.zeros((self.count, self.size))
         edged = [stack for stack in self._smooth if stack.kind.is_positive]

@@ -42,6 +42,11 @@ FLOOR = 1e-13
 LOOSE = 2
 """From this attempt on what is almost solved has a gap whose root is beyond what was asked."""
 
+FAR = 100.0
+"""A client whose answer is so many lengths from where its variables are measured from is measured
+from there: beside large numbers Clarabel's tolerances, of which some are relative to them, say
+little."""
+
 PATIENCE = 10
 """After so many turns a client that starts at a later attempt starts at the first one again."""
 
@@ -66,8 +71,9 @@ class ClarabelProgram:
     r"""One client's cone program plus a quadratic in its own variables, in natural units.
 
     With lengths X and the energy E, the largest :math:`X_k M_k`, Clarabel is given
-    :math:`\tilde x = x / X` and the objective over E: so its tolerances, some of which are
-    absolute, mean the same in whatever units the user measures.
+    :math:`\tilde x = (x - \bar x) / X` and the objective over E: so its tolerances, some of which
+    are absolute, mean the same in whatever units the user measures, and wherever the origin is:
+    :math:`\bar x`, at first zero, is an answer that was far from it.
 
     With ``polishes`` its answers are polished where :mod:`.polish` can; without, they are as far
     off as its tolerances let them be, which is what shows whether an answer is one.
@@ -88,6 +94,8 @@ class ClarabelProgram:
             rows=sp.csc_array(cone.rows @ scale),
         )
         self._cones = [_native_cone(kind, argument) for kind, argument in cone.cones]
+        self._centre = np.zeros(cone.linear.size)
+        self._shifted = cone.rhs
         self._matrix: sp.csc_array | None = None
         self._solver: Any = None
         self._tolerance = np.nan
@@ -119,8 +127,29 @@ class ClarabelProgram:
 
     def minimise(self, linear: np.ndarray, tolerance: float) -> ClientAnswer:
         """Minimise for another c, shape (m,)."""
+        found = self._minimise(linear, tolerance)
+        away = found.point / self._lengths[: self._size] - self._centre[: self._size]
+        if found.status not in FOUND or np.abs(away).max(initial=0.0) <= FAR:
+            return found
+        before = self._centre
+        self._measure_from(self._last)
+        again = self._minimise(linear, tolerance)
+        if again.status in FOUND:
+            return again
+        self._measure_from(before)
+        return found
+
+    def _measure_from(self, centre: np.ndarray) -> None:
+        """Have the variables, in lengths, be zero there."""
+        self._centre = centre
+        self._shifted = self._cone.rhs - self._cone.rows @ centre
+        self._solver = self._polisher = None
+
+    def _minimise(self, linear: np.ndarray, tolerance: float) -> ClientAnswer:
         full = self._cone.linear.copy()
         full[: self._size] += self._lengths[: self._size] * linear / self._energy
+        if self._centre.any():
+            full += _symmetric(self._matrix) @ self._centre
         settled = tolerance == self._tolerance
         if not settled:
             self._tolerance, self._options = tolerance, attempts(tolerance)
@@ -158,12 +187,13 @@ class ClarabelProgram:
         if self._polishes:
             if self._polisher is None:
                 whole, rows = _symmetric(self._matrix).toarray(), self._cone.rows.toarray()
-                self._polisher = Polisher(whole, rows, self._cone.rhs, self._cone.cones)
+                self._polisher = Polisher(whole, rows, self._shifted, self._cone.cones)
             x, z, is_sharp = self._polisher.polish(full, x, z)
             if is_sharp:
                 status, said = "optimal", ""
         multipliers = self._energy * z
-        cone, values = self._own, self._lengths * x
+        self._last = self._centre + x
+        cone, values = self._own, self._lengths * self._last
         bent, point = cone.matrix @ values, values[: self._size]
         objective = float((bent / 2 + cone.linear) @ values) + cone.constant
         left = (bent + cone.linear + cone.rows.T @ multipliers)[: self._size]
@@ -172,7 +202,9 @@ class ClarabelProgram:
 
     def _proves(self, linear: np.ndarray, native: Any, status: str) -> bool:
         """Whether what Clarabel found proves what it says."""
-        program = self._cone._replace(matrix=_symmetric(self._matrix), linear=linear)
+        program = self._cone._replace(
+            matrix=_symmetric(self._matrix), linear=linear, rhs=self._shifted
+        )
         if status == "infeasible":
             return is_infeasible(program, native.z)
         return is_unbounded(program, native.x, native.s)
@@ -181,7 +213,7 @@ class ClarabelProgram:
         if self._solver is None:
             cone = self._cone
             self._solver = DefaultSolver(
-                self._matrix, linear, cone.rows, cone.rhs, self._cones, _settings(options)
+                self._matrix, linear, cone.rows, self._shifted, self._cones, _settings(options)
             )
         elif settled:
             self._solver.update(q=linear)

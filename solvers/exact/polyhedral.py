@@ -285,8 +285,14 @@ class DaqpProgram:
         return point, forces, int(flag), missed
 
     def _resize(self, size: float) -> None:
+        """Take other units; the model begins anew, as its steps start from where they ended.
+
+        Where the objective is the same along a line, a point that was read in units thirty times as
+        large would be thirty times as far out on it, and ask for larger units again.
+        """
         if size > 0 and np.isfinite(size):
-            self._scale = size
+            self._scale, self._is_new = size, True
+            self._model = _model(self._width, self._kept.size, self._simple)
             self._give()
 
     def _give(self) -> None:

@@ -359,3 +359,50 @@ def test_a_sequence_may_change_by_schedule() -> None:
     full = tuple("abcd")
     by_colour = tuple(n for level in model.compile().network.levels for n in level)
     assert who == [full, full, full, by_colour, ("d",), by_colour, full, full]
+
+
+# --- edges that are up every other round ----------------------------------------------------------
+
+
+def gossiping() -> tuple[dm.Model, list[tuple[int, int]], float]:
+    """Least squares on a random graph of degree four, and what numpy finds for all data."""
+    rng, graph = np.random.default_rng(0), nx.random_regular_graph(4, 10, seed=0)
+    w, model = cp.Variable(3, name="w"), dm.Model("gossip")
+    data = {i: (rng.normal(size=(8, 3)), rng.normal(size=8)) for i in graph}
+    for i, (a, b) in data.items():
+        model.client(i, cp.sum_squares(a @ w - b))
+    model.topology(graph)
+    a, b = (np.concatenate(part) for part in zip(*data.values(), strict=True))
+    return model, list(graph.edges), float(np.linalg.lstsq(a, b)[1][0])
+
+
+def test_messages_that_are_lost_every_other_round() -> None:
+    model, edges, least = gossiping()
+    rng = np.random.default_rng(1)
+
+    def lost(moment: dm.Moment) -> Change:
+        down = [edge for edge in edges if rng.random() < 0.5]
+        return Change(lost=[pair for i, j in down for pair in ((i, j), (j, i))])
+
+    for online in (lost, dm.LossyLinks(0.5, seed=0)):
+        result = model.solve(online=online)
+        assert result.status == "optimal"
+        assert result.value == near(least)
+
+
+def test_edges_that_are_dropped_and_back_every_round_are_no_end() -> None:
+    """Who drops an edge says that it does not count: another problem each round, and no answer."""
+    model, edges, _ = gossiping()
+    rng, off = np.random.default_rng(1), []
+
+    def dropped(moment: dm.Moment) -> Change:
+        down = [edge for edge in edges if rng.random() < 0.5]
+        back = [edge for edge in off if edge not in down]
+        new = [edge for edge in down if edge not in off]
+        off[:] = down
+        return Change(connect=back, disconnect=new)
+
+    result = model.solve(online=dropped, max_rounds=60)
+    assert result.status == "round_limit"
+    assert not result.verify().ok
+    assert len(result.detail) < 100, "and not a list of what was dropped when"

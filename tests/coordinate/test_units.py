@@ -396,3 +396,35 @@ def test_a_small_objective_of_a_cone_client_is_measured_alike(unit: float) -> No
     assert ours.status == ordinary.status == "optimal"
     assert ours.state.units.lengths == pytest.approx(ordinary.state.units.lengths, rel=1e-2)
     assert ours.state.units.slopes == pytest.approx(unit * ordinary.state.units.slopes, rel=1e-2)
+
+
+# --- domains that leave zero out ------------------------------------------------------------------
+
+MEAN = np.array([0.3, -0.2])
+ROOT = (18 + math.sqrt(324 + 48)) / 12
+EDGED: dict[str, tuple[Callable[[Any, int], Any], float]] = {
+    # Five of -log z + (1 + i) z: 5 / z = 15
+    "logarithm": (lambda z, i: (1 + i) * cp.sum(z) - cp.sum(cp.log(z)), 10 * (math.log(3) + 1)),
+    # Five of z log z + b z: log z = -1 - b
+    "entropy": (lambda z, i: (i / 2 * MEAN) @ z - cp.sum(cp.entr(z)), -5 * np.exp(-1 - MEAN).sum()),
+    # Two of -log z and three of (z - 3)^2: 6 (z - 3) = 2 / z
+    "mixed": (
+        lambda z, i: cp.sum_squares(z - 3) if i % 2 == 0 else -cp.sum(cp.log(z)),
+        6 * (ROOT - 3) ** 2 - 4 * math.log(ROOT),
+    ),
+}
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("name", EDGED)
+def test_where_a_domain_is_entered_is_without_consequence(name: str, unit: float) -> None:
+    """Zero says nothing of a logarithm; the point inside that stands for it has units, A x >= 1.
+
+    Only where clients are held first comes from it: the rounds are the same.
+    """
+    cost, least = EDGED[name]
+    result = together([lambda z, i=i: cost(z, i) for i in range(5)], 2, unit, 0.0).solve()
+    usual = together([lambda z, i=i: cost(z, i) for i in range(5)], 2, 1.0, 0.0).solve()
+    assert result.status == "optimal"
+    assert result.rounds == usual.rounds
+    assert result.value == pytest.approx(least, rel=1e-7)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -12,7 +13,7 @@ from tests.fuzz.case import Case, Link, Owner, Units, Unknown
 from tests.fuzz.judge import Verdict, judge
 from tests.fuzz.metamorphic import Same, table
 from tests.fuzz.multipliers import dual_gap
-from tests.fuzz.reference import Reference, reference
+from tests.fuzz.reference import Reference, reference, solved
 from tests.fuzz.shrink import smallest
 from tests.fuzz.table import tables
 
@@ -220,3 +221,23 @@ def _too_high(case: Case) -> Reference:
     found.value += 1.0
     found.confirm = lambda: None
     return found
+
+
+def test_a_steep_constraint_is_violated_by_the_way_to_where_it_holds() -> None:
+    """1 / x <= 10 is by 0.1 where x is 0.099; a flat one by its value where that is less."""
+    x = cp.Variable(name="x")
+    cases = [(cp.inv_pos(x) <= 10, 0.099, 1e-3), (cp.square(x) <= 1e-4, 0.02, 3e-4)]
+    for rule, at, expected in cases:
+        known = Reference(Any, {}, {"a": [rule]}, [], {"x": x})  # pyright: ignore[reportArgumentType]
+        found = known.violation({"a": {"x": np.array(at)}})
+        assert found == pytest.approx(expected, rel=0.01)
+
+
+def test_what_cvxpy_cannot_compile_leaves_it_in_doubt() -> None:
+    """It joins the exponents of power cones of several sizes, which numpy refuses."""
+    x = cp.Variable(7)
+    rules: list[cp.Constraint] = [
+        cp.PowConeND(x[:3], x[3], np.array([0.2, 0.3, 0.5])),
+        cp.PowConeND(x[:4], x[4], np.array([0.2, 0.3, 0.2, 0.3])),
+    ]
+    assert solved(cp.Problem(cp.Minimize(cp.sum(x)), rules), "CLARABEL")[0] == "error"

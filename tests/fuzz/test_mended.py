@@ -25,6 +25,12 @@ MENDED = {
     "matrix_frac is a number outside of its domain": [900139],
     "an exponential ten lengths away passes for a stiffness": [990237],
     "the accurate one of two solvers leaves the solution farther away": [900084],
+    "the cone program of a client far from the origin is solved around zero": [3000130],
+    "an auxiliary variable that nothing holds goes thirty times farther each turn": [3000075],
+    "numerical answers at the end of a flat stretch differ by what solvers leave": [3000560],
+    "an answer at zero is what a solver left of it, and so are the lengths": [3000199],
+    "an answer is outside of an entropy's domain by rounding": [990003],
+    "a constraint is steep, and a point 1e-8 away from where it holds called infeasible": [3000445],
     "nothing bends along an entry, and its length is that of rounding errors": [700474],
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -382,3 +383,46 @@ def test_what_polyhedral_refuses() -> None:
     assert "logistic" in Polyhedral().refuses(client(cp.sum(cp.logistic(x)), [], x))
     assert "columns" in Polyhedral().refuses(client(cp.norm_inf(long), [], long))
     assert "columns" in Polyhedral().refuses(client(cp.norm1(long), [], long))
+
+
+def test_a_line_that_nothing_bounds_stays_where_it_is_in_other_units() -> None:
+    """A sorted sum's auxiliary variables may all be others by the same; its prox is isotonic.
+
+    Where the objective is 3e5 times larger than the rows, points went thirty times farther out on
+    that line every turn, until none of their digits was left.
+    """
+    weights, scale, curvature = np.array([0.9, 0.75, 0.33, 0.83]), 3e5, 1.35
+    x, random = cp.Variable(4), np.random.default_rng(0)
+    cost = scale * (curvature * cp.sum_squares(x) + cp.dotsort(x, weights))
+    session = Polyhedral().open([client(cost, [], x)])
+    rho = np.full(4, np.sqrt(scale / 2))
+    for _ in range(20):
+        at = random.normal(size=4)
+        answers = ask(session, np.zeros(4), rho, at)
+        assert answers.statuses == ["optimal"]
+        # min curvature |x|^2 + sum w_[k] x_[k] + |x - at|^2 / 2, sorted: project onto falling ones
+        bend, order = 2 * curvature + 1, np.argsort(-at)
+        target = (at[order] - np.sort(weights)[::-1]) / bend
+        true = np.empty(4)
+        true[order] = scipy.optimize.isotonic_regression(target, increasing=False).x
+        assert error(answers.points, true) <= TOLERANCE
+
+
+def test_a_predictive_controller_overflows_nowhere() -> None:
+    """Numbers beyond DAQP's bounds count as none, without a warning, and nobody has any left."""
+    a, b = np.array([[1, 0.2], [0, 1]]), np.array([[0.02], [0.2]])
+    states = [cp.Variable((2, 7)) for _ in range(4)]
+    inputs = [cp.Variable((1, 6)) for _ in range(4)]
+    model, rules, cost = dm.Model("mpc"), [], 0.0
+    for at, (x, u) in enumerate(zip(states, inputs, strict=True)):
+        own = [x[:, 1:] == a @ x[:, :-1] + b @ u, cp.abs(u) <= 1, x[1] >= -1.2]
+        own += [x[:, 0] == [3.0, 0.0]] if at == 0 else []
+        paid = cp.sum_squares(x[:, 1:]) + 0.1 * cp.sum_squares(u)
+        model.client(at, paid, own)
+        cost, rules = cost + paid, [*rules, *own]
+    joints = [one[:, -1] == two[:, 0] for one, two in itertools.pairwise(states)]
+    model.consensus(*joints)
+    result = model.solve()  # with every warning an error
+    assert result.status == "optimal"
+    whole = cp.Problem(cp.Minimize(cost), rules + joints).solve(solver=cp.OSQP, eps_abs=1e-9)
+    assert result.value == pytest.approx(whole, rel=1e-6)

@@ -1,0 +1,108 @@
+r"""Answers moved into the domains of the user's expressions that rounding has left them outside of.
+
+A solver that keeps :math:`x \ge 0` to its accuracy may answer -1e-17, where a square root or an
+entropy has no value: the user's objective there would be NaN and a constraint violated without
+end. Such a point is moved to the edge, by no more than ``MOST`` of the natural lengths, a tenth of
+what consensus is kept to by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model._cvxpy import Inequality, is_affine_throughout
+from dald_model.compile.affine import affine_map
+from dald_model.compile.decomposition import Decomposition, Recovered
+from dald_model.declare.client import unique_variables
+from dald_model.values import flat, holding, is_inside
+
+MOST = 1e-7
+"""How far a point is moved at most, in natural lengths."""
+ROUNDS, BEYOND = 8, 4 * np.finfo(float).eps
+"""So often it is moved onto the planes that it is behind, and how little beyond: sums round."""
+
+Values = Mapping[int, np.ndarray]
+"""By variable id, in the variables' shapes."""
+
+
+def clients_inside(
+    compiled: Decomposition, points: Mapping[Hashable, np.ndarray], lengths: np.ndarray
+) -> dict[Hashable, np.ndarray]:
+    """The clients' points, each inside of what its own objective and constraints are defined on.
+
+    ``lengths`` are those of all clients' variables, one after the other.
+    """
+    found = dict(points)
+    for name, sub in compiled.items():
+        rules = sub.client.domains
+        if rules:
+            near = sub.spread(lengths[compiled.columns[name]])
+            values = sub.spread(points[name])
+            moved = values | inside(rules, values, near)
+            found[name] = np.concatenate([flat(moved[v.id]) for v in sub.variables])
+    return found
+
+
+def settle(compiled: Decomposition, recovered: Recovered, lengths: np.ndarray) -> None:
+    """Have the values of variables that clients share inside as well, of all clients' domains.
+
+    They are a server's, or means, and so nobody's own.
+    """
+    near: dict[int, np.ndarray] = {}
+    parts = {n: sub.spread(lengths[compiled.columns[n]]) for n, sub in compiled.items()}
+    for key, homes in compiled.form.homes.items():
+        near[key] = np.max([parts[name][v.id] for name, v in homes.items()], axis=0)
+    for client in compiled.model.clients.values():
+        recovered.values.update(inside(client.domains, recovered.values, near))
+
+
+def inside(
+    rules: Sequence[cp.Constraint], values: Values, lengths: Values
+) -> dict[int, np.ndarray]:
+    """The values that have to be others for a point to be inside; none where nothing is amiss.
+
+    And none where no point near by was found: domains that are no half-spaces are left alone.
+    """
+    variables = unique_variables(rules)
+    given = {v.id: np.asarray(values[v.id], dtype=float) for v in variables}
+    if not variables or _is_within(rules, variables, given):
+        return {}
+    planes = [
+        rule.expr
+        for rule in rules
+        if isinstance(rule, Inequality) and is_affine_throughout(rule.expr)
+    ]
+    if not planes:
+        return {}
+    maps = [affine_map(expression, variables) for expression in planes]
+    matrix = np.concatenate([part.toarray() for part, _ in maps])
+    offset = np.concatenate([level for _, level in maps])
+    sizes = np.square(matrix).sum(axis=1)
+    reach = MOST * np.concatenate([flat(lengths[v.id]) for v in variables])
+    start = np.concatenate([flat(given[v.id]) for v in variables])
+    point, beyond = start.copy(), BEYOND
+    for _ in range(ROUNDS):
+        for row, level, size in zip(matrix, offset, sizes, strict=True):
+            over = float(row @ point) + level
+            if over > 0 and size > 0:
+                point -= row * (over * (1 + beyond) / size)
+        if not (np.abs(point - start) <= reach).all():
+            return {}
+        moved, at = {}, 0
+        for v in variables:
+            moved[v.id] = point[at : at + v.size].reshape(v.shape, order="F")
+            at += v.size
+        if _is_within(rules, variables, moved):
+            return {key: one for key, one in moved.items() if not np.array_equal(one, given[key])}
+        beyond *= 4
+    return {}
+
+
+def _is_within(
+    rules: Sequence[cp.Constraint], variables: Sequence[cp.Variable], values: Values
+) -> bool:
+    with holding((v, values[v.id]) for v in variables):
+        return is_inside(rules)
