@@ -194,7 +194,7 @@ def groups():
 
 
 found, last = {}, None
-for value in [0.1, 0.5, 1.0, 1.5, 4.0, 8.0]:
+for value in [0.1, 0.5, 1.0, 1.5, 4.0, 16.0]:
     weight.value = value
     last = cluster.solve(start=last)
     found[value] = np.stack([w[i].value for i in parts])
