@@ -51,6 +51,8 @@ from dald_model.algorithms.federated import (
 )
 from dald_model.algorithms.decentralised import DGD, AsynchronousDGD, metropolis
 from dald_model.algorithms.with_multipliers import DADMM, EXTRA, FedDyn
+from dald_model.algorithms.federated_multipliers import SCAFFOLD, FedADMM
+from dald_model.algorithms.splitting import PDHG, DouglasRachford, LinearisedADMM
 from dald_model.coordinate.iterate import Iterate
 from dald_model.federation import Federation
 from dald_model.model import Model
@@ -119,7 +121,12 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "metropolis",
     "EXTRA",
     "FedDyn",
+    "FedADMM",
+    "SCAFFOLD",
     "DADMM",
+    "LinearisedADMM",
+    "DouglasRachford",
+    "PDHG",
     "BCD",
     "JacobiGradientDescent",
     "BCGD",

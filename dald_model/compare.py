@@ -11,6 +11,8 @@ import cvxpy as cp
 import networkx as nx
 import numpy as np
 
+from dald_model.algorithms.dald import DALD
+from dald_model.algorithms.steps import MeasuresStep
 from dald_model.answer import plots
 from dald_model.answer.reference import reference, task
 from dald_model.answer.result import Result
@@ -126,10 +128,10 @@ def compare(
     ----------
     model : Model
     algorithms : list or dict
-        Algorithms, which are called after their arguments; or names -> algorithms, or names ->
-        options of :meth:`Model.solve` for what only some runs have, such as
-        ``{"algorithm": dm.FedProx(0.1), "solver": ...}``. Beside them ``"topology"`` may be
-        ``"server"`` or a graph, for that run alone.
+        Algorithms, which are called after their arguments, with the measured step where it is None;
+        or names -> algorithms, or names -> options of :meth:`Model.solve` for what only some runs
+        have, such as ``{"algorithm": dm.FedProx(0.1), "solver": ...}``. Beside them ``"topology"``
+        may be ``"server"`` or a graph, for that run alone.
     metrics : dict
         As the option of :meth:`Model.solve`.
     tolerances : list of float
@@ -159,11 +161,20 @@ def compare(
     >>> found = dm.compare(common_number([0, 1, 2]), methods, graph=nx.path_graph(3))
     >>> found.frame.over.to_dict()
     {'FedAvg(step=0.1)': 'server', 'DGD(step=0.1)': 'graph'}
+    >>> found = dm.compare(common_number([0, 1, 2]), [dm.GradientDescent(), dm.SCAFFOLD(count=4)])
+    >>> found.frame.rounds.to_dict()
+    {'GradientDescent(step=0.167)': 2, 'SCAFFOLD(step=0.125, count=4)': 15}
     """
-    runs = _named(algorithms)
     for tolerance in tolerances:
         check_from_zero("compare: given the tolerance ", tolerance)
-    models = {name: _model_of(model, run, graph) for name, run in runs.items()}
+    given = _given(algorithms)
+    chosen = [_model_of(model, run, graph) for _, run in given]
+    for (_, run), one in zip(given, chosen, strict=True):
+        if isinstance(run.get("algorithm"), MeasuresStep):
+            run["algorithm"] = run["algorithm"].measured(one.compile())
+    names = _names(given)
+    runs = {name: run for name, (_, run) in zip(names, given, strict=True)}
+    models = dict(zip(names, chosen, strict=True))
     problem = model.monolithic()
     with preserved([*problem.variables(), *_duals(problem)]):
         try:
@@ -220,24 +231,36 @@ def _model_of(model: Model, run: dict[str, Any], graph: nx.Graph | None) -> Mode
     raise refusals[-1]
 
 
-def _named(algorithms: Any) -> dict[str, dict[str, Any]]:
+def _given(algorithms: Any) -> list[tuple[str | None, dict[str, Any]]]:
+    """Pairs of a name, None where the algorithm gives it, and options of ``solve``."""
     if isinstance(algorithms, Mapping):
-        pairs = list(algorithms.items())
+        pairs = [(str(name), one) for name, one in algorithms.items()]
     else:
         given = list(algorithms) if isinstance(algorithms, Iterable) else [algorithms]
-        pairs = [(_short(one), one) for one in given]
-    found: dict[str, dict[str, Any]] = {}
+        pairs = [(None, one) for one in given]
+    found = []
     for name, one in pairs:
         options = dict(one) if isinstance(one, Mapping) else {"algorithm": one}
-        named = options.get("algorithm")
-        if named is not None and (isinstance(named, type) or not hasattr(named, "open")):
+        algorithm = options.get("algorithm")
+        if algorithm is not None and (
+            isinstance(algorithm, type) or not hasattr(algorithm, "open")
+        ):
             raise OptionError(
-                f"compare: given {named!r}, expected algorithms such as dm.FedProx(alpha=0.1)"
+                f"compare: given {algorithm!r}, expected algorithms such as dm.FedProx(alpha=0.1)"
             )
-        count = sum(other == name or other.startswith(f"{name} (") for other in found)
-        found[f"{name} ({count + 1})" if count else str(name)] = options
+        found.append((name, options))
     if not found:
         raise OptionError("compare: given no algorithm, expected at least one, such as dm.DALD()")
+    return found
+
+
+def _names(given: list[tuple[str | None, dict[str, Any]]]) -> list[str]:
+    """What the runs are called, each otherwise."""
+    found: list[str] = []
+    for name, options in given:
+        told = _short(options.get("algorithm", DALD())) if name is None else name
+        count = sum(other == told or other.startswith(f"{told} (") for other in found)
+        found.append(f"{told} ({count + 1})" if count else told)
     return found
 
 
@@ -247,11 +270,18 @@ def _short(algorithm: Any) -> str:
     if not is_dataclass(algorithm):
         return name
     given = [
-        f"{each.name}={getattr(algorithm, each.name)!r}"
+        f"{each.name}={_value(getattr(algorithm, each.name))}"
         for each in fields(algorithm)
         if each.init and not _is_default(each, getattr(algorithm, each.name))
     ]
     return shortened(f"{name}({', '.join(given)})", 40) if given else name
+
+
+def _value(given: Any) -> str:
+    """An argument as a name carries it: a number to three digits, a function by its name."""
+    if isinstance(given, float):
+        return f"{given:.3g}"
+    return getattr(given, "__name__", "function") if callable(given) else repr(given)
 
 
 def _is_default(each: Field[Any], value: Any) -> bool:

@@ -15,9 +15,9 @@
 # heart disease in the 1980s. They want one risk score that all of them can use, and no hospital
 # wants to hand over its patients' records.
 #
-# This notebook **declares** that problem hospital by hospital, **solves** it first with a server in
-# the middle and then from neighbour to neighbour, and **verifies** both answers against the solve
-# that a single owner of all the data would have run.
+# After this notebook you can **declare** such a problem, hospital by hospital, **solve** it with a
+# server in the middle and from neighbour to neighbour, and **verify** both answers against the
+# solve that a single owner of all the data would have run.
 
 # %%
 from dataclasses import replace
@@ -380,3 +380,13 @@ pd.DataFrame({"Cleveland's first w": cleveland.variables[0].value}, index=column
 # The data: A. Janosi, W. Steinbrunn, M. Pfisterer, R. Detrano, *Heart Disease*, UCI Machine
 # Learning Repository (1989), CC BY 4.0. The method: W. Guo, T. Qu, C. Pan, G. Q. Huang,
 # *Distributed optimization: designed for federated learning*.
+
+# %% [markdown]
+# ## Exercise
+#
+# 1. The constraint keeps the weights from adding up to more than one. Make it two: which weights
+#    grow, and does every hospital still agree?
+# 2. Take one hospital out of the chain and give the two ends of the gap an edge of their own
+#    (`model.topology(...)`). Is the answer that of three hospitals?
+# 3. Declare a federation of your own with rows that you have. The nearest file of `models/` is
+#    three edits away.

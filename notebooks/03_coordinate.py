@@ -14,7 +14,9 @@
 # Section V-A of the paper, its Figs. 2 and 3: any routing of information among clients, described
 # by a hierarchical network or its matrix; full, partial or repeated; and changed while it runs,
 # when clients drop out. (The pictures of Figs. 2 and 3 are not in the paper's source. What follows
-# is one network of each of the five kinds that the text names.)
+# is one network of each of the five kinds that the text names.) After this notebook you can say
+# who is solved before whom, let some sit out, and let clients leave and edges change in the middle
+# of a run.
 #
 # Seven clinics fit one linear model to scikit-learn's Diabetes data: 442 patients, dealt out at
 # random, ten measurements each, standardised, and an intercept.
@@ -251,3 +253,12 @@ print(result.status, result.dropped, "in", result.rounds, "rounds;", result.veri
 # %%
 model.topology(nx.path_graph(range(1, 8)))
 model.compile().explain(sequence=natural)
+
+# %% [markdown]
+# ## Exercise
+#
+# 1. Write the matrix of a network in which clinic 4 comes first and all others last, and solve by
+#    it (`dm.Sequence.from_matrix`). How many levels has it, and how many rounds does it take?
+# 2. Two clinics are drawn a round, `dm.Sequence.participating(2)`. Until when is somebody left out?
+# 3. Let clinic 5 leave for good in round 20, without the spare edges. What does the status say, and
+#    against which problem is the answer verified?

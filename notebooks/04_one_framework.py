@@ -14,7 +14,9 @@
 # Section V-B of the paper: proximal, gradient, Newton, stochastic, federated, ADMM and
 # block-coordinate methods are DALD under particular choices of the multipliers $\mu$, the
 # penalties $\rho$, the coordination and the solver layer. So one declared model runs under all of
-# them, `explain` says which choices make each, and `dm.compare` puts them side by side.
+# them, `explain` says which choices make each, and `dm.compare` puts them side by side. After this
+# notebook you can run the method that you know on your own model, beside the others, and say where
+# it rests and why. (Which methods no such choice gives, and why: `help("dald_model.algorithms")`.)
 #
 # Ten clinics share one logistic regression with a ridge term on scikit-learn's breast cancer data
 # (569 tumours, 30 measurements, standardised, and an intercept). To make it hard, the tumours are
@@ -98,9 +100,11 @@ comparison = dm.compare(
         "gradient descent": dm.GradientDescent(1 / L),
         "Newton": dm.NewtonMethod(),
         "mini-batch GD, 3 of 10": dm.MiniBatchGradientDescent(3 / L, k=3),
-        "FedAvg, 5 epochs": dm.FedAvg(10 / L, epochs=5),
-        "FedAvg, 5 epochs, 3 of 10": dm.FedAvg(10 / L, epochs=5, k=3),
+        "FedAvg, 5 local steps": dm.FedAvg(10 / L, count=5),
+        "FedAvg, 5 local steps, 3 of 10": dm.FedAvg(10 / L, count=5, k=3),
         "FedProx": dm.FedProx(alpha=200.0),
+        "SCAFFOLD, 5 local steps": dm.SCAFFOLD(count=5),
+        "FedADMM, 5 of 10": dm.FedADMM(penalty=0.01, k=5),
         "ADMM": dm.ConsensusADMM(),
         "DALD": dm.DALD(),
         "DALD, 5 gradient steps": {
@@ -108,6 +112,7 @@ comparison = dm.compare(
             "solver": dm.solvers.GradientSteps(1.0, count=5),
             "stopping": dm.FixedBudget(1),
             "rho": 0.2,
+            "acceleration": None,
         },
     },
     metrics={"accuracy": accuracy},
@@ -125,6 +130,28 @@ comparison.plot()
 # the multiplier update (15) are Fed-DALD-CC, and reach it. The stochastic methods run every round
 # and answer with the last: with a constant step they stay in a neighbourhood.
 #
+# SCAFFOLD and FedADMM are FedAvg and FedProx with multipliers, and go on to the optimum.
+#
+# ## Rows count once
+#
+# McMahan's FedAvg weighs each client by its number of rows, and its losses are *means* over rows.
+# The losses here are sums, divided by the number of all rows, so they count their rows already.
+# With the weights as well they count twice, and the method rests elsewhere:
+
+# %%
+count = {name: len(rows) for name, rows in enumerate(deals["Dirichlet 0.5"])}
+once = dm.compare(
+    model,
+    {
+        "sums, equal weights": dm.FedAvg(10 / L),
+        "sums, weights by rows: twice": dm.FedAvg(10 / L, weights=count),
+    },
+    max_rounds=300,
+)
+print("rows of a clinic:", *count.values())
+once.frame[["gap"]].map("{:.0e}".format)
+
+# %% [markdown]
 # ## Heterogeneity
 #
 # How far FedProx rests from the optimum depends on how unlike the clinics are; DALD does not care:
@@ -147,7 +174,9 @@ pd.DataFrame(rows).T
 # ## Without a server
 #
 # Decentralised gradient descent (57) mixes neighbours' values; with a constant step it stops short
-# of the optimum, in proportion to the step. DALD-DC on the same ring does not.
+# of the optimum, in proportion to the step; with steps that fall (Nedic and Ozdaglar 2009) it goes
+# on slowly, and EXTRA, DGD with multipliers, goes on with a constant one. DALD-DC on the same
+# ring:
 
 # %%
 model, w = declared(deals["Dirichlet 0.5"])
@@ -157,10 +186,12 @@ peers = dm.compare(
     {
         "DGD, step 4": dm.DGD(4.0),
         "DGD, step 1": dm.DGD(1.0),
+        "DGD, steps that fall": dm.DGD(lambda k: 4 * (10 / (k + 9)) ** 0.6),
+        "EXTRA": dm.EXTRA(),
         "DGD asynchronous, 5 wake": dm.AsynchronousDGD(1.0, k=5),
         "DALD": dm.DALD(),
     },
-    max_rounds=1000,
+    max_rounds=600,
 )
 peers
 
@@ -212,3 +243,13 @@ for algorithm in (dm.BCD(), dm.BCPG(step), dm.BCPG(step, count=5)):
         "distance from cvxpy's answer": f"{apart:.0e}",
     }
 pd.DataFrame(rows).T
+
+# %% [markdown]
+# ## Exercise
+#
+# 1. FedProx rests farther from the optimum the larger `alpha` is. Draw the gap against `alpha`,
+#    and the rounds. Which `alpha` would you publish?
+# 2. Give half of the clinics an absolute loss. Which methods refuse the model, in which words, and
+#    what do `dm.DGD` and `dm.StochasticGradientDescent` want before they take it?
+# 3. Write an algorithm of your own: an object with `open(compiled)`, which returns a
+#    `dald_model.coordinate.method.Method`, and `explain()`. The shortest to copy is `dm.FedDyn`.

@@ -13,7 +13,7 @@
 #
 # In a federation a round costs seconds, whatever the computer. This notebook shows what the
 # default `acceleration=dm.Hybrid()` does to their number, how it works, and where it does not
-# help. At its end you can say which acceleration your own model should have.
+# help. After it you can say which acceleration your own model should have.
 #
 # First forty owners in a chain: a chain is the hardest graph, as news travels one client a round.
 # Every owner has rows of its own scale.
@@ -202,5 +202,7 @@ table.assign(status=table.status.astype(str), sent=(table.sent / 1e3).map("{:.0f
 print(chain(squares).compile().explain())
 
 # %% [markdown]
-# **Exercise.** Make the graph a star (`model.topology(None)`) and a ring. On which of the three
+# ## Exercise
+#
+# Make the graph a star (`model.topology(None)`) and a ring. On which of the three
 # does plain DALD need the fewest rounds, and by how much does that matter to the hybrid?

@@ -3,7 +3,7 @@ r"""Decentralised gradient descent, synchronous and not (equation (57) and after
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import networkx as nx
@@ -11,16 +11,18 @@ import numpy as np
 
 from dald_model.algorithms.dald import explained
 from dald_model.algorithms.server_topology import is_identity, require
+from dald_model.algorithms.steps import Falling, Steps, check_steps, client_bound, told
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.penalty import ResidualBalancing
-from dald_model.coordinate.stopping import FixedTolerance
+from dald_model.coordinate.stopping import FixedBudget, FixedTolerance
 from dald_model.errors import OptionError
 from dald_model.schedule.participation import Participation
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.inexact.copying import Mixing, not_free
-from dald_model.validate import argument, check_draws, check_positive, is_number
+from dald_model.solvers.inexact.subgradients import no_subgradient
+from dald_model.validate import check_draws, is_number
 
 Weights = Mapping[tuple[Any, Any], float]
 
@@ -32,12 +34,16 @@ class DGD:
     .. math:: x_i^{k+1} = \sum_j p_{ij} x_j^k - \alpha \nabla f_i(x_i^k)
 
     With a constant step the clients come to rest apart from each other and from the optimum, by
-    a distance in proportion to :math:`\alpha`: the result is then "settled".
+    a distance in proportion to :math:`\alpha`: the result is then "settled". Steps
+    :math:`\alpha_k` that fall lead to the optimum where :math:`\sum_k \alpha_k = \infty` and
+    :math:`\sum_k \alpha_k^2 < \infty`, also along subgradients; every round is run then.
 
     Parameters
     ----------
-    step : float
-        :math:`\alpha`.
+    step : float or callable
+        :math:`\alpha`, or a function from the round k, from 1, to :math:`\alpha_k`; with a function
+        clients may have kinks. None, the default, measures :math:`1 / L`, L the largest of a
+        client (:mod:`dald_model.algorithms.steps`).
     weights : dict
         Pair of neighbours -> :math:`p_{ij} = p_{ji}`; every edge must be there once, and what a
         client's neighbours leave of 1 is its own :math:`p_{ii}`. Default: Metropolis weights,
@@ -51,23 +57,42 @@ class DGD:
     >>> result = common_number([0, 1, 2], peers=True).solve(algorithm=dm.DGD(step=0.1))
     >>> print(result.status, round(float(result["w"]), 3))
     settled 1.0
+
+    The median, along subgradients:
+
+    >>> import cvxpy as cp
+    >>> import networkx as nx
+    >>> w, model = cp.Variable(name="w"), dm.Model("median")
+    >>> for i, value in enumerate([0, 1, 5]):
+    ...     _ = model.client(i, cp.abs(w - value))
+    >>> model.topology(nx.path_graph(3))
+    >>> found = model.solve(algorithm=dm.DGD(step=lambda k: 1 / k), max_rounds=300)
+    >>> print(found.status, round(float(found["w"]), 1))
+    round_limit 1.0
     """
 
-    step: float
+    step: Steps | None = None
     weights: Weights | None = None
 
     def __post_init__(self) -> None:
-        check_positive(argument(self, "step"), self.step)
+        check_steps(self, falls=True)
         check_weights(self, self.weights)
+
+    def measured(self, compiled: Decomposition) -> DGD:
+        """See :class:`dald_model.algorithms.steps.MeasuresStep`."""
+        return self if self.step is not None else replace(self, step=_measured(compiled, "DGD"))
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
-        return _mixing(compiled, self.step, self.weights, type(self).__name__, Sequence.jacobi())
+        step = self.measured(compiled).step
+        assert step is not None
+        goal = Goal.NONE if callable(step) else Goal.FIXED_POINT
+        return _mixing(compiled, step, self.weights, "DGD", Sequence.jacobi(), goal)
 
     def explain(self) -> str:
         """See :class:`dald_model.algorithms.Algorithm`."""
         return explained(
-            f"DGD(step={self.step:g})",
+            f"DGD(step={told(self.step)})",
             mu="0, (53)",
             rho="the mixing weights p_ij take its place, (55), (57)",
             coordination="everybody at once, with the values of the round before (Jacobi)",
@@ -100,27 +125,32 @@ class AsynchronousDGD:
     round_limit True
     """
 
-    step: float
+    step: Steps | None = None
     k: int = 1
     seed: int = 0
     weights: Weights | None = None
 
     def __post_init__(self) -> None:
-        check_positive(argument(self, "step"), self.step)
+        check_steps(self, falls=True)
         check_draws(self, self.k, self.seed)
         check_weights(self, self.weights)
 
+    def measured(self, compiled: Decomposition) -> AsynchronousDGD:
+        """See :class:`dald_model.algorithms.steps.MeasuresStep`."""
+        who = "AsynchronousDGD"
+        return self if self.step is not None else replace(self, step=_measured(compiled, who))
+
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
+        step = self.measured(compiled).step
+        assert step is not None
         waking = Sequence("waking", strategy=Participation(self.k, self.seed, at_once=True))
-        return _mixing(
-            compiled, self.step, self.weights, type(self).__name__, waking, goal=Goal.NONE
-        )
+        return _mixing(compiled, step, self.weights, "AsynchronousDGD", waking, Goal.NONE)
 
     def explain(self) -> str:
         """See :class:`dald_model.algorithms.Algorithm`."""
         return explained(
-            f"AsynchronousDGD(step={self.step:g}, k={self.k}, seed={self.seed})",
+            f"AsynchronousDGD(step={told(self.step)}, k={self.k}, seed={self.seed})",
             mu="0, (53)",
             rho="the mixing weights p_ij take its place, (55), (57)",
             coordination=f"partial cycle: {self.k} of the clients at random, nobody waits",
@@ -130,6 +160,10 @@ class AsynchronousDGD:
 
 def metropolis(graph: nx.Graph) -> dict[tuple[Hashable, Hashable], float]:
     r"""Metropolis weights: edge -> :math:`1 / (1 + \max(d_i, d_j))`, d the degrees.
+
+    The Metropolis-Hastings weights of Xiao, Boyd and Lall (2005), "A scheme for robust distributed
+    sensor fusion based on average consensus": with what they leave to each client they are
+    symmetric, doubly stochastic, and known to two neighbours from their degrees alone.
 
     Examples
     --------
@@ -142,15 +176,19 @@ def metropolis(graph: nx.Graph) -> dict[tuple[Hashable, Hashable], float]:
     return {(a, b): 1 / (1 + max(degree[a], degree[b])) for a, b in graph.edges}
 
 
+def _measured(compiled: Decomposition, who: str) -> float:
+    return 1 / client_bound(compiled, peers(compiled, who, not_free), who)
+
+
 def _mixing(
     compiled: Decomposition,
-    step: float,
+    step: Steps,
     weights: Weights | None,
     who: str,
     sequence: Sequence,
-    goal: Goal = Goal.FIXED_POINT,
+    goal: Goal,
 ) -> Method:
-    names = peers(compiled, who, not_free)
+    names = peers(compiled, who, no_subgradient if callable(step) else not_free)
     chosen = chosen_weights(compiled, weights, who)
     given: dict[Any, np.ndarray] = {name: np.zeros(compiled[name].entries.size) for name in names}
     flat = np.zeros(compiled.size)
@@ -158,11 +196,12 @@ def _mixing(
         flat[slot] = chosen.get(ends, chosen.get((ends[1], ends[0]), 0.0))
     for name in names:
         given[name] = flat[compiled[name].entries]
+    falls = callable(step)
     return Method(
         sequence=sequence,
-        stopping=FixedTolerance(),
-        rho=ResidualBalancing(changes=0),
-        solver=dict.fromkeys(names, Mixing(step, given)),
+        stopping=FixedBudget(1) if falls else FixedTolerance(),
+        rho=Falling(step, who) if falls else ResidualBalancing(changes=0),
+        solver=dict.fromkeys(names, Mixing(None if falls else step, given)),
         goal=goal,
     )
 

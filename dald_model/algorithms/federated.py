@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dald_model.algorithms.dald import explained
 from dald_model.algorithms.server_topology import Star
+from dald_model.algorithms.steps import check_steps, client_bound, told
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.stopping import FixedTolerance
 from dald_model.errors import OptionError
 from dald_model.schedule.sequence import Sequence
+from dald_model.solvers.inexact.copying import not_free
 from dald_model.solvers.inexact.local import GradientSteps, ProximalGradientSteps
+from dald_model.solvers.inexact.weighted_average import WeightedAverage
 from dald_model.text import listed
 from dald_model.validate import argument, check_positive, check_whole
 
@@ -74,7 +77,8 @@ class ProximalGradient:
     ----------
     step : float
         :math:`\alpha`; it converges below :math:`2 / L`, L the largest eigenvalue of
-        :math:`\nabla^2\psi`.
+        :math:`\nabla^2\psi`. None, the default, measures :math:`1 / L`
+        (:mod:`dald_model.algorithms.steps`).
 
     Examples
     --------
@@ -85,19 +89,28 @@ class ProximalGradient:
     optimal 2.0
     """
 
-    step: float
+    step: float | None = None
 
     def __post_init__(self) -> None:
-        check_positive(argument(self, "step"), self.step)
+        check_steps(self)
+
+    def measured(self, compiled: Decomposition) -> ProximalGradient:
+        """See :class:`dald_model.algorithms.steps.MeasuresStep`."""
+        if self.step is not None:
+            return self
+        star = Star.of(compiled, "ProximalGradient")
+        return replace(self, step=1 / client_bound(compiled, star.clients, "ProximalGradient"))
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
         star = Star.of(compiled, "ProximalGradient")
         one_client(star, "ProximalGradient", "BCPG")
-        steps = ProximalGradientSteps(self.step, penalised=False, from_neighbour=True)
+        step = self.measured(compiled).step
+        assert step is not None
+        steps = ProximalGradientSteps(step, penalised=False, from_neighbour=True)
         star.require("ProximalGradient", steps.refuses)
         return Method(
-            rho=math.sqrt(1 / (2 * self.step)),
+            rho=math.sqrt(1 / (2 * step)),
             solver={star.clients[0]: steps},
             stopping=FixedTolerance(),
         )
@@ -105,7 +118,7 @@ class ProximalGradient:
     def explain(self) -> str:
         """See :class:`dald_model.algorithms.Algorithm`."""
         return explained(
-            f"ProximalGradient(step={self.step:g})",
+            f"ProximalGradient(step={told(self.step)})",
             mu="0",
             rho="1 / (2 rho^2) = step",
             coordination="n = 1: the client, then the server",
@@ -169,10 +182,23 @@ class DistributedProximal:
 
 @dataclass(frozen=True)
 class FedProx(DistributedProximal):
-    r"""FedProx: the distributed proximal algorithm with one :math:`\alpha`, (54) and (55).
+    r"""FedProx (Li et al. 2020): the distributed proximal algorithm with one :math:`\alpha`, (54).
 
-    Li et al. 2020 write the proximal term as :math:`\tfrac{\mu}{2}\|x_i - \hat x\|^2`: their
-    :math:`\mu` is :math:`1/\alpha`.
+    .. math::
+        x_i^k = \arg\min_{x_i} f_i(x_i) + \tfrac{1}{2\alpha}\|\hat x^{k-1} - x_i\|^2, \qquad
+        \hat x^k = \sum_{i \in S_k} p_i x_i^k
+
+    Li et al. write the proximal term as :math:`\tfrac{\mu}{2}\|x_i - \hat x\|^2`: their
+    :math:`\mu` is :math:`1/\alpha`. The clients :math:`S_k` of a round are drawn with equal
+    probability and averaged by their weights, as in the authors' program; their Algorithm 2 draws
+    by the weights and averages equally.
+
+    Parameters
+    ----------
+    alpha : float
+        :math:`\alpha`.
+    k, seed, weights :
+        As for :class:`FedAvg`.
 
     Examples
     --------
@@ -181,12 +207,48 @@ class FedProx(DistributedProximal):
     >>> result = common_number([0, 1, 2]).solve(algorithm=dm.FedProx(alpha=0.1))
     >>> print(result.status, round(float(result["w"]), 3))
     settled 1.0
+    >>> some = dm.FedProx(alpha=0.1, k=2, weights={0: 10, 1: 10, 2: 80})
+    >>> result = common_number([0, 1, 2]).solve(algorithm=some, max_rounds=30)
+    >>> print(result.status, 0.5 < float(result["w"]) < 2.0)
+    round_limit True
     """
 
     alpha: float = 1.0
+    k: int | None = None
+    seed: int = 0
+    weights: Mapping[Any, float] | None = None
 
     def __post_init__(self) -> None:
         check_positive(argument(self, "alpha"), self.alpha)
+        _check_sample(self)
+
+    def open(self, compiled: Decomposition) -> Method:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        star = Star.of(compiled, "FedProx")
+        method = super().open(compiled)
+        if self.weights is not None:
+            _check_named(star, self.weights, "FedProx")
+            weights = np.zeros(compiled.size)
+            for name in star.clients:
+                weights[compiled[name].entries] = self.weights[name]
+            method = replace(method, solver={star.server: WeightedAverage(weights)})
+        return _sampled(method, star, self)
+
+    def explain(self) -> str:
+        """See :class:`dald_model.algorithms.Algorithm`."""
+        if self.k is None and self.weights is None:
+            return super().explain()
+        drawn = "" if self.k is None else f", k={self.k}, seed={self.seed}"
+        weighed = "" if self.weights is None else ", weights=..."
+        return explained(
+            f"FedProx(alpha={self.alpha!r}{drawn}{weighed})",
+            mu="0, (53); with the update (15) it is Fed-DALD-CC",
+            rho="1 / (2 rho^2) = alpha, (53)",
+            coordination=f"{_who(self.k)}, then the server, which averages over these: (54), (55)",
+            layer="exact minimisation, or the option solver"
+            if self.weights is None
+            else "exact minimisation; the server averages by the weights, whatever rho",
+        )
 
 
 @dataclass(frozen=True)
@@ -200,73 +262,115 @@ class FedAvg:
     Parameters
     ----------
     step : float
-        :math:`\alpha`.
-    epochs : int
-        W, gradient steps in a round, each over all rows of a client: one pass over its data, not
-        the many steps of an epoch of mini-batches.
+        :math:`\alpha`. None, the default, measures :math:`1 / L`, L the largest of a client
+        (:mod:`dald_model.algorithms.steps`).
+    count : int
+        W, local steps in a round, each along the gradient of all rows of a client: full-batch
+        steps. An epoch of mini-batches is many steps, of parts of an objective that a client,
+        which is one function, does not tell apart: declare batches as clients for those, and take
+        :class:`MiniBatchGradientDescent`.
     k, seed : int
         How many clients are drawn for each round; all of them by default.
     weights : dict
         Client -> its weight in the average, such as its number of rows; equal by default. The
         :math:`p_i` are the weights of those who take part, divided by their sum. McMahan's number
-        of rows goes with losses that are means; a loss that is a sum counts its rows already.
+        of rows goes with losses that are *means* over rows. A loss that is a *sum* counts its rows
+        already, and with such weights they count twice; see the example.
 
     Examples
     --------
     >>> import dald_model as dm
     >>> from dald_model.models.mean import common_number
-    >>> result = common_number([0, 1, 2]).solve(algorithm=dm.FedAvg(step=0.1, epochs=5))
+    >>> result = common_number([0, 1, 2]).solve(algorithm=dm.FedAvg(step=0.1, count=5))
     >>> print(result.status, round(float(result["w"]), 3))
     settled 1.0
+
+    One hospital has 10 rows of value 0, another 90 of value 1; the mean over all rows is 0.9. As
+    sums, rows as weights give 90 * 90 / (10 * 10 + 90 * 90):
+
+    >>> import cvxpy as cp
+    >>> def found(losses, weights=None):
+    ...     w, model = cp.Variable(name="w"), dm.Model("rows")
+    ...     for i, loss in enumerate(losses):
+    ...         _ = model.client(i, loss * cp.square(w - i))
+    ...     model.topology("server")
+    ...     method = dm.FedAvg(step=1e-3, weights=weights)
+    ...     return round(float(model.solve(algorithm=method, max_rounds=20_000)["w"]), 3)
+    >>> found([10, 90]), found([1, 1], {0: 10, 1: 90}), found([10, 90], {0: 10, 1: 90})
+    (0.9, 0.9, 0.988)
     """
 
-    step: float
-    epochs: int = 1
+    step: float | None = None
+    count: int = 1
     k: int | None = None
     seed: int = 0
     weights: Mapping[Any, float] | None = None
 
     def __post_init__(self) -> None:
-        check_positive(argument(self, "step"), self.step)
-        check_whole(argument(self, "epochs"), self.epochs)
-        if self.k is not None:
-            check_whole(argument(self, "k"), self.k)
-        check_whole(argument(self, "seed"), self.seed, 0)
-        if self.weights is not None and not isinstance(self.weights, Mapping):
-            raise OptionError(
-                f"FedAvg: given weights={self.weights!r}, expected a dict from each client to its "
-                "weight, such as its number of rows"
-            )
-        for one in (self.weights or {}).values():
-            check_positive(argument(self, "weights"), one)
+        check_steps(self)
+        check_whole(argument(self, "count"), self.count)
+        _check_sample(self)
+
+    def measured(self, compiled: Decomposition) -> FedAvg:
+        """See :class:`dald_model.algorithms.steps.MeasuresStep`."""
+        if self.step is not None:
+            return self
+        star = Star.of(compiled, "FedAvg")
+        star.require("FedAvg", not_free)
+        return replace(self, step=1 / client_bound(compiled, star.clients, "FedAvg"))
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
-        star = Star.of(compiled, "FedAvg")
-        steps = GradientSteps(self.step, self.epochs, penalised=False, from_neighbour=True)
+        star, step = Star.of(compiled, "FedAvg"), self.measured(compiled).step
+        assert step is not None
+        steps = GradientSteps(step, self.count, penalised=False, from_neighbour=True)
         star.require("FedAvg", steps.refuses)
         inverse = {name: 1 / weight for name, weight in (self.weights or {}).items()}
-        drawn = self.k if self.k is not None and self.k < len(star.clients) else None
-        some = drawn is not None
-        return Method(
+        method = Method(
             rho=_penalties(star, inverse or 1.0, "FedAvg"),
-            sequence=None if drawn is None else Sequence.participating(drawn, self.seed),
             solver=dict.fromkeys(star.clients, steps),
             stopping=FixedTolerance(),
-            goal=Goal.NONE if some else Goal.FIXED_POINT,
-            ignore_absent=some,
+            goal=Goal.FIXED_POINT,
         )
+        return _sampled(method, star, self)
 
     def explain(self) -> str:
         """See :class:`dald_model.algorithms.Algorithm`."""
-        who = "all clients" if self.k is None else f"{self.k} of the clients at random"
         return explained(
-            f"FedAvg(step={self.step:g}, epochs={self.epochs})",
+            f"FedAvg(step={told(self.step)}, count={self.count})",
             mu="0, (53)",
             rho="to 0+ in (54): the clients forget it; p_i = beta_i / sum beta in (55)",
-            coordination=f"{who}, then the server, which averages over these: (55)",
-            layer=f"{self.epochs} gradient steps from the server's value, (56)",
+            coordination=f"{_who(self.k)}, then the server, which averages over these: (55)",
+            layer=f"{self.count} gradient steps from the server's value, (56)",
         )
+
+
+def _check_sample(algorithm: FedProx | FedAvg) -> None:
+    """Refuse what says nothing of who is drawn, and of their weights."""
+    if algorithm.k is not None:
+        check_whole(argument(algorithm, "k"), algorithm.k)
+    check_whole(argument(algorithm, "seed"), algorithm.seed, 0)
+    weights = algorithm.weights
+    if weights is not None and not isinstance(weights, Mapping):
+        raise OptionError(
+            f"{type(algorithm).__name__}: given weights={weights!r}, expected a dict from each "
+            "client to its weight, such as its number of rows"
+        )
+    for one in (weights or {}).values():
+        check_positive(argument(algorithm, "weights"), one)
+
+
+def _sampled(method: Method, star: Star, algorithm: FedProx | FedAvg) -> Method:
+    """A method over those of the clients who are drawn for a round; all of them where k is None."""
+    k = algorithm.k
+    if k is None or k >= len(star.clients):
+        return method
+    drawn = Sequence.participating(k, algorithm.seed)
+    return replace(method, sequence=drawn, goal=Goal.NONE, ignore_absent=True)
+
+
+def _who(k: int | None) -> str:
+    return "all clients" if k is None else f"{k} of the clients at random"
 
 
 def one_client(star: Star, who: str, instead: str) -> None:
@@ -282,10 +386,15 @@ def one_client(star: Star, who: str, instead: str) -> None:
 def _penalties(star: Star, alpha: float | Mapping[Any, float], who: str) -> Any:
     if not isinstance(alpha, Mapping):
         return math.sqrt(1 / (2 * alpha))
-    for name in [*star.clients, *alpha]:
-        if name not in alpha or name not in star.clients:
+    _check_named(star, alpha, who)
+    return {name: float(np.sqrt(1 / (2 * alpha[name]))) for name in star.clients}
+
+
+def _check_named(star: Star, given: Mapping[Any, float], who: str) -> None:
+    """Refuse values of others than each client."""
+    for name in [*star.clients, *given]:
+        if name not in given or name not in star.clients:
             raise OptionError(
-                f"{who}: given values for {listed(alpha)}, expected one for each of "
+                f"{who}: given values for {listed(given)}, expected one for each of "
                 f"{listed(star.clients)}"
             )
-    return {name: float(np.sqrt(1 / (2 * alpha[name]))) for name in star.clients}

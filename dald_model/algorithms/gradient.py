@@ -9,11 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from dald_model.algorithms.dald import explained
 from dald_model.algorithms.server_topology import Star
+from dald_model.algorithms.steps import (
+    Falling,
+    Steps,
+    check_steps,
+    client_bound,
+    sum_bound,
+    told,
+)
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.penalty import ResidualBalancing
@@ -21,9 +30,10 @@ from dald_model.coordinate.state import State
 from dald_model.coordinate.stopping import FixedBudget
 from dald_model.errors import OptionError
 from dald_model.schedule.sequence import Sequence
-from dald_model.solvers.arrays.smooth import Smooth, no_hessian
-from dald_model.solvers.inexact.copying import Copying, not_free
+from dald_model.solvers.arrays.smooth import no_hessian
+from dald_model.solvers.inexact.copying import Copying, KinkedCopying, not_free
 from dald_model.solvers.inexact.newton_server import CurvedAverage
+from dald_model.solvers.inexact.subgradients import gradients_of, no_subgradient
 from dald_model.validate import argument, check_draws, check_positive
 
 
@@ -37,7 +47,7 @@ class GradientDescent:
     ----------
     step : float
         :math:`\alpha`; it converges below :math:`2 / L`, L the largest eigenvalue of the Hessian
-        of the sum.
+        of the sum. None, the default, measures :math:`1 / L` (:mod:`dald_model.algorithms.steps`).
 
     Examples
     --------
@@ -48,23 +58,33 @@ class GradientDescent:
     optimal 1.0
     """
 
-    step: float
+    step: float | None = None
 
     def __post_init__(self) -> None:
-        check_positive(argument(self, "step"), self.step)
+        check_steps(self)
+
+    def measured(self, compiled: Decomposition) -> GradientDescent:
+        """See :class:`dald_model.algorithms.steps.MeasuresStep`."""
+        if self.step is not None:
+            return self
+        name = type(self).__name__
+        star = Star.of(compiled, name)
+        star.require(name, not_free)
+        return replace(self, step=1 / sum_bound(star, name))
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
-        name = type(self).__name__
+        name, step = type(self).__name__, self.measured(compiled).step
         star = Star.of(compiled, name)
+        assert step is not None
         # (31) averages over the n_v clients that have an entry: the step of the sum is n_v times
         # that of the mean.
-        return _descent(star, name, np.sqrt(1 / (2 * self.step * _shares(star, name))))
+        return _descent(star, name, np.sqrt(1 / (2 * step * _shares(star, name))))
 
     def explain(self) -> str:
         """See :class:`dald_model.algorithms.Algorithm`."""
         return explained(
-            f"GradientDescent(step={self.step:g})",
+            f"GradientDescent(step={told(self.step)})",
             mu="mu_i = grad f_i(x_i) after the clients' turn, (36), (47)",
             rho="1 / (2 rho^2) = n step, (31), with n the clients that have the entry",
             coordination="clients, then the server, once a round: (38), (39); together (40)",
@@ -122,14 +142,17 @@ class MiniBatchGradientDescent:
 
     with ``k`` clients :math:`S_k` drawn with equal probability for each round; of a variable that
     not all clients have, :math:`S_k` are those of the drawn that have it. A constant step does not
-    converge to the optimum but to its neighbourhood: every round is run and the answer is that of
-    the last.
+    converge to the optimum but to its neighbourhood; steps that fall do, where their sum is
+    infinite and that of their squares is not. Every round is run and the answer is that of the
+    last.
 
     Parameters
     ----------
-    step : float
-        :math:`\alpha`. Objectives that are averages over N rows in all want steps n times as long
-        as gradient descent does.
+    step : float or callable
+        :math:`\alpha`, or a function from the round k, from 1, to :math:`\alpha_k`; with a function
+        clients may have kinks, of which a subgradient is taken (Nedic and Ozdaglar 2009). None, the
+        default, measures :math:`1 / L`, L the largest of a client. Objectives that are averages
+        over N rows in all want steps n times as long as gradient descent does.
     k, seed : int
 
     Examples
@@ -142,24 +165,38 @@ class MiniBatchGradientDescent:
     round_limit True
     """
 
-    step: float
+    step: Steps | None = None
     k: int = 1
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_positive(argument(self, "step"), self.step)
+        check_steps(self, falls=True)
         check_draws(self, self.k, self.seed)
+
+    def measured(self, compiled: Decomposition) -> MiniBatchGradientDescent:
+        """See :class:`dald_model.algorithms.steps.MeasuresStep`."""
+        if self.step is not None:
+            return self
+        name = type(self).__name__
+        star = Star.of(compiled, name)
+        star.require(name, not_free)
+        return replace(self, step=1 / client_bound(compiled, star.clients, name))
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
-        name = type(self).__name__
+        name, step = type(self).__name__, self.measured(compiled).step
         star = Star.of(compiled, name)
-        return _stochastic(_descent(star, name, math.sqrt(1 / (2 * self.step))), self.k, self.seed)
+        if callable(step):
+            method = _descent(star, name, Falling(step, name), has_kinks=True)
+        else:
+            assert step is not None
+            method = _descent(star, name, math.sqrt(1 / (2 * step)))
+        return _stochastic(method, self.k, self.seed)
 
     def explain(self) -> str:
         """See :class:`dald_model.algorithms.Algorithm`."""
         return explained(
-            f"{type(self).__name__}(step={self.step:g}, k={self.k}, seed={self.seed})",
+            f"{type(self).__name__}(step={told(self.step)}, k={self.k}, seed={self.seed})",
             mu="mu_i = grad f_i(x_i) after the clients' turn, (47)",
             rho="1 / (2 rho^2) = step, (48)",
             coordination=f"partial cycle: {self.k} of the clients at random, then the server, "
@@ -253,13 +290,13 @@ def _shares(star: Star, who: str) -> np.ndarray:
     return shares
 
 
-def _descent(star: Star, who: str, rho: float | np.ndarray) -> Method:
-    star.require(who, not_free)
+def _descent(star: Star, who: str, rho: Any, *, has_kinks: bool = False) -> Method:
+    star.require(who, no_subgradient if has_kinks else not_free)
     return Method(
         sequence=Sequence(label="by colour"),
         stopping=FixedBudget(1),
         rho=rho,
-        solver=dict.fromkeys(star.clients, Copying()),
+        solver=dict.fromkeys(star.clients, KinkedCopying() if has_kinks else Copying()),
         after_stage=_Prices(star),
     )
 
@@ -289,7 +326,7 @@ class _Prices:
         self._compiled = star.compiled
         self._subproblems = [star.compiled[name] for name in star.clients]
         self._place = {name: at for at, name in enumerate(star.clients)}
-        self._smooth = Smooth(self._subproblems)
+        self._smooth = gradients_of(self._subproblems)
 
     def __call__(self, state: State, stage: Iterable[Hashable]) -> None:
         names = [name for name in stage if name in self._place]

@@ -7,16 +7,20 @@ name is an order of the clients and a solver layer.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import networkx as nx
 
 from dald_model.algorithms.block_coordinate import ConsensusADMM
 from dald_model.algorithms.dald import DALD, explained
 from dald_model.algorithms.decentralised import Weights, check_weights, chosen_weights, peers
 from dald_model.algorithms.server_topology import Star
+from dald_model.algorithms.steps import check_steps, client_bound, largest, told
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Method
 from dald_model.coordinate.stopping import FixedBudget
 from dald_model.schedule.sequence import Sequence
+from dald_model.solvers.inexact.copying import not_free
 from dald_model.solvers.inexact.local import GradientSteps
 from dald_model.validate import argument, check_positive
 
@@ -39,7 +43,8 @@ class EXTRA:
     ----------
     step : float
         :math:`\alpha`; it converges below :math:`(1 + \lambda_{min}(W)) / L`, L the largest
-        Lipschitz constant of the clients' gradients.
+        Lipschitz constant of the clients' gradients. None, the default, measures half of that
+        (:mod:`dald_model.algorithms.steps`).
     weights : dict
         :math:`w_{ij}`, as for :class:`DGD`; Metropolis weights by default.
 
@@ -52,30 +57,44 @@ class EXTRA:
     optimal 1.0
     """
 
-    step: float
+    step: float | None = None
     weights: Weights | None = None
 
     def __post_init__(self) -> None:
-        check_positive(argument(self, "step"), self.step)
+        check_steps(self)
         check_weights(self, self.weights)
+
+    def measured(self, compiled: Decomposition) -> EXTRA:
+        """See :class:`dald_model.algorithms.steps.MeasuresStep`."""
+        if self.step is not None:
+            return self
+        names = peers(compiled, "EXTRA", not_free)
+        weights = chosen_weights(compiled, self.weights, "EXTRA")
+        mixing = nx.Graph((*ends, {"weight": one}) for ends, one in weights.items())
+        slowest = largest(
+            nx.laplacian_matrix(mixing).toarray()
+        )  # of W it is the least, 1 less this
+        return replace(self, step=(1 - slowest / 2) / client_bound(compiled, names, "EXTRA"))
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.algorithms.Algorithm`."""
-        steps = GradientSteps(self.step)
+        step = self.measured(compiled).step
+        assert step is not None
+        steps = GradientSteps(step)
         names = peers(compiled, "EXTRA", steps.refuses)
         weights = chosen_weights(compiled, self.weights, "EXTRA")
         return Method(
             DALD().update,
             sequence=Sequence.jacobi(),
             stopping=FixedBudget(1),
-            rho={ends: math.sqrt(one / (4 * self.step)) for ends, one in weights.items()},
+            rho={ends: math.sqrt(one / (4 * step)) for ends, one in weights.items()},
             solver=dict.fromkeys(names, steps),
         )
 
     def explain(self) -> str:
         """See :class:`dald_model.algorithms.Algorithm`."""
         return explained(
-            f"EXTRA(step={self.step:g})",
+            f"EXTRA(step={told(self.step)})",
             mu=_UPDATE,
             rho="rho_ij^2 = w_ij / (4 step) with the mixing weights w_ij",
             coordination="everybody at once, with the values of the round before (Jacobi)",

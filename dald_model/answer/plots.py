@@ -98,7 +98,9 @@ def comparison_plot(
     figure, axes = plt.subplots(
         1, 2 + len(metrics), figsize=(4.2 * (2 + len(metrics)), 4.0), layout="constrained"
     )
-    dashes = cycle(("-", (0, (6, 2)), (0, (3, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2))))
+    # Seven, so that they differ from ten colours' turns: seventy curves are told apart
+    strokes = (6, 2), (3, 2), (1, 1.5), (6, 2, 1, 2), (10, 2), (6, 2, 1, 1, 1, 2)
+    dashes = cycle(("-", *((0, stroke) for stroke in strokes)))
     for (label, history), dash in zip(histories.items(), dashes, strict=False):
         gap = history.gap[history.gap > 1e-12]
         dots = "." if len(gap) < 3 else ""  # a line through a single round would not be seen

@@ -112,6 +112,12 @@ class Term(NamedTuple):
             found = self.kind.value(grouped, np.tile(self.parameter, count))
             return found.reshape(count, -1) @ self.weight
 
+    def subgradient(self, point: np.ndarray) -> np.ndarray:
+        """The gradient of the sum at a point of shape (m,), or one of its subgradients."""
+        slopes = self.kind.gradient(self._arguments(point), self.parameter)
+        weights = self.weight.reshape(-1, *[1] * (slopes.ndim - 1))
+        return np.asarray(self.matrix.T @ (weights * slopes).reshape(-1))
+
     def _arguments(self, point: np.ndarray) -> np.ndarray:
         return self.kind.grouped(np.asarray(self.matrix @ point) + self.offset, self.width)
 

@@ -11,6 +11,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.indexing import block_diagonal
 from dald_model.solvers.arrays.smooth import Smooth, is_bounded, no_gradient
 from dald_model.solvers.base import Answers, Multipliers, Session, Turn
+from dald_model.solvers.inexact.subgradients import gradients_of, no_subgradient
 
 
 def not_free(subproblem: Subproblem) -> str:
@@ -37,6 +38,14 @@ class Copying:
         return _Session(subproblems)
 
 
+class KinkedCopying(Copying):
+    """The same for clients that follow subgradients."""
+
+    def refuses(self, subproblem: Subproblem) -> str:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return no_subgradient(subproblem)
+
+
 class _Session:
     """One run over clients of any sizes."""
 
@@ -61,8 +70,9 @@ class Mixing:
 
     Parameters
     ----------
-    step : float
-        :math:`\alpha`.
+    step : float or None
+        :math:`\alpha`; None where it falls from round to round: it is :math:`1 / (2 \rho^2)` then,
+        and the gradient may be a subgradient.
     weights : dict
         Client -> the :math:`p_{ij}` of its edges' entries, shape (q,).
     """
@@ -71,12 +81,12 @@ class Mixing:
     batches = False
     is_exact = True
 
-    def __init__(self, step: float, weights: dict[object, np.ndarray]) -> None:
+    def __init__(self, step: float | None, weights: dict[object, np.ndarray]) -> None:
         self.step, self.weights = step, weights
 
     def refuses(self, subproblem: Subproblem) -> str:
         """See :class:`dald_model.solvers.base.Solver`."""
-        return not_free(subproblem)
+        return no_subgradient(subproblem) if self.step is None else not_free(subproblem)
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`."""
@@ -88,7 +98,7 @@ class _MixingSession:
 
     def __init__(self, solver: Mixing, subproblems: Sequence[Subproblem]) -> None:
         self._step = solver.step
-        self._smooth = Smooth(subproblems)
+        self._smooth = gradients_of(subproblems)
         self._sides = [sub.sides[0] for sub in subproblems]
         self._weights = [solver.weights[sub.name] for sub in subproblems]
 
@@ -98,7 +108,8 @@ class _MixingSession:
         weights = np.concatenate([self._weights[at] for at in turn.which])
         pull = sides.T @ (weights * (turn.neighbours - sides @ turn.points))
         slopes = self._smooth.gradients(turn.which, turn.points)
-        points = turn.points + pull - self._step * slopes
+        step = 1 / (2 * turn.rho[0] ** 2) if self._step is None else self._step
+        points = turn.points + pull - step * slopes
         values = self._smooth.objectives(turn.which, points)
         finite = np.isfinite(values)
         statuses = np.where(finite, "optimal", "solver_error").tolist()

@@ -58,7 +58,7 @@ class _Descent(_Steps):
 class GradientSteps(_Descent):
     r"""Equation (60), or (66) where there is nothing without a gradient.
 
-    With ``from_neighbour`` and without ``penalised`` these are the local epochs of FedAvg.
+    With ``from_neighbour`` and without ``penalised`` these are the local steps of FedAvg.
 
     Parameters
     ----------

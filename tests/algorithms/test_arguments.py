@@ -32,15 +32,30 @@ POSITIVE: list[tuple[Any, str]] = [
     (dm.DGD, "step"),
     (dm.AsynchronousDGD, "step"),
     (dm.JacobiGradientDescent, "step"),
+    (dm.DouglasRachford, "step"),
+    (dm.PDHG, "primal"),
+    (dm.FedADMM, "penalty"),
+    (dm.LinearisedADMM, "penalty"),
 ]
+MEASURED = [dm.ProximalGradient, dm.FedAvg, dm.GradientDescent, dm.EXTRA]
+"""Those whose step is measured where it is None."""
+FALLING = [dm.MiniBatchGradientDescent, dm.StochasticGradientDescent, dm.DGD, dm.AsynchronousDGD]
+"""Those whose step may also be a function of the round."""
 
 
 @pytest.mark.parametrize("given", [0, -1.0, float("nan"), float("inf"), True, "1", None, [1.0]])
 @pytest.mark.parametrize(("algorithm", "what"), POSITIVE)
 def test_numbers_that_have_to_be_positive(algorithm: Any, what: str, given: Any) -> None:
-    with pytest.raises(OptionError) as caught:
-        algorithm(**{what: given})
     said = f"{algorithm.__name__}: given {what}={given!r}, expected a positive number"
+    if algorithm in FALLING:
+        said += ", a function from the round to one"
+    if algorithm in MEASURED + FALLING:
+        if given is None:
+            assert algorithm().step is None
+            return
+        said += ", or None for a measured one"
+    with pytest.raises(OptionError) as caught:
+        algorithm(**{what: given} | ({"dual": 1.0} if algorithm is dm.PDHG else {}))
     assert str(caught.value) == said
 
 
@@ -88,7 +103,7 @@ def test_arguments(make: Callable[[], Any], said: str) -> None:
         pytest.param(lambda: dm.BCGD(0.1, count=0), id="BCGD count"),
         pytest.param(lambda: dm.BCPG(-1.0), id="BCPG step"),
         pytest.param(lambda: dm.BCPG(0.1, count=0), id="BCPG count"),
-        pytest.param(lambda: dm.FedAvg(0.1, epochs=0), id="FedAvg epochs"),
+        pytest.param(lambda: dm.FedAvg(0.1, count=0), id="FedAvg count"),
         pytest.param(lambda: dm.FedAvg(0.1, k=0), id="FedAvg k"),
         pytest.param(lambda: dm.FedAvg(0.1, k="a"), id="FedAvg k, text"),  # pyright: ignore[reportArgumentType]
         pytest.param(lambda: dm.FedAvg(0.1, k=1, seed=-1), id="FedAvg seed"),

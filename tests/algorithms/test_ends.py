@@ -208,7 +208,7 @@ def test_fixed_multipliers_settle_with_an_iterative_solver_and_default_options(n
 SETTLING = {
     "distributed": dm.DistributedProximal(2.0),
     "FedProx": dm.FedProx(2.0),
-    "FedAvg": dm.FedAvg(0.2, epochs=5),
+    "FedAvg": dm.FedAvg(0.2, count=5),
 }
 
 
@@ -340,7 +340,7 @@ STOCHASTIC: dict[str, Any] = {
     "mini-batch": dm.MiniBatchGradientDescent(0.1, k=2),
     "SGD": dm.StochasticGradientDescent(0.1),
     "Newton": dm.StochasticNewton(k=2, damping=0.1),
-    "FedAvg": dm.FedAvg(0.1, epochs=2, k=2),
+    "FedAvg": dm.FedAvg(0.1, count=2, k=2),
 }
 
 

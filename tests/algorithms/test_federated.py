@@ -72,6 +72,7 @@ def test_the_proximal_point_method_on_the_lasso() -> None:
     assert z.value == pytest.approx(fit.fit(A, b).coef_, abs=1e-5)
 
 
+WEIGHTS = dict(zip(NAMES, map(float, SIZES["diabetes"]), strict=True))
 ALPHAS: dict[Hashable, float] = {"a": 0.3, "b": 1.0, "c": 4.0, "d": 10.0}
 
 
@@ -102,6 +103,26 @@ def test_fedprox(kind: str) -> None:
     same(iterates(model, dm.FedProx(2.0), w, **SHARP[kind]), by_hand)
 
 
+@smooth
+@pytest.mark.parametrize("k", [None, 2])
+def test_fedprox_by_rows_and_with_some_clients_a_round(kind: str, k: int | None) -> None:
+    """Li et al. (2020): one alpha for all, and an average by the numbers of rows."""
+    losses, size = clients(kind), dimension(kind)
+    share = np.array(list(WEIGHTS.values()))
+
+    def step(z: Array, round_: int) -> Array:
+        batch = list(range(4)) if k is None else drawn(7, round_, k, 4)
+        x = np.stack([losses[i].prox(z, 2.0) for i in batch])
+        return share[batch] @ x / share[batch].sum()
+
+    model, w = on_star(losses, size)
+    algorithm = dm.FedProx(2.0, k=k, seed=7, weights=WEIGHTS)
+    same(iterates(model, algorithm, w, **SHARP[kind]), follow(step, np.zeros(size)))
+    equal = iterates(model, dm.FedProx(2.0, k=k, seed=7), w, **SHARP[kind])
+    alike = dict.fromkeys(NAMES, 3.0)
+    same(equal, iterates(model, dm.FedProx(2.0, k, 7, alike), w, **SHARP[kind]), 1e-12)
+
+
 def test_fedprox_on_the_lasso() -> None:
     A, b = table("diabetes")
     rows = np.split(np.arange(len(A)), np.cumsum(SIZES["diabetes"])[:-1])
@@ -116,14 +137,11 @@ def test_fedprox_on_the_lasso() -> None:
     same(iterates(model, dm.FedProx(3.0), w, rounds=20), by_hand)
 
 
-WEIGHTS = dict(zip(NAMES, map(float, SIZES["diabetes"]), strict=True))
-
-
-def _fedavg(losses: list[Loss], z: Array, step: float, epochs: int) -> list[Array]:
+def _fedavg(losses: list[Loss], z: Array, step: float, count: int) -> list[Array]:
     found = []
     for f in losses:
         x = z
-        for _ in range(epochs):
+        for _ in range(count):
             x = x - step * f.gradient(x)
         found.append(x)
     return found
@@ -131,14 +149,14 @@ def _fedavg(losses: list[Loss], z: Array, step: float, epochs: int) -> list[Arra
 
 @smooth
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "by rows"])
-@pytest.mark.parametrize("epochs", [1, 5])
-def test_fedavg(kind: str, weights: dict[Hashable, float] | None, epochs: int) -> None:
+@pytest.mark.parametrize("count", [1, 5])
+def test_fedavg(kind: str, weights: dict[Hashable, float] | None, count: int) -> None:
     losses, size = clients(kind), dimension(kind)
     p = np.array(list((weights or dict.fromkeys(NAMES, 1.0)).values()))
     p = p / p.sum()
-    by_hand = follow(lambda z, k: p @ np.stack(_fedavg(losses, z, 0.2, epochs)), np.zeros(size))
+    by_hand = follow(lambda z, k: p @ np.stack(_fedavg(losses, z, 0.2, count)), np.zeros(size))
     model, w = on_star(losses, size)
-    same(iterates(model, dm.FedAvg(0.2, epochs=epochs, weights=weights), w), by_hand)
+    same(iterates(model, dm.FedAvg(0.2, count=count, weights=weights), w), by_hand)
 
 
 @smooth
@@ -153,5 +171,5 @@ def test_fedavg_with_some_clients_a_round(kind: str, weights: dict[Hashable, flo
         return share[batch] @ x / share[batch].sum()
 
     model, w = on_star(losses, size)
-    algorithm = dm.FedAvg(0.2, epochs=3, k=2, seed=9, weights=weights)
+    algorithm = dm.FedAvg(0.2, count=3, k=2, seed=9, weights=weights)
     same(iterates(model, algorithm, w), follow(step, np.zeros(size)))

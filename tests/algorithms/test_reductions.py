@@ -132,7 +132,7 @@ def test_admm_on_a_chain_of_two_colours_is_two_block_admm() -> None:
 def test_fedavg_is_the_limit_of_fedprox_with_gradient_steps(kind: str) -> None:
     model, w = on_star(clients(kind), dimension(kind))
     steps = GradientSteps(0.2, 3, from_neighbour=True)
-    limit = iterates(model, dm.FedAvg(0.2, epochs=3), w)
+    limit = iterates(model, dm.FedAvg(0.2, count=3), w)
     apart = []
     for alpha in (1e2, 1e4, 1e6):
         seen = iterates(model, dm.FedProx(alpha), w, solver=steps)
@@ -140,7 +140,7 @@ def test_fedavg_is_the_limit_of_fedprox_with_gradient_steps(kind: str) -> None:
     # In proportion to 1 / alpha = 2 rho^2
     assert 80 < apart[0] / apart[1] < 125
     assert 80 < apart[1] / apart[2] < 125
-    paired(model, w, dm.FedProx(1e13), dm.FedAvg(0.2, epochs=3), {"solver": steps}, digits=1e-11)
+    paired(model, w, dm.FedProx(1e13), dm.FedAvg(0.2, count=3), {"solver": steps}, digits=1e-11)
 
 
 def test_fedprox_with_one_alpha_is_the_distributed_proximal_method() -> None:
@@ -171,7 +171,7 @@ def test_all_clients_in_a_batch_is_the_full_method(kind: str) -> None:
     model, w = on_star(clients(kind), dimension(kind))
     paired(model, w, dm.MiniBatchGradientDescent(0.2, k=4), dm.GradientDescent(0.2 / 4))
     paired(model, w, dm.StochasticNewton(k=4, damping=0.5), dm.NewtonMethod(damping=0.5))
-    paired(model, w, dm.FedAvg(0.2, epochs=2, k=4), dm.FedAvg(0.2, epochs=2))
+    paired(model, w, dm.FedAvg(0.2, count=2, k=4), dm.FedAvg(0.2, count=2))
     graph, w = on_graph(clients(kind), dimension(kind), paw())
     paired(graph, w, dm.AsynchronousDGD(0.2, k=4), dm.DGD(0.2))
 

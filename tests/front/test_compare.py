@@ -71,16 +71,16 @@ def test_what_is_no_algorithm_is_refused() -> None:
 def test_server_and_peer_methods_stand_in_one_table_and_one_plot() -> None:
     """Each runs over what it can: all come to the mean, as far as a method can."""
     model = squares()
-    methods = [dm.FedAvg(step=0.05), dm.FedAvg(step=0.05, epochs=2), dm.DGD(0.1), dm.DALD()]
+    methods = [dm.FedAvg(step=0.05), dm.FedAvg(step=0.05, count=2), dm.DGD(0.1), dm.DALD()]
     found = dm.compare(model, methods, graph=nx.path_graph(3), max_rounds=300)
-    names = ["FedAvg(step=0.05)", "FedAvg(step=0.05, epochs=2)", "DGD(step=0.1)", "DALD"]
+    names = ["FedAvg(step=0.05)", "FedAvg(step=0.05, count=2)", "DGD(step=0.1)", "DALD"]
     assert list(found.results) == names
     assert found.frame.over.tolist() == ["server", "server", "graph", "server"]
     for name, result in found.results.items():
         assert (result.compiled.servers == ()) == (name == "DGD(step=0.1)")
         np.testing.assert_allclose(result["w"], TARGETS.mean(axis=0), atol=0.5)
     assert model.graph is None, "the model itself stays as it was"
-    assert "  DGD(step=0.1)                graph " in str(found)
+    assert "  DGD(step=0.1)               graph " in str(found)
     figure = found.plot()
     for axis in figure.axes[:2]:
         lines = axis.get_lines()
@@ -108,3 +108,31 @@ def test_a_run_may_name_its_own_topology() -> None:
         dm.compare(squares(), {"DGD": {"algorithm": dm.DGD(0.01), "topology": "server"}})
     with pytest.raises(dm.OptionError, match="DGD is peer to peer"):
         dm.compare(squares(), [dm.DGD(0.01)])
+
+
+def test_a_measured_step_is_in_the_name_and_descends_as_the_theory_says() -> None:
+    """Curvatures of 2 a client and 6 of the sum: steps of 1/6, which is the mean at once."""
+    methods = [dm.GradientDescent(), dm.FedAvg(), dm.FedAvg(count=3), dm.DGD(), dm.EXTRA()]
+    found = dm.compare(squares(), methods, graph=nx.path_graph(3), max_rounds=300)
+    assert list(found.results) == [
+        "GradientDescent(step=0.167)",
+        "FedAvg(step=0.5)",
+        "FedAvg(step=0.5, count=3)",
+        "DGD(step=0.5)",
+        "EXTRA(step=0.25)",  # Metropolis weights of 1/3: W has the eigenvalues 1, 2/3 and 0
+    ]
+    assert found.frame["rounds to 1e-04"]["GradientDescent(step=0.167)"] == 1
+    assert found.frame.gap["EXTRA(step=0.25)"] < 1e-6
+
+
+def test_names_carry_functions_and_the_same_method_twice() -> None:
+    def falling(k: int) -> float:
+        return 0.1 / k
+
+    methods = [dm.DGD(falling), dm.DGD(falling), dm.DGD(lambda k: 0.1 / k)]
+    found = dm.compare(squares(), methods, graph=nx.path_graph(3), max_rounds=5)
+    assert list(found.results) == [
+        "DGD(step=falling)",
+        "DGD(step=falling) (2)",
+        "DGD(step=<lambda>)",
+    ]

@@ -17,7 +17,8 @@ Compiled Subproblem Portable pack unpack
 HierarchicalNetwork Sequence Moment Change Dropout Stragglers LossyLinks Unanswered
 DALD ConsensusADMM ProximalPoint GradientDescent NewtonMethod MiniBatchGradientDescent
 StochasticGradientDescent StochasticNewton DistributedProximal FedProx FedAvg DGD AsynchronousDGD
-metropolis EXTRA FedDyn DADMM BCD JacobiGradientDescent BCGD BSUM ProximalGradient BCPG
+metropolis EXTRA FedDyn FedADMM SCAFFOLD DADMM LinearisedADMM DouglasRachford PDHG
+BCD JacobiGradientDescent BCGD BSUM ProximalGradient BCPG
 FixedTolerance ShrinkingTolerance GrowingBudget FixedBudget Fixed ResidualBalancing
 Hybrid Secant Anderson ALADIN
 solvers engines partition Iterate compare Comparison

@@ -76,7 +76,7 @@ WHOLE: dict[str, Callable[[Any], Any]] = {
     "Dropout seed": lambda one: dm.Dropout(0.5, one),
     "LossyLinks seed": lambda one: dm.LossyLinks(0.5, one),
     "Stragglers": lambda one: dm.Stragglers({"a": one}),
-    "FedAvg epochs": lambda one: dm.FedAvg(0.1, one),
+    "FedAvg count": lambda one: dm.FedAvg(0.1, one),
     "FedAvg k": lambda one: dm.FedAvg(0.1, k=one),
     "FedAvg seed": lambda one: dm.FedAvg(0.1, seed=one),
     "StochasticGradientDescent seed": lambda one: dm.StochasticGradientDescent(0.1, seed=one),

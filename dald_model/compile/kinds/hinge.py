@@ -14,6 +14,7 @@ class SquaredHinge(Kind):
     """See the module."""
 
     name = "hinge"
+    most_curved = 1.0
 
     def read(self, component: Component) -> Recognised | None:
         r"""Rows t >= u, t >= 0, and curvature but no cost of t."""

@@ -14,6 +14,7 @@ class Huber(Kind):
     r"""See the module; the parameter is :math:`\delta`."""
 
     name = "huber"
+    most_curved = 1.0
 
     def read(self, component: Component) -> Recognised | None:
         r"""Rows n + s = u, |s| <= t, cost n^2 p/2 + c t: p times huber of u, and c / p."""

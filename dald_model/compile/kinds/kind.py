@@ -2,6 +2,7 @@ r"""Kind: all that is particular to one kind of terms :math:`\sum_t w_t\, \varph
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -49,6 +50,8 @@ class Kind:
     is_of_entries : bool
         Whether Newton's steps get stuck at the edge of the domain where an argument is the sum of
         several variables.
+    most_curved : float
+        The largest eigenvalue that its second derivative has anywhere; infinite where it has none.
     inert : float
         What an argument is that changes nothing, beside others of a joint function.
     operator : str
@@ -62,6 +65,7 @@ class Kind:
     is_joint = False
     is_positive = False
     is_of_entries = False
+    most_curved = math.inf
     inert = 0.0
     operator = ""
 

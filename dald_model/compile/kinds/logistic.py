@@ -12,6 +12,7 @@ class Logistic(Kind):
     r""":math:`\log(1 + e^u)`, which cvxpy writes as the log-sum-exp of u and zero."""
 
     name = "logistic"
+    most_curved = 0.25
 
     def read(self, component: Component) -> Recognised | None:
         """See :class:`Kind`."""
@@ -48,6 +49,7 @@ class LogSumExp(Kind):
     r""":math:`\log \sum_k e^{u_k}`; the gradient p is the softmax."""
 
     name = "logsumexp"
+    most_curved = 0.5
     is_joint = True
     inert = -np.inf
 

@@ -11,6 +11,7 @@ class Square(Kind):
     """See the module."""
 
     name = "square"
+    most_curved = 1.0
 
     def evaluate(self, u: np.ndarray, parameter: np.ndarray) -> Evaluated:
         """See :class:`Kind`."""
