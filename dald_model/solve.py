@@ -192,10 +192,9 @@ def solve(
         If an option has a value that means nothing, before anything is computed; or if a sequence
         or a change has one in a later round.
     RunError
-        If a function or an object that was given raises; that exception is its cause.
-
-    An error after the first round has begun keeps what was found: it is its attribute ``result``,
-    an ordinary :class:`Result` of status "user_error".
+        If a function or an object that was given raises; that exception is its cause. An error
+        after the first round has begun, of whatever class, keeps what was found: its attribute
+        ``result`` is an ordinary :class:`Result` of status "user_error".
 
     Examples
     --------
