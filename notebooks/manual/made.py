@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
 
 HERE = Path(__file__).parent
 MADE = HERE / "made"
@@ -55,6 +56,7 @@ def make(app: Any = None) -> None:
     """All of it."""
     copy_notebooks()
     gallery()
+    pictures()
 
 
 def is_older(made: Path, *sources: Path) -> bool:
@@ -105,6 +107,23 @@ def gallery() -> None:
 
 def draw(name: str, path: Path) -> None:
     """The picture that the model of a file of the gallery draws of itself."""
-    figure = import_module(f"dald_model.models.{name}").model().draw()
+    keep(import_module(f"dald_model.models.{name}").model().draw(), path)
+
+
+def keep(figure: Figure, path: Path) -> None:
+    """A figure as a file, without the time it was made at."""
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
+
+
+def pictures() -> None:
+    """What the page of concepts shows: the order, the run and the checks of four hospitals."""
+    folder, source = MADE / "pictures", MODELS / "hospitals.py"
+    if not is_older(folder / "checks.svg", source, Path(__file__)):
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    model = import_module("dald_model.models.hospitals").model()
+    result = model.solve()
+    keep(model.compile().draw(), folder / "order.svg")
+    keep(result.plot(), folder / "run.svg")
+    keep(result.verify().plot(), folder / "checks.svg")

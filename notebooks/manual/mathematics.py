@@ -17,7 +17,8 @@ WITH_LIMITS = {"min", "max", "inf", "sup", "argmin", "argmax"}
 def drawn(node: Any, display: Any) -> str:
     """A formula as MathML; what the converter does not know is a warning."""
     code = node.astext().strip()
-    code = re.sub(r"\\[bB]igg?(?=\\[{}|])", "", code)  # braces and bars of another size are not known
+    # Braces and bars of another size are not known
+    code = re.sub(r"\\[bB]igg?(?=\\[{}|])", "", code)
     code = re.sub(r"\\arg\s*\\(min|max)", r"\\operatorname{arg\1}", code)
     if display == "block" and "\\\\" in code and not code.startswith("\\begin"):
         code = f"\\begin{{aligned}}{code}\\end{{aligned}}"
