@@ -1,4 +1,4 @@
-"""Where tests find what lies outside of tests/: gallery, manual, and the published data if there."""
+"""Where tests find what lies outside of tests/: gallery, manual, and published data if there."""
 
 import os
 from pathlib import Path

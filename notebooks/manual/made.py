@@ -5,6 +5,7 @@ what they come from is newer.
 """
 
 import ast
+import logging
 import shutil
 from importlib import import_module
 from pathlib import Path
@@ -28,8 +29,8 @@ PAGE = """{title}
 
 ## The file
 
-`models/{name}.py` runs as a script, and by `dald solve models/{name}.py`; its optimum is tested against
-an independent method.
+`models/{name}.py` runs as a script, and by `dald solve models/{name}.py`; its optimum is tested
+against an independent method.
 
 ```{{literalinclude}} ../../../../models/{name}.py
 :language: python
@@ -54,6 +55,8 @@ CARD = """:::{{grid-item-card}} {name}
 
 def make(app: Any = None) -> None:
     """All of it."""
+    logging.getLogger("dald_model").setLevel(logging.WARNING)  # sphinx shows what others log
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)
     copy_notebooks()
     gallery()
     pictures()

@@ -1,9 +1,9 @@
-"""A solver in one file: clients that keep near to a point of their own, by the formula.
+r"""A solver in one file: clients that keep near to a point of their own, by the formula.
 
-Of a client whose objective is :math:`\\|x - t\\|^2` and whose sides are :math:`x` itself, the
+Of a client whose objective is :math:`\|x - t\|^2` and whose sides are :math:`x` itself, the
 augmented Lagrangian is least at
 
-.. math:: x = (2 t \\mp \\mu + 2 \\rho^2 \\circ z) / (2 + 2 \\rho^2).
+.. math:: x = (2 t \mp \mu + 2 \rho^2 \circ z) / (2 + 2 \rho^2).
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
-"""An algorithm in one file: the method of multipliers whose prices never jump.
+r"""An algorithm in one file: the method of multipliers whose prices never jump.
 
 .. math::
-    \\mu^{k+1} = \\mu^k + \\min(\\max(2 \\rho \\circ \\rho \\circ \\mathcal C^k, -s), s)
+    \mu^{k+1} = \mu^k + \min(\max(2 \rho \circ \rho \circ \mathcal C^k, -s), s)
 
 A price moves by at most :math:`s` a round, as buyers may ask of a market; near the optimum, where
 disagreements are small, it is the paper's update.
