@@ -19,6 +19,7 @@ def drawn(node: Any, display: Any) -> str:
     code = node.astext().strip()
     # Braces and bars of another size are not known
     code = re.sub(r"\\[bB]igg?(?=\\[{}|])", "", code)
+    code = re.sub(r"\\[lr]Vert\b", r"\\|", code)  # else a power sits on the bar alone, askew
     code = re.sub(r"\\arg\s*\\(min|max)", r"\\operatorname{arg\1}", code)
     if display == "block" and "\\\\" in code and not code.startswith("\\begin"):
         code = f"\\begin{{aligned}}{code}\\end{{aligned}}"
