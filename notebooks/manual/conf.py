@@ -17,7 +17,7 @@ version = release = dald_model.__version__
 
 extensions = [
     "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
+    "numpydoc",
     "sphinx_design",  # the cards of the gallery
     "myst_nb",
 ]
@@ -37,13 +37,12 @@ myst_enable_extensions = ["amsmath", "attrs_inline", "colon_fence", "dollarmath"
 myst_heading_anchors = 3
 nb_execution_mode = "off"  # they are committed as executed, which tests check
 
+autodoc_default_options = {"exclude-members": "report"}  # what `print` is made of
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say what is meant
 add_module_names = False
-napoleon_google_docstring = False
-napoleon_use_param = False  # a type here is a phrase, not a class to link to
-napoleon_use_ivar = True
-napoleon_use_rtype = False
+numpydoc_show_class_members = False  # autodoc lists them, with their text
+numpydoc_xref_param_type = False  # a type here is a phrase, not a class to link to
 
 
 def setup(app: Any) -> None:
