@@ -8,7 +8,7 @@ ifneq ($(wildcard ../shared/data/.),)
 export DALD_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo check test test-next lint pytest wheel bench fuzz notebooks clean
+.PHONY: help demo check test test-next lint pytest wheel bench fuzz notebooks docs clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ check: $(READY)  ## between two edits: style, who may import whom, the first cas
 	$(BIN)/lint-imports --no-cache
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m "not slow"
 
-test: lint pytest wheel  ## everything CI runs: lint, tests, and the wheel
+test: lint pytest wheel docs  ## everything CI runs: lint, tests, the wheel and the manual
 
 lint: $(READY)  ## style (ruff), types (pyright), and who may import whom (import-linter)
 	$(BIN)/ruff check
@@ -71,8 +71,14 @@ fuzz: $(READY)  ## many random models against the all-in-one solve (an hour; FUZ
 notebooks: $(READY)  ## run the notebooks again and keep what they show
 	$(BIN)/python -m tests.test_notebooks
 
+# Without internet: formulas are MathML, and nothing is looked up elsewhere. A warning is an error.
+docs: $(READY)  ## build the manual: build/manual/index.html
+	$(BIN)/python -m pip install -qq --group docs
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going notebooks/manual build/manual
+	@echo build/manual/index.html
+
 clean:  ## remove everything make made, the environments included
-	rm -rf .venv .venv-next build dist *.egg-info .coverage .hypothesis .pytest_cache .ruff_cache
+	rm -rf .venv .venv-next build dist notebooks/manual/made *.egg-info .coverage .hypothesis .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml | $(BIN)/pip

@@ -200,8 +200,8 @@ def solve(
     LostError
         If an engine lost clients and could not place them again.
 
-    An error after the first round has begun keeps what was found: it is its attribute ``result``,
-    an ordinary :class:`Result` of status "user_error", or "lost".
+    An error after the first round has begun, of whatever class, keeps what was found: its attribute
+    ``result`` is an ordinary :class:`Result` of status "user_error", or "lost".
 
     Examples
     --------

@@ -238,7 +238,7 @@ class BSUM:
         that and a function ``refresh({variable: value})`` which sets further Parameters of yours,
         such as a gradient, before each turn. It must be convex and DPP, lie above the client's
         objective and touch it at :math:`x_i^k`: both are checked along the iterates, see
-        :class:`dald_model.solvers.Surrogate`.
+        :class:`dald_model.solvers.inexact.surrogate.Surrogate`.
     multipliers : bool
         Whether the multipliers follow; see the module.
 

@@ -50,7 +50,8 @@ class Duals(Identified, Printed, Mapping[cp.Constraint, Any]):
         except (KeyError, AttributeError) as error:
             raise ResultError(
                 f"duals: {constraint} is no constraint of the model, or the run ended before its "
-                "client was solved; expected the very object that was declared"
+                "client was solved; expected the very object that was declared; those of a "
+                "coupling are in model.couplings[name].constraints"
             ) from error
 
     def __iter__(self) -> Iterator[cp.Constraint]:

@@ -74,12 +74,12 @@ def alternating(target: ArrayLike, clients: int, seed: int = 42) -> list[Rows]:
     With the shuffled rows :math:`p` of the lesser label and :math:`q` of the greater one, client
     :math:`i = 0, \dots, n-1` has
 
-    ====  ==============  ==============
-    i     lesser label    greater label
-    ====  ==============  ==============
-    even  ``p[i::n]``     ``q[i::4 * n]``
-    odd   ``p[i::4 * n]`` ``q[i::n]``
-    ====  ==============  ==============
+    ====  ===============  ===============
+    i     lesser label     greater label
+    ====  ===============  ===============
+    even  ``p[i::n]``      ``q[i::4 * n]``
+    odd   ``p[i::4 * n]``  ``q[i::n]``
+    ====  ===============  ===============
 
     No row is used twice and about three eighths of them by nobody. Of MNIST's 3 and 7 the clients
     hold 7,753 rows for n = 10 and 8,198 for n = 1,000, out of 12,396.

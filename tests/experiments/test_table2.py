@@ -30,7 +30,7 @@ from dald_model.experiments.mnist_federated import (
     Setting,
 )
 from dald_model.experiments.table2_printed import CLIENTS, DIFFERING, PRINTED, ROUNDS, WEIGHTS, Cell
-from tests.paths import DATA, ROOT
+from tests.paths import DATA, MANUAL, ROOT
 
 needs_mnist = pytest.mark.skipif(
     not DATA.is_dir(), reason=f"DALD_DATA is not set and {DATA} does not exist: no MNIST here"
@@ -232,10 +232,10 @@ def test_the_counts_that_are_told_are_those_of_the_table() -> None:
                 [False, True],
             )
     ran = same & {cell for cell, _, was_run in cells if was_run}
-    readme = one_line((ROOT / "README.md").read_text())
-    assert f"{len(same)} of its {len(PRINTED)} cells come out to both printed decimals" in readme
-    assert f"{len(ran)} of them run through the library" in readme
-    assert f"which is equation (31), {len(by_equation)} do." in readme
+    manual = one_line((MANUAL / "algorithms.md").read_text())
+    assert f"{len(same)} of its {len(PRINTED)} cells come out to both printed decimals" in manual
+    assert f"{len(ran)} of them run through the library" in manual
+    assert f"which is equation (31), {len(by_equation)} do." in manual
 
 
 # --- the report -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The glossary and the README: every name of the code in them exists, every room has its line."""
+"""Glossary, README and manual: each name of the code in them exists, each room has its line."""
 
 import importlib
 import re
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import dald_model
+from tests.paths import MANUAL
 
 PACKAGE = Path(dald_model.__file__).parent
 README = PACKAGE.parent / "README.md"
@@ -14,7 +15,7 @@ GLOSSARY = PACKAGE / "GLOSSARY.md"
 NAMES = sorted(
     {
         name
-        for file in (GLOSSARY, README)
+        for file in (GLOSSARY, README, *MANUAL.glob("*.md"))
         for name in re.findall(r"`(dald_model(?:\.\w+)+)`", file.read_text())
     }
 )
@@ -44,9 +45,9 @@ def test_a_name_that_is_mentioned_exists(name: str) -> None:
     assert found(name) is not None
 
 
-def test_the_readme_has_a_line_for_every_room() -> None:
+def test_the_manual_has_a_line_for_every_room() -> None:
     folders = [one for one in PACKAGE.iterdir() if (one / "__init__.py").is_file()]
     rooms = {f"{one.relative_to(PACKAGE.parent)}/" for one in folders if not one.is_symlink()}
-    text = README.read_text().split("## Where to look")[1].split("## Citing")[0]
+    text = (MANUAL / "development.md").read_text().split("## Where things are")[1]
     missing = {room for room in rooms | {"models/", "solvers/"} if f"`{room}`" not in text}
     assert not missing
