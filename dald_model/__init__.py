@@ -51,7 +51,9 @@ from dald_model.algorithms.federated import (
 from dald_model.algorithms.decentralised import DGD, AsynchronousDGD, metropolis
 from dald_model.algorithms.with_multipliers import DADMM, EXTRA, FedDyn
 from dald_model.coordinate.iterate import Iterate
+from dald_model.federation import Federation
 from dald_model.model import Model
+from dald_model.site import Site
 from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import HierarchicalNetwork
 from dald_model.schedule.changes import Change, Dropout, LossyLinks, Stragglers
@@ -80,6 +82,8 @@ __version__ = "0.1.0"
 
 __all__ = [  # in reading order: declare, compile, coordinate, answer
     "Model",
+    "Site",
+    "Federation",
     "Client",
     "Edge",
     "Coupling",

@@ -236,7 +236,7 @@ def _extent(sub: Subproblem) -> tuple[int, ...]:
 
 def _stated(sub: Subproblem) -> tuple[int, int]:
     """Variables and rows of the client in cvxpy's canonical form."""
-    if sub.client.is_server:
+    if sub.client.is_server or sub.client.is_remote:
         return sub.size, 0
     problem = Problem(cp.Minimize(sub.client.cost), list(sub.client.constraints))
     data = problem.get_problem_data(cp.CLARABEL)[0]
@@ -268,6 +268,8 @@ def _parts(sub: Subproblem) -> list[tuple[int, str]]:
     form = sub.form
     if sub.client.is_server:
         return [(0, "server")]
+    if sub.client.is_remote:
+        return [(0, "a client at its site")]
     if form is None:
         return [(0, "a problem that cvxpy alone understands")]
     if not form.complete:

@@ -72,8 +72,10 @@ def _costs(
     """What each client minimises at its own variables, from the user's expressions.
 
     A solver's figure may be a difference of large numbers, or a sum of squares multiplied out. It
-    counts only where the expression has no value, as at the edge of the domain of an atom.
+    counts only where the expression has no value, as at the edge of the domain of an atom, or where
+    it is at a site.
     """
     values = {key: x for n, sub in compiled.items() for key, x in sub.spread(points[n]).items()}
     found = costs_at([sub.client.cost for sub in compiled.values()], values)
+    found[[sub.client.is_remote for sub in compiled.values()]] = np.nan
     return np.where(np.isfinite(found), found, solvers)

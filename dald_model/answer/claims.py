@@ -27,7 +27,11 @@ def overstated(result: Answer) -> tuple[Hashable, float] | None:
     compiled, state = result.compiled, result.state
     if state is None or result.left or result.dropped or not result.recovered.values:
         return None
-    alone = [n for n, sub in compiled.items() if sub.form is None and not sub.client.is_server]
+    alone = [
+        name
+        for name, sub in compiled.items()
+        if sub.form is None and not (sub.client.is_server or sub.client.is_remote)
+    ]
     if not alone:
         return None
     mu = np.concatenate([result.multipliers[edge.ends] for edge in compiled.edges])

@@ -18,7 +18,7 @@ from dald_model.engines.dispatch import Event
 from dald_model.engines.placement import Loss
 from dald_model.errors import OptionError, ResultError
 from dald_model.later import pd
-from dald_model.text import Bare, Heading, Part, Printed, counted
+from dald_model.text import Bare, Heading, Part, Printed, counted, listed
 from dald_model.validate import check_flag
 from dald_model.values import one_at_a_time
 
@@ -79,6 +79,7 @@ class Result(Printed, Answer):
         (True, 2.0, True)
         """
         check_flag("verify: given aio=", aio)
+        self._check_here("verify")
         if not aio:
             if solver is not None:
                 raise OptionError(
@@ -107,7 +108,18 @@ class Result(Printed, Answer):
         >>> found.ok, found.gap < 1e-6
         (True, True)
         """
+        self._check_here("certificate")
         return certify(self, tol_objective=tol_objective, tol_feasibility=tol_feasibility)
+
+    def _check_here(self, asked: str) -> None:
+        """Refuse what needs objectives that are at their sites."""
+        sites = [name for name, sub in self.compiled.items() if sub.client.is_remote]
+        if sites:
+            raise ResultError(
+                f"{asked}: the objectives of {listed(sites)} are at their sites, expected them "
+                "here; `status` and `history` say how far the residuals fell, which is all that "
+                "is known without the data"
+            )
 
     def diagnose(self) -> Diagnosis:
         """What held the run back, where, and what to type next.

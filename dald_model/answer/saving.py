@@ -17,7 +17,7 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.answer.answer import Answer
-from dald_model.declare.client import symbolic
+from dald_model.declare.client import Client, symbolic
 from dald_model.declare.consensus import ConsensusEquality
 from dald_model.engines.archive import Archive, DamagedError, archived
 from dald_model.errors import ResultError
@@ -77,10 +77,7 @@ def written(result: Answer) -> bytes:
         "fallbacks": [[e.round, said(e.client), *e[2:]] for e in result.fallbacks],
         "left": [[said(name), at] for name, at in result.left.items()],
         "dropped": [[list(map(said, ends)), at] for ends, at in result.dropped.items()],
-        "clients": [
-            [said(name), "server" if sub.client.is_server else sub.client.kind]
-            for name, sub in compiled.items()
-        ],
+        "clients": [[said(name), _kind(sub.client)] for name, sub in compiled.items()],
         "variables": [theirs[key].name() if key in theirs else None for key in ids],
         "shapes": kept("values", found.values.values()),
         "at": [[said(name), where] for name, where in places.items()],
@@ -239,6 +236,13 @@ def _numbers(column: str, values: list[Any]) -> np.ndarray:
             f"result.history = result.history.drop(columns={column!r})"
         ) from error
     return found.astype(kind)
+
+
+def _kind(client: Client) -> str:
+    """What the reader of a file calls a client; where it was solved does not matter to it."""
+    if client.is_server:
+        return "server"
+    return Client.kind if client.is_remote else client.kind
 
 
 def _whole(values: list[int]) -> np.ndarray:

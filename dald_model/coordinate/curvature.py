@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import Form, Term
 from dald_model.compile.subproblem import Subproblem
+from dald_model.declare.remote import RemoteClient
 from dald_model.solvers.arrays.terms import Terms
 
 EXACT = 64
@@ -93,6 +94,14 @@ def curvature(sub: Subproblem, at: np.ndarray | None = None) -> Curvature:
     return Curvature(diagonal, spread, sharp, elsewhere, answer, gradient, is_known)
 
 
+def gradient(sub: Subproblem, at: np.ndarray) -> np.ndarray:
+    """The gradient of what has one of a client's objective, at a point of its domain, (m,)."""
+    assert sub.form is not None
+    found = sub.form.quadratic.linear + sub.form.quadratic.full @ at
+    terms = _smooth(sub.form)
+    return found + Terms([terms], sub.size).gradients(None, at[None])[0] if terms else found
+
+
 def middle(sub: Subproblem) -> np.ndarray:
     r"""Where the arguments A x + b of what bends an objective are smallest, shape (m,).
 
@@ -117,6 +126,8 @@ def is_bent(sub: Subproblem) -> bool:
 
 def is_angular(sub: Subproblem) -> bool:
     """Whether an objective has no curvature at all, or kinks besides those at variables of zero."""
+    if isinstance(sub.client, RemoteClient):
+        return sub.client.introduction.is_angular
     if sub.form is None or not sub.form.valued:
         return False
     quadratic = sub.form.quadratic

@@ -12,11 +12,12 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.alone import response
 from dald_model.coordinate.carried import carried
-from dald_model.coordinate.curvature import is_defined_at_zero
+from dald_model.coordinate.curvature import Curvature, gradient, is_defined_at_zero
 from dald_model.coordinate.largest import bounds_of_largest
 from dald_model.coordinate.own_answers import own_answers
 from dald_model.coordinate.sides import sides_of
 from dald_model.coordinate.sums import alike_in_sums
+from dald_model.coordinate.told_answers import ask_site, introduced, is_remote, told_answers
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.values import evaluated, is_inside, preserved
@@ -43,6 +44,10 @@ SINGULAR = 100.0
 """The same of what it is at a point over what it is over a length."""
 KINKED = 16.0
 """How many times stiffer a kink counts in the penalty: prices turn on a far shorter way."""
+HELD, PULLED = 4.0, 1e-3
+"""How many times stiffer a client counts in the penalty that its constraints hold where it answers:
+it turns at them, and moves along fewer directions. And what it slopes by there at least, as a share
+of what its curvature makes of the lengths."""
 PROBED = 64
 """Up to this many variables a client without known curvature is probed one by one."""
 
@@ -61,7 +66,8 @@ class _Measurement:
 
     def __init__(self, compiled: Decomposition, layer: SolverLayer) -> None:
         self._compiled = compiled
-        self._own, self._having, self._curvatures, self._starts = own_answers(compiled, layer)
+        answers = told_answers(compiled) or own_answers(compiled, layer)
+        self._own, self._having, self._curvatures, self._starts = answers
         self._sides = sides_of(compiled, self._own)
         self._parts = [
             slice(slot.start + part.start, slot.start + part.stop)
@@ -87,6 +93,8 @@ class _Measurement:
                 # A kink at zero keeps variables there; others bend the way between the answers.
                 bent = 2 * known.elsewhere / np.where(lengths > 0, lengths, np.inf)
                 share = share + KINKED * bent
+                if self._is_held(sub, known, lengths):
+                    share = HELD * share
             else:
                 bend, straight = self._probed(sub, lengths)
                 sharp = sub.sight.slopes(bend * lengths / 2)
@@ -148,9 +156,15 @@ class _Measurement:
         for name in self._curvatures:
             sub = self._compiled[name]
             if asked[sub.entries].any() and name in self._having:
-                moved = response(sub, self._own[self._compiled.columns[name]])
+                moved = self._moved(sub)
                 np.maximum.at(found, sub.entries, sub.sight.absolute @ moved)
         return np.where(asked, found, 0.0)
+
+    def _moved(self, sub: Subproblem) -> np.ndarray:
+        """See :func:`response`."""
+        if is_remote(sub):
+            return ask_site(sub, "respond", "moved")[0]
+        return response(sub, self._own[self._compiled.columns[sub.name]])
 
     def _shared_by_all(self, distances: np.ndarray, resolved: np.ndarray) -> np.ndarray:
         """For entries without any, the largest distance of the quantity on all edges; else 0."""
@@ -181,44 +195,39 @@ class _Measurement:
         rest = found.max(initial=0.0) or own.max(initial=0.0) or 1.0
         return np.where(found > 0, found, rest)
 
+    def _is_held(self, sub: Subproblem, known: Curvature, lengths: np.ndarray) -> bool:
+        """Whether inequalities hold a client's own answer: it slopes there by more than its kinks.
+
+        What equalities hold is left out.
+        """
+        own = self._own[self._compiled.columns[sub.name]]
+        if np.isnan(own).any():
+            return False
+        pull = gradient(sub, own)
+        assert sub.form is not None
+        rows = sub.form.equalities.matrix[:, : sub.size]
+        if rows.size:
+            pull = pull - rows.T @ np.linalg.lstsq(rows.T, pull)[0]
+        return bool((np.abs(pull) > known.kinks + PULLED * known.diagonal * lengths).any())
+
     def _within(self, sub: Subproblem, diagonal: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Curvatures, (m,), that a singularity near the client's answer does not make.
 
         A logarithm that is told of neighbours at the edge of its domain is curved there without
         end, but not over the length that they bargain about.
         """
-        if is_defined_at_zero(sub):
+        known = introduced(sub)
+        if is_defined_at_zero(sub) if known is None else not known.is_singular:
             return diagonal
         probed = self._probed(sub, lengths)[0]
         return np.where((probed > 0) & (diagonal > SINGULAR * probed), probed, diagonal)
 
     def _probed(self, sub: Subproblem, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        r"""The stiffness of an objective from its values so far from the client's answer, (m,).
-
-        And from those half as far, again and again, where that is far less: :math:`1 / x` is steep
-        beyond all measure next to zero, and :math:`e^x` ten lengths away, where the client would
-        not go for any price. Gives also how straight
-        it is on the way: 1 where half as far is half the rise, 0 where a quarter.
-        """
-        centre = np.nan_to_num(self._own[self._compiled.columns[sub.name]])
-        steps = np.diag(lengths)
-        if sub.size > PROBED:
-            signs = np.random.default_rng(0).choice((-1.0, 1.0), size=(PROBED, sub.size))
-            steps = signs * lengths
-        with preserved(sub.variables), np.errstate(all="ignore"):
-            here = _objectives(sub, centre[None])
-            rise = half = _rises(sub, centre, steps, here)
-            part = np.ones(len(steps))  # of the whole step, as far as it is gone
-            for _ in range(HALVINGS):
-                half = 4 / part**2 * _rises(sub, centre, steps * part[:, None] / 2, here)
-                sudden = (half > 0) & (rise > SUDDEN * half)
-                if not sudden.any():
-                    break
-                rise, part = np.where(sudden, half, rise), np.where(sudden, part / 2, part)
-        if sub.size > PROBED:
-            rise, half = (np.full(sub.size, one.mean() / sub.size) for one in (rise, half))
-        straight = np.divide(half, rise, out=np.ones(rise.size), where=rise > 0) - 1
-        return 2 * rise / lengths**2, np.clip(straight, 0.0, 1.0)
+        """See :func:`probed`."""
+        if is_remote(sub):
+            bend, straight = ask_site(sub, "probe", "bend", "straight", lengths=lengths)
+            return bend, straight
+        return probed(sub, self._own[self._compiled.columns[sub.name]], lengths)
 
     def _see_bounds(self, stiffness: np.ndarray, penalty: np.ndarray) -> None:
         """Enter what couplings pay for bounds that no objective sees."""
@@ -289,6 +298,35 @@ class _Measurement:
             long[mine] = np.where(found > 0, found, rest)
             steep[mine] = energy / long[mine]
         return long, steep
+
+
+def probed(sub: Subproblem, own: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    r"""The stiffness of an objective from its values so far from the client's answer, (m,).
+
+    And from those half as far, again and again, where that is far less: :math:`1 / x` is steep
+    beyond all measure next to zero, and :math:`e^x` ten lengths away, where the client would
+    not go for any price. Gives also how straight
+    it is on the way: 1 where half as far is half the rise, 0 where a quarter.
+    """
+    centre = np.nan_to_num(own)
+    steps = np.diag(lengths)
+    if sub.size > PROBED:
+        signs = np.random.default_rng(0).choice((-1.0, 1.0), size=(PROBED, sub.size))
+        steps = signs * lengths
+    with preserved(sub.variables), np.errstate(all="ignore"):
+        here = _objectives(sub, centre[None])
+        rise = half = _rises(sub, centre, steps, here)
+        part = np.ones(len(steps))  # of the whole step, as far as it is gone
+        for _ in range(HALVINGS):
+            half = 4 / part**2 * _rises(sub, centre, steps * part[:, None] / 2, here)
+            sudden = (half > 0) & (rise > SUDDEN * half)
+            if not sudden.any():
+                break
+            rise, part = np.where(sudden, half, rise), np.where(sudden, part / 2, part)
+    if sub.size > PROBED:
+        rise, half = (np.full(sub.size, one.mean() / sub.size) for one in (rise, half))
+    straight = np.divide(half, rise, out=np.ones(rise.size), where=rise > 0) - 1
+    return 2 * rise / lengths**2, np.clip(straight, 0.0, 1.0)
 
 
 def _rises(sub: Subproblem, centre: np.ndarray, steps: np.ndarray, here: np.ndarray) -> np.ndarray:

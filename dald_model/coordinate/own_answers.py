@@ -80,6 +80,20 @@ class OwnAnswers(NamedTuple):
     starts: np.ndarray
 
 
+class OwnAnswer(NamedTuple):
+    """What one client answers alone: see :class:`OwnAnswers`.
+
+    ``base`` is where it was held first; ``start`` is NaN where that is at the answer;
+    ``is_endless`` says that others' answers say more than this one.
+    """
+
+    base: np.ndarray
+    point: np.ndarray
+    start: np.ndarray
+    curvature: Curvature
+    is_endless: bool
+
+
 def own_answers(compiled: Decomposition, layer: SolverLayer) -> OwnAnswers:
     r"""The clients' own answers, and the curvatures there.
 
@@ -97,13 +111,13 @@ def own_answers(compiled: Decomposition, layer: SolverLayer) -> OwnAnswers:
 
     ``layer`` is left with its numbers around the answers where these are far from zero.
     """
-    return _Survey(compiled, layer).answers()
+    return Survey(compiled, layer).answers()
 
 
-class _Survey:
-    """The clients' answers so far."""
+class Survey:
+    """The clients' answers so far; of one that is ``alone`` nothing is compared with others'."""
 
-    def __init__(self, compiled: Decomposition, layer: SolverLayer) -> None:
+    def __init__(self, compiled: Decomposition, layer: SolverLayer, *, alone: bool = False) -> None:
         self._compiled, self._layer = compiled, layer
         self._subs = {n: sub for n, sub in compiled.items() if not sub.client.is_server}
         self._found = np.full(sum(sub.size for sub in compiled.values()), np.nan)
@@ -116,7 +130,8 @@ class _Survey:
         self._holds: dict[
             Hashable, tuple[Curvature, tuple[np.ndarray, np.ndarray, np.ndarray]]
         ] = {}
-        self._leave_zero()
+        if not alone:
+            self._leave_zero()
         held = [name for name in self._subs if self._is_held(name)]
         held.sort(key=lambda name: compiled.places[name])
         self._endless: set[Hashable] = set()
@@ -129,15 +144,7 @@ class _Survey:
     def answers(self) -> OwnAnswers:
         """See :func:`own_answers`."""
         compiled, found = self._compiled, self._found
-        held = {*self._held, *self._couplings}
-        for name, sub in self._subs.items():
-            if name not in held:
-                found[compiled.columns[name]] = answer_alone(sub)
-        origin = sides_of(compiled, self._base)
-        self._centre_base()
-        for batch in self._layer.batches(self._held):
-            self._ask(batch, batch.ends.own(origin))
-        self._doubt_holds()
+        origin = self._ask_each()
         self._leave_endless()
         self._ask_couplings(origin)
         missing = np.isnan(found)
@@ -151,6 +158,53 @@ class _Survey:
         self._hold_nearer(origin, missing)
         self._go_halfway()
         return OwnAnswers(found, having, self._curvatures, self._starts(missing))
+
+    def begin(self, name: Hashable) -> OwnAnswer:
+        """What one client answers by itself, whatever the others do."""
+        self._ask_each()
+        return self._of(name)
+
+    def held(
+        self, name: Hashable, told: np.ndarray, *, is_misplaced: bool, is_last: bool
+    ) -> OwnAnswer:
+        """The same held at ``told``, (q,), where the other ends of its edges are.
+
+        Where it is misplaced, with its curvature halfway to there; the last time with that alone.
+        """
+        if is_misplaced:
+            self._misplaced.add(name)
+            for other in self._subs[name].neighbours:
+                self._found[self._compiled.columns[other]] = told
+            self._go_halfway()
+        if name in self._held and not is_last:
+            for batch in self._layer.batches((name,)):
+                self._ask(batch, told)
+        return self._of(name)
+
+    def _of(self, name: Hashable) -> OwnAnswer:
+        sub, nearer = self._subs[name], self._nearer.get(name)
+        part = self._compiled.columns[name]
+        is_endless = name in self._endless and not is_defined_at_zero(sub)
+        return OwnAnswer(
+            self._base[part],
+            self._found[part].copy(),
+            np.full(sub.size, np.nan) if nearer is None else nearer,
+            self._curvatures[name],
+            is_endless or name in self._dragged,
+        )
+
+    def _ask_each(self) -> np.ndarray:
+        """Let each answer by itself; gives the sides where they are held."""
+        compiled, held = self._compiled, {*self._held, *self._couplings}
+        for name, sub in self._subs.items():
+            if name not in held:
+                self._found[compiled.columns[name]] = answer_alone(sub)
+        origin = sides_of(compiled, self._base)
+        self._centre_base()
+        for batch in self._layer.batches(self._held):
+            self._ask(batch, batch.ends.own(origin))
+        self._doubt_holds()
+        return origin
 
     def _starts(self, missing: np.ndarray) -> np.ndarray:
         """See :class:`OwnAnswers`."""

@@ -184,7 +184,21 @@ def load_hospitals(data: Folder = None) -> dict[str, Dataset]:
     DatasetError
         If the folder lacks a file, or a file is not the published table.
     """
-    return {name: _assemble(name, source, data) for name, source in HOSPITALS.items()}
+    return {name: load_hospital(name, data) for name in HOSPITALS}
+
+
+def load_hospital(name: str, data: Folder = None) -> Dataset:
+    """Load the heart patients of one hospital, whose file alone is read; see `load_hospitals`.
+
+    Raises
+    ------
+    DatasetError
+        If there is no such hospital, the folder lacks its file, or that is not the published table.
+    """
+    if name not in HOSPITALS:
+        known = ", ".join(HOSPITALS)
+        raise DatasetError(f"There is no hospital {name!r}. Expected: one of {known}.")
+    return _assemble(name, HOSPITALS[name], data)
 
 
 def load_mnist(

@@ -37,7 +37,7 @@ class Client(Identified, Printed):
     constraints : tuple of cp.Constraint
         The client's own constraints :math:`X_i`.
     held : tuple of cp.Variable
-        Variables that stand in no objective and no constraint: those of a server.
+        Variables that stand in no objective and no constraint: those of a server, or a site's.
     is_server : bool
         Whether this is a server: no objective, no constraints, only consensus.
     """
@@ -54,6 +54,11 @@ class Client(Identified, Printed):
     def is_coupling(self) -> bool:
         """Whether this is what several clients have in common, not an owner of data."""
         return self.kind == "coupling"
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether objective and constraints are at a site, and only what it shares is here."""
+        return self.kind == "site"
 
     @property
     def cost(self) -> cp.Expression:

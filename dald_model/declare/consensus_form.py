@@ -7,7 +7,7 @@ exactly one client (the paper's problems (8) and (16)).
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import cvxpy as cp
@@ -198,7 +198,8 @@ def _localised(client: Client, copies: Mapping[int, cp.Variable]) -> Client:
     swap = {id(v): copies[v.id] for v in client.variables if v.id in copies}
     objective = type(client.objective)(with_parts(client.objective.expr, swap))
     rules = tuple(with_parts(rule, swap) for rule in client.constraints)
-    return Client(client.name, objective, rules)
+    held = tuple(copies.get(v.id, v) for v in client.held)
+    return replace(client, objective=objective, constraints=rules, held=held)
 
 
 def _copy(variable: cp.Variable, owner: Hashable | None = None) -> cp.Variable:

@@ -425,11 +425,12 @@ class Declaration(Identified, Printed):
         own = [v for v in client.variables if len(self._owners[v.id]) == 1]
         names = {v.id: f"x{at}_i" if len(own) > 1 else "x_i" for at, v in enumerate(own, start=1)}
         names = names if anonymous else {}
+        goal = f"{client.objective.NAME} {symbolic(client.objective.expr, names)}"
         parts = [sized(v, names.get(v.id, v.name())) for v in client.variables]
         marks = ["*" if len(self._owners[v.id]) > 1 else "" for v in client.variables]
         return {
             "client": str(client.name),
-            "objective": f"{client.objective.NAME} {symbolic(client.objective.expr, names)}",
+            "objective": "at its site" if client.is_remote else goal,
             "variables": ", ".join(map(str.__add__, parts, marks)),
             "constraints": len(client.constraints),
         }

@@ -7,12 +7,29 @@ of another machine or framework, is an object with ``hosts()``, ``retries`` and 
 :class:`dald_model.engines.residents.Residents` where the clients are: what is sent, what is asked
 again, deadlines and the exactly-once of answers are the same for all. :func:`sent` lists what
 leaves a client.
+
+These bring clients to hosts. Where data may not travel at all, clients are declared at their sites
+(:class:`dald_model.Site`), and a :class:`dald_model.Federation` solves them: by :class:`Flower`, or
+in this process, to try it, by :class:`Sites`.
 """
 
 from dald_model.engines.engine import Engine, Host, HostLostError, Reply
+from dald_model.engines.flower import Flower
 from dald_model.engines.in_process import InProcess
 from dald_model.engines.outgoing import sent
 from dald_model.engines.placement import Loss
 from dald_model.engines.processes import Processes
+from dald_model.engines.sites import Sites
 
-__all__ = ["Engine", "Host", "HostLostError", "InProcess", "Loss", "Processes", "Reply", "sent"]
+__all__ = [
+    "Engine",
+    "Flower",
+    "Host",
+    "HostLostError",
+    "InProcess",
+    "Loss",
+    "Processes",
+    "Reply",
+    "Sites",
+    "sent",
+]

@@ -10,6 +10,7 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
+from dald_model.declare.remote import RemoteClient
 from dald_model.engines.batches import Batch, Layout
 from dald_model.engines.placement import Loss, Placement, RemoteSession
 from dald_model.errors import OptionError
@@ -24,6 +25,7 @@ from dald_model.solvers.base import (
     Solver,
     Turn,
 )
+from dald_model.solvers.exact.at_site import AtSite
 from dald_model.solvers.registry import NUMERICAL, Choice, alike
 
 PROVEN = ("infeasible", "unbounded")
@@ -258,6 +260,13 @@ class SolverLayer:
         if self._placement is None:
             return {}
         levels = []
+        sites = {
+            name: sub.client.host
+            for name, sub in self.compiled.items()
+            if isinstance(sub.client, RemoteClient)
+        }
+        if sites:
+            return sites
         for level in self.compiled.network.levels:
             groups: dict[Hashable, list[Subproblem]] = {}
             for name in level:
@@ -394,7 +403,8 @@ class SolverLayer:
             return False
         places = {name: at for at, name in enumerate(names)}
         home = self._homes.get(names[0])
-        if self._placement is not None and home is not None and solver in NUMERICAL:
+        is_elsewhere = solver in NUMERICAL or isinstance(solver, AtSite)
+        if self._placement is not None and home is not None and is_elsewhere:
             session: Session = self._placement.open(home, solver.name, subs)
         else:
             session = solver.open(subs)

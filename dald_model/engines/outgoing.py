@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
+import numpy as np
+
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
+from dald_model.declare.remote import RemoteClient
 from dald_model.engines.dispatch import obstacle
 from dald_model.engines.portable import pack
+from dald_model.engines.site_edges import pack_edges
 from dald_model.later import pd
 
 FLOAT = 8
@@ -58,7 +62,10 @@ def sent(compiled: Decomposition) -> pd.DataFrame:
     No array of a round has a row for each row of data; but points and prices are functions of the
     data. Who sees both in many rounds learns how the objective bends, which of least squares is the
     Gram matrix on what is shared; :class:`dald_model.Secant` does just that. And
-    :func:`dald_model.pack` sends all data of a client, once: hosts are for who may have it.
+    :func:`dald_model.pack` sends all data of a client, once: hosts are for who may have it. Of a
+    client at its site (:class:`dald_model.Site`) only the edges are sent, in place of it; its point
+    is what it shares, and what it tells of itself before the first round is listed as well, once
+    though it may be asked up to four times for it.
 
     Parameters
     ----------
@@ -88,16 +95,22 @@ def sent(compiled: Decomposition) -> pd.DataFrame:
          a        from the client slack_scaled     1      8 each round
     """
     found = [
-        one for name, sub in compiled.items() if not obstacle(sub) for one in _of(name, compiled)
+        one
+        for name, sub in compiled.items()
+        if sub.client.is_remote or not obstacle(sub)
+        for one in _of(name, compiled)
     ]
     return pd.DataFrame(found, columns=list(Sent._fields))
 
 
 def _of(name: Hashable, compiled: Decomposition) -> list[Sent]:
     sub, form = compiled[name], compiled[name].form
-    assert form is not None
-    data = len(pack(sub))
+    data = len(pack_edges(sub)) if sub.client.is_remote else len(pack(sub))
     found = [Sent(name, NO_EDGE, TO, "client", data, data, ONCE)]
+    if isinstance(sub.client, RemoteClient):
+        told = sub.client.introduction._asdict().items()
+        vectors = [(what, value) for what, value in told if isinstance(value, np.ndarray)]
+        found += [_floats(name, NO_EDGE, FROM, what, value.size, ONCE) for what, value in vectors]
     for (tail, head), slot in compiled.slots.items():
         if name in (tail, head):
             other, size = head if name == tail else tail, slot.stop - slot.start
@@ -107,6 +120,8 @@ def _of(name: Hashable, compiled: Decomposition) -> list[Sent]:
     found.append(_floats(name, NO_EDGE, FROM, "points", sub.size, ROUND))
     ones = ("objectives", "slack", "slack_scaled")
     found += [_floats(name, NO_EDGE, FROM, what, 1, ROUND) for what in ones]
+    if form is None:  # a site keeps its multipliers
+        return found
     rows = form.cone.rhs.size if not form.complete else _rows(form)
     return [*found, _floats(name, NO_EDGE, FROM, "multipliers", rows, END)]
 

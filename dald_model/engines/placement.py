@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
 from dald_model.engines.engine import Engine, Host, HostLostError, Reply
+from dald_model.engines.numbers import NUMBERS
 from dald_model.engines.portable import pack
 from dald_model.engines.residents import Known, read_answers, read_multipliers
+from dald_model.engines.site_edges import pack_edges
 from dald_model.engines.wire import Message, decode, encode
 from dald_model.errors import RunError
 from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Turn
 from dald_model.text import counted, shortened
 
-_numbers = count(1)
-"""Of messages, sessions and clients; none comes twice in a process, so that runs follow each other
-on one engine."""
 FINEST = 1e-10
 """The accuracy of answers that are asked for again, for the multipliers that go with them."""
 NAMED_IN_FULL = 80
@@ -56,7 +54,7 @@ class RemoteSession:
         self, place: Place, solver: str, subproblems: Sequence[Subproblem], clients: list[int]
     ) -> None:
         self.place, self.solver, self.subproblems = place, solver, list(subproblems)
-        self.number, self.clients = next(_numbers), clients
+        self.number, self.clients = next(NUMBERS), clients
         self.told = self._unknown()
         self._nothing: dict[int, Multipliers] = {}
         self.forget()
@@ -116,7 +114,7 @@ class Place:
     def open(self, solver: str, subproblems: Sequence[Subproblem]) -> RemoteSession:
         """A session of clients that are placed when they are first asked."""
         for sub in subproblems:
-            self._clients.setdefault(sub.name, next(_numbers))
+            self._clients.setdefault(sub.name, next(NUMBERS))
         numbers = [self._clients[sub.name] for sub in subproblems]
         session = RemoteSession(self, solver, subproblems, numbers)
         self._sessions[session.number] = session
@@ -186,7 +184,8 @@ class Place:
 
     def _packed(self, session: RemoteSession, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         for number, sub in zip(session.clients, session.subproblems, strict=True):
-            arrays[f"client {number}"] = np.frombuffer(pack(sub), dtype=np.uint8)
+            packed = pack_edges(sub) if sub.client.is_remote else pack(sub)
+            arrays[f"client {number}"] = np.frombuffer(packed, dtype=np.uint8)
         session.is_placed = True
         return {
             "session": session.number,
@@ -196,7 +195,7 @@ class Place:
 
     def _dispatch(self, said: dict[str, Any], arrays: dict[str, np.ndarray]) -> Reply:
         released, self._released[:] = list(self._released), []
-        said |= {"number": next(_numbers), "round": self.round, "release": released}
+        said |= {"number": next(NUMBERS), "round": self.round, "release": released}
         said["renew"], self.renewed = self.renewed, []
         if self._is_to_keep:
             said["keep"], self._is_to_keep, self._has_kept = True, False, True

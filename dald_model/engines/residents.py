@@ -114,16 +114,17 @@ class Residents:
         if said["number"] == self._number:
             return self._reply
         try:
-            answered, found = self._answered(said, arrays)
+            answered, found = self.answered(said, arrays)
         except Exception as error:  # whatever a solver raises is told, not lost with the process
             answered, found = {"error": f"{type(error).__name__}: {error}"}, {}
         self._number = said["number"]
         self._reply = encode({"number": self._number, **answered}, found)
         return self._reply
 
-    def _answered(
+    def answered(
         self, said: dict[str, Any], arrays: dict[str, np.ndarray]
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What is said to a message that is not answered yet."""
         for number in said.get("release", ()):
             self._sessions.pop(number, None)
         for number in said.get("forget", ()):
@@ -148,14 +149,18 @@ class Residents:
         return {"answers": answers}, found
 
     def _place(self, said: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        clients = [unpack(arrays[f"client {number}"].tobytes()) for number in said["clients"]]
+        packed = [arrays[f"client {number}"].tobytes() for number in said["clients"]]
+        solver, clients = self.taken(said["solver"], packed)
         heights = np.array([client.signs.size for client in clients])
         known = Known(heights, np.array([client.size for client in clients]))
-        solver = NAMED[said["solver"]]
         session = _opened(solver, clients)
         self._sessions[said["session"]] = _Resident(
             session, known, said["clients"], solver, clients
         )
+
+    def taken(self, solver: str, packed: list[bytes]) -> tuple[Solver, list[Portable]]:
+        """The solver of this name, and the clients that are placed with it."""
+        return NAMED[solver], [unpack(one) for one in packed]
 
     def _ask(
         self, resident: _Resident, news: dict[str, np.ndarray], tolerance: float

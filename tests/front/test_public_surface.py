@@ -12,7 +12,7 @@ import dald_model as dm
 from dald_model.cli import main
 
 NAMES = """
-Model Client Edge Coupling decompose
+Model Site Federation Client Edge Coupling decompose
 Compiled Subproblem Portable pack unpack
 HierarchicalNetwork Sequence Moment Change Dropout Stragglers LossyLinks
 DALD ConsensusADMM ProximalPoint GradientDescent NewtonMethod MiniBatchGradientDescent

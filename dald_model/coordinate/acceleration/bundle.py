@@ -36,6 +36,9 @@ energy of the pull, t falls to :data:`WIDER` of itself; by more than the second,
 WIDER = 0.25
 TOLERANCE = 1e-11
 """Of the coordinator's own solver."""
+ROUNDING = np.finfo(float).eps
+"""A fall of all clients together by less than this share of what their bounds are made of is none:
+bounds resolve points to the root of it, where an objective bends."""
 ACTIVE = 1e-9
 """Bounds of a smaller share in the optimum are not active."""
 
@@ -50,10 +53,17 @@ class _Question(NamedTuple):
 
 
 class BundleModel:
-    """The bounds of one run."""
+    """The bounds of one run.
+
+    Attributes
+    ----------
+    is_spent : bool
+        Whether the fall that they promised last is rounding.
+    """
 
     learnt = None
     recalled = ()
+    is_spent = False
 
     def __init__(self, joint: JointModel, heads: np.ndarray) -> None:
         self._coordinates, self._joint, self._heads = joint.coordinates, joint, heads
@@ -112,7 +122,10 @@ class BundleModel:
     def _solved(
         self, rows: Rows, count: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-        """The optimal z, all clients' s, the shares of rows, and the prices of R; None without."""
+        """The optimal z, all clients' s, the shares of rows, and the prices of R.
+
+        None where bounds say no more, or the solver failed.
+        """
         agreed, centre = self._joint.agreed, self._centre
         owners, number = np.unique(rows.owner, return_inverse=True)
         height = rows.height + rows.matrix @ centre
@@ -140,6 +153,11 @@ class BundleModel:
             return None
         tied, shares = np.split(np.array(answer.z), [agreed.rhs.size])
         moved, risen = np.split(np.array(answer.x), [centre.size])
+        sizes = np.zeros(above)
+        np.maximum.at(sizes, number, np.abs(rows.height) + abs(rows.matrix) @ np.abs(centre))
+        self.is_spent = bool(-scale * risen.sum() < ROUNDING * sizes.sum())
+        if self.is_spent:
+            return None
         heights = np.full(count, -np.inf)
         heights[owners] = highest + scale * risen
         return centre + unit * moved, heights, np.maximum(shares, 0.0), tied

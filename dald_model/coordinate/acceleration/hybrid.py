@@ -35,7 +35,8 @@ class Hybrid:
     Two take turns of ``TURN`` rounds: secant coordination, with Anderson acceleration where its
     models cannot be trusted; and the bounds of :mod:`.bundle`. After each turn that one goes on
     whose last turn made the residual smaller. Bounds begin where most clients with data have kinks
-    or no curvature at all. All learn from every round. Where a client has too many shared entries
+    or no curvature at all, and end their turn where they say no more, as they resolve points only
+    to the root of rounding. All learn from every round. Where a client has too many shared entries
     for :class:`Secant`, it is :class:`Anderson` alone.
 
     Attributes
@@ -130,7 +131,7 @@ class HybridAccelerator:
     """Two accelerators that take turns."""
 
     def __init__(self, curved: CurvedAccelerator, bundle: BundleModel, angular: bool) -> None:
-        self._both: tuple[Accelerator, Accelerator] = (curved, bundle)
+        self._both = curved, bundle
         self._turn = int(angular)
         self._rates = np.full(2, PROMISE)
         self._rounds, self._first, self._least = 0, math.nan, math.inf
@@ -164,7 +165,13 @@ class HybridAccelerator:
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
         """See :class:`Accelerator`."""
         found = self._both[self._turn].propose(evaluation, rho)
-        return self._both[0].propose(evaluation, rho) if found is None else found
+        if found is None and self._turn:
+            curved, bundle = self._both
+            if bundle.is_spent:
+                self._rates[1], self._turn = 1.0, 0
+                self._first, self._rounds = self._least, 0
+            found = curved.propose(evaluation, rho)
+        return found
 
     def reject(self, name: str) -> None:
         """See :class:`Accelerator`."""

@@ -144,6 +144,18 @@ def test_kinks_take_few_rounds(kind: str, graph: str) -> None:
     assert result.verify().ok
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("graph", ["star", "grid", "path"])
+@pytest.mark.parametrize("kind", ["hinge", "absolute"])
+def test_a_third_absent_costs_few_rounds(kind: str, graph: str) -> None:
+    """Issue on few rounds: at most four times as many; bounds that say no more stand back."""
+    whole = drawn(kind, graph).solve()
+    result = drawn(kind, graph).solve(online=dm.Dropout(0.3, seed=0))
+    assert result.status == "optimal"
+    assert result.rounds <= 4 * whole.rounds
+    assert result.verify().ok
+
+
 def test_the_first_turn_is_that_of_the_bounds_where_clients_have_kinks() -> None:
     history = drawn("absolute", "star").solve(max_rounds=4).history
     proposed: Any = history["proposal"].iloc[1:].str.removesuffix(", taken back")

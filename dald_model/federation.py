@@ -1,0 +1,141 @@
+"""Federation: a model whose clients are declared at their sites."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import partial
+from typing import Any, NoReturn
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model.coordinate.acceleration.aladin import ALADIN
+from dald_model.declare.remote import Introduction, remote_client
+from dald_model.engines.engine import Engine, Host
+from dald_model.engines.questions import ask, ask_all
+from dald_model.errors import DeclarationError, OptionError
+from dald_model.model import Model
+
+ARRAYS = ("base", "own", "start", "diagonal", "kinks", "elsewhere", "answer", "slopes")
+FLAGS = ("is_known", "is_singular", "is_exact", "is_angular", "is_endless")
+REFUSED = {
+    "engine": "the federation has its own",
+    "solver": "each site chooses its own",
+    "gap": "a certificate needs the objectives",
+    "algorithm": "dm.DALD() alone needs nothing of a client but its answers",
+}
+"""Options of a solve that mean nothing where only what is shared is known, and why."""
+
+
+class Federation(Model):
+    r"""A model whose clients are at the sites of an engine, each declared there by a :class:`Site`.
+
+    Every site is asked once to introduce itself; sites that share a variable of the same name and
+    shape agree on it, through a server or, after :meth:`topology`, peer to peer by way of the
+    coordinator. Then it is a model like any other: ``solve`` has the options and the iterates of
+    one in a single process, but ``engine``, ``solver``, ``algorithm`` and ``gap``; a run that was
+    written to a file goes on by ``dm.resume(path, federation, engine=federation.engine)``. Nothing
+    can be verified here, as nobody here has an objective.
+
+    Parameters
+    ----------
+    engine : Engine
+        One client a host, such as :class:`dald_model.engines.Flower`, or
+        :class:`dald_model.engines.Sites` for sites in this process.
+    name : str
+
+    Raises
+    ------
+    DeclarationError
+        If two sites have one name, or a variable has two shapes.
+    RunError
+        If a site does not answer.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> import dald_model as dm
+    >>> def at(place):
+    ...     w, offset = cp.Variable(name="w"), cp.Variable(name="offset")
+    ...     loss = cp.square(w + offset - place) + cp.square(offset)
+    ...     return dm.Site(f"site {place}", loss, shared=[w])
+    >>> federation = dm.Federation(dm.engines.Sites([at(0), at(1), at(5)]))
+    >>> result = federation.solve()
+    >>> print(result.status, round(float(result["w"]), 4))
+    optimal 2.0
+    """
+
+    def __init__(self, engine: Engine | str, name: str = "federation") -> None:
+        super().__init__(name if isinstance(engine, Engine) else engine)
+        if isinstance(engine, Engine):
+            self._declare(engine)
+
+    def _declare(self, engine: Engine) -> None:
+        self.engine = engine
+        known: dict[str, cp.Variable] = {}
+        hosts = engine.hosts()
+        for at, (said, arrays) in enumerate(ask_all(engine, hosts, "introduce")):
+            site, shared = said["name"], []
+            for variable, shape in said["shared"]:
+                one = known.setdefault(variable, cp.Variable(tuple(shape), name=variable))
+                if list(one.shape) != shape:
+                    raise DeclarationError(
+                        f"federation: site {site!r} shares {variable!r} of shape {tuple(shape)}, "
+                        f"expected {one.shape} as at another site; give one of them another name"
+                    )
+                shared.append(one)
+            self._enter_site(engine, hosts[at], at, site, shared, said, arrays)
+
+    def _enter_site(
+        self,
+        engine: Engine,
+        host: Host,
+        at: int,
+        site: Hashable,
+        shared: Sequence[cp.Variable],
+        said: dict[str, Any],
+        arrays: dict[str, np.ndarray],
+    ) -> None:
+        numbers: dict[str, Any] = {name: arrays[name] for name in ARRAYS}
+        numbers |= {name: said[name] for name in FLAGS}
+        told = Introduction(**numbers, spread=float(arrays["spread"][0]))
+        self._check_new(site, "client")
+        self.enter([remote_client(site, shared, told, partial(ask, engine, host), at)])
+
+    def solve(self, **options: Any) -> Any:
+        """See :meth:`Model.solve`; each round waits for all sites.
+
+        Raises
+        ------
+        OptionError
+            If an option is given that needs the objectives here.
+        """
+        for option, why in REFUSED.items():
+            if options.get(option) is not None:
+                raise OptionError(
+                    f"{option}: given {options[option]!r} for a federation, where {why}; leave it "
+                    "out"
+                )
+        if isinstance(options.get("acceleration"), ALADIN):
+            raise OptionError(
+                "acceleration: given ALADIN(), for which sites would send their curvature, "
+                "expected dm.Hybrid(), dm.Secant(), dm.Anderson() or None"
+            )
+        return super().solve(engine=self.engine, **options)
+
+    def couple(self, *given: Any, **options: Any) -> NoReturn:
+        """Refused: couplings see parts of clients that sites do not share.
+
+        Raises
+        ------
+        DeclarationError
+        """
+        raise DeclarationError(
+            f"{self.name!r}: couplings of sites are not supported, expected consensus; have the "
+            "sites share a variable"
+        )
+
+    def __copy__(self) -> Federation:
+        found = super().__copy__()
+        found.engine = self.engine
+        return found

@@ -1,0 +1,355 @@
+"""Site: a client declared where its data are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from multiprocessing.connection import Listener
+from pathlib import Path
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.alone import response
+from dald_model.coordinate.curvature import is_angular, is_defined_at_zero
+from dald_model.coordinate.measurement import probed
+from dald_model.coordinate.own_answers import OwnAnswer, Survey
+from dald_model.declare.client import Client, short
+from dald_model.engines.dispatch import SolverLayer
+from dald_model.engines.portable import Portable
+from dald_model.engines.residents import Residents
+from dald_model.engines.site_edges import unpack_edges
+from dald_model.errors import DeclarationError
+from dald_model.model import Model
+from dald_model.solvers.base import FOUND, Answers, Multipliers, Session, Solver, Turn
+from dald_model.solvers.registry import NUMERICAL, Choice
+
+Arrays = dict[str, np.ndarray]
+
+
+class Site:
+    r"""A client that is declared where its data are, and answers a coordinator's messages there.
+
+    .. math:: \min_{x, y} f(x, y) \quad \text{s.t. } (x, y) \in X
+
+    of which the coordinator learns the names and shapes of the shared variables :math:`x`, and
+    nothing of the private ones :math:`y`, of the objective or of the data. It is told:
+
+    * once, before the first round, one number or one array of the size of :math:`x` each: the
+      answer of the client alone (the model that it would fit by itself) and where it bends most,
+      gradient, diagonal of the Hessian and steepness of kinks there, and how unequal its
+      eigenvalues are. The default penalties and units of a run are made of these. Of clients whose
+      curvature is not known, such as linear programs, how stiff they are over a length, and how far
+      they move for a price;
+    * in each round :math:`x` and the value of the objective.
+
+    These are functions of the data. Who sees many rounds of them learns how the objective bends in
+    :math:`x`, which of least squares is the Gram matrix on it.
+
+    A site has one coordinator at a time: a new one ends what it did for another.
+
+    Parameters
+    ----------
+    name : str
+        What results and messages call it; each site of a federation has its own.
+    objective, constraints :
+        As of :meth:`Model.client`, over cvxpy variables of the site's own.
+    shared : sequence of cp.Variable
+        Those that it shares. A variable of the same name and shape at another site is the same one,
+        so each needs a name.
+
+    Raises
+    ------
+    DeclarationError
+        If the client is none, a shared variable has no name or is not in it, or nobody but cvxpy
+        can solve it.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> import dald_model as dm
+    >>> w, offset = cp.Variable(2, name="w"), cp.Variable(name="offset")
+    >>> site = dm.Site("hospital", cp.sum_squares(w + offset - [1, 3]), [w >= 0], shared=[w])
+    >>> print(site)
+    Site 'hospital': shares w[2], keeps 1 private entry
+    """
+
+    def __init__(
+        self,
+        name: str,
+        objective: Any,
+        constraints: Iterable[Any] = (),
+        *,
+        shared: Sequence[cp.Variable],
+    ) -> None:
+        model = Model(f"site {name!r}")
+        client = model.client(name, objective, constraints)
+        _check_shared(name, shared, client.variables)
+        self.name, self.shared = name, tuple(shared)
+        for v in shared:  # the coordinator is a server to it
+            model.consensus(cp.Variable(v.shape, name=f"{v.name()}@coordinator") == v)
+        self._compiled = model.compile()
+        self._sub = self._compiled[name]
+        if self._sub.form is None:
+            raise DeclarationError(
+                f"site {name!r}: cvxpy's canonical form of its client could not be read, expected "
+                "one that a solver of dald_model.solvers takes; write it with other atoms"
+            )
+        self._residents = _SiteResidents(self)
+        self._warm: Session | None = None
+        self._survey: Survey | None = None
+        self._answer: OwnAnswer | None = None
+
+    def handle(self, message: bytes) -> bytes:
+        """The reply to a message of a coordinator; what an engine has to bring here."""
+        return self._residents.handle(message)
+
+    def serve(self, address: str | Path) -> None:
+        """Answer messages at a Unix socket until this process ends.
+
+        Who may open the socket may ask: put it in a folder of the site's own. It is what the
+        site's Flower client passes messages to, see :class:`dald_model.engines.Flower`, so that
+        the data are read by this process alone, and stay compiled from round to round.
+        """
+        Path(address).unlink(missing_ok=True)
+        with Listener(str(address), "AF_UNIX") as listener:
+            while True:
+                with listener.accept() as caller:
+                    try:
+                        caller.send_bytes(self.handle(caller.recv_bytes()))
+                    except (EOFError, OSError):  # who asked is gone
+                        continue
+
+    def introduction(self) -> tuple[dict[str, Any], Arrays]:
+        """What is told before the first round, see the class: words and arrays."""
+        self._begin()
+        known = self.answer.curvature
+        said = {
+            "name": self.name,
+            "shared": [[v.name(), list(v.shape)] for v in self.shared],
+            "is_known": known.is_known,
+            "is_singular": not is_defined_at_zero(self._sub),
+            "is_exact": self.chain[0].is_exact,
+            "is_angular": is_angular(self._sub),
+            "is_endless": self.answer.is_endless,
+        }
+        return said, self._told()
+
+    def hold(self, told: np.ndarray, *, is_misplaced: bool, is_last: bool) -> Arrays:
+        """The answer where the client is held weakly at others' shared variables."""
+        survey = self._survey or self._begin()
+        self._answer = survey.held(self.name, told, is_misplaced=is_misplaced, is_last=is_last)
+        return self._told()
+
+    def probe(self, lengths: np.ndarray) -> Arrays:
+        """How stiff the objective is over these lengths of the shared variables."""
+        whole = np.full(self._sub.size, lengths.max())
+        whole[self.columns] = lengths
+        bend, straight = probed(self._sub, self.answer.point, whole)
+        return {"bend": bend[self.columns], "straight": straight[self.columns]}
+
+    def respond(self) -> Arrays:
+        """How far the shared variables move for a price."""
+        return {"moved": response(self._sub, self.answer.point)[self.columns]}
+
+    @property
+    def columns(self) -> np.ndarray:
+        """Where the shared variables lie among those of the client."""
+        starts = np.cumsum([0, *(v.size for v in self._sub.variables)])
+        place = {v.id: at for v, at in zip(self._sub.variables, starts, strict=False)}
+        return np.concatenate([place[v.id] + np.arange(v.size) for v in self.shared])
+
+    @property
+    def chain(self) -> list[Solver]:
+        """The solvers of the client, in the order they are tried."""
+        return [one for one in Choice(None).chain(self._sub) if one in NUMERICAL]
+
+    @property
+    def client(self) -> Client:
+        """The client as it was declared."""
+        return self._sub.client
+
+    @property
+    def sub(self) -> Subproblem:
+        """The compiled client."""
+        return self._sub
+
+    def open(self, whole: Portable, solver: Solver) -> Session:
+        """A session of the client with its edges: once the one that measured it, if they are alike.
+
+        It has a warm start and factors, as in a run of one process, which measures with the
+        sessions that go on.
+        """
+        warm, self._warm = self._warm, None
+        matrix, offset = self._sub.sides
+        other = whole.sides[0]
+        is_alike = matrix.shape == other.shape and not sp.csr_array(matrix - other).count_nonzero()
+        is_alike = is_alike and np.array_equal(offset, whole.sides[1])
+        if warm is not None and is_alike and np.array_equal(self._sub.signs, whole.signs):
+            return warm
+        data: Any = [whole]
+        return solver.open(data)
+
+    def private_units(
+        self, lengths: np.ndarray, slopes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The natural units of all variables from those of the shared ones."""
+        energy, known = float((lengths * slopes).max()), self.answer.curvature
+        bends = known.diagonal + 2 * known.kinks / lengths.max()
+        own = np.abs(np.nan_to_num(self.answer.point))
+        long = np.sqrt(energy / np.where(bends > 0, bends, np.inf))
+        long = np.where(long > 0, long, np.where(own > 0, own, lengths.max()))
+        long[self.columns] = lengths
+        steep = energy / long
+        steep[self.columns] = slopes
+        return long, steep
+
+    @property
+    def answer(self) -> OwnAnswer:
+        """The client's own answer; a site that was started anew in a run has only its first."""
+        if self._answer is None:
+            self._begin()
+        assert self._answer is not None
+        return self._answer
+
+    def _begin(self) -> Survey:
+        layer = SolverLayer(self._compiled, None)
+        self._survey = Survey(self._compiled, layer, alone=True)
+        self._answer = self._survey.begin(self.name)
+        self._warm = layer.batches((self.name,))[0].session
+        return self._survey
+
+    def _told(self) -> Arrays:
+        """What is told of the answer and of the curvature, of the shared variables."""
+        own, known = self.answer, self.answer.curvature
+        told = {
+            "base": own.base,
+            "own": own.point,
+            "start": own.start,
+            "diagonal": known.diagonal,
+            "kinks": known.kinks,
+            "elsewhere": known.elsewhere,
+            "answer": known.answer,
+            "slopes": known.slopes,
+            "spread": np.array([known.spread]),
+        }
+        mine = self.columns
+        return {name: one if name == "spread" else one[mine] for name, one in told.items()}
+
+    def __repr__(self) -> str:
+        shared = ", ".join(f"{v.name()}{list(v.shape) or ''}" for v in self.shared)
+        rest = self._sub.size - self.columns.size
+        return (
+            f"Site {self.name!r}: shares {shared}, keeps {rest} private "
+            f"{'entry' if rest == 1 else 'entries'}"
+        )
+
+
+class _SiteResidents(Residents):
+    """The one client of a site; what is placed with it are its edges alone."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__()
+        self._site = site
+
+    def answered(self, said: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+        """See :class:`Residents`; questions are not of a run."""
+        kind, site = said.get("question"), self._site
+        if kind is None:
+            return super().answered(said, arrays)
+        if kind == "introduce":
+            self._sessions.clear()  # of another coordinator
+            return site.introduction()
+        if kind == "hold":
+            is_misplaced, is_last = map(bool, arrays["flags"])
+            return {}, site.hold(arrays["told"], is_misplaced=is_misplaced, is_last=is_last)
+        return {}, site.probe(arrays["lengths"]) if kind == "probe" else site.respond()
+
+    def taken(self, solver: str, packed: list[bytes]) -> tuple[Solver, list[Portable]]:
+        """The site's own client with the edges of the one that came, of which nothing else is."""
+        site = self._site
+        told = unpack_edges(packed[0], site.columns.size)
+        matrix, offset = told.sides
+        mine = sp.csr_array(
+            (np.ones(site.columns.size), (np.arange(site.columns.size), site.columns)),
+            shape=(site.columns.size, site.sub.size),
+        )
+        assert site.sub.form is not None
+        sides = sp.csr_array(matrix @ mine), offset
+        whole = Portable(site.name, site.sub.form, sides, told.signs)
+        edges: Any = told
+        return _Shared(site, whole), [edges]
+
+
+class _Shared:
+    """Solver of a site's client, of which only the shared variables are seen."""
+
+    name, batches = "site", False
+
+    def __init__(self, site: Site, whole: Portable) -> None:
+        self._site, self._whole = site, whole
+        self.is_exact = site.chain[0].is_exact
+
+    def refuses(self, subproblem: Subproblem) -> str:
+        """Nobody: it has only the one."""
+        return ""
+
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """A session of the client."""
+        return _SharedSession(self._site, self._whole)
+
+
+class _SharedSession:
+    """Session of a site's client, by the first of its solvers that finds a point."""
+
+    def __init__(self, site: Site, whole: Portable) -> None:
+        self._site, self._whole, self._columns = site, whole, site.columns
+        self._left = list(site.chain)
+        self._session = self._opened()
+
+    def minimise(self, turn: Turn, tolerance: float) -> Answers:
+        """See :class:`Session`: points are those of the shared variables."""
+        if turn.lengths.size:
+            lengths, slopes = self._site.private_units(turn.lengths, turn.slopes)
+            turn = turn._replace(lengths=lengths, slopes=slopes)
+        turn = turn._replace(points=np.zeros(self._site.sub.size))
+        found = self._session.minimise(turn, tolerance)
+        for _ in self._left[1:]:
+            if found.statuses[0] in FOUND:
+                break
+            self._left.append(self._left.pop(0))
+            self._session = self._opened()
+            found = self._session.minimise(turn, tolerance)
+        nobody = Multipliers.none(1)
+        return found._replace(points=found.points[self._columns], multipliers=nobody)
+
+    def _opened(self) -> Session:
+        return self._site.open(self._whole, self._left[0])
+
+
+def _check_shared(
+    name: str, shared: Sequence[cp.Variable], variables: Sequence[cp.Variable]
+) -> None:
+    where, known = f"site {name!r}", {v.id for v in variables}
+    if not shared:
+        raise DeclarationError(f"{where}: shares no variable, expected one or more in shared=[...]")
+    for v in shared:
+        if not isinstance(v, cp.Variable):
+            raise DeclarationError(
+                f"{where}: shares {short(v)}, expected cvxpy Variables; share a variable that an "
+                "equality ties to it"
+            )
+        if v.id not in known:
+            raise DeclarationError(
+                f"{where}: shares {v.name()!r}, which is neither in its objective nor in a "
+                "constraint; leave it out of shared"
+            )
+        if v.name() == f"var{v.id}":
+            raise DeclarationError(
+                f"{where}: shares a variable without a name, by which other sites mean the same "
+                "one; give it one, cp.Variable(3, name='w')"
+            )
+    if len({v.name() for v in shared}) < len(shared):
+        raise DeclarationError(f"{where}: shares two variables of one name, expected a name each")

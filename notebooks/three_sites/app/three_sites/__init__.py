@@ -1,0 +1,1 @@
+"""Flower's app of the three sites."""

@@ -1,0 +1,160 @@
+"""Flower's messages carry a federation: the same iterates, no data, and honest ends.
+
+The grid is one in this process, with Flower's own messages, records and client apps; TLS, keys and
+processes are those of ``notebooks/three_sites``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+import dald_model as dm
+from dald_model.engines.flower import FIELD, RECORD
+from dald_model.engines.wire import decode
+from dald_model.errors import RunError
+from tests.engines.test_engines import rounds
+from tests.engines.test_sites import KINDS, ROWS, SIZE, at_sites, hospital_sites
+
+flwr = pytest.importorskip("flwr", reason="Flower is not installed: pip install dald_model[flower]")
+
+
+@pytest.fixture(autouse=True)
+def _task() -> None:
+    """What Flower sets in the process of a ServerApp."""
+    task = import_module("flwr.supercore.task_identity").TaskIdentity
+    task.run_id, task.node_id, task.task_id = 1, 1, 1
+
+
+class LocalGrid:
+    """A grid whose nodes are client apps in this process, behind Flower's protobuf messages."""
+
+    def __init__(self, sites: list[dm.Site]) -> None:
+        self.sites = dict(enumerate(sites, start=100))
+        self.sent: list[tuple[bytes, int]] = []
+        self.wire: list[bytes] = []
+        self.before: Callable[[int, int], Any] = lambda node, number: None
+        self._replies: dict[str, Any] = {}
+
+    def get_node_ids(self) -> Iterable[int]:
+        return list(self.sites)
+
+    def push_messages(self, messages: Iterable[Any]) -> list[str]:
+        found = []
+        for message in messages:
+            node, number = message.metadata.dst_node_id, len(self.sent)
+            name = f"message {number}"
+            message.metadata._message_id = name
+            self.sent.append((message.content[RECORD][FIELD], node))
+            ended = self.before(node, number)
+            if ended == "silent":
+                reply = None
+            elif ended is not None:
+                reply = flwr.app.Message(flwr.app.Error(code=5, reason=ended), reply_to=message)
+            else:
+                reply = self._answered(node, message)
+            self._replies[name] = reply
+            found.append(name)
+        return found
+
+    def _answered(self, node: int, message: Any) -> Any:
+        app = flwr.clientapp.ClientApp()
+        site = self.sites[node]
+
+        @app.query()
+        def relay(message: Any, context: Any) -> Any:
+            reply = site.handle(message.content[RECORD][FIELD])
+            record = flwr.app.ConfigRecord({FIELD: reply})
+            return flwr.app.Message(flwr.app.RecordDict({RECORD: record}), reply_to=message)
+
+        state = flwr.app.RecordDict()
+        context = flwr.app.Context(
+            run_id=0, node_id=node, node_config={}, state=state, run_config={}
+        )
+        return self._passed(app(self._passed(message), context))
+
+    def _passed(self, message: Any) -> Any:
+        """The message as it comes out at the other end of the wire."""
+        objects = import_module("flwr.supercore.inflatable.inflatable_object")
+        inflate = import_module("flwr.supercore.inflatable.inflatable_utils")
+        nested = objects.get_all_nested_objects(message)
+        contents = {key: one.deflate() for key, one in nested.items()}
+        self.wire += contents.values()
+        return inflate.inflate_object_from_contents(message.object_id, contents)
+
+    def pull_messages(self, numbers: Iterable[str]) -> list[Any]:
+        found = [self._replies.get(number) for number in numbers]
+        return [one for one in found if one is not None]
+
+
+def test_the_iterates_are_those_of_sites_in_this_process_bit_for_bit() -> None:
+    from dald_model.datasets import load_hospitals, standardised_together
+
+    data = standardised_together(load_hospitals())
+    with dm.engines.Flower(LocalGrid(hospital_sites(data)), sites=4) as engine:
+        found = dm.Federation(engine).solve()
+    wanted = dm.Federation(dm.engines.Sites(hospital_sites(data))).solve()
+    assert found.status == "optimal"
+    assert rounds(found).equals(rounds(wanted))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_array_of_the_size_of_data_is_in_a_message(kind: str) -> None:
+    """In what is said of them, and in all bytes: none is longer than the largest array and JSON."""
+    grid = LocalGrid(at_sites(kind))
+    with dm.engines.Flower(grid, sites=3) as engine:
+        dm.Federation(engine).solve()
+    assert grid.sent
+    for message, _ in grid.sent:
+        for name, array in decode(message).arrays.items():
+            assert name.startswith("client ") or array.size <= SIZE
+    assert b"own 0" not in b"".join(grid.wire)
+    assert max(map(len, grid.wire)) < 8 * ROWS * SIZE
+
+
+def test_a_site_that_fails_once_is_asked_again() -> None:
+    grid = LocalGrid(at_sites("least squares"))
+    grid.before = lambda node, number: "the client app ended" if number == 11 else None
+    with dm.engines.Flower(grid, sites=3) as engine:
+        found = dm.Federation(engine).solve()
+    assert found.status == "optimal"
+    (loss,) = found.losses
+    assert "the client app ended" in loss.message
+    assert found.value == pytest.approx(
+        dm.Federation(dm.engines.Sites(at_sites("least squares"))).solve().value, rel=1e-6
+    )
+
+
+def test_a_site_that_is_silent_ends_the_run_by_its_deadline() -> None:
+    """With what was found; whatever Flower's own waiting does."""
+    grid = LocalGrid(at_sites("least squares"))
+    released = threading.Event()
+
+    def stall(node: int, number: int) -> None:
+        if number >= 14 and node == 101:
+            released.wait(60.0)  # as a SuperNode does that died while it sent its reply
+
+    grid.before = stall
+    with dm.engines.Flower(grid, sites=3, retries=0, deadline=0.5) as engine:
+        begun = time.monotonic()
+        with pytest.raises(RunError, match=r"node 101 was lost 1 time") as caught:
+            dm.Federation(engine).solve()
+        assert caught.value.result.rounds > 0
+        released.set()
+    assert time.monotonic() - begun < 30.0
+
+
+def test_too_few_sites_are_said() -> None:
+    engine = dm.engines.Flower(LocalGrid(at_sites("least squares")), sites=4, deadline=0.3)
+    with pytest.raises(RunError, match=r"3 sites connected within 0\.3 s, expected 4"):
+        dm.Federation(engine)
+
+
+def test_what_is_no_grid_is_refused() -> None:
+    with pytest.raises(dm.OptionError, match="expected the grid that Flower hands"):
+        dm.engines.Flower("grid", sites=2)

@@ -1,0 +1,321 @@
+"""A federation has the iterates of a model declared in one place; its sites keep their data."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from concurrent.futures import Future
+from multiprocessing.connection import Client
+from pathlib import Path
+from typing import Any
+
+import cvxpy as cp
+import networkx as nx
+import numpy as np
+import pytest
+
+import dald_model as dm
+from dald_model.datasets import Dataset, load_hospitals, standardised_together
+from dald_model.engines.engine import HostLostError
+from dald_model.engines.sites import SiteHost
+from dald_model.engines.wire import decode, encode
+from dald_model.models import hospitals
+from tests.engines.test_engines import rounds
+
+ROWS, SIZE = 90, 4
+KINDS = ["least squares", "logistic", "separable", "hinge", "quantile", "lasso", "rows", "log"]
+
+
+def client(kind: str, at: int, w: cp.Variable) -> tuple[cp.Expression, list[Any]]:
+    """Rows of data about a shared w and a private intercept."""
+    rng, own = np.random.default_rng(at), cp.Variable(name=f"own {at}")
+    A = rng.normal(size=(ROWS, SIZE))
+    b = A @ np.arange(SIZE) + at + rng.normal(size=ROWS)
+    fitted = A @ w + own
+    margin = cp.multiply(np.sign(b - b.mean()), fitted)
+    if kind == "separable":
+        margin = cp.multiply(rng.choice([-1.0, 1.0], size=5), A[:5] @ w + own)
+    ridge = cp.sum_squares(w) + cp.square(own)
+    loss, rules = {
+        "least squares": (cp.sum_squares(fitted - b), []),
+        "logistic": (cp.sum(cp.logistic(-margin)), [w >= 0, cp.sum(w) <= 1]),
+        "separable": (cp.sum(cp.logistic(-margin)), []),
+        "hinge": (cp.sum(cp.pos(1 - margin)) + ridge, []),
+        "quantile": (cp.sum(0.3 * cp.pos(fitted - b) + 0.7 * cp.pos(b - fitted)), []),
+        "lasso": (cp.sum_squares(fitted - b) + 50 * cp.norm1(w), []),
+        "rows": (cp.sum_squares(w - at) + cp.square(own), [A @ w + own <= 1]),
+        "log": (-cp.sum(cp.log(cp.abs(A[:5]).value @ w + 1)) + cp.sum_squares(w - at) + ridge, []),
+    }[kind]
+    return loss, rules
+
+
+def at_sites(kind: str, count: int = 3) -> list[dm.Site]:
+    found = []
+    for at in range(count):
+        w = cp.Variable(SIZE, name="w")
+        loss, rules = client(kind, at, w)
+        found.append(dm.Site(f"site {at}", loss, rules, shared=[w]))
+    return found
+
+
+def in_one_place(kind: str, count: int = 3) -> dm.Model:
+    w, model = cp.Variable(SIZE, name="w"), dm.Model(kind)
+    for at in range(count):
+        model.client(f"site {at}", *client(kind, at, w))
+    return model
+
+
+@pytest.mark.parametrize("kind", ["least squares", "lasso", "rows"])
+def test_the_iterates_are_those_of_one_place(kind: str) -> None:
+    """With exact solvers, and nothing that makes much of rounding errors, as acceleration does."""
+    options: dict[str, Any] = {"acceleration": None, "rho": 1.0, "max_rounds": 12}
+    found = dm.Federation(dm.engines.Sites(at_sites(kind))).solve(**options)
+    wanted = in_one_place(kind).solve(engine=dm.engines.InProcess(hosts=3), **options)
+    numbers = ["primal", "dual", "objective", "rho"]  # others are in units measured to 1e-9
+    mine, other = (rounds(one)[numbers].to_numpy() for one in (found, wanted))
+    assert len(mine) == len(other) >= 10
+    np.testing.assert_allclose(mine / other[0], other / other[0], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_answer_is_that_of_the_all_in_one_problem(kind: str) -> None:
+    found = dm.Federation(dm.engines.Sites(at_sites(kind))).solve()
+    assert found.status == "optimal"
+    wanted = in_one_place(kind).monolithic().solve()
+    assert found.value == pytest.approx(wanted, rel=1e-4)  # what verify() allows
+
+
+def hospital_sites(data: dict[str, Dataset]) -> list[dm.Site]:
+    found = []
+    for name, rows in data.items():
+        w, intercept = cp.Variable(11, name="w"), cp.Variable(name="intercept")
+        margin = cp.multiply(rows.target, rows.features @ w + intercept)
+        rules = [w >= 0, cp.sum(w) <= 1]
+        found.append(dm.Site(name, cp.sum(cp.logistic(-margin)), rules, shared=[w]))
+    return found
+
+
+def test_four_hospitals_are_bit_for_bit_those_of_one_place() -> None:
+    """With a private intercept each; the value is scipy's."""
+    data = standardised_together(load_hospitals())
+    found = dm.Federation(dm.engines.Sites(hospital_sites(data))).solve()
+    wanted = hospitals.model().solve(engine=dm.engines.InProcess(hosts=4))
+    assert rounds(found).equals(rounds(wanted))
+    np.testing.assert_array_equal(found["w"], wanted["w"])
+    assert found.value == pytest.approx(hospitals.REFERENCE, rel=1e-6)
+
+
+def test_a_chain_of_sites_agrees_peer_to_peer() -> None:
+    federation = dm.Federation(dm.engines.Sites(at_sites("least squares")))
+    federation.topology(nx.path_graph([f"site {at}" for at in range(3)]))
+    found = federation.solve()
+    wanted = in_one_place("least squares").monolithic()
+    assert found.status == "optimal"
+    assert found.value == pytest.approx(wanted.solve(), rel=1e-6)
+
+
+class Listening(SiteHost):
+    """A host that keeps what passes."""
+
+    def __init__(self, site: dm.Site) -> None:
+        super().__init__(site)
+        self.passed: list[bytes] = []
+
+    def send(self, message: bytes) -> Future[bytes]:
+        reply = super().send(message)
+        self.passed += [message, reply.result()]
+        return reply
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_array_of_the_size_of_data_passes_nor_a_private_one(kind: str) -> None:
+    sites = at_sites(kind)
+    engine: Any = dm.engines.Sites(sites)
+    engine._hosts = hosts = [Listening(site) for site in sites]
+    federation = dm.Federation(engine)
+    federation.solve()
+    for host in hosts:
+        assert host.passed
+        for message in host.passed:
+            for name, array in decode(message).arrays.items():
+                packed = name.startswith("client ")  # the edges, as bytes
+                arrays = decode(array.tobytes()).arrays.values() if packed else [array]
+                assert all(one.size <= SIZE for one in arrays), name
+    text = b"".join(b"".join(host.passed) for host in hosts)
+    assert b"own 0" not in text  # what a site keeps has no name elsewhere
+
+
+def test_what_is_printed_of_a_federation() -> None:
+    federation = dm.Federation(dm.engines.Sites(at_sites("least squares")))
+    compiled = federation.compile()
+    assert "site 0  at its site  w[4]*" in str(federation)
+    (reason, server) = compiled.explain()
+    assert (reason.solver, reason.clients) == ("site", ("site 0", "site 1", "site 2"))
+    assert (reason.what, server.solver) == ("a client at its site", "average")
+    listed = dm.engines.sent(compiled)
+    assert listed["size"].max() == listed[listed["name"] == "client"]["size"].max()
+    assert listed[listed["name"] != "client"]["size"].max() == SIZE
+    assert repr(at_sites("least squares")[0]) == "Site 'site 0': shares w[4], keeps 1 private entry"
+
+
+def test_what_is_named_in_the_docstring_is_what_an_introduction_has() -> None:
+    said, arrays = at_sites("logistic")[0].introduction()
+    assert set(said) == {
+        *("name", "shared"),
+        *("is_known", "is_singular", "is_exact", "is_angular", "is_endless"),
+    }
+    assert said["shared"] == [["w", [SIZE]]]
+    assert set(arrays) == {
+        *("base", "own", "start", "diagonal", "kinks", "elsewhere", "answer", "slopes", "spread")
+    }
+
+
+def test_a_second_coordinator_begins_anew() -> None:
+    sites = at_sites("logistic")
+    one = dm.Federation(dm.engines.Sites(sites)).solve()
+    two = dm.Federation(dm.engines.Sites(sites)).solve()
+    assert rounds(one).equals(rounds(two))
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="there are no Unix sockets here")
+def test_a_site_serves_whoever_may_open_its_socket(tmp_path: Path) -> None:
+    """One message a caller, and a caller that leaves does not end it."""
+    (site,), address = at_sites("least squares", 1), str(tmp_path / "socket")
+    threading.Thread(target=site.serve, args=(address,), daemon=True).start()
+    end = time.monotonic() + 30.0
+    while not Path(address).exists():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    Client(address, "AF_UNIX").close()
+    for number in (1, 2):
+        with Client(address, "AF_UNIX") as caller:
+            caller.send_bytes(encode({"number": number, "question": "introduce"}, {}))
+            assert decode(caller.recv_bytes()).said["name"] == "site 0"
+
+
+def test_a_federation_is_solved_again_from_its_result_and_from_a_file(tmp_path: Path) -> None:
+    federation = dm.Federation(dm.engines.Sites(at_sites("logistic")))
+    first = federation.solve(max_rounds=4)
+    assert first.status == "round_limit"
+    assert federation.solve(start=first).status == "optimal"
+    file = tmp_path / "run.npz"
+    whole = federation.solve(checkpoint=file, every=3)
+    assert whole.status == "optimal"
+    again = dm.resume(file, federation, engine=federation.engine)
+    assert (again.status, again.rounds) == ("optimal", whole.rounds)
+    assert whole["w"] == pytest.approx(in_one_place("logistic").solve()["w"], abs=1e-5)
+
+
+class Failing(SiteHost):
+    """A site whose process ends before it answers one message, and is started anew."""
+
+    def __init__(self, site: dm.Site, again: dm.Site, at: int) -> None:
+        super().__init__(site)
+        self._again, self._left = again, at
+
+    def send(self, message: bytes) -> Future[bytes]:
+        self._left -= 1
+        if self._left == 0:
+            reply: Future[bytes] = Future()
+            reply.set_exception(HostLostError("the process ended"))
+            return reply
+        return super().send(message)
+
+    def restart(self) -> None:
+        self._site = self._again
+
+
+@pytest.mark.parametrize("at", [1, 2, 4, 6, 9])
+def test_a_site_that_is_started_anew_is_asked_again(at: int) -> None:
+    """Whether it ended before, between or in the rounds."""
+    sites, again = (at_sites("logistic") for _ in range(2))
+    engine: Any = dm.engines.Sites(sites)
+    engine.retries = 1
+    engine._hosts[1] = Failing(sites[1], again[1], at)
+    found = dm.Federation(engine).solve()
+    wanted = dm.Federation(dm.engines.Sites(at_sites("logistic"))).solve()
+    assert found.status == "optimal"
+    assert found["w"] == pytest.approx(wanted["w"], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"engine": dm.engines.InProcess()}, "the federation has its own"),
+        ({"solver": "conic"}, "each site chooses its own"),
+        ({"gap": 1e-3}, "a certificate needs the objectives"),
+        ({"algorithm": dm.FedAvg(step=0.1)}, "alone needs nothing of a client but its answers"),
+        ({"acceleration": dm.ALADIN()}, "sites would send their curvature"),
+    ],
+)
+def test_options_that_need_the_objectives_are_refused(options: Any, said: str) -> None:
+    federation = dm.Federation(dm.engines.Sites(at_sites("least squares", 2)))
+    with pytest.raises(dm.OptionError, match=said):
+        federation.solve(**options)
+
+
+def test_what_needs_the_objectives_afterwards_is_refused() -> None:
+    federation = dm.Federation(dm.engines.Sites(at_sites("least squares")))
+    result = federation.solve()
+    for ask in (result.verify, result.certificate, lambda: result.verify(aio=False)):
+        with pytest.raises(dm.ResultError, match="are at their sites"):
+            ask()
+    with pytest.raises(dm.DeclarationError, match="couplings of sites"):
+        federation.couple(federation.variables[0] >= 0)
+    with pytest.raises(dm.OptionError, match="leave engine out"):
+        dm.Model.solve(federation)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda w: dm.Site("a", cp.sum_squares(w), shared=[]), "shares no variable"),
+        (lambda w: dm.Site("a", cp.sum_squares(w), shared=[w[0]]), "expected cvxpy Variables"),
+        (lambda w: dm.Site("a", cp.sum_squares(w), shared=[cp.Variable()]), "neither in its"),
+        (lambda w: dm.Site("a", cp.sum_squares(w), shared=[w, w]), "two variables of one name"),
+        (lambda w: dm.Site("a", cp.sum_squares(v := cp.Variable()), shared=[v]), "without a name"),
+        (lambda w: dm.Site("a", -cp.sum_squares(w), shared=[w]), "convex"),
+    ],
+)
+def test_a_site_that_means_nothing_is_refused(make: Any, said: str) -> None:
+    with pytest.raises(dm.DeclarationError, match=said):
+        make(cp.Variable(2, name="w"))
+
+
+def test_sites_that_do_not_fit_are_refused() -> None:
+    w, v = cp.Variable(2, name="w"), cp.Variable(3, name="w")
+    one, two = (dm.Site(f"{x.size}", cp.sum_squares(x), shared=[x]) for x in (w, v))
+    with pytest.raises(dm.DeclarationError, match=r"of shape \(3,\), expected \(2,\)"):
+        dm.Federation(dm.engines.Sites([one, two]))
+    with pytest.raises(dm.DeclarationError, match="declared already"):
+        dm.Federation(dm.engines.Sites([one, one]))
+    with pytest.raises(dm.OptionError, match="given none"):
+        dm.engines.Sites([])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows": np.array([0, 99])},
+        {"columns": np.array([-1, 0])},
+        {"values": np.array([np.nan, 1.0])},
+        {"signs": np.array([2.0, 1.0])},
+        {"offset": np.zeros(1)},
+    ],
+)
+def test_edges_from_anywhere_are_checked_by_the_site(change: dict[str, np.ndarray]) -> None:
+    w = cp.Variable(2, name="w")
+    site = dm.Site("a", cp.sum_squares(w - 1), shared=[w])
+    arrays = {
+        "rows": np.arange(2),
+        "columns": np.arange(2),
+        "values": np.ones(2),
+        "offset": np.zeros(2),
+        "signs": np.ones(2),
+    }
+    edges = np.frombuffer(encode({"size": 2}, arrays | change), dtype=np.uint8)
+    place = [{"session": 1, "solver": "site", "clients": [7]}]
+    message = {"number": 1, "place": place, "asks": [], "tolerance": 1.0}
+    said, _ = decode(site.handle(encode(message, {"client 7": edges})))
+    assert "OptionError: site: what came are no edges of 2 shared entries" in said["error"]
