@@ -17,6 +17,7 @@ from dald_model.coordinate import sweeper
 from dald_model.coordinate.penalty import Fixed
 from dald_model.coordinate.recorder import Recorder
 from dald_model.coordinate.state import State
+from dald_model.engines import dispatch
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.base import Answers, Session, Turn
 from tests.benchmarks import common
@@ -64,15 +65,16 @@ def watched(clock: Clock) -> Iterator[None]:
 
     class Watched(SolverLayer):
         def _open(self, names: list[Any]) -> bool:
-            is_new = super()._open(names)
+            is_another = super()._open(names)
             at = "server" if self.solver(names[0]).name == "average" else "clients"
             bench = self._benches[names[0]]
             timed = bench._replace(session=_Timed(bench.session, at, clock))
             self._benches |= dict.fromkeys(names, timed)
-            return is_new
+            return is_another
 
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(coordinator, "SolverLayer", Watched))
+        for where in (coordinator, dispatch):  # who measures units, and who runs
+            stack.enter_context(mock.patch.object(where, "SolverLayer", Watched))
         work = clock.around("sweep", sweeper.SerialSweeper.run)
         stack.enter_context(mock.patch.object(sweeper.SerialSweeper, "run", work))
         work = clock.around("residuals", sweeper.residuals)
