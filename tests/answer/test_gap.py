@@ -158,7 +158,7 @@ def test_a_run_may_end_at_a_certified_gap(name: str) -> None:
 
 
 def test_a_certified_run_says_what_is_certified() -> None:
-    model = ZOO["budget"]().model
+    model = ZOO["storage"]().model
     result = model.solve(gap=1e-3)
     assert result.status == "certified"
     assert result.rounds < model.solve().rounds
