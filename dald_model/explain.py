@@ -16,7 +16,7 @@ from dald_model.algorithms.dald import DALD
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.acceleration.evaluation import Acceleration
-from dald_model.coordinate.applicability import why_not, why_not_along
+from dald_model.coordinate.applicability import why_not, why_not_along, why_not_by
 from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.overlapped_sweeps import may_overlap, pays
 from dald_model.coordinate.stopping import Stopping
@@ -27,6 +27,7 @@ from dald_model.schedule.moment import Moment, Residuals
 from dald_model.schedule.network import Levels
 from dald_model.schedule.sequence import Sequence
 from dald_model.schedule.wavefront import Parallelism, parallelism
+from dald_model.solvers.inexact.local import LocalSteps
 from dald_model.solvers.registry import ORDER, Choice, refusal
 from dald_model.text import Heading, Part, Printed, outline, ranged, together
 
@@ -195,7 +196,8 @@ def explain(
     ends = stopping or method.stopping
     may = ends is not None and may_overlap(sequence, ends, method)
     obstacle = "it is None" if acceleration is None else why_not(sequence, method, ends)
-    obstacle = obstacle or why_not_along(found.stages)
+    is_local = any(isinstance(choice.chain(sub)[0], LocalSteps) for sub in compiled.values())
+    obstacle = obstacle or why_not_along(found.stages) or why_not_by(not is_local)
     if acceleration is None or obstacle:
         found.acceleration = f"acceleration: none, as {obstacle}"
     else:

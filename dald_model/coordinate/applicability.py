@@ -15,9 +15,12 @@ from dald_model.schedule.sequence import Bound, Sequence
 
 
 def why_not_accelerated(
-    membership: Membership, method: Method, settings: Settings, moment: Moment
+    membership: Membership, method: Method, settings: Settings, moment: Moment, minimises: bool
 ) -> tuple[str, Levels]:
     """What keeps this run from being accelerated, or ""; and the stages of its whole rounds.
+
+    ``minimises`` says whether the solver layer does: what local steps answer depends on where the
+    clients stand, so that an outer loop is no map of multipliers and sides.
 
     Raises
     ------
@@ -29,7 +32,7 @@ def why_not_accelerated(
     if obstacle:
         return obstacle, []
     stages: Levels = []
-    obstacle = why_not(sequence, method, settings.stopping)
+    obstacle = why_not(sequence, method, settings.stopping) or why_not_by(minimises)
     if not obstacle:
         stages = whole_round(membership.bound, moment, sequence)
         obstacle = why_not_along(stages)
@@ -39,6 +42,11 @@ def why_not_accelerated(
             "take acceleration=None"
         )
     return obstacle, stages
+
+
+def why_not_by(minimises: bool) -> str:
+    """The same of a solver layer that does not minimise; or ""."""
+    return "" if minimises else "clients take local steps in place of being minimised"
 
 
 def _why_idle(membership: Membership, method: Method, settings: Settings) -> str:

@@ -344,7 +344,9 @@ class Run:
         """Take the watchdog over the acceleration, which begins with what was learnt; or none."""
         settings, state = self.settings, self.state
         moment = self._moment(closing=True)  # a constant order asks for no residuals
-        obstacle, stages = why_not_accelerated(self.membership, self.method, settings, moment)
+        obstacle, stages = why_not_accelerated(
+            self.membership, self.method, settings, moment, self.layer.minimises
+        )
         self._watchdog, self._unaccelerated = None, obstacle
         if not obstacle:
             assert settings.acceleration is not None

@@ -26,6 +26,7 @@ from dald_model.solvers.base import (
     Turn,
 )
 from dald_model.solvers.exact.at_site import AtSite
+from dald_model.solvers.inexact.local import LocalSteps
 from dald_model.solvers.registry import NUMERICAL, Choice, alike
 
 PROVEN = ("infeasible", "unbounded")
@@ -238,6 +239,11 @@ class SolverLayer:
             first = {id(chain[0]): chain[0] for chain in self._chains.values()}
             self._is_exact = all(one.is_exact for one in first.values())
         return self._is_exact
+
+    @property
+    def minimises(self) -> bool:
+        """Whether clients are minimised, rather than brought some steps nearer to it."""
+        return not any(isinstance(chain[0], LocalSteps) for chain in self._chains.values())
 
     def solver(self, name: Hashable) -> Solver:
         """The solver that has the client now."""

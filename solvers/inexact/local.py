@@ -30,14 +30,14 @@ from dald_model.solvers.inexact.local_sessions import (
 from dald_model.validate import check_flag, check_positive, check_whole
 
 
-class _Steps:
+class LocalSteps:
     """What all are: steps of clients that may differ in every way."""
 
     batches = False
     is_exact = True  # what they answer depends on the turn alone, not on the tolerance
 
 
-class _Descent(_Steps):
+class _Descent(LocalSteps):
     """Steps of one length, from the own point or the server's."""
 
     def __init__(
@@ -91,7 +91,7 @@ class GradientSteps(_Descent):
         return GradientSession(subproblems, self._plan)
 
 
-class NewtonSteps(_Steps):
+class NewtonSteps(LocalSteps):
     r"""Newton's steps :math:`x - d\, [\nabla^2 \Lambda(x)]^{-1} \nabla \Lambda(x)`.
 
     Parameters

@@ -142,6 +142,7 @@ def test_anderson_ends_on_a_linear_map_after_as_many_rounds_as_it_has_dimensions
             "client 0 is solved several times a round",
         ),
         ({"stopping": dm.GrowingBudget()}, "lets an outer loop have several rounds"),
+        ({"solver": dm.solvers.GradientSteps(1e-3, 5)}, "clients take local steps in place of"),
         ({"algorithm": dm.DALD(dual_step=0.5)}, "the algorithm is not dm.DALD with a dual step"),
     ],
 )
@@ -174,5 +175,7 @@ def test_explain_says_what_is_seen_and_sent() -> None:
     alone = " ".join(str(compiled.explain(acceleration=dm.Anderson())).split())
     assert "at most 480 bytes a round more than without" in alone  # 20 sums of 3 clients
     assert "acceleration: none, as it is None" in str(compiled.explain(acceleration=None))
+    steps = str(compiled.explain(solver=dm.solvers.GradientSteps(1e-3, 5)))
+    assert "acceleration: none, as clients take local steps" in " ".join(steps.split())
     jacobi = str(compiled.explain(sequence=dm.Sequence.jacobi()))
     assert "acceleration: none, as" in jacobi
