@@ -19,11 +19,10 @@ from dald_model.coordinate.own_answers import OwnAnswer, Survey
 from dald_model.declare.client import Client, short
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.engines.portable import Portable
-from dald_model.engines.residents import Residents
-from dald_model.engines.site_edges import unpack_edges
 from dald_model.errors import DeclarationError
 from dald_model.model import Model
-from dald_model.solvers.base import FOUND, Answers, Multipliers, Session, Solver, Turn
+from dald_model.site_residents import SiteResidents
+from dald_model.solvers.base import Session, Solver
 from dald_model.solvers.registry import NUMERICAL, Choice
 
 Arrays = dict[str, np.ndarray]
@@ -97,7 +96,7 @@ class Site:
                 f"site {name!r}: cvxpy's canonical form of its client could not be read, expected "
                 "one that a solver of dald_model.solvers takes; write it with other atoms"
             )
-        self._residents = _SiteResidents(self)
+        self._residents = SiteResidents(self)
         self._warm: Session | None = None
         self._survey: Survey | None = None
         self._answer: OwnAnswer | None = None
@@ -246,88 +245,6 @@ class Site:
             f"Site {self.name!r}: shares {shared}, keeps {rest} private "
             f"{'entry' if rest == 1 else 'entries'}"
         )
-
-
-class _SiteResidents(Residents):
-    """The one client of a site; what is placed with it are its edges alone."""
-
-    def __init__(self, site: Site) -> None:
-        super().__init__()
-        self._site = site
-
-    def answered(self, said: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
-        """See :class:`Residents`; questions are not of a run."""
-        kind, site = said.get("question"), self._site
-        if kind is None:
-            return super().answered(said, arrays)
-        if kind == "introduce":
-            self._sessions.clear()  # of another coordinator
-            return site.introduction()
-        if kind == "hold":
-            is_misplaced, is_last = map(bool, arrays["flags"])
-            return {}, site.hold(arrays["told"], is_misplaced=is_misplaced, is_last=is_last)
-        return {}, site.probe(arrays["lengths"]) if kind == "probe" else site.respond()
-
-    def taken(self, solver: str, packed: list[bytes]) -> tuple[Solver, list[Portable]]:
-        """The site's own client with the edges of the one that came, of which nothing else is."""
-        site = self._site
-        told = unpack_edges(packed[0], site.columns.size)
-        matrix, offset = told.sides
-        mine = sp.csr_array(
-            (np.ones(site.columns.size), (np.arange(site.columns.size), site.columns)),
-            shape=(site.columns.size, site.sub.size),
-        )
-        assert site.sub.form is not None
-        sides = sp.csr_array(matrix @ mine), offset
-        whole = Portable(site.name, site.sub.form, sides, told.signs)
-        edges: Any = told
-        return _Shared(site, whole), [edges]
-
-
-class _Shared:
-    """Solver of a site's client, of which only the shared variables are seen."""
-
-    name, batches = "site", False
-
-    def __init__(self, site: Site, whole: Portable) -> None:
-        self._site, self._whole = site, whole
-        self.is_exact = site.chain[0].is_exact
-
-    def refuses(self, subproblem: Subproblem) -> str:
-        """Nobody: it has only the one."""
-        return ""
-
-    def open(self, subproblems: Sequence[Subproblem]) -> Session:
-        """A session of the client."""
-        return _SharedSession(self._site, self._whole)
-
-
-class _SharedSession:
-    """Session of a site's client, by the first of its solvers that finds a point."""
-
-    def __init__(self, site: Site, whole: Portable) -> None:
-        self._site, self._whole, self._columns = site, whole, site.columns
-        self._left = list(site.chain)
-        self._session = self._opened()
-
-    def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`Session`: points are those of the shared variables."""
-        if turn.lengths.size:
-            lengths, slopes = self._site.private_units(turn.lengths, turn.slopes)
-            turn = turn._replace(lengths=lengths, slopes=slopes)
-        turn = turn._replace(points=np.zeros(self._site.sub.size))
-        found = self._session.minimise(turn, tolerance)
-        for _ in self._left[1:]:
-            if found.statuses[0] in FOUND:
-                break
-            self._left.append(self._left.pop(0))
-            self._session = self._opened()
-            found = self._session.minimise(turn, tolerance)
-        nobody = Multipliers.none(1)
-        return found._replace(points=found.points[self._columns], multipliers=nobody)
-
-    def _opened(self) -> Session:
-        return self._site.open(self._whole, self._left[0])
 
 
 def _check_shared(

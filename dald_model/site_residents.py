@@ -1,0 +1,146 @@
+"""What serves the one client of a site: its questions, and sessions that show what is shared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.compile.subproblem import Subproblem
+from dald_model.engines.portable import Portable
+from dald_model.engines.residents import Residents
+from dald_model.engines.site_edges import unpack_edges
+from dald_model.solvers.base import FOUND, Answers, Multipliers, Session, Solver, Turn
+
+Arrays = dict[str, np.ndarray]
+
+
+class OwnClient(Protocol):
+    """A client at its site: :class:`dald_model.Site`."""
+
+    name: str
+
+    @property
+    def columns(self) -> np.ndarray:
+        """Where the shared variables are among all of the client's."""
+        ...
+
+    @property
+    def sub(self) -> Subproblem:
+        """The client as the site compiled it."""
+        ...
+
+    @property
+    def chain(self) -> list[Solver]:
+        """The solvers that take it, the fastest first."""
+        ...
+
+    def open(self, whole: Portable, solver: Solver) -> Session:
+        """A session of one of them on the client with its edges."""
+        ...
+
+    def private_units(
+        self, lengths: np.ndarray, slopes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Lengths and slopes of all variables, from those of the shared ones."""
+        ...
+
+    def introduction(self) -> tuple[dict[str, Any], Arrays]:
+        """What is told before the first round."""
+        ...
+
+    def hold(self, told: np.ndarray, *, is_misplaced: bool, is_last: bool) -> Arrays:
+        """The same, held where others are."""
+        ...
+
+    def probe(self, lengths: np.ndarray) -> Arrays:
+        """How stiff the objective is over these lengths."""
+        ...
+
+    def respond(self) -> Arrays:
+        """How far the answer moves for a price."""
+        ...
+
+
+class SiteResidents(Residents):
+    """The one client of a site; what is placed with it are its edges alone."""
+
+    def __init__(self, site: OwnClient) -> None:
+        super().__init__()
+        self._site = site
+
+    def answered(self, said: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+        """See :class:`Residents`; questions are not of a run."""
+        kind, site = said.get("question"), self._site
+        if kind is None:
+            return super().answered(said, arrays)
+        if kind == "introduce":
+            self._sessions.clear()  # of another coordinator
+            return site.introduction()
+        if kind == "hold":
+            is_misplaced, is_last = map(bool, arrays["flags"])
+            return {}, site.hold(arrays["told"], is_misplaced=is_misplaced, is_last=is_last)
+        return {}, site.probe(arrays["lengths"]) if kind == "probe" else site.respond()
+
+    def taken(self, solver: str, packed: list[bytes]) -> tuple[Solver, list[Portable]]:
+        """The site's own client with the edges of the one that came, of which nothing else is."""
+        site = self._site
+        told = unpack_edges(packed[0], site.columns.size)
+        matrix, offset = told.sides
+        mine = sp.csr_array(
+            (np.ones(site.columns.size), (np.arange(site.columns.size), site.columns)),
+            shape=(site.columns.size, site.sub.size),
+        )
+        assert site.sub.form is not None
+        sides = sp.csr_array(matrix @ mine), offset
+        whole = Portable(site.name, site.sub.form, sides, told.signs)
+        edges: Any = told
+        return _Shared(site, whole), [edges]
+
+
+class _Shared:
+    """Solver of a site's client, of which only the shared variables are seen."""
+
+    name, batches = "site", False
+
+    def __init__(self, site: OwnClient, whole: Portable) -> None:
+        self._site, self._whole = site, whole
+        self.is_exact = site.chain[0].is_exact
+
+    def refuses(self, subproblem: Subproblem) -> str:
+        """Nobody: it has only the one."""
+        return ""
+
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """A session of the client."""
+        return _SharedSession(self._site, self._whole)
+
+
+class _SharedSession:
+    """Session of a site's client, by the first of its solvers that finds a point."""
+
+    def __init__(self, site: OwnClient, whole: Portable) -> None:
+        self._site, self._whole, self._columns = site, whole, site.columns
+        self._left = list(site.chain)
+        self._session = self._opened()
+
+    def minimise(self, turn: Turn, tolerance: float) -> Answers:
+        """See :class:`Session`: points are those of the shared variables."""
+        if turn.lengths.size:
+            lengths, slopes = self._site.private_units(turn.lengths, turn.slopes)
+            turn = turn._replace(lengths=lengths, slopes=slopes)
+        turn = turn._replace(points=np.zeros(self._site.sub.size))
+        found = self._session.minimise(turn, tolerance)
+        for _ in self._left[1:]:
+            if found.statuses[0] in FOUND:
+                break
+            self._left.append(self._left.pop(0))
+            self._session = self._opened()
+            found = self._session.minimise(turn, tolerance)
+        nobody = Multipliers.none(1)
+        return found._replace(points=found.points[self._columns], multipliers=nobody)
+
+    def _opened(self) -> Session:
+        return self._site.open(self._whole, self._left[0])
