@@ -59,6 +59,14 @@ class Comparison(Printed):
         last round.
     metrics : tuple of str
     tolerances : tuple of float
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> found = dm.compare(common_number([0, 1, 2]), [dm.FedProx(alpha=0.1), dm.DALD()])
+    >>> [str(status) for status in found.frame.status]
+    ['settled', 'optimal']
     """
 
     model: Model

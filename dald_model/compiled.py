@@ -25,7 +25,16 @@ if TYPE_CHECKING:
 
 
 class Compiled(Printed, Decomposition):
-    """A :class:`dald_model.compile.decomposition.Decomposition` that explains and draws itself."""
+    """A :class:`dald_model.compile.decomposition.Decomposition` that explains and draws itself.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> compiled = common_number([0, 1, 2]).compile()
+    >>> list(compiled), list(compiled["server"].neighbours)
+    ([0, 1, 2, 'server'], [0, 1, 2])
+    """
 
     @one_at_a_time()
     def explain(

@@ -67,6 +67,17 @@ def decompose(problem: cp.Problem, name: str = "problem", *, clients: Any = None
         no variable in common; or if ``clients`` are no owners of its variables.
     DeclarationError
         If the pieces do not obey the rules of :meth:`Model.client`.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> import dald_model as dm
+    >>> x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    >>> cost = cp.square(x - 1) + cp.square(y - 3)
+    >>> model = dm.decompose(cp.Problem(cp.Minimize(cost), [x + y <= 3]))
+    >>> result = model.solve()
+    >>> print(result.status, round(float(result[x]), 4), round(float(result[y]), 4))
+    optimal 0.5 2.5
     """
     if not isinstance(problem, cp.Problem):
         raise DecompositionError(

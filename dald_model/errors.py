@@ -31,33 +31,113 @@ class DaldError(Exception):
     ----------
     result : Result or None
         What the rounds before have found, if it was raised in the middle of a run.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> try:
+    ...     _ = common_number([0, 1, 2]).solve(rho=-1)
+    ... except dm.DaldError as error:
+    ...     print(error)
+    rho: given -1, expected positive finite numbers; ...
     """
 
     result: Any = None
 
 
 class DeclarationError(DaldError, ValueError):
-    """A client, a variable or an edge cannot be declared as given."""
+    """A client, a variable or an edge cannot be declared as given.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> import dald_model as dm
+    >>> try:
+    ...     _ = dm.Model().client("a", cp.sqrt(cp.Variable()))
+    ... except dm.DeclarationError as error:
+    ...     print(error)
+    client 'a': the objective ... is concave by cvxpy's DCP rules, expected convex ...
+    """
 
 
 class DisconnectedError(DeclarationError):
-    """The consensus graph is not connected, so no consensus can follow (Remark 1)."""
+    """The consensus graph is not connected, so no consensus can follow (Remark 1).
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> import dald_model as dm
+    >>> x, model = [cp.Variable(name=f"x{i}") for i in range(4)], dm.Model("two")
+    >>> for i in range(4):
+    ...     _ = model.client(i, cp.square(x[i]))
+    >>> model.consensus(x[0] == x[1], x[2] == x[3])
+    >>> try:
+    ...     _ = model.solve()
+    ... except dm.DisconnectedError as error:
+    ...     print(error)
+    the consensus graph falls into 2 parts: {0, 1}; {2, 3}; expected one connected graph ...
+    """
 
 
 class DecompositionError(DaldError, ValueError):
-    """An ordinary problem cannot be taken apart into clients."""
+    """An ordinary problem cannot be taken apart into clients.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> import dald_model as dm
+    >>> try:
+    ...     _ = dm.decompose(cp.Problem(cp.Minimize(cp.square(cp.Variable()))))
+    ... except dm.DecompositionError as error:
+    ...     print(error)
+    decompose: the problem is one piece and its objective one summand, ...
+    """
 
 
 class SequenceError(DaldError, ValueError):
-    """An order of clients does not fit the clients or their consensus graph."""
+    """An order of clients does not fit the clients or their consensus graph.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> try:
+    ...     _ = common_number([0, 1, 2]).solve(sequence=dm.Sequence.levels([[0]]))
+    ... except dm.SequenceError as error:
+    ...     print(error)
+    sequence: 1, 2, 'server' is never visited, so consensus cannot be reached ...
+    """
 
 
 class OptionError(DaldError, ValueError):
-    """An option of ``solve`` has a value that means nothing."""
+    """An option of ``solve`` has a value that means nothing.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> try:
+    ...     _ = common_number([0, 1, 2]).solve(rho=-1)
+    ... except dm.OptionError as error:
+    ...     print(error)
+    rho: given -1, expected positive finite numbers; ...
+    """
 
 
 class ResultError(DaldError, KeyError):
-    """A result was asked for something that it does not hold."""
+    """A result was asked for something that it does not hold.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> try:
+    ...     _ = common_number([0, 1, 2]).solve()["v"]
+    ... except dm.ResultError as error:
+    ...     print(error)
+    result: 'v' is neither a variable nor a client; expected ...
+    """
 
     def __str__(self) -> str:
         # KeyError prints the repr of its message; a sentence should stay a sentence.
@@ -68,6 +148,16 @@ class RunError(DaldError, RuntimeError):
     """An exception in the middle of a run, of a function or an object that ``solve`` was given.
 
     It is the cause (``__cause__``) of this one.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> try:
+    ...     _ = common_number([0, 1, 2]).solve(callback=lambda at: 1 / 0)
+    ... except dm.RunError as error:
+    ...     print(error)
+    callback: ... raised ZeroDivisionError (division by zero) after 1 round; ...
     """
 
 
@@ -75,16 +165,58 @@ class LostError(RunError):
     """An engine lost clients in a run, and could not place them again.
 
     ``result`` has the rounds before, with status "lost"; None where it was before the first round.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> issubclass(dm.LostError, dm.RunError)
+    True
     """
 
 
 class CopyError(DaldError, TypeError):
-    """An object is pickled or copied deeply, and the copy would mean other variables."""
+    """An object is pickled or copied deeply, and the copy would mean other variables.
+
+    Examples
+    --------
+    >>> import pickle
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> try:
+    ...     _ = pickle.dumps(common_number([0, 1, 2]))
+    ... except dm.CopyError as error:
+    ...     print(error)
+    Model 'mean': cannot be pickled or sent to another process, since ...
+    """
 
 
 class DatasetError(DaldError, RuntimeError):
-    """A data set cannot be found or read."""
+    """A data set cannot be found or read.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.datasets import load
+    >>> try:
+    ...     _ = load("nothing")
+    ... except dm.DatasetError as error:
+    ...     print(error)
+    There is no data set 'nothing'. Expected: one of diabetes, california, wine, ...
+    """
 
 
 class SequenceWarning(UserWarning):
-    """A choice of the user's may keep the run from converging."""
+    """A choice of the user's may keep the run from converging.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> side_by_side = {"sequence": dm.Sequence.jacobi(), "stopping": dm.FixedBudget(1)}
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     _ = common_number([0, 1, 2]).solve(max_rounds=1, **side_by_side)
+    >>> print(found[0].message)
+    Sequence('Jacobi') with FixedBudget(v_max=1) may diverge: neighbours are solved ...
+    """

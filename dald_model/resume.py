@@ -53,6 +53,19 @@ def resume(path: str | Path, model: Model, **options: Any) -> Result:
     OptionError
         If the file cannot be read or is of another model, if an option is missing that it does not
         hold, or if one is given that it does hold.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> with TemporaryDirectory() as folder:
+    ...     path, model = Path(folder, "run.npz"), common_number([0, 1, 2])
+    ...     half = model.solve(checkpoint=path, max_rounds=1)
+    ...     whole = dm.resume(path, model, max_rounds=100)
+    >>> print(half.status, whole.status)
+    round_limit optimal
     """
     if not isinstance(path, str | PathLike):
         raise OptionError(f"resume: given {path!r}, expected the path of a file such as 'run.npz'")

@@ -62,6 +62,14 @@ class Certificate(Printed):
         The client that most of the gap is from.
     tolerances : tuple of float
         What is allowed of gap and violation.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> found = common_number([0, 1, 2]).solve().certificate()
+    >>> found.ok, round(found.bound, 4)
+    (True, 2.0)
     """
 
     name: str

@@ -27,7 +27,16 @@ if TYPE_CHECKING:
 
 
 class Result(Printed, Answer):
-    """The answer of a run, see :class:`dald_model.answer.answer.Answer` for what it holds."""
+    """The answer of a run, see :class:`dald_model.answer.answer.Answer` for what it holds.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> result = common_number([0, 1, 2]).solve()
+    >>> print(result.status, round(result.value, 4), round(float(result["w"]), 4))
+    optimal 2.0 1.0
+    """
 
     @overload
     def verify(
@@ -125,6 +134,14 @@ class Result(Printed, Answer):
         """What held the run back, where, and what to type next.
 
         Nothing is solved for it; see :class:`dald_model.answer.findings.Diagnosis`.
+
+        Examples
+        --------
+        >>> import dald_model as dm
+        >>> from dald_model.models.mean import common_number
+        >>> found = common_number([0, 1, 2]).solve(max_rounds=1, rho=100.0).diagnose()
+        >>> print(found.remedies[0])
+        model.solve(start=result, rho=dm.ResidualBalancing())
         """
         return diagnose(self)
 

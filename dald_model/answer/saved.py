@@ -55,6 +55,19 @@ fallbacks, left, dropped :
         Name -> the value that the Parameter had.
     recalled, losses : tuple
         Empty: what a run knew of clients, and the hosts that it lost, are not kept.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> model = common_number([0, 1, 2])
+    >>> with TemporaryDirectory() as folder:
+    ...     model.solve().save(Path(folder, "answer.npz"))
+    ...     saved = dm.load(Path(folder, "answer.npz"))
+    >>> round(float(saved["w"]), 4), saved.on(model).verify().ok
+    (1.0, True)
     """
 
     recalled: tuple[Hashable, ...] = ()

@@ -65,6 +65,14 @@ class Verification(Printed):
     certificate : Certificate or None
         The first witness, by client solves alone; None where there is no point, or where clients
         left. It is told: what is judged is the all-in-one solve, which knows no multipliers.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> check = common_number([0, 1, 2]).solve().verify()
+    >>> check.ok, check["objective gap"].ok
+    (True, True)
     """
 
     result: Answer

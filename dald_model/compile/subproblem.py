@@ -57,6 +57,14 @@ class Subproblem(Identified):
         +1 where the client is the tail of the edge, -1 where it is the head.
     rows : ndarray of int, shape (q,)
         0 where the client is the tail, 1 where it is the head, see :class:`State`.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> subproblem = common_number([0, 1, 2]).compile()[1]
+    >>> subproblem.size, list(subproblem.neighbours), subproblem.problem.is_dpp()
+    (1, ['server'], True)
     """
 
     elsewhere = "send dald_model.pack(subproblem), and dald_model.unpack it there"

@@ -40,6 +40,14 @@ class Client(Identified, Printed):
         Variables that stand in no objective and no constraint: those of a server, or a site's.
     is_server : bool
         Whether this is a server: no objective, no constraints, only consensus.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> client = common_number([0, 1, 2]).clients[0]
+    >>> client.name, [v.name() for v in client.variables], len(client.constraints)
+    (0, ['w'], 0)
     """
 
     kind: ClassVar[str] = "client"

@@ -67,6 +67,14 @@ class Edge(Identified):
         The two clients; the tail owns the left side of the first equality.
     parts : list of Part
         The equalities that make up the edge, in the order of their declaration.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> edge = common_number([0, 1, 2]).compile().edges[1]
+    >>> edge.ends, edge.other("server")
+    (('server', 1), 1)
     """
 
     tail: Hashable

@@ -28,6 +28,17 @@ class Coupling(Client):
 
     with t what nobody but the coupling uses. It stands in the all-in-one problem as it is; the
     compiler gives it one edge a party, on which the party shares :math:`A_i x_i`.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> import dald_model as dm
+    >>> x, y, model = cp.Variable(name="x"), cp.Variable(name="y"), dm.Model("budget")
+    >>> for name, v in (("a", x), ("b", y)):
+    ...     _ = model.client(name, cp.square(v - 3))
+    >>> coupling = model.couple(x + y <= 4, name="budget")
+    >>> coupling.name, len(coupling.constraints)
+    ('budget', 1)
     """
 
     kind: ClassVar[str] = "coupling"

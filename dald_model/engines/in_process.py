@@ -22,6 +22,13 @@ class InProcess:
     ------
     OptionError
         If ``hosts`` is no whole number from 1.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> print(common_number([0, 1, 2]).solve(engine=dm.engines.InProcess(2)).status)
+    optimal
     """
 
     retries, deadline = 0, None

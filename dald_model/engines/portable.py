@@ -43,6 +43,14 @@ class Portable:
     sides : tuple of csr_array and ndarray
         Matrix (q, m) and offset (q,) of the client's sides of its edges.
     signs : ndarray, shape (q,)
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> portable = dm.unpack(dm.pack(common_number([0, 1, 2]).compile()[1]))
+    >>> portable.name, portable.size
+    ('1', 1)
     """
 
     name: str
@@ -159,6 +167,13 @@ def unpack(data: bytes) -> Portable:
     ------
     OptionError
         If the bytes are not of this format.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> dm.unpack(dm.pack(common_number([0, 1, 2]).compile()[1])).name
+    '1'
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise OptionError(f"unpack: given {type(data).__name__}, expected the bytes that pack gave")

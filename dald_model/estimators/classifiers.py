@@ -128,6 +128,15 @@ class FederatedLogisticRegression(FederatedClassifier):
     n_features_in_ : int
     n_iter_ : int
         Rounds of communication; 0 where all rows are one client's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dald_model.estimators import FederatedLogisticRegression
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> fit = FederatedLogisticRegression(C=1.0).fit(X, [0, 0, 1, 1], clients=["a", "a", "b", "b"])
+    >>> fit.predict(X).tolist()
+    [0, 0, 1, 1]
     """
 
     def _fit(self, X: Array, target: np.ndarray, owned: Mapping[Any, np.ndarray]) -> None:
@@ -194,6 +203,15 @@ class FederatedSVC(FederatedClassifier):
     n_features_in_ : int
     n_iter_ : int
         Rounds of communication, the most that a machine took.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dald_model.estimators import FederatedSVC
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> fit = FederatedSVC(C=1.0).fit(X, [0, 0, 1, 1], clients=["a", "a", "b", "b"])
+    >>> fit.predict(X).tolist()
+    [0, 0, 1, 1]
     """
 
     def _fit(self, X: Array, target: np.ndarray, owned: Mapping[Any, np.ndarray]) -> None:

@@ -39,6 +39,15 @@ class FederatedLinearRegression(RegressorMixin, Federated):
     n_features_in_ : int
     n_iter_ : int
         Rounds of communication; 0 where all rows are one client's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dald_model.estimators import FederatedLinearRegression
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> fit = FederatedLinearRegression().fit(X, [1, 3, 5, 7], clients=["a", "a", "b", "b"])
+    >>> fit.coef_.round(3).tolist(), round(float(fit.intercept_), 3)
+    ([2.0], 1.0)
     """
 
     def __init__(
@@ -107,6 +116,15 @@ class FederatedRidge(FederatedLinearRegression):
         Weight of the penalty, not negative.
     fit_intercept, constraints, solve_options
         As of :class:`FederatedLinearRegression`, and so are the attributes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dald_model.estimators import FederatedRidge
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> fit = FederatedRidge(alpha=1.0).fit(X, [1, 3, 5, 7], clients=["a", "a", "b", "b"])
+    >>> fit.coef_.round(3).tolist(), round(float(fit.intercept_), 3)
+    ([1.667], 1.5)
     """
 
     def __init__(
@@ -140,6 +158,15 @@ class FederatedLasso(FederatedRidge):
         Weight of the penalty, not negative.
     fit_intercept, constraints, solve_options
         As of :class:`FederatedLinearRegression`, and so are the attributes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dald_model.estimators import FederatedLasso
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> fit = FederatedLasso(alpha=0.5).fit(X, [1, 3, 5, 7], clients=["a", "a", "b", "b"])
+    >>> fit.coef_.round(3).tolist(), round(float(fit.intercept_), 3)
+    ([1.6], 1.6)
     """
 
     def _scale(self, rows: int) -> float:

@@ -28,6 +28,14 @@ class HierarchicalNetwork(nx.DiGraph):
 
     Nodes stand in the order of declaration, servers last. The network is frozen: make another to
     change the order.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> network = dm.Sequence.natural().network(common_number([0, 1, 2]).compile().graph)
+    >>> network.levels
+    [[0, 1, 2], ['server']]
     """
 
     @cached_property

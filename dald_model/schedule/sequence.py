@@ -67,6 +67,12 @@ class Sequence(metaclass=Constructed):
         What a composition is made of.
     in_turn : bool
         Whether one part after the other has an inner loop; else all have each.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> dm.Sequence.natural(), dm.Sequence.random(2, seed=1)
+    (Sequence('natural'), Sequence('random 2'))
     """
 
     label: str

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import dald_model as dm
+from dald_model import estimators
 from dald_model.cli import main
 
 NAMES = """
@@ -140,6 +141,14 @@ def test_help_on_solve_explains_every_option() -> None:
     assert method.__name__ == "solve"
     for option in inspect.signature(method).parameters:
         assert option in (method.__doc__ or "").split("Returns")[0].split("Parameters")[1]
+
+
+@pytest.mark.parametrize("name", [*dm.__all__, *estimators.__all__])
+def test_every_public_class_and_function_has_an_example(name: str) -> None:
+    """Doctest runs them."""
+    named: Any = getattr(dm, name, None) or getattr(estimators, name)
+    if inspect.isclass(named) or inspect.isfunction(named):
+        assert ">>>" in (inspect.getdoc(named) or "")
 
 
 def test_an_option_that_does_not_exist_is_python_s_usual_error() -> None:
