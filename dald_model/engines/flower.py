@@ -23,8 +23,8 @@ POLL = 0.1
 class Flower:
     """Sites that are connected to Flower's SuperLink, one client each.
 
-    Each site's own process declares the client from its own file and stays (:class:`dald_model.
-    Site`, its method ``serve``); its SuperNode runs a Flower client that passes bytes to it and
+    Each site's own process declares the client from its own file and stays, by the method ``serve``
+    of :class:`dald_model.Site`; its SuperNode runs a Flower client that passes bytes to it and
     back, and sees no data. The coordinator is a Flower ServerApp, which has the ``grid``.
     ``notebooks/three_sites`` has all parts, with TLS and registered keys, and starts them on one
     machine.
