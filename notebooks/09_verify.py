@@ -158,7 +158,7 @@ print(nothing.verify())
 # certified:
 
 # %%
-enough = model.solve(gap=1e-3)
+enough = model.solve(gap=1e-4)
 print(enough.status, "after", enough.rounds, "rounds instead of", result.rounds)
 enough.certificate()
 
