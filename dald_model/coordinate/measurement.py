@@ -48,6 +48,9 @@ HELD, PULLED = 4.0, 1e-3
 """How many times stiffer a client counts in the penalty that its constraints hold where it answers:
 it turns at them, and moves along fewer directions. And what it slopes by there at least, as a share
 of what its curvature makes of the lengths."""
+LEARNT = 32
+"""Up to this many shared entries that is left to who learns it from the answers: of the gallery's
+models it made some better and some worse, of larger ones all better."""
 PROBED = 64
 """Up to this many variables a client without known curvature is probed one by one."""
 
@@ -202,6 +205,8 @@ class _Measurement:
 
         Along what edges see.
         """
+        if sub.entries.size <= LEARNT:
+            return False
         told = introduced(sub)
         own = self._own[self._compiled.columns[sub.name]]
         slopes = pull(sub, own) if told is None else told.pull
