@@ -148,9 +148,9 @@ mean.round(2).to_frame("rounds beside one sweep, geometric mean")
 
 # %% [markdown]
 # **On none of these models does a fixed number of more sweeps pay.** Two cost 1.4 times the rounds
-# of one and four twice. (B2) is level with one sweep, as its inner loops mostly end after one; on
-# one of these models it saves a few per cent, and on the market it costs nearly three times as
-# much. What does pay is acceleration, which needs one sweep an
+# of one and four nearly twice. (B2) is level with one sweep, as its inner loops mostly end after
+# one; on one of these models it saves a few per cent, and on the market it costs half as much
+# again. What does pay is acceleration, which needs one sweep an
 # update: outer loops of several sweeps, more or less as a tolerance has it, are not one map that
 # could be accelerated.
 #
