@@ -37,10 +37,10 @@ class DaldError(Exception):
     >>> import dald_model as dm
     >>> from dald_model.models.mean import common_number
     >>> try:
-    ...     _ = common_number([0, 1, 2]).solve(rho=-1)
+    ...     _ = common_number([0, 1, 2]).solve(callback=lambda at: 1 / 0)
     ... except dm.DaldError as error:
-    ...     print(error)
-    rho: given -1, expected positive finite numbers; ...
+    ...     print(error.result.status, error.result.rounds)
+    user_error 1
     """
 
     result: Any = None

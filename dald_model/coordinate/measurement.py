@@ -49,8 +49,9 @@ HELD, PULLED = 4.0, 1e-3
 it turns at them, and moves along fewer directions. And what it slopes by there at least, as a share
 of what its curvature makes of the lengths."""
 LEARNT = 32
-"""Up to this many shared entries that is left to who learns it from the answers: of the gallery's
-models it made some better and some worse, of larger ones all better."""
+"""Up to this many shared entries that is left to who learns it from the answers, as
+:class:`dald_model.Secant` does: of the gallery's models it made some better and some worse, of
+larger ones all better."""
 PROBED = 64
 """Up to this many variables a client without known curvature is probed one by one."""
 

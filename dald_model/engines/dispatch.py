@@ -328,8 +328,9 @@ class SolverLayer:
                     missed = self._unanswered.get(name, ())
                     self._unanswered[name] = tuple(dict.fromkeys((*missed, self.round)))
                 continue
-            for name in self._unanswered and batch.names:
-                self._unanswered.pop(name, None)
+            if self._unanswered:
+                for name in batch.names:
+                    self._unanswered.pop(name, None)
             for found in self._answered(batch, turn, answers, tolerance):
                 yield at, *found
 

@@ -42,7 +42,8 @@ class Processes:
 
     A process that is killed, or has not replied by the ``deadline``, is replaced, its clients are
     packed and placed again and asked the same again; ``result.losses`` says so. Where that fails
-    too, :class:`dald_model.RunError` has the rounds before as its ``result``. Multipliers and
+    too, :class:`dald_model.LostError` has the rounds before as its ``result``, or the run goes on
+    without these clients, see :class:`dald_model.Unanswered`. Multipliers and
     points of all clients are with the coordinator, so nothing of a run is lost with a process but
     the warm starts of its solvers.
 

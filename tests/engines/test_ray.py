@@ -75,9 +75,9 @@ def test_what_the_cluster_cannot_give_is_refused_in_words() -> None:
     for name, value in {"hosts": 0, "retries": -1, "deadline": 0, "threads": 0.5}.items():
         given: dict[str, object] = {name: value}
         with pytest.raises(dm.OptionError, match=f"Ray: given {name}={value}, expected"):
-            Ray(**given)  # type: ignore[reportArgumentType]
+            Ray(**given)  # pyright: ignore[reportArgumentType] - refused
     with pytest.raises(dm.OptionError, match="Ray: given address=7, expected text"):
-        Ray(address=7)  # type: ignore[reportArgumentType]
+        Ray(address=7)  # pyright: ignore[reportArgumentType] - refused
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="/proc tells which processes there are")

@@ -19,6 +19,7 @@ from dald_model.coordinate.acceleration.evaluation import (
 from dald_model.coordinate.acceleration.joint_model import JointModel
 from dald_model.coordinate.acceleration.learnt import Learnt, recall
 from dald_model.coordinate.acceleration.responses import EDGE, Models, Responses
+from dald_model.coordinate.measurement import LEARNT
 from dald_model.errors import OptionError
 from dald_model.validate import argument, check_whole
 
@@ -60,7 +61,7 @@ class Secant:
     optimal
     """
 
-    directions: int = 32
+    directions: int = LEARNT
 
     def __post_init__(self) -> None:
         check_whole(argument(self, "directions"), self.directions)
