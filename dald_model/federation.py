@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import cvxpy as cp
 import numpy as np
@@ -46,6 +46,8 @@ class Federation(Model):
 
     Raises
     ------
+    OptionError
+        If ``engine`` is none.
     DeclarationError
         If two sites have one name, or a variable has two shapes.
     RunError
@@ -65,12 +67,13 @@ class Federation(Model):
     optimal 2.0
     """
 
-    def __init__(self, engine: Engine | str, name: str = "federation") -> None:
-        super().__init__(name if isinstance(engine, Engine) else engine)
-        if isinstance(engine, Engine):
-            self._declare(engine)
-
-    def _declare(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, name: str = "federation") -> None:
+        if not isinstance(engine, Engine):
+            raise OptionError(
+                f"federation: given {engine!r}, expected an engine whose hosts are sites, such as "
+                "dm.engines.Flower(grid, sites=3), or dm.engines.Sites([...]) in this process"
+            )
+        super().__init__(name)
         self.engine = engine
         known: dict[str, cp.Variable] = {}
         hosts = engine.hosts()
@@ -135,7 +138,9 @@ class Federation(Model):
             "sites share a variable"
         )
 
-    def __copy__(self) -> Federation:
-        found = super().__copy__()
+    def _anew(self) -> Self:
+        """Copies ask nobody."""
+        found = type(self).__new__(type(self))
+        Model.__init__(found, self.name)
         found.engine = self.engine
         return found

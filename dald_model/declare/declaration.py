@@ -455,9 +455,13 @@ class Declaration(Identified, Printed):
     def _changed(self) -> None:
         """Called after every declaration."""
 
+    def _anew(self) -> Self:
+        """One of this kind and name with nothing declared."""
+        return type(self)(self.name)
+
     def __copy__(self) -> Self:
         """A declaration of its own: what is declared later in one is not in the other."""
-        found = type(self)(self.name)
+        found = self._anew()
         found._clients, found._agreements = dict(self._clients), list(self._agreements)
         found._couplings = dict(self._couplings)
         found._owners = {key: list(names) for key, names in self._owners.items()}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future
 from importlib import import_module
-from queue import SimpleQueue
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
+from dald_model.engines.courier import Courier
 from dald_model.engines.engine import HostLostError
 from dald_model.errors import OptionError, RunError
 from dald_model.text import counted
@@ -125,7 +125,7 @@ class Flower:
 
 
 class FlowerNode:
-    """A SuperNode, and the thread that sends to it and waits for its replies."""
+    """A SuperNode, and the :class:`Courier` that sends to it and waits for its replies."""
 
     def __init__(self, grid: Any, node: int, deadline: float) -> None:
         self.name = f"node {node}"
@@ -133,15 +133,12 @@ class FlowerNode:
         self._begin()
 
     def _begin(self) -> None:
-        self._jobs: SimpleQueue[tuple[Future[bytes], bytes] | None] = SimpleQueue()
-        self._ended = Event()
-        Thread(target=self._exchange, args=(self._jobs, self._ended), daemon=True).start()
+        ended = self._ended = Event()
+        self._courier = Courier(lambda message: self._asked(message, ended), ended.set)
 
     def send(self, message: bytes) -> Future[bytes]:
         """See :class:`dald_model.engines.engine.Host`."""
-        reply: Future[bytes] = Future()
-        self._jobs.put((reply, message))
-        return reply
+        return self._courier.send(message)
 
     def restart(self) -> None:
         """See :class:`dald_model.engines.engine.Host`; a late reply is not read any more."""
@@ -151,20 +148,7 @@ class FlowerNode:
     def stop(self) -> None:
         """Wait for nothing any more."""
         self._ended.set()
-        self._jobs.put(None)
-
-    def _exchange(
-        self, jobs: SimpleQueue[tuple[Future[bytes], bytes] | None], ended: Event
-    ) -> None:
-        """Send messages and wait for their replies, until there are no more."""
-        while (job := jobs.get()) is not None:
-            reply, message = job
-            try:
-                reply.set_result(self._asked(message, ended))
-            except Exception as error:  # whatever Flower raises, the site was not reached
-                reply.set_exception(
-                    error if isinstance(error, HostLostError) else HostLostError(str(error))
-                )
+        self._courier.stop()
 
     def _asked(self, message: bytes, ended: Event) -> bytes:
         app = import_module("flwr.app")  # who has a grid has it

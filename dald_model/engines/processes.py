@@ -7,10 +7,9 @@ import subprocess
 import sys
 import weakref
 from concurrent.futures import Future
-from queue import SimpleQueue
-from threading import Thread
-from typing import Any
+from functools import partial
 
+from dald_model.engines.courier import Courier, lost
 from dald_model.engines.engine import HostLostError, check_patience
 from dald_model.engines.frames import read_message, write_message
 from dald_model.validate import argument, check_whole
@@ -114,18 +113,22 @@ def _stop(workers: list[Worker]) -> None:
         worker.stop()
 
 
-class Worker:
-    """One process, and the thread that writes to it and reads from it.
+def environment(threads: int) -> dict[str, str]:
+    """What a new process is to find besides: its threads, and what can be imported here."""
+    return {
+        **dict.fromkeys(THREADS, str(threads)),
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
 
-    The thread waits instead of the caller, who so can have a deadline whatever the process does; it
-    is a daemon, so that it does not keep Python from ending.
-    """
+
+class Worker:
+    """One process, and the :class:`Courier` that writes to it and reads from it."""
 
     def __init__(self, name: str, threads: int = 1) -> None:
         self.name = name
         self._threads = threads
         self._process: subprocess.Popen[bytes] | None = None
-        self._jobs: SimpleQueue[tuple[Future[bytes], bytes] | None] = SimpleQueue()
+        self._courier: Courier | None = None
 
     @property
     def pid(self) -> int | None:
@@ -137,23 +140,17 @@ class Worker:
         if self._process is not None and self._process.poll() is None:
             return
         self.stop()
-        environment = os.environ | dict.fromkeys(THREADS, str(self._threads))
-        # What can be imported here can be there, however it came to be so
-        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-        self._process = subprocess.Popen(
+        process = self._process = subprocess.Popen(
             [sys.executable, "-m", "dald_model.engines.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment,
+            env=os.environ | environment(self._threads),
         )
-        self._jobs = SimpleQueue()
-        Thread(target=_exchange, args=(self._process, self._jobs), daemon=True).start()
+        self._courier = Courier(partial(_exchange, process), partial(_close, process))
 
     def send(self, message: bytes) -> Future[bytes]:
         """See :class:`dald_model.engines.engine.Host`."""
-        reply: Future[bytes] = Future()
-        self._jobs.put((reply, message))
-        return reply
+        return lost("there is no process") if self._courier is None else self._courier.send(message)
 
     def restart(self) -> None:
         """See :class:`dald_model.engines.engine.Host`."""
@@ -163,33 +160,27 @@ class Worker:
     def stop(self) -> None:
         """End the process, whatever it does."""
         process, self._process = self._process, None
-        if process is None:
+        courier, self._courier = self._courier, None
+        if process is None or courier is None:
             return
-        self._jobs.put(None)
+        courier.stop()
         process.kill()
         process.wait(PATIENCE)
 
 
-def _exchange(
-    process: subprocess.Popen[bytes],
-    jobs: SimpleQueue[tuple[Future[bytes], bytes] | None],
-) -> None:
-    """Send messages and wait for their replies, until there are no more."""
-    messages, replies = process.stdin, process.stdout
-    assert messages is not None
-    assert replies is not None
-    while (job := jobs.get()) is not None:
-        reply, message = job
-        try:
-            write_message(messages, message)
-            reply.set_result(read_message(replies))
-        except (EOFError, OSError, ValueError):
-            reply.set_exception(HostLostError(_end(process)))
-    _close(messages, replies)
+def _exchange(process: subprocess.Popen[bytes], message: bytes) -> bytes:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        write_message(process.stdin, message)
+        return read_message(process.stdout)
+    except (EOFError, OSError, ValueError) as error:
+        raise HostLostError(_end(process)) from error
 
 
-def _close(*streams: Any) -> None:
-    for stream in streams:
+def _close(process: subprocess.Popen[bytes]) -> None:
+    for stream in (process.stdin, process.stdout):
+        assert stream is not None
         try:
             stream.close()
         except OSError:  # what was not written is for a process that is gone

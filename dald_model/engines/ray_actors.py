@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 import weakref
-from concurrent.futures import Future
 from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from dald_model.engines.courier import lost
 from dald_model.engines.engine import HostLostError, Reply, check_patience
-from dald_model.engines.processes import THREADS
+from dald_model.engines.processes import environment
 from dald_model.engines.residents import Residents
 from dald_model.errors import OptionError
 from dald_model.validate import argument, check_whole
@@ -144,9 +143,9 @@ class Ray:
                 f"Ray: given hosts={self._count}, but the cluster has {cores} cores; each host "
                 "takes one, give at most as many"
             )
-        variables: dict[str, str] = dict.fromkeys(THREADS, str(self._threads))
-        if self.address == LOCAL:  # what can be imported here can be there
-            variables["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        variables = environment(self._threads)
+        if self.address != LOCAL:  # other machines have paths of their own
+            del variables["PYTHONPATH"]
         made = ray.remote(num_cpus=1, max_restarts=0)(Resident)
         made = made.options(runtime_env={"env_vars": variables})
         self._actors = [Actor(f"actor {at}", ray, made) for at in range(self._count or cores)]
@@ -223,17 +222,14 @@ class Actor:
 
         Deadlines are for answers: that the cluster finds a place for a new actor is waited for.
         """
-        failed: Future[bytes] = Future()
         if self._actor is None:
-            failed.set_exception(HostLostError("there is no actor"))
-            return failed
+            return lost("there is no actor")
         try:
             if self.pid is None:
                 self.pid = _waited(self._ray, self._began, READY)
         except (TimeoutError, HostLostError) as error:
             said = str(error) or f"the cluster had no place for it within {READY:g} s"
-            failed.set_exception(HostLostError(said))
-            return failed
+            return lost(said)
         return ActorReply(self._ray, self._actor.handle.remote(message))
 
     def restart(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import cvxpy as cp
@@ -51,4 +52,12 @@ def running(words: str) -> list[int]:
             continue
         if words in line and state != "Z":
             found.append(int(each.name))
+    return found
+
+
+def left(words: str, seconds: float = 10) -> list[int]:
+    """Those of :func:`running` that are still there after so long: an ended job takes a moment."""
+    until = time.monotonic() + seconds
+    while (found := running(words)) and time.monotonic() < until:
+        time.sleep(0.05)
     return found

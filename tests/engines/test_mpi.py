@@ -5,14 +5,13 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 import dald_model as dm
 from dald_model.engines import MPI, mpi_ranks
-from tests.engines.declared import ENVIRONMENT, market, running
+from tests.engines.declared import ENVIRONMENT, left, market
 
 MPIEXEC = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
 SCRIPT = Path(__file__).with_name("by_mpi.py")
@@ -67,11 +66,7 @@ def test_a_job_that_lost_a_rank_ends_and_goes_on_from_its_file(tmp_path: Path) -
     file = tmp_path / "run.npz"
     ended = mpiexec(SCRIPT, "killed", 0, file)
     assert ended.returncode != 0
-    for _ in range(200):
-        if not running("by_mpi.py killed"):
-            break
-        time.sleep(0.05)
-    assert not running("by_mpi.py killed")
+    assert not left("by_mpi.py killed")
     here = market().solve(metrics={"strike": lambda _: 0})
     found = dm.resume(file, model := market(), metrics={"strike": lambda _: 0})
     assert model.compile() is found.compiled
@@ -89,4 +84,4 @@ def test_it_gives_the_iterates_of_as_many_hosts_here_and_says_who_is_lost() -> N
     assert (same, again) == ("told: same", "told: optimal")
     assert lost.startswith("told: lost 3 engine: rank 2 was lost 1 time in round 4")
     assert "no reply within 10.0 s" in lost
-    assert not running("by_mpi.py late")
+    assert not left("by_mpi.py late")

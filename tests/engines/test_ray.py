@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 import dald_model as dm
 from dald_model.engines import InProcess, Ray
 from dald_model.models import hospitals
-from tests.engines.declared import ENVIRONMENT, hundred, market, running
+from tests.engines.declared import ENVIRONMENT, hundred, left, market
 from tests.engines.test_engines import rounds, same
 
 
@@ -97,8 +96,4 @@ def test_nothing_is_left_of_it_when_its_coordinator_is_killed(tmp_path: Path) ->
     )
     assert ended.returncode == -signal.SIGKILL
     session = ended.stdout.split()[-1]
-    for _ in range(600):
-        if not running(session):
-            return
-        time.sleep(0.05)
-    pytest.fail(f"{len(running(session))} processes are still there")
+    assert not left(session, seconds=30)

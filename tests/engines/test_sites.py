@@ -303,6 +303,9 @@ def test_sites_that_do_not_fit_are_refused() -> None:
         dm.Federation(dm.engines.Sites([one, one]))
     with pytest.raises(dm.OptionError, match="given none"):
         dm.engines.Sites([])
+    nobody: Any = "hospitals"
+    with pytest.raises(dm.OptionError, match="given 'hospitals', expected an engine whose hosts"):
+        dm.Federation(nobody)
 
 
 @pytest.mark.parametrize(
