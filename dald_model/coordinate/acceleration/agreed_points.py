@@ -38,6 +38,8 @@ class AgreedPoints:
     factor, constant : ndarray, shape (N,)
     count : int
         Classes.
+    weight : ndarray, shape (count,)
+        The sum of the squared factors of each class.
     rows, rhs : csc_array, ndarray
     """
 
@@ -63,6 +65,7 @@ class AgreedPoints:
         rows = sp.csr_array(signed[left])
         self.rows = sp.csc_array(rows @ spread)
         self.rhs = gap[left] - rows @ self.constant
+        self.weight = self.gather(self.factor)
 
     def _at_odds(self, ties: _Ties) -> np.ndarray:
         """Ties that close a cycle of which only one value comes back as itself."""
@@ -73,7 +76,15 @@ class AgreedPoints:
 
     def expand(self, free: np.ndarray) -> np.ndarray:
         """The coordinates at some z."""
-        return self.factor * free[self.classes] + self.constant
+        return self.spread(free) + self.constant
+
+    def spread(self, change: np.ndarray) -> np.ndarray:
+        """The change of the coordinates with one of z."""
+        return self.factor * change[self.classes]
+
+    def nearest(self, points: np.ndarray) -> np.ndarray:
+        """The z nearest to some coordinates, but for the rows."""
+        return self.gather(points - self.constant) / self.weight
 
     def gather(self, slopes: np.ndarray) -> np.ndarray:
         """Slopes along z of slopes along the coordinates."""

@@ -68,7 +68,6 @@ class BundleModel:
     def __init__(self, joint: JointModel, heads: np.ndarray) -> None:
         self._coordinates, self._joint, self._heads = joint.coordinates, joint, heads
         self._cuts = Cuts(joint.coordinates, joint.agreed)
-        self._weight = joint.agreed.gather(joint.agreed.factor)
         self._nearness = NEARNESS
         self._asked: _Question | None = None
         self._centre = np.zeros(0)
@@ -80,14 +79,14 @@ class BundleModel:
         heights = self._cuts.add(points, slopes, evaluation.objectives)
         agreed, asked, self._asked = self._joint.agreed, self._asked, None
         if asked is None or evaluation.before is not asked.point:
-            self._centre = agreed.gather(points - agreed.constant) / self._weight
+            self._centre = agreed.nearest(points)
             return
         # Around where clients were asked, not where they answered: else it rests where they differ
         self._centre = asked.free
         there = heights + self._coordinates.sums(slopes * agreed.expand(asked.free))
         is_known = np.isfinite(asked.heights) & np.isfinite(there)
         new = np.maximum(there - asked.heights, 0.0)[is_known].sum()
-        energy = self._nearness * (self._weight * (asked.free - asked.centre) ** 2).sum()
+        energy = self._nearness * (agreed.weight * (asked.free - asked.centre) ** 2).sum()
         if new < NEW * energy:
             self._nearness = max(WIDER * self._nearness, FARTHEST)
         elif new > WRONG * energy:
@@ -103,7 +102,7 @@ class BundleModel:
         slopes = self._cuts.mixed(shares)
         self._cuts.prune(shares > ACTIVE)
         # Prices balance: what the pull adds is spread over the clients
-        left = (agreed.gather(slopes) + agreed.rows.T @ tied) / self._weight
+        left = (agreed.gather(slopes) + agreed.rows.T @ tied) / agreed.weight
         slopes = slopes - left[agreed.classes] * agreed.factor
         prices = self._joint.nearest(slopes, evaluation.after[0])
         sides = self._coordinates.sides(agreed.expand(free))
@@ -136,7 +135,7 @@ class BundleModel:
         size, above = height.size, owners.size
         epigraph = sp.csc_array((np.ones(size), (np.arange(size), number)), shape=(size, above))
         ties = sp.hstack([agreed.rows, sp.csc_array((agreed.rhs.size, above))])
-        pull = np.concatenate([self._nearness * self._weight, np.zeros(above)])
+        pull = np.concatenate([self._nearness * agreed.weight, np.zeros(above)])
         # In units of the heights and, as coordinates are roots of energies, of their root
         unit = np.sqrt(scale)
         program = ConeProgram(

@@ -51,16 +51,20 @@ class JointModel:
 
         ``stiffness`` is that of each group. None where the models have no minimum together.
         """
+        # From the agreed point in their middle on: a stiff client's slope is its stiffness times a
+        # difference of points, of which points far from the origin would leave few digits
         agreed = self.agreed
-        start = agreed.constant - points
+        middle = agreed.nearest(points)
+        start = agreed.expand(middle) - points
         right = -agreed.gather(slopes + self._times(stiffness, start))
+        rhs = agreed.rhs - agreed.rows @ middle
         try:
-            free = _minimiser(self._matrix(stiffness), right, agreed.rows, agreed.rhs)
+            free = _minimiser(self._matrix(stiffness), right, agreed.rows, rhs)
         except (np.linalg.LinAlgError, RuntimeError):  # the second is what SuperLU raises
             return None
-        found = agreed.expand(free)
-        there = slopes + self._times(stiffness, found - points)
-        return found, there, self.nearest(there, prices)
+        change = start + agreed.spread(free)
+        there = slopes + self._times(stiffness, change)
+        return agreed.expand(middle + free), there, self.nearest(there, prices)
 
     def _times(self, stiffness: Sequence[Stiffness], change: np.ndarray) -> np.ndarray:
         found = np.empty_like(change)

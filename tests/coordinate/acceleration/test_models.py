@@ -138,6 +138,32 @@ def test_the_consensus_of_true_models_is_the_optimum_with_its_prices(
     np.testing.assert_allclose(solved[2][compiled.slots[3, 4]], last, atol=1e-6)
 
 
+def test_the_consensus_of_models_keeps_its_digits_far_from_the_origin() -> None:
+    """The slope of a stiff client is its stiffness times a difference of points."""
+    x, model = cp.Variable(1), dm.Model("path")
+    for i in range(3):
+        model.client(i, cp.sum_squares(x))
+    model.topology(nx.path_graph(3))
+    compiled = model.compile()
+    coordinates = Coordinates(compiled, np.full(compiled.size, np.sqrt(0.5)))
+    unit = coordinates.points(np.ones((2, compiled.size)))
+    near = coordinates.points(np.array([[0.25, 0.75], [0.75, -0.5]]))
+    slopes, bends = np.array([1.0, -2.0, 0.5]), np.array([1.0, 4.0, 1e6])
+    stiffness = [
+        Stiffness(np.ones((len(group.names), 1, 1)), bends[group.columns])
+        for group in coordinates.groups
+    ]
+    # min over z of the sum of slopes (u z - p) + bends (u z - p)^2 / 2
+    z = unit @ (bends * near - slopes) / (unit @ (bends * unit))
+    expected = slopes + bends * (unit * z - near)
+    for origin in (0.0, 2.0**20):
+        prices = np.zeros(compiled.size)
+        found = JointModel(coordinates).solve(near + origin * unit, slopes, stiffness, prices)
+        assert found is not None
+        np.testing.assert_allclose(found[0] - origin * unit, unit * z, atol=1e-9)
+        np.testing.assert_allclose(found[1], expected, atol=1e-9)
+
+
 def _quadratic(compiled, coordinates, columns, points):
     """The map from x to the coordinates of one client, and its slope there."""
     local = coordinates.matrix[:, columns].tocsr()
