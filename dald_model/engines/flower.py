@@ -41,7 +41,8 @@ class Flower:
     A site that does not reply by the ``deadline``, or whose Flower client fails, is asked again
     ``retries`` times. Each site is waited for in a thread of its own, since Flower's own waiting
     can stay in one call for three minutes where a SuperNode died while it sent a reply. What a
-    site's process holds is declared again where that was started anew.
+    site's process holds is declared again where that was started anew. No other site can take its
+    client, whose data it alone has.
 
     Parameters
     ----------
@@ -71,6 +72,8 @@ class Flower:
                 result = dm.Federation(engine).solve()
             result.save("answer.npz")
     """
+
+    interchangeable = False
 
     def __init__(self, grid: Any, *, sites: int, retries: int = 1, deadline: float = 300.0) -> None:
         check_whole(argument(self, "sites"), sites)

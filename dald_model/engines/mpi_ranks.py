@@ -54,10 +54,12 @@ class MPI:
     MPI cannot start a rank again, and its launchers end the whole job when one dies: give
     ``checkpoint=...``, start the job again and go on with :func:`dald_model.resume`. (MPICH's
     ``-disable-auto-cleanup`` did not save the others in most of our trials.) A rank that is there
-    and does not answer is lost by the ``deadline``: then :class:`dald_model.LostError` has the
-    rounds before as its ``result``, or the run goes on without its clients, see
-    :class:`dald_model.Unanswered`; a later solve does without the rank, and the job ends with exit
-    code 1. MPI knows no authentication: it is for a cluster that you trust.
+    and does not answer is lost by the ``deadline``: another one then has its clients as well, and
+    ``result.losses`` says so; where there is none, or that one is late too,
+    :class:`dald_model.LostError` has the rounds before as its ``result``, or the run goes on
+    without these clients, see :class:`dald_model.Unanswered`. A later solve does without the rank,
+    and the job ends with exit code 1. MPI knows no authentication: it is for a cluster that you
+    trust.
 
     Rank 0 coordinates, and sees prices and values of all edges, as accelerations do. Neighbours do
     not exchange them without it.
@@ -76,10 +78,11 @@ class MPI:
         At the other ranks, once rank 0 has ended.
     """
 
-    retries = 0
+    retries = 1
+    interchangeable = True
 
     def __init__(self, *, deadline: float | None = None) -> None:
-        check_patience(self, 0, deadline)
+        check_patience(self, self.retries, deadline)
         self.deadline = deadline
         mpi = _mpi()
         if mpi.COMM_WORLD.size < 2:
@@ -214,6 +217,12 @@ class Rank:
     def restart(self) -> None:
         """MPI starts no rank again: from now on it is lost."""
         self.is_lost = True
+        raise HostLostError(self.why_lost)
+
+    @property
+    def why_lost(self) -> str:
+        """What is said of who asks it then."""
+        return f"{self.name} is lost, and MPI starts none again"
 
     def receive(self) -> bool:
         """Take a reply if one is there, for who waits longest; whether one was."""
@@ -239,7 +248,7 @@ class RankReply:
     def result(self, timeout: float | None = None) -> bytes:
         """See :class:`dald_model.engines.engine.Reply`."""
         if self._rank.is_lost:
-            raise HostLostError(f"{self._rank.name} is lost, and MPI starts none again")
+            raise HostLostError(self._rank.why_lost)
         if not _wait(self._is_there, timeout):
             raise TimeoutError
         assert self.message is not None

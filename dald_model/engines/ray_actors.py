@@ -38,9 +38,10 @@ class Ray:
     clusters.
 
     An actor that dies with its process or machine, or has not replied by the ``deadline``, is
-    replaced, wherever there is room, and its clients are packed, placed and asked again;
-    ``result.losses`` says so. Where that fails too, :class:`dald_model.LostError` has the rounds
-    before as its ``result``, or the run goes on without these clients, see
+    replaced, wherever there is room, and its clients are packed, placed and asked again, also
+    before the first round. Where that fails too, another actor has them as well for the rest of the
+    run; ``result.losses`` says all of it. Where that fails, :class:`dald_model.LostError` has the
+    rounds before as its ``result``, or the run goes on without these clients, see
     :class:`dald_model.Unanswered`.
 
     The actors start with the first solve and stay for later ones until :meth:`close`, the end of a
@@ -59,7 +60,8 @@ class Ray:
         ``"ray://..."``. By default one of this engine's own starts on this machine, in some
         seconds, with 0.4 GB of memory.
     retries : int
-        How often in one round an actor is replaced before its clients count as lost.
+        How often in one round an actor is replaced, and then how many others are asked, before
+        its clients count as lost.
     deadline : float, optional
         Seconds that an actor has for a reply, the first with the clients' data and
         factorisations; default as long as it takes.
@@ -79,6 +81,8 @@ class Ray:
         with dm.engines.Ray(hosts=2) as engine:
             result = model.solve(engine=engine)
     """
+
+    interchangeable = True
 
     def __init__(
         self,

@@ -130,8 +130,9 @@ class Residents:
         for number in said.get("forget", ()):
             self._last.pop(number, None)
             self._kept.pop(number, None)
-        if said.get("keep"):
-            self._kept = dict(self._last)
+        for number in said.get("keep", ()):
+            mine = self._sessions[number].clients if number in self._sessions else ()
+            self._kept |= {client: self._last[client] for client in mine if client in self._last}
         for number in said.get("renew", ()):
             if number in self._sessions:
                 old = self._sessions[number]

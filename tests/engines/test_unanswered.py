@@ -12,8 +12,8 @@ import pytest
 
 import dald_model as dm
 from dald_model.engines import HostLostError
-from dald_model.engines.placement import Pending
 from dald_model.engines.residents import Residents
+from dald_model.engines.seat import Pending
 from dald_model.engines.wire import decode
 from tests.engines.declared import market
 from tests.zoo import GRAPHS, PROBLEMS
@@ -23,6 +23,7 @@ class Silent:
     """An engine whose last host does not answer in some rounds."""
 
     retries, deadline = 1, None
+    interchangeable = False
 
     def __init__(self, is_silent: Callable[[int], bool], count: int = 2) -> None:
         never = [lambda _: False] * (count - 1)
