@@ -47,7 +47,7 @@ class Site:
     These are functions of the data. Who sees many rounds of them learns how the objective bends in
     :math:`x`, which of least squares is the Gram matrix on it.
 
-    A site has one coordinator at a time: a new one ends what it did for another.
+    A site has one coordinator at a time: what it did for another begins anew.
 
     Parameters
     ----------

@@ -231,6 +231,8 @@ class Place:
         while True:
             try:
                 message = decode(sent.result(self._engine.deadline))
+                if "forgotten" in message.said:
+                    raise HostLostError(message.said["forgotten"])
             except (TimeoutError, HostLostError) as error:
                 tried.append(self._seat)
                 self._lose(str(error) or f"no reply within {self._engine.deadline} s", tried)
