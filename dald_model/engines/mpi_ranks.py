@@ -33,15 +33,9 @@ class MPI:
 
         mpiexec -n 4 python -m mpi4py -m dald_model solve FILE
 
-    solves the ``model`` of a file with three hosts; a script of one's own begins with
-
-    ::
-
-        import dald_model as dm
-
-        engine = dm.engines.MPI()  # the other ranks serve here, until rank 0 has ended
-
-    and goes on at rank 0 alone: nobody else declares, or reads data. Clients travel once, as
+    solves the ``model`` of a file with three hosts. A script of one's own, ``mpiexec -n 4 python -m
+    mpi4py SCRIPT``, makes an engine first, and goes on at rank 0 alone: nobody else declares, or
+    reads data. Clients travel once, as
     :func:`dald_model.pack` makes them, and iterates are those of
     :class:`dald_model.engines.InProcess` with as many hosts bit for bit. Messages are buffers of
     bytes of :mod:`dald_model.engines.wire`, never a pickle.
@@ -76,6 +70,18 @@ class MPI:
         If ``deadline`` means nothing, mpi4py is not installed, or the job has one rank.
     SystemExit
         At the other ranks, once rank 0 has ended.
+
+    Examples
+    --------
+    ::
+
+        import dald_model as dm
+
+        engine = dm.engines.MPI()  # the other ranks serve here, until rank 0 has ended
+
+        from dald_model.models.mean import common_number
+
+        print(common_number([0, 1, 2]).solve(engine=engine).status)  # optimal
     """
 
     retries = 1

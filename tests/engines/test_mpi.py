@@ -11,7 +11,7 @@ import pytest
 
 import dald_model as dm
 from dald_model.engines import MPI, mpi_ranks
-from tests.engines.declared import ENVIRONMENT, left, market
+from tests.engines.declared import ENVIRONMENT, block, left, market
 
 MPIEXEC = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
 SCRIPT = Path(__file__).with_name("by_mpi.py")
@@ -48,6 +48,13 @@ def test_a_job_of_one_rank_is_told_how_to_start_one_of_several(
     monkeypatch.setattr(mpi_ranks, "_mpi", lambda: Stub)
     with pytest.raises(dm.OptionError, match=r"one rank, .*mpiexec -n 4 python -m mpi4py SCRIPT"):
         MPI()
+
+
+def test_its_example_runs(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(block(MPI))
+    ended = mpiexec(script, ranks=2)
+    assert (ended.returncode, ended.stdout) == (0, "optimal\n"), ended.stderr
 
 
 def test_the_command_solves_a_file_whose_model_is_declared_at_rank_0_alone(tmp_path: Path) -> None:
