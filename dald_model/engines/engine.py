@@ -22,7 +22,7 @@ class Reply(Protocol):
     """Reply of a host that may still be on its way, such as a ``concurrent.futures.Future``."""
 
     def result(self, timeout: float | None = None) -> bytes:
-        """Wait for it, at most so many seconds.
+        """Wait for it, at most so many seconds; who asks again gets the same.
 
         Raises
         ------

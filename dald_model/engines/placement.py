@@ -266,11 +266,13 @@ class Place:
             raise self._gone(said, tried)
 
     def _another(self, tried: Sequence[Seat]) -> Seat | None:
-        """Another host that may have the clients: one that was not lost, with as few as may be."""
+        """Another host that may have the clients: one that replies, with as few as may be."""
         if len({*tried}) > self._engine.retries or not self._engine.interchangeable:
             return None
         free = [seat for seat in self._seats if seat not in tried]
-        return min(free, key=lambda seat: (seat.life, seat.groups), default=None)
+        return min(
+            free, key=lambda seat: (not seat.has_replied, seat.life, seat.groups), default=None
+        )
 
     def _gone(self, said: str, tried: Sequence[Seat]) -> LostError:
         """What ends the run, or has the clients absent."""

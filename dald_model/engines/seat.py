@@ -36,10 +36,23 @@ class Seat:
     def __init__(self, host: Host) -> None:
         self._host, self.name = host, host.name
         self.life, self.groups = 0, 1
+        self._last: Reply | None = None
 
     def send(self, message: bytes) -> Pending:
         """See :class:`dald_model.engines.engine.Host`."""
-        return Pending(self._host.send(message), time.monotonic())
+        self._last = self._host.send(message)
+        return Pending(self._last, time.monotonic())
+
+    @property
+    def has_replied(self) -> bool:
+        """Whether it has to what it was sent last: who has not may be lost, too."""
+        if self._last is None:
+            return True
+        try:
+            self._last.result(0.0)
+        except (TimeoutError, HostLostError):
+            return False
+        return True
 
     def restart(self, life: int) -> bool:
         """Restart the host, unless it was since this life of it; whether it is there again."""

@@ -62,6 +62,16 @@ def test_whoever_is_lost_with_others_clients_has_them_placed_again(name: str) ->
     assert moved > 3
 
 
+def test_who_is_silent_as_well_gets_nobodys_clients() -> None:
+    """Of four hosts the last two are lost at once, and each is next to the other."""
+    engine, model = Moving(lambda at: at >= 4, 4), PROBLEMS["ridge"]().on(GRAPHS["star"]()).model
+    engine.hosts()[2].is_silent = engine.hosts()[3].is_silent
+    found = model.solve(engine=engine)
+    same(model.solve(), found)
+    moved = [loss.message.split("at ")[-1] for loss in found.losses if "now" in loss.message]
+    assert sorted(moved) == ["host 0 now", "host 1 now"]
+
+
 def test_where_nobody_is_left_the_error_names_all_that_were_tried() -> None:
     engine = Moving(lambda _: True, count=1)
     with pytest.raises(dm.LostError, match=r"engine: host 0 was lost 2 times before round 1"):

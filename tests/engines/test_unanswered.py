@@ -36,12 +36,12 @@ class Silent:
 
 class SilentHost:
     def __init__(self, name: str, is_silent: Callable[[int], bool]) -> None:
-        self.name, self._is_silent = name, is_silent
+        self.name, self.is_silent = name, is_silent
         self._residents = Residents()
 
     def send(self, message: bytes) -> Future[bytes]:
         reply: Future[bytes] = Future()
-        if self._is_silent(decode(message).said["round"]):
+        if self.is_silent(decode(message).said["round"]):
             reply.set_exception(HostLostError("it is silent"))
         else:
             reply.set_result(self._residents.handle(message))
