@@ -49,7 +49,7 @@ class MPI:
     ``checkpoint=...``, start the job again and go on with :func:`dald_model.resume`. (MPICH's
     ``-disable-auto-cleanup`` did not save the others in most of our trials.) A rank that is there
     and does not answer is lost by the ``deadline``: another one then has its clients as well, and
-    ``result.losses`` says so; where there is none, or that one is late too,
+    ``result.losses`` says so; where there is none, or two others are late too,
     :class:`dald_model.LostError` has the rounds before as its ``result``, or the run goes on
     without these clients, see :class:`dald_model.Unanswered`. A later solve does without the rank,
     and the job ends with exit code 1. MPI knows no authentication: it is for a cluster that you
@@ -84,7 +84,7 @@ class MPI:
         print(common_number([0, 1, 2]).solve(engine=engine).status)  # optimal
     """
 
-    retries = 1
+    retries = 2
     interchangeable = True
 
     def __init__(self, *, deadline: float | None = None) -> None:
