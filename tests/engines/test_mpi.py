@@ -73,7 +73,7 @@ def test_the_command_solves_a_file_whose_model_is_declared_at_rank_0_alone(tmp_p
 @pytest.mark.skipif(not Path("/proc").exists(), reason="/proc tells which processes there are")
 def test_a_job_that_lost_a_rank_ends_and_goes_on_from_its_file(tmp_path: Path) -> None:
     file = tmp_path / "run.npz"
-    ended = mpiexec(SCRIPT, "killed", 0, file)
+    ended = mpiexec(SCRIPT, "killed", 0, file, ranks=2)
     assert ended.returncode != 0
     assert not left("by_mpi.py killed")
     here = market().solve(metrics={"strike": lambda _: 0})
