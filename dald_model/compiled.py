@@ -11,7 +11,7 @@ from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.stopping import Stopping
 from dald_model.declare.client import Client
 from dald_model.engines.engine import Engine
-from dald_model.engines.estimate import Estimate, estimate
+from dald_model.estimate import Estimate, estimate
 from dald_model.explain import Explanation, explain
 from dald_model.later import pd
 from dald_model.options import DEFAULT_ACCELERATION
@@ -77,7 +77,7 @@ class Compiled(Printed, Decomposition):
         .. math:: T = C + \sum_l (L + k_l c + b_l / B + S_l)
 
         of what the coordinator does, and level by level latency, messages, bytes and the slowest
-        host's solves; see :mod:`dald_model.engines.estimate`. For it the engine is sent some
+        host's solves; see :mod:`dald_model.estimate`. For it the engine is sent some
         messages that ask nothing, and a few rounds are run in this process.
 
         Parameters

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any, NoReturn, Self
 
 import cvxpy as cp
-import numpy as np
 
 from dald_model.coordinate.acceleration.aladin import ALADIN
 from dald_model.declare.remote import Introduction, remote_client
-from dald_model.engines.engine import Engine, Host
+from dald_model.engines.engine import Engine
 from dald_model.engines.questions import ask, ask_all
 from dald_model.errors import DeclarationError, OptionError
 from dald_model.model import Model
 
-ARRAYS = ("base", "own", "start", "diagonal", "kinks", "elsewhere", "answer", "slopes", "pull")
-FLAGS = ("is_known", "is_singular", "is_exact", "is_angular", "is_endless")
 REFUSED = {
     "engine": "the federation has its own",
     "solver": "each site chooses its own",
@@ -87,23 +83,10 @@ class Federation(Model):
                         f"expected {one.shape} as at another site; give one of them another name"
                     )
                 shared.append(one)
-            self._enter_site(engine, hosts[at], at, site, shared, said, arrays)
-
-    def _enter_site(
-        self,
-        engine: Engine,
-        host: Host,
-        at: int,
-        site: Hashable,
-        shared: Sequence[cp.Variable],
-        said: dict[str, Any],
-        arrays: dict[str, np.ndarray],
-    ) -> None:
-        numbers: dict[str, Any] = {name: arrays[name] for name in ARRAYS}
-        numbers |= {name: said[name] for name in FLAGS}
-        told = Introduction(**numbers, spread=float(arrays["spread"][0]))
-        self._check_new(site, "client")
-        self.enter([remote_client(site, shared, told, partial(ask, engine, host), at)])
+            self._check_new(site, "client")
+            told = Introduction.read(said, arrays)
+            asked = partial(ask, engine, hosts[at])
+            self.enter([remote_client(site, shared, told, asked, at)])
 
     def solve(self, **options: Any) -> Any:
         """See :meth:`Model.solve`; each round waits for all sites.

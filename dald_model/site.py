@@ -17,6 +17,7 @@ from dald_model.coordinate.curvature import is_angular, is_defined_at_zero, pull
 from dald_model.coordinate.measurement import probed
 from dald_model.coordinate.own_answers import OwnAnswer, Survey
 from dald_model.declare.client import Client, short
+from dald_model.declare.remote import Introduction
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.engines.portable import Portable
 from dald_model.errors import DeclarationError
@@ -47,7 +48,7 @@ class Site:
     These are functions of the data. Who sees many rounds of them learns how the objective bends in
     :math:`x`, which of least squares is the Gram matrix on it.
 
-    A site has one coordinator at a time: a new one ends what it did for another.
+    A site has one coordinator at a time: what it did for another begins anew.
 
     Parameters
     ----------
@@ -124,23 +125,15 @@ class Site:
     def introduction(self) -> tuple[dict[str, Any], Arrays]:
         """What is told before the first round, see the class: words and arrays."""
         self._begin()
-        known = self.answer.curvature
-        said = {
-            "name": self.name,
-            "shared": [[v.name(), list(v.shape)] for v in self.shared],
-            "is_known": known.is_known,
-            "is_singular": not is_defined_at_zero(self._sub),
-            "is_exact": self.chain[0].is_exact,
-            "is_angular": is_angular(self._sub),
-            "is_endless": self.answer.is_endless,
-        }
-        return said, self._told()
+        told = self._told()
+        shared = [[v.name(), list(v.shape)] for v in self.shared]
+        return {"name": self.name, "shared": shared, **told.words()}, told.arrays()
 
     def hold(self, told: np.ndarray, *, is_misplaced: bool, is_last: bool) -> Arrays:
         """The answer where the client is held weakly at others' shared variables."""
         survey = self._survey or self._begin()
         self._answer = survey.held(self.name, told, is_misplaced=is_misplaced, is_last=is_last)
-        return self._told()
+        return self._told().arrays()
 
     def probe(self, lengths: np.ndarray) -> Arrays:
         """How stiff the objective is over these lengths of the shared variables."""
@@ -220,23 +213,26 @@ class Site:
         self._warm = layer.batches((self.name,))[0].session
         return self._survey
 
-    def _told(self) -> Arrays:
+    def _told(self) -> Introduction:
         """What is told of the answer and of the curvature, of the shared variables."""
-        own, known = self.answer, self.answer.curvature
-        told = {
-            "base": own.base,
-            "own": own.point,
-            "start": own.start,
-            "diagonal": known.diagonal,
-            "kinks": known.kinks,
-            "elsewhere": known.elsewhere,
-            "answer": known.answer,
-            "slopes": known.slopes,
-            "pull": pull(self._sub, own.point),
-            "spread": np.array([known.spread]),
-        }
-        mine = self.columns
-        return {name: one if name == "spread" else one[mine] for name, one in told.items()}
+        own, known, mine = self.answer, self.answer.curvature, self.columns
+        return Introduction(
+            base=own.base[mine],
+            own=own.point[mine],
+            start=own.start[mine],
+            diagonal=known.diagonal[mine],
+            kinks=known.kinks[mine],
+            elsewhere=known.elsewhere[mine],
+            answer=known.answer[mine],
+            slopes=known.slopes[mine],
+            pull=pull(self._sub, own.point)[mine],
+            spread=known.spread,
+            is_known=known.is_known,
+            is_singular=not is_defined_at_zero(self._sub),
+            is_exact=self.chain[0].is_exact,
+            is_angular=is_angular(self._sub),
+            is_endless=own.is_endless,
+        )
 
     def __repr__(self) -> str:
         shared = ", ".join(f"{v.name()}{list(v.shape) or ''}" for v in self.shared)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any
 
 import numpy as np
 
@@ -109,9 +108,7 @@ class _Told:
                 flags = np.array([name in self._misplaced, is_last], dtype=int)
                 waiting[name] = sub.client.question("hold", told=there, flags=flags)
         for name, wait in waiting.items():
-            given: dict[str, Any] = dict(wait())
-            given["spread"] = float(given["spread"][0])
-            self._told[name] = self._told[name]._replace(**given)
+            self._told[name] = Introduction.read(self._told[name].words(), wait())
             self._found[self._compiled.columns[name]] = self._told[name].own
 
     def _starts(self, missing: np.ndarray) -> np.ndarray:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import cvxpy as cp
 import numpy as np
@@ -60,6 +60,21 @@ class Introduction(NamedTuple):
     is_exact: bool
     is_angular: bool
     is_endless: bool
+
+    def words(self) -> dict[str, bool]:
+        """What goes as words."""
+        return {name: value for name, value in self._asdict().items() if isinstance(value, bool)}
+
+    def arrays(self) -> Arrays:
+        """What goes as arrays, the spread as one of a single entry."""
+        told = self._asdict().items()
+        return {name: np.atleast_1d(value) for name, value in told if not isinstance(value, bool)}
+
+    @classmethod
+    def read(cls, words: Mapping[str, bool], arrays: Mapping[str, np.ndarray]) -> Self:
+        """What was told by these words and arrays."""
+        found: dict[str, Any] = {**words, **arrays, "spread": float(arrays["spread"][0])}
+        return cls(**{name: found[name] for name in cls._fields})
 
 
 @dataclass(frozen=True, eq=False, repr=False)

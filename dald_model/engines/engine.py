@@ -22,7 +22,7 @@ class Reply(Protocol):
     """Reply of a host that may still be on its way, such as a ``concurrent.futures.Future``."""
 
     def result(self, timeout: float | None = None) -> bytes:
-        """Wait for it, at most so many seconds.
+        """Wait for it, at most so many seconds; who asks again gets the same.
 
         Raises
         ------
@@ -51,7 +51,13 @@ class Host(Protocol):
         ...
 
     def restart(self) -> None:
-        """Give up what it does and what it holds, and be ready for a next message, empty."""
+        """Give up what it does and what it holds, and be ready for a next message, empty.
+
+        Raises
+        ------
+        HostLostError
+            If it cannot be started again.
+        """
         ...
 
 
@@ -62,13 +68,21 @@ class Engine(Protocol):
     Attributes
     ----------
     retries : int
-        How often in one round a host is restarted and asked again before the run ends.
+        How often in one round a host is restarted and asked again, and then how many others are
+        asked, before the run ends.
+    interchangeable : bool
+        Whether a host may get the clients of another one that is lost; not where data is its own.
     deadline : float or None
         Seconds after which a host that has not replied is taken for lost; None waits for ever.
     """
 
     @property
     def retries(self) -> int:
+        """See the class."""
+        ...
+
+    @property
+    def interchangeable(self) -> bool:
         """See the class."""
         ...
 

@@ -32,6 +32,7 @@ class InProcess:
     """
 
     retries, deadline = 0, None
+    interchangeable = True
 
     def __init__(self, hosts: int = 1) -> None:
         self._count = hosts

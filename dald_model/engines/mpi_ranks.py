@@ -33,15 +33,9 @@ class MPI:
 
         mpiexec -n 4 python -m mpi4py -m dald_model solve FILE
 
-    solves the ``model`` of a file with three hosts; a script of one's own begins with
-
-    ::
-
-        import dald_model as dm
-
-        engine = dm.engines.MPI()  # the other ranks serve here, until rank 0 has ended
-
-    and goes on at rank 0 alone: nobody else declares, or reads data. Clients travel once, as
+    solves the ``model`` of a file with three hosts. A script of one's own, ``mpiexec -n 4 python -m
+    mpi4py SCRIPT``, makes an engine first, and goes on at rank 0 alone: nobody else declares, or
+    reads data. Clients travel once, as
     :func:`dald_model.pack` makes them, and iterates are those of
     :class:`dald_model.engines.InProcess` with as many hosts bit for bit. Messages are buffers of
     bytes of :mod:`dald_model.engines.wire`, never a pickle.
@@ -54,10 +48,12 @@ class MPI:
     MPI cannot start a rank again, and its launchers end the whole job when one dies: give
     ``checkpoint=...``, start the job again and go on with :func:`dald_model.resume`. (MPICH's
     ``-disable-auto-cleanup`` did not save the others in most of our trials.) A rank that is there
-    and does not answer is lost by the ``deadline``: then :class:`dald_model.LostError` has the
-    rounds before as its ``result``, or the run goes on without its clients, see
-    :class:`dald_model.Unanswered`; a later solve does without the rank, and the job ends with exit
-    code 1. MPI knows no authentication: it is for a cluster that you trust.
+    and does not answer is lost by the ``deadline``: another one then has its clients as well, and
+    ``result.losses`` says so; where there is none, or two others are late too,
+    :class:`dald_model.LostError` has the rounds before as its ``result``, or the run goes on
+    without these clients, see :class:`dald_model.Unanswered`. A later solve does without the rank,
+    and the job ends with exit code 1. MPI knows no authentication: it is for a cluster that you
+    trust.
 
     Rank 0 coordinates, and sees prices and values of all edges, as accelerations do. Neighbours do
     not exchange them without it.
@@ -74,12 +70,25 @@ class MPI:
         If ``deadline`` means nothing, mpi4py is not installed, or the job has one rank.
     SystemExit
         At the other ranks, once rank 0 has ended.
+
+    Examples
+    --------
+    ::
+
+        import dald_model as dm
+
+        engine = dm.engines.MPI()  # the other ranks serve here, until rank 0 has ended
+
+        from dald_model.models.mean import common_number
+
+        print(common_number([0, 1, 2]).solve(engine=engine).status)  # optimal
     """
 
-    retries = 0
+    retries = 2
+    interchangeable = True
 
     def __init__(self, *, deadline: float | None = None) -> None:
-        check_patience(self, 0, deadline)
+        check_patience(self, self.retries, deadline)
         self.deadline = deadline
         mpi = _mpi()
         if mpi.COMM_WORLD.size < 2:
@@ -214,6 +223,12 @@ class Rank:
     def restart(self) -> None:
         """MPI starts no rank again: from now on it is lost."""
         self.is_lost = True
+        raise HostLostError(self.why_lost)
+
+    @property
+    def why_lost(self) -> str:
+        """What is said of who asks it then."""
+        return f"{self.name} is lost, and MPI starts none again"
 
     def receive(self) -> bool:
         """Take a reply if one is there, for who waits longest; whether one was."""
@@ -239,7 +254,7 @@ class RankReply:
     def result(self, timeout: float | None = None) -> bytes:
         """See :class:`dald_model.engines.engine.Reply`."""
         if self._rank.is_lost:
-            raise HostLostError(f"{self._rank.name} is lost, and MPI starts none again")
+            raise HostLostError(self._rank.why_lost)
         if not _wait(self._is_there, timeout):
             raise TimeoutError
         assert self.message is not None

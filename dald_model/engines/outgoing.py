@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
-import numpy as np
-
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
 from dald_model.declare.remote import RemoteClient
@@ -108,9 +106,8 @@ def _of(name: Hashable, compiled: Decomposition) -> list[Sent]:
     data = len(pack_edges(sub)) if sub.client.is_remote else len(pack(sub))
     found = [Sent(name, NO_EDGE, TO, "client", data, data, ONCE)]
     if isinstance(sub.client, RemoteClient):
-        told = sub.client.introduction._asdict().items()
-        vectors = [(what, value) for what, value in told if isinstance(value, np.ndarray)]
-        found += [_floats(name, NO_EDGE, FROM, what, value.size, ONCE) for what, value in vectors]
+        told = sub.client.introduction.arrays().items()
+        found += [_floats(name, NO_EDGE, FROM, what, value.size, ONCE) for what, value in told]
     for (tail, head), slot in compiled.slots.items():
         if name in (tail, head):
             other, size = head if name == tail else tail, slot.stop - slot.start

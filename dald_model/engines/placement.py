@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
-from dald_model.engines.engine import Engine, Host, HostLostError, Reply
+from dald_model.engines.engine import Engine, HostLostError
 from dald_model.engines.numbers import NUMBERS
 from dald_model.engines.portable import pack
 from dald_model.engines.residents import Known, read_answers, read_multipliers
+from dald_model.engines.seat import Pending, Seat
+from dald_model.engines.shares import shared_out
 from dald_model.engines.site_edges import pack_edges
 from dald_model.engines.wire import Message, decode, encode
 from dald_model.errors import LostError, RunError
@@ -22,30 +24,22 @@ from dald_model.text import counted, shortened
 
 FINEST = 1e-10
 """The accuracy of answers that are asked for again, for the multipliers that go with them."""
+NEVER = -1
+"""A life that no host has."""
 NAMED_IN_FULL = 80
 """The most letters of names of clients in a message."""
 
 
 class Loss(NamedTuple):
-    """A host that was lost in a round, and its clients, which were placed and asked again."""
+    """A host that was lost in a round, and its clients, which were placed and asked again.
+
+    The message says why, and where its clients are now if that is another host.
+    """
 
     round: int
     host: str
     clients: tuple[Hashable, ...]
     message: str
-
-
-class Pending(NamedTuple):
-    """A reply that is on its way since a moment of ``time.monotonic()``."""
-
-    reply: Reply
-    since: float
-
-    def result(self, deadline: float | None) -> bytes:
-        """Wait for it, so many seconds from when it was asked for: hosts are late together."""
-        if deadline is None:
-            return self.reply.result(None)
-        return self.reply.result(max(0.0, self.since + deadline - time.monotonic()))
 
 
 class RemoteSession:
@@ -102,7 +96,12 @@ Asked = tuple[RemoteSession, Turn]
 
 
 class Place:
-    """One host in one run: what it has, and what it is asked.
+    """One group of clients in one run, what their host has of them, and what it is asked.
+
+    Parameters
+    ----------
+    seats : sequence of Seat
+        The hosts that may have them, their own first.
 
     Attributes
     ----------
@@ -112,8 +111,9 @@ class Place:
         Sessions that are to be opened anew.
     """
 
-    def __init__(self, host: Host, engine: Engine, losses: list[Loss]) -> None:
-        self._host, self._engine, self._losses = host, engine, losses
+    def __init__(self, seats: Sequence[Seat], engine: Engine, losses: list[Loss]) -> None:
+        self._seats, self._engine, self._losses = seats, engine, losses
+        self._seat, self._life = seats[0], seats[0].life
         self._sessions: weakref.WeakValueDictionary[int, RemoteSession] = (
             weakref.WeakValueDictionary()
         )
@@ -178,6 +178,7 @@ class Place:
             return self._send(self._kept, FINEST)
 
         def send() -> Pending:
+            self._notice()
             if not (self._has_kept or self._is_to_keep):
                 self._received(again(), again)
                 self._is_to_keep, self._missing = True, set(self._clients.values())
@@ -193,6 +194,7 @@ class Place:
 
     def _send(self, asked: Sequence[Asked], tolerance: float) -> Pending:
         """Send what is new to each session, and the clients themselves where they are not there."""
+        self._notice()
         said, arrays = [], {}
         places = []
         for at, (session, turn) in enumerate(asked):
@@ -219,45 +221,81 @@ class Place:
         said |= {"number": next(NUMBERS), "round": self.round, "release": released}
         said["renew"], self.renewed = self.renewed, []
         if self._is_to_keep:
-            said["keep"], self._is_to_keep, self._has_kept = True, False, True
-        return Pending(self._host.send(encode(said, arrays)), time.monotonic())
+            said["keep"] = [session.number for session, _ in self._kept]
+            self._is_to_keep, self._has_kept = False, True
+        return self._seat.send(encode(said, arrays))
 
     def _received(self, sent: Pending, again: Callable[[], Pending]) -> Message:
-        """Wait for a reply, restart the host where none comes, and ask again."""
-        for left in reversed(range(self._engine.retries + 1)):
+        """Wait for a reply; where none comes, find a host and ask again."""
+        tried: list[Seat] = []
+        while True:
             try:
                 message = decode(sent.result(self._engine.deadline))
+                if "forgotten" in message.said:
+                    raise HostLostError(message.said["forgotten"])
             except (TimeoutError, HostLostError) as error:
-                self._lose(error, is_last=not left)
+                tried.append(self._seat)
+                self._lose(str(error) or f"no reply within {self._engine.deadline} s", tried)
                 sent = again()
                 continue
             if "error" in message.said:
                 raise RunError(
-                    f"engine: {self._host.name} failed in round {self.round} "
+                    f"engine: {self._seat.name} failed in round {self.round} "
                     f"({message.said['error']}); its clients are {self._who()}"
                 )
             return message
-        raise AssertionError("the last loss has raised")
 
-    def _lose(self, error: Exception, *, is_last: bool) -> None:
-        """Write a loss down, and be ready to place everybody anew, if that is still to be tried."""
-        said = str(error) or f"no reply within {self._engine.deadline} s"
-        self._losses.append(Loss(self.round, self._host.name, tuple(self._clients), said))
+    def _lose(self, said: str, tried: Sequence[Seat]) -> None:
+        """Write a loss down, and find the clients a host, which has none of them yet.
+
+        Raises
+        ------
+        LostError
+            If there is none.
+        """
+        lost = self._seat
+        is_there = lost.restart(self._life) and tried.count(lost) <= self._engine.retries
+        found = lost if is_there else self._another(tried)
+        if found is not None and found is not lost:
+            lost.groups, found.groups = lost.groups - 1, found.groups + 1
+            self._seat, self._life = found, NEVER
+        self._notice()
+        moved = "" if found in (None, lost) else f"; its clients are at {self._seat.name} now"
+        self._losses.append(Loss(self.round, lost.name, tuple(self._clients), said + moved))
+        if found is None:
+            raise self._gone(said, tried)
+
+    def _another(self, tried: Sequence[Seat]) -> Seat | None:
+        """Another host that may have the clients: one that replies, with as few as may be."""
+        if len({*tried}) > self._engine.retries or not self._engine.interchangeable:
+            return None
+        free = [seat for seat in self._seats if seat not in tried]
+        return min(
+            free, key=lambda seat: (not seat.has_replied, seat.life, seat.groups), default=None
+        )
+
+    def _gone(self, said: str, tried: Sequence[Seat]) -> LostError:
+        """What ends the run, or has the clients absent."""
+        when = f"in round {self.round}" if self.round else "before round 1"
+        kept = "what was found is kept, as `result` of this error; " if self.round else ""
+        times = Counter(seat.name for seat in tried).items()
+        who = " and ".join(f"{name} was lost {counted(n, 'time')}" for name, n in times)
+        return LostError(
+            f"engine: {who} {when} ({said}); its clients are {self._who()}; {kept}allow more "
+            "memory, a longer deadline or more retries, go on without them "
+            "(online=dm.Unanswered()), or solve them in this process (engine=None)"
+        )
+
+    def _notice(self) -> None:
+        """Be ready to place everybody anew where the host was given up, by whomever."""
+        if self._life == self._seat.life:
+            return
+        self._life = self._seat.life
         self._has_kept = self._is_to_keep = False
         self._missing = set(self._clients.values())
         self.renewed = []  # all are
         for session in self._sessions.values():
             session.forget()
-        self._host.restart()
-        if is_last:
-            when = f"in round {self.round}" if self.round else "before round 1"
-            kept = "what was found is kept, as `result` of this error; " if self.round else ""
-            raise LostError(
-                f"engine: {self._host.name} was lost {counted(self._engine.retries + 1, 'time')} "
-                f"{when} ({said}); its clients are {self._who()}; {kept}allow more memory, a "
-                "longer deadline or more retries, go on without them (online=dm.Unanswered()), or "
-                "solve them in this process (engine=None)"
-            )
 
     def _who(self) -> str:
         return shortened(", ".join(map(repr, self._clients)), NAMED_IN_FULL)
@@ -285,25 +323,13 @@ class Placement:
     def __init__(self, engine: Engine, goes_on: bool = False) -> None:
         self.losses: list[Loss] = []
         self.goes_on = goes_on
-        self._places = [Place(host, engine, self.losses) for host in engine.hosts()]
+        seats = [Seat(host) for host in engine.hosts()]
+        turned = [seats[at:] + seats[:at] for at in range(len(seats))]
+        self._places = [Place(mine, engine, self.losses) for mine in turned]
 
     def homes(self, levels: Iterable[Sequence[Sequence[Subproblem]]]) -> dict[Hashable, int]:
-        """Client -> the number of its host.
-
-        ``levels`` are the clients that are solved side by side, by session. Each level is shared
-        out by itself, so that all hosts are busy at the same time; clients of a session that follow
-        each other stay together.
-        """
-        found: dict[Hashable, int] = {}
-        for level in levels:
-            loads = np.zeros(len(self._places))
-            for group in level:
-                parts = np.array_split(np.arange(len(group)), loads.size)
-                order = np.argsort(loads, kind="stable")
-                for host, part in zip(order.tolist(), parts, strict=True):
-                    found |= {group[at].name: host for at in part}
-                    loads[host] += sum(_weight(group[at]) for at in part)
-        return found
+        """Client -> the number of its host, see :func:`dald_model.engines.shares.shared_out`."""
+        return shared_out(levels, len(self._places))
 
     def open(self, home: int, solver: str, subproblems: Sequence[Subproblem]) -> RemoteSession:
         """A session at a host."""
@@ -334,12 +360,3 @@ class Placement:
         """The run is over."""
         for place in self._places:
             place.close()
-
-
-def _weight(sub: Subproblem) -> int:
-    """About what a client costs: the numbers that a product with its data takes."""
-    form = sub.form
-    if form is None:
-        return 1
-    rows = form.equalities.rhs.size + form.inequalities.rhs.size
-    return sub.size * (sub.size + rows + sum(term.offset.size for term in form.terms))

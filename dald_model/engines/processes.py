@@ -40,11 +40,12 @@ class Processes:
     least squares up to 400 variables, linear rows up to 200, logistic losses up to 100.
 
     A process that is killed, or has not replied by the ``deadline``, is replaced, its clients are
-    packed and placed again and asked the same again; ``result.losses`` says so. Where that fails
-    too, :class:`dald_model.LostError` has the rounds before as its ``result``, or the run goes on
-    without these clients, see :class:`dald_model.Unanswered`. Multipliers and
-    points of all clients are with the coordinator, so nothing of a run is lost with a process but
-    the warm starts of its solvers.
+    packed and placed again and asked the same again, also before the first round. Where that fails
+    too, or a process cannot be started, another one has them as well for the rest of the run;
+    ``result.losses`` says all of it. Where that fails, :class:`dald_model.LostError` has the rounds
+    before as its ``result``, or the run goes on without these clients, see
+    :class:`dald_model.Unanswered`. Multipliers and points of all clients are with the coordinator,
+    so nothing of a run is lost with a process but the warm starts of its solvers.
 
     The processes start with the first solve, which takes a second or two, and stay for later ones
     until :meth:`close`, the end of a ``with`` block or of this process, however it ends.
@@ -54,7 +55,8 @@ class Processes:
     workers : int
         How many; more than there are cores gains nothing.
     retries : int
-        How often in one round a process is replaced before the run ends.
+        How often in one round a process is replaced, and then how many others are asked, before
+        the run ends.
     deadline : float, optional
         Seconds that a process has for a reply, the first with the clients' data and
         factorisations; default as long as it takes.
@@ -72,6 +74,8 @@ class Processes:
     >>> with dm.engines.Processes(workers=2) as engine:
     ...     pass  # model.solve(engine=engine), and again
     """
+
+    interchangeable = True
 
     def __init__(
         self,
@@ -129,6 +133,7 @@ class Worker:
         self._threads = threads
         self._process: subprocess.Popen[bytes] | None = None
         self._courier: Courier | None = None
+        self._obstacle = "no process was started"
 
     @property
     def pid(self) -> int | None:
@@ -136,26 +141,36 @@ class Worker:
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start the process where there is none, or none any more."""
+        """Start the process where there is none, or none any more.
+
+        One that the machine does not start is lost.
+        """
         if self._process is not None and self._process.poll() is None:
             return
         self.stop()
-        process = self._process = subprocess.Popen(
-            [sys.executable, "-m", "dald_model.engines.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=os.environ | environment(self._threads),
-        )
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "dald_model.engines.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=os.environ | environment(self._threads),
+            )
+        except OSError as error:
+            self._obstacle = f"no process could be started: {error}"
+            return
+        self._process = process
         self._courier = Courier(partial(_exchange, process), partial(_close, process))
 
     def send(self, message: bytes) -> Future[bytes]:
         """See :class:`dald_model.engines.engine.Host`."""
-        return lost("there is no process") if self._courier is None else self._courier.send(message)
+        return lost(self._obstacle) if self._courier is None else self._courier.send(message)
 
     def restart(self) -> None:
         """See :class:`dald_model.engines.engine.Host`."""
         self.stop()
         self.start()
+        if self._process is None:
+            raise HostLostError(self._obstacle)
 
     def stop(self) -> None:
         """End the process, whatever it does."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import weakref
 from importlib import import_module
 from types import ModuleType
@@ -38,17 +39,26 @@ class Ray:
     clusters.
 
     An actor that dies with its process or machine, or has not replied by the ``deadline``, is
-    replaced, wherever there is room, and its clients are packed, placed and asked again;
-    ``result.losses`` says so. Where that fails too, :class:`dald_model.LostError` has the rounds
-    before as its ``result``, or the run goes on without these clients, see
+    replaced, wherever there is room, and its clients are packed, placed and asked again, also
+    before the first round. Where that fails too, another actor has them as well for the rest of the
+    run; ``result.losses`` says all of it. Where that fails, :class:`dald_model.LostError` has the
+    rounds before as its ``result``, or the run goes on without these clients, see
     :class:`dald_model.Unanswered`.
 
     The actors start with the first solve and stay for later ones until :meth:`close`, the end of a
     ``with`` block or of this process, however it ends. Of a session of Ray that is open already
     the engine is a guest: it is used, whatever the ``address``, and stays open.
 
-    Who can reach a Ray cluster and has its token can run code in it: Ray's ports are for a network
-    that you trust.
+    A cluster that is there already is joined by its ``address``, from the head's machine by
+    ``"auto"``::
+
+        ray start --head                                    # at the head
+        ray start --address=HEAD:6379                       # at each other machine
+        python -c "import dald_model as dm; dm.engines.Ray(address='auto')"
+
+    Its token, ``~/.ray/auth_token`` of the head, has to be on each machine, and elsewhere than with
+    ``"auto"`` Ray looks for it where the environment has ``RAY_AUTH_MODE=token``. Who can reach
+    a cluster and has its token can run code in it: Ray's ports are for a network that you trust.
 
     Parameters
     ----------
@@ -59,7 +69,8 @@ class Ray:
         ``"ray://..."``. By default one of this engine's own starts on this machine, in some
         seconds, with 0.4 GB of memory.
     retries : int
-        How often in one round an actor is replaced before its clients count as lost.
+        How often in one round an actor is replaced, and then how many others are asked, before
+        its clients count as lost.
     deadline : float, optional
         Seconds that an actor has for a reply, the first with the clients' data and
         factorisations; default as long as it takes.
@@ -74,11 +85,14 @@ class Ray:
 
     Examples
     --------
-    ::
-
-        with dm.engines.Ray(hosts=2) as engine:
-            result = model.solve(engine=engine)
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> with dm.engines.Ray(hosts=2) as engine:  # doctest: +SKIP
+    ...     print(common_number([0, 1, 2]).solve(engine=engine).status)
+    optimal
     """
+
+    interchangeable = True
 
     def __init__(
         self,
@@ -134,8 +148,9 @@ class Ray:
             except (ConnectionError, OSError, RuntimeError, ValueError) as error:
                 raise OptionError(
                     f"Ray: no cluster answers at {self.address!r} ({error}); expected the address "
-                    "of one that `ray start --head` began, or leave address out for one of this "
-                    "machine"
+                    "of one that `ray start --head` began, with its token in ~/.ray/auth_token and "
+                    "RAY_AUTH_MODE=token in the environment if it has one, or leave address out "
+                    "for one of this machine"
                 ) from error
         cores = int(ray.cluster_resources().get("CPU", 0))
         if (self._count or 1) > cores:
@@ -210,12 +225,13 @@ class Actor:
         self._ray, self._made = ray, made
         self._actor: Any = None
         self.pid: int | None = None
+        self._since = 0.0
 
     def start(self) -> None:
         """Begin the actor where there is none; it is waited for when it is first asked."""
         if self._actor is None:
             self._actor = self._made.remote()
-            self._began = self._actor.ready.remote()
+            self._began, self._since = self._actor.ready.remote(), time.monotonic()
 
     def send(self, message: bytes) -> Reply:
         """See :class:`dald_model.engines.engine.Host`.
@@ -226,16 +242,26 @@ class Actor:
             return lost("there is no actor")
         try:
             if self.pid is None:
-                self.pid = _waited(self._ray, self._began, READY)
+                self.pid = _waited(self._ray, self._began, max(0.0, self._left))
         except (TimeoutError, HostLostError) as error:
-            said = str(error) or f"the cluster had no place for it within {READY:g} s"
-            return lost(said)
+            return lost(str(error) or self._no_place)
         return ActorReply(self._ray, self._actor.handle.remote(message))
 
     def restart(self) -> None:
-        """See :class:`dald_model.engines.engine.Host`."""
+        """See :class:`dald_model.engines.engine.Host`; one without a place keeps on waiting."""
+        if self._actor is not None and self.pid is None and self._left < 0:
+            raise HostLostError(self._no_place)
         self.stop()
         self.start()
+
+    @property
+    def _left(self) -> float:
+        """Seconds in which it has to be placed: all wait at the same time."""
+        return self._since + READY - time.monotonic()
+
+    @property
+    def _no_place(self) -> str:
+        return f"the cluster had no place for it within {READY:g} s"
 
     def stop(self) -> None:
         """End the actor, whatever it does."""

@@ -16,6 +16,8 @@ from dald_model.solvers.arrays.indexing import ranges
 from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Session, Solver, Turn
 from dald_model.solvers.registry import NAMED
 
+ANEW = "it was started anew, and has not who is asked"
+"""What a host says that has lost its clients, and does not know it."""
 PER_EDGE, PER_VARIABLE = ("mu", "rho", "neighbours"), ("lengths", "slopes")
 """What a turn says of each entry of a client's edges, and of each of its variables."""
 
@@ -95,6 +97,10 @@ class _Resident(NamedTuple):
     data: list[Portable]
 
 
+class ForgottenError(Exception):
+    """Somebody is asked whom this host has not, as it was started anew; never shown to the user."""
+
+
 class Residents:
     """The clients at one host, and their answers, exactly once by number.
 
@@ -115,6 +121,8 @@ class Residents:
             return self._reply
         try:
             answered, found = self.answered(said, arrays)
+        except ForgottenError as error:
+            answered, found = {"forgotten": str(error)}, {}
         except Exception as error:  # whatever a solver raises is told, not lost with the process
             answered, found = {"error": f"{type(error).__name__}: {error}"}, {}
         self._number = said["number"]
@@ -130,8 +138,9 @@ class Residents:
         for number in said.get("forget", ()):
             self._last.pop(number, None)
             self._kept.pop(number, None)
-        if said.get("keep"):
-            self._kept = dict(self._last)
+        for number in said.get("keep", ()):
+            mine = self._sessions[number].clients if number in self._sessions else ()
+            self._kept |= {client: self._last[client] for client in mine if client in self._last}
         for number in said.get("renew", ()):
             if number in self._sessions:
                 old = self._sessions[number]
@@ -143,10 +152,15 @@ class Residents:
         answers, found = [], {}
         for at, each in enumerate(said["asks"]):
             news = {name: arrays[f"{at}.{name}"] for name in each["news"]}
-            told, values = self._ask(self._sessions[each["session"]], news, said["tolerance"])
+            told, values = self._ask(self._session(each["session"]), news, said["tolerance"])
             answers.append(told)
             found |= {f"{at}.{name}": value for name, value in values.items()}
         return {"answers": answers}, found
+
+    def _session(self, number: int) -> _Resident:
+        if number not in self._sessions:
+            raise ForgottenError(ANEW)
+        return self._sessions[number]
 
     def _place(self, said: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         packed = [arrays[f"client {number}"].tobytes() for number in said["clients"]]
@@ -186,6 +200,8 @@ class Residents:
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """The multipliers of some clients, from when they were to be kept or from now."""
         source = self._kept if kept else self._last
+        if not source.keys() >= {*clients}:
+            raise ForgottenError(ANEW)
         found = Multipliers.joined([source[number] for number in clients])
         arrays = {"values": found.values, "lengths": found.lengths, "encodings": found.encodings}
         return {}, arrays

@@ -46,6 +46,7 @@ class Sites:
     """
 
     retries, deadline = 0, None
+    interchangeable = False
 
     def __init__(self, sites: Sequence[Answering]) -> None:
         if not sites:

@@ -13,8 +13,9 @@ from dald_model.validate import argument, check_whole
 class Unanswered:
     """Have a run go on without the clients that an engine has no answer from.
 
-    An engine asks a host that is lost, or late, again as often as its ``retries`` say. Without this
-    the run then ends, and :class:`dald_model.LostError` has what was found. With it, the host's
+    An engine asks a host that is lost, or late, again as often as its ``retries`` say, and then
+    another one, where its hosts are interchangeable: sites are not. Without this the run ends if
+    that fails, and :class:`dald_model.LostError` has what was found. With it, the host's
     clients are absent in this round, as those of :class:`dald_model.Dropout` are: their neighbours
     go on with their last answers, and the multipliers of their edges stay. The history's column
     ``unanswered`` names them. In the next round they are asked again, on a host started anew where

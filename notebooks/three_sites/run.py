@@ -13,11 +13,13 @@ It starts, as processes of their own, with a folder for each:
 On several machines the commands are the same: ``superlink`` and ``run`` at the coordinator's,
 ``hospital`` and ``supernode`` at each site's, with the coordinator's address for 127.0.0.1. At the
 end the answer is compared with the all-in-one solve, for which this script, and nobody in the
-federation, reads all three files. It needs openssl and ssh-keygen, and takes some minutes.
+federation, reads all three files. It needs openssl, ssh-keygen and ps, and takes some minutes.
+However it ends, Ctrl-C included, it ends all that it started.
 """
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -40,6 +42,7 @@ BIN = Path(sys.executable).parent
 
 def main() -> None:
     """Start everything, wait for the answer, check it, and end everything."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     work = Path(tempfile.mkdtemp(prefix="three-sites-"))
     environment = os.environ | {
         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
@@ -53,7 +56,12 @@ def main() -> None:
         with (work / f"{name}.log").open("wb") as log:
             started.append(
                 subprocess.Popen(
-                    list(map(str, command)), stdout=log, stderr=log, env=environment, cwd=work
+                    list(map(str, command)),
+                    stdout=log,
+                    stderr=log,
+                    env=environment,
+                    cwd=work,
+                    start_new_session=True,  # Ctrl-C is for this script, which ends them
                 )
             )
 
@@ -99,10 +107,37 @@ def main() -> None:
         compare(answer, folders)
         print(f"{time.monotonic() - begun:.0f} s in all; logs and keys are in {work}")
     finally:
-        for process in reversed(started):
-            process.terminate()
-        for process in started:
-            process.wait(30)
+        end(started)
+
+
+def end(started: list[subprocess.Popen[bytes]]) -> None:
+    """End what was started, and what that has started: a SuperLink leaves its ServerApp behind."""
+    told = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], check=True, capture_output=True).stdout
+    children: dict[int, list[int]] = {}
+    for line in told.decode().splitlines():
+        pid, parent = map(int, line.split())
+        children.setdefault(parent, []).append(pid)
+    everybody = [process.pid for process in started]
+    for pid in everybody:  # grows
+        everybody += children.get(pid, [])
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        for pid in everybody:
+            send(pid, how)
+        until = time.monotonic() + 20
+        while everybody and time.monotonic() < until:
+            for process in started:
+                process.poll()  # else an ended one is still listed
+            everybody = [pid for pid in everybody if send(pid, 0)]
+            time.sleep(0.1)
+
+
+def send(pid: int, how: int) -> bool:
+    """Send a signal; whether the process is there."""
+    try:
+        os.kill(pid, how)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def folder_of(work: Path, name: str) -> Path:

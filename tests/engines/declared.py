@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import time
@@ -39,6 +40,11 @@ def market(count: int = 6) -> dm.Model:
         model.client(f"area {i}", cp.sum_squares(x[i] - i), rows)
     model.couple(cp.sum(sum(x)) == 15)
     return model
+
+
+def block(thing: object) -> str:
+    """The code below ``::`` in the examples of a docstring."""
+    return inspect.cleandoc(thing.__doc__ or "").split("::\n\n")[-1].replace("\n    ", "\n").strip()
 
 
 def running(words: str) -> list[int]:

@@ -277,6 +277,7 @@ class Unreliable:
     """An engine of one's own: hosts that get each message twice, and are lost at random."""
 
     retries, deadline = 8, None
+    interchangeable = False
 
     def __init__(self, share: float, seed: int, count: int = 2) -> None:
         rng = np.random.default_rng(seed)

@@ -18,6 +18,7 @@ import dald_model as dm
 from dald_model.engines.flower import FIELD, RECORD
 from dald_model.engines.wire import decode
 from dald_model.errors import RunError
+from tests.engines.declared import block
 from tests.engines.test_engines import rounds
 from tests.engines.test_sites import KINDS, ROWS, SIZE, at_sites, hospital_sites
 
@@ -115,6 +116,13 @@ def test_no_array_of_the_size_of_data_is_in_a_message(kind: str) -> None:
             assert name.startswith("client ") or array.size <= SIZE
     assert b"own 0" not in b"".join(grid.wire)
     assert max(map(len, grid.wire)) < 8 * ROWS * SIZE
+
+
+def test_its_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
+    exec(block(dm.engines.Flower), names)
+    names["app"](LocalGrid(at_sites("least squares")), None)
+    assert capsys.readouterr().out == "optimal\n"
 
 
 def test_a_site_that_fails_once_is_asked_again() -> None:

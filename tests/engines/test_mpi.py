@@ -11,7 +11,7 @@ import pytest
 
 import dald_model as dm
 from dald_model.engines import MPI, mpi_ranks
-from tests.engines.declared import ENVIRONMENT, left, market
+from tests.engines.declared import ENVIRONMENT, block, left, market
 
 MPIEXEC = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
 SCRIPT = Path(__file__).with_name("by_mpi.py")
@@ -50,6 +50,15 @@ def test_a_job_of_one_rank_is_told_how_to_start_one_of_several(
         MPI()
 
 
+def test_its_example_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With hosts of this process: jobs of ranks are tested below."""
+    monkeypatch.setattr(dm.engines, "MPI", lambda: dm.engines.InProcess(3))
+    exec(block(MPI), {})
+    assert capsys.readouterr().out == "optimal\n"
+
+
 def test_the_command_solves_a_file_whose_model_is_declared_at_rank_0_alone(tmp_path: Path) -> None:
     file = tmp_path / "model.py"
     file.write_text(
@@ -64,7 +73,7 @@ def test_the_command_solves_a_file_whose_model_is_declared_at_rank_0_alone(tmp_p
 @pytest.mark.skipif(not Path("/proc").exists(), reason="/proc tells which processes there are")
 def test_a_job_that_lost_a_rank_ends_and_goes_on_from_its_file(tmp_path: Path) -> None:
     file = tmp_path / "run.npz"
-    ended = mpiexec(SCRIPT, "killed", 0, file)
+    ended = mpiexec(SCRIPT, "killed", 0, file, ranks=2)
     assert ended.returncode != 0
     assert not left("by_mpi.py killed")
     here = market().solve(metrics={"strike": lambda _: 0})
@@ -76,12 +85,14 @@ def test_a_job_that_lost_a_rank_ends_and_goes_on_from_its_file(tmp_path: Path) -
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="/proc tells which processes there are")
 def test_it_gives_the_iterates_of_as_many_hosts_here_and_says_who_is_lost() -> None:
-    ended = mpiexec(SCRIPT, "late", 10)
+    ended = mpiexec(SCRIPT, "late", 2)
     assert ended.returncode == 1, ended.stderr
     said = [line for line in ended.stdout.splitlines() if line.startswith("told: ")]
     assert len(said) == 3, ended.stderr
-    same, lost, again = said
-    assert (same, again) == ("told: same", "told: optimal")
-    assert lost.startswith("told: lost 3 engine: rank 2 was lost 1 time in round 4")
-    assert "no reply within 10.0 s" in lost
+    same, moved, lost = said
+    assert same == "told: same"
+    assert moved.startswith("told: optimal True Loss(round=4, host='rank 2', clients=('area")
+    assert "no reply within 2.0 s; its clients are at rank 1 now" in moved
+    assert lost.startswith("told: lost 3 engine: rank 1 was lost 1 time in round 4")
+    assert "no reply within 2.0 s" in lost
     assert not left("by_mpi.py late")

@@ -7,13 +7,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from doctest import DocTestFinder, DocTestRunner
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import dald_model as dm
-from dald_model.engines import InProcess, Ray
+from dald_model.engines import HostLostError, InProcess, Ray, ray_actors
 from dald_model.models import hospitals
 from tests.engines.declared import ENVIRONMENT, hundred, left, market
 from tests.engines.test_engines import rounds, same
@@ -33,12 +35,23 @@ def ray() -> Iterator[Ray]:
 
 
 def test_it_gives_the_iterates_of_as_many_hosts_here(ray: Ray) -> None:
-    for model in (hospitals.model(), hundred(), market()):
+    many = hundred()
+    for model in (market(), many, hospitals.model()):
         same(model.solve(engine=InProcess(2)), found := model.solve(engine=ray))
         assert found.verify(aio=False).ok
-    assert hospitals.model().solve(engine=ray).value == pytest.approx(hospitals.REFERENCE, rel=1e-6)
+    assert found.value == pytest.approx(hospitals.REFERENCE, rel=1e-6)
     plain = {"acceleration": None, "max_rounds": 25}
-    same(hundred().solve(engine=InProcess(2), **plain), hundred().solve(engine=ray, **plain))
+    same(many.solve(engine=InProcess(2), **plain), many.solve(engine=ray, **plain))
+
+
+def test_its_example_runs(ray: Ray) -> None:
+    """As a guest of the cluster of ``ray``; doctest leaves it out, which would start another."""
+    for actor in ray.hosts():
+        actor.stop()  # there is room for two
+    (test,) = (one for one in DocTestFinder(recurse=False).find(Ray) if one.examples)
+    for one in test.examples:
+        one.options.clear()
+    assert DocTestRunner().run(test) == (0, 3)
 
 
 def test_an_actor_that_is_killed_is_replaced_or_its_clients_are_lost(
@@ -67,6 +80,36 @@ def test_an_actor_that_is_killed_is_replaced_or_its_clients_are_lost(
     assert set(found.history["unanswered"].to_list()[3]) == set(found.losses[0].clients)
     assert found.status == "optimal"
     assert found.verify().ok
+
+
+def test_an_actor_without_a_place_is_lost_and_not_begun_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Full:
+        """A cluster that places nobody."""
+
+        class exceptions:  # noqa: N801 - Ray's name
+            GetTimeoutError = type("GetTimeoutError", (Exception,), {})
+            RayError = type("RayError", (Exception,), {})
+
+        handle = ready = None
+
+        def remote(self) -> Any:
+            self.ready = self
+            return self
+
+        def get(self, _: object, timeout: float) -> None:
+            assert timeout == 0.0
+            raise self.exceptions.GetTimeoutError
+
+    monkeypatch.setattr(ray_actors, "READY", 0.0)
+    cluster: Any = Full()
+    actor = ray_actors.Actor("actor 0", cluster, cluster)
+    actor.start()
+    with pytest.raises(HostLostError, match=r"^the cluster had no place for it within 0 s$"):
+        actor.send(b"").result()
+    with pytest.raises(HostLostError, match=r"^the cluster had no place for it within 0 s$"):
+        actor.restart()
 
 
 def test_what_the_cluster_cannot_give_is_refused_in_words() -> None:

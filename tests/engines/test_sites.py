@@ -237,13 +237,24 @@ class Failing(SiteHost):
         self._site = self._again
 
 
+class Replaced(Failing):
+    """A site whose process is started anew between two messages, which nobody tells."""
+
+    def send(self, message: bytes) -> Future[bytes]:
+        self._left -= 1
+        if self._left == 0:
+            self._site = self._again
+        return SiteHost.send(self, message)
+
+
 @pytest.mark.parametrize("at", [1, 2, 4, 6, 9])
-def test_a_site_that_is_started_anew_is_asked_again(at: int) -> None:
+@pytest.mark.parametrize("how", [Failing, Replaced])
+def test_a_site_that_is_started_anew_is_asked_again(how: type[Failing], at: int) -> None:
     """Whether it ended before, between or in the rounds."""
     sites, again = (at_sites("logistic") for _ in range(2))
     engine: Any = dm.engines.Sites(sites)
     engine.retries = 1
-    engine._hosts[1] = Failing(sites[1], again[1], at)
+    engine._hosts[1] = how(sites[1], again[1], at)
     found = dm.Federation(engine).solve()
     wanted = dm.Federation(dm.engines.Sites(at_sites("logistic"))).solve()
     assert found.status == "optimal"

@@ -12,8 +12,8 @@ import pytest
 
 import dald_model as dm
 from dald_model.engines import HostLostError
-from dald_model.engines.placement import Pending
 from dald_model.engines.residents import Residents
+from dald_model.engines.seat import Pending
 from dald_model.engines.wire import decode
 from tests.engines.declared import market
 from tests.zoo import GRAPHS, PROBLEMS
@@ -23,6 +23,7 @@ class Silent:
     """An engine whose last host does not answer in some rounds."""
 
     retries, deadline = 1, None
+    interchangeable = False
 
     def __init__(self, is_silent: Callable[[int], bool], count: int = 2) -> None:
         never = [lambda _: False] * (count - 1)
@@ -35,12 +36,12 @@ class Silent:
 
 class SilentHost:
     def __init__(self, name: str, is_silent: Callable[[int], bool]) -> None:
-        self.name, self._is_silent = name, is_silent
+        self.name, self.is_silent = name, is_silent
         self._residents = Residents()
 
     def send(self, message: bytes) -> Future[bytes]:
         reply: Future[bytes] = Future()
-        if self._is_silent(decode(message).said["round"]):
+        if self.is_silent(decode(message).said["round"]):
             reply.set_exception(HostLostError("it is silent"))
         else:
             reply.set_result(self._residents.handle(message))

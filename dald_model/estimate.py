@@ -30,6 +30,7 @@ from dald_model.engines.in_process import InProcess, InProcessHost
 from dald_model.engines.numbers import NUMBERS
 from dald_model.engines.wire import encode
 from dald_model.errors import OptionError
+from dald_model.solve import solve
 from dald_model.text import Heading, Part, Printed
 from dald_model.validate import check_whole
 
@@ -45,7 +46,7 @@ Graph = Literal["star", "tree", "grid"]
 
 @dataclass(frozen=True)
 class Estimate(Printed):
-    """Parts of the time of a round, see :mod:`dald_model.engines.estimate`; times in seconds.
+    """Parts of the time of a round, see :mod:`dald_model.estimate`; times in seconds.
 
     Attributes
     ----------
@@ -209,11 +210,11 @@ class _Stopwatch(InProcess):
             ends.append(time.thread_time())
             marks.append(len(self.times))
 
-        model.solve(engine=engine, callback=told, max_rounds=ROUNDS)
+        solve(model, engine=engine, callback=told, max_rounds=ROUNDS)
         if len(ends) < FEW:  # it was there at once, so that plain rounds have to do
             ends, marks = [], []
             options = {"acceleration": None, "rho": 1.0, "eps_pri": 0.0, "eps_dual": 0.0}
-            model.solve(engine=engine, callback=told, max_rounds=ROUNDS, **options)
+            solve(model, engine=engine, callback=told, max_rounds=ROUNDS, **options)
         return ends, marks
 
 

@@ -9,8 +9,8 @@ import cvxpy as cp
 import pytest
 
 import dald_model as dm
-from dald_model.engines.estimate import Estimate
 from dald_model.engines.in_process import InProcessHost
+from dald_model.estimate import Estimate
 from tests.engines.test_sites import at_sites
 
 LATENCY = 0.03
