@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from inspect import signature
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -20,7 +20,6 @@ from dald_model.declare.owners import divide, named_owners, owners_by_summand
 from dald_model.declare.pieces import Pieces
 from dald_model.errors import DecompositionError, OptionError
 from dald_model.model import Model
-from dald_model.text import together
 from dald_model.validate import check_flag
 from dald_model.values import number
 
@@ -43,6 +42,9 @@ def decompose(problem: cp.Problem, name: str = "problem", *, clients: Any = None
     summands share variables: each constraint goes to the first summand that holds all its
     variables; one that no summand holds becomes a client without objective.
 
+    A problem that falls into parts without a variable in common is one model, in which each is
+    solved by itself, side by side with the others; ``print(model)`` and ``model.parts`` say so.
+
     Parameters
     ----------
     problem : cp.Problem
@@ -62,8 +64,8 @@ def decompose(problem: cp.Problem, name: str = "problem", *, clients: Any = None
     Raises
     ------
     DecompositionError
-        If the problem is one piece and its objective one summand, or falls into parts that have
-        no variable in common; or if ``clients`` are no owners of its variables.
+        If the problem is one piece and its objective one summand; or if ``clients`` are no owners
+        of its variables.
     DeclarationError
         If the pieces do not obey the rules of :meth:`Model.client`.
 
@@ -83,22 +85,16 @@ def decompose(problem: cp.Problem, name: str = "problem", *, clients: Any = None
             f"decompose: given {type(problem).__name__}, expected a cp.Problem such as "
             "cp.Problem(cp.Minimize(f1 + f2), [x1 == x2])"
         )
-    terms = summands(problem.objective.args[0])
-    parts = [*terms, *problem.constraints]
-    model = Model(name)
+    model, parts = Model(name), independent(problem)
+    model.may_part = len(parts) > 1
     if clients is not None:
-        owners = named_owners(problem.variables(), parts, clients)
-        declare_division(model, problem, divide(parts, owners))
+        stated = [*summands(problem.objective.args[0]), *problem.constraints]
+        owners = named_owners(problem.variables(), stated, clients)
+        declare_division(model, problem, divide(stated, owners))
         return model
-    _check_one(problem)
-    pieces, owners = Pieces.of(problem, terms), owners_by_summand(terms)
-    if len(pieces.sets) > 1:
-        declare_pieces(model, problem, terms, pieces)
-    elif len(set(owners.values())) > 1:
-        declare_division(model, problem, divide(parts, owners))
-    else:
-        declare_summands(model, problem, terms)
-    if len(model.clients) < 2 and not pieces.agreements:
+    for part in parts:
+        _declare(model, part)
+    if len(model.clients) < 2 and not model.agreements:
         raise DecompositionError(
             f"decompose: the problem is one piece and its objective one summand, "
             f"{short(problem.objective.args[0])}; expected consensus equalities such as x1 == x2 "
@@ -109,35 +105,23 @@ def decompose(problem: cp.Problem, name: str = "problem", *, clients: Any = None
     return model
 
 
-def _check_one(problem: cp.Problem) -> None:
-    """Refuse what nothing connects: a model is one graph."""
-    parts = independent(problem)
-    if len(parts) < 2:
-        return
-    named = [", ".join(v.name() for v in part.variables()) for part in parts]
-    raise DecompositionError(
-        f"decompose: the problem falls into {len(parts)} parts that have no variable in common: "
-        f"{together((f'{{{names}}}' for names in named), 120)}; expected one problem; take "
-        "problem.solve(method='dald'), which solves each by itself, or make a cp.Problem of each"
-    )
+def _declare(model: Model, problem: cp.Problem) -> None:
+    """Declare a problem that does not fall apart."""
+    terms = summands(problem.objective.args[0])
+    pieces = Pieces.of(problem, terms)
+    owners = owners_by_summand(terms, len(model.clients))
+    if len(pieces.sets) > 1:
+        declare_pieces(model, problem, terms, pieces)
+    elif len(set(owners.values())) > 1:
+        declare_division(model, problem, divide([*terms, *problem.constraints], owners))
+    else:
+        declare_summands(model, problem, terms)
 
 
 _models: WeakKeyDictionary[cp.Problem, Model] = WeakKeyDictionary()
 """A problem is decomposed and compiled once, however often it is solved."""
 _latest: WeakKeyDictionary[cp.Problem, Result] = WeakKeyDictionary()
 """Its latest result, where a warm start begins."""
-_parts: WeakKeyDictionary[cp.Problem, list[cp.Problem]] = WeakKeyDictionary()
-"""The parts of a problem that have no variable in common; none where it is one."""
-SEVERITY = (
-    "optimal",
-    "optimal_inaccurate",
-    "user_limit",
-    "unbounded_inaccurate",
-    "unbounded",
-    "infeasible_inaccurate",
-    "infeasible",
-)
-"""cvxpy's statuses: the last among those of the parts is that of the whole."""
 NEVER = ("gp", "qcp", "nlp", "ignore_dpp", "requires_grad")
 """Options of cvxpy's that ask for what there is not; they may be False."""
 
@@ -146,9 +130,8 @@ def solve(problem: cp.Problem, **options: Any) -> float:
     """What ``problem.solve(method="dald", **options)`` does.
 
     ``problem.value``, ``problem.status``, ``problem.solver_stats``, every variable's ``value`` and
-    every constraint's ``dual_value`` are set as by an ordinary solve. Parts of the problem without
-    a variable in common are solved each by itself, those of one client by cvxpy;
-    ``problem.solver_stats.extra_stats["parts"]`` says so.
+    every constraint's ``dual_value`` are set as by an ordinary solve;
+    ``problem.solver_stats.extra_stats["result"]`` is the :class:`Result`.
 
     Parameters
     ----------
@@ -170,45 +153,12 @@ def solve(problem: cp.Problem, **options: Any) -> float:
         If the run diverged or a client's solver failed, as cvxpy does.
     """
     given = _own_options(problem, options)
-    if problem not in _parts:
-        parts = independent(problem)
-        _parts[problem] = parts if len(parts) > 1 else []  # itself would never be forgotten
-    if _parts[problem]:
-        return _solve_apart(problem, _parts[problem], options)
     if problem not in _models:
         _models[problem] = decompose(problem)
     result = _models[problem].solve(**given)
     if result.state is not None:
         _latest[problem] = result
     _fill(problem, result)
-    return number(problem.value)
-
-
-def _solve_apart(
-    problem: cp.Problem, parts: Sequence[cp.Problem], options: Mapping[str, Any]
-) -> float:
-    """Solve parts that have no variable in common one after the other."""
-    said: dict[str, str] = {}
-    for part in parts:
-        try:
-            part.solve(method="dald", **options)
-            how = f"by itself, in {part.solver_stats.num_iters} rounds"
-        except DecompositionError:  # it is one client's
-            part.solve(solver=cp.CLARABEL)
-            how = f"by itself, by {part.solver_stats.solver_name}"
-        said[", ".join(v.name() for v in part.variables())] = how
-    status = max((str(part.status) for part in parts), key=SEVERITY.index)
-    values = {v.id: v.value for part in parts for v in part.variables()}
-    stats = [part.solver_stats for part in parts]
-    record_solution(
-        problem,
-        status,
-        sum(number(part.value) for part in parts),
-        values,
-        solve_time=sum(one.solve_time or 0.0 for one in stats),
-        num_iters=max(one.num_iters or 0 for one in stats),
-        extra_stats={"parts": said},
-    )
     return number(problem.value)
 
 

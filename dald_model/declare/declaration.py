@@ -22,6 +22,7 @@ from dald_model.declare.client import (
 from dald_model.declare.consensus import ConsensusEquality, check_sides, read_equality
 from dald_model.declare.consensus_form import check_reach, owners_of
 from dald_model.declare.couplings import Coupling, check_parties, declare_coupling, fresh
+from dald_model.declare.independent import independent_clients
 from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
 from dald_model.later import pd
@@ -35,6 +36,7 @@ from dald_model.text import (
     folded,
     listed,
     outline,
+    parted,
     ranged,
     shortened,
     together,
@@ -56,6 +58,13 @@ class Declaration(Identified, Printed):
     ----------
     name : str
         What tables and messages call the model.
+
+    Attributes
+    ----------
+    may_part : bool
+        Whether clients may fall into independent parts, as those of
+        :func:`dald_model.decompose` may; each is then solved by itself. Else who has no edge to
+        the others is refused, as one whose edge was forgotten.
     """
 
     elsewhere = f"{Identified.elsewhere}; a compiled client travels by dald_model.pack"
@@ -72,6 +81,7 @@ class Declaration(Identified, Printed):
         self._standing: dict[int, list[ConsensusEquality]] = {}
         self._topology: nx.Graph | None = None
         self._is_served = False
+        self.may_part = False
 
     @property
     def clients(self) -> Clients:
@@ -96,6 +106,11 @@ class Declaration(Identified, Printed):
     def stated(self) -> Mapping[Hashable, Client]:
         """Clients and couplings by name: who has constraints, as the user wrote them."""
         return {**self._clients, **self._couplings}
+
+    @property
+    def parts(self) -> list[list[Hashable]]:
+        """The names of clients and couplings that hang together; one list unless it falls apart."""
+        return independent_clients(self.stated.values(), self._agreements)
 
     @property
     def shared(self) -> list[cp.Variable]:
@@ -450,6 +465,9 @@ class Declaration(Identified, Printed):
                 how = "between two clients each"
             names = together((v.name() for v in shared), 80)
             lines.append(f"  * shared {how}: {names}")
+        parts = self.parts if self.may_part else []
+        if len(parts) > 1:
+            lines.append(f"  {len(parts)} independent parts: {parted(parts)}")
         return lines
 
     def _changed(self) -> None:
@@ -466,7 +484,7 @@ class Declaration(Identified, Printed):
         found._couplings = dict(self._couplings)
         found._owners = {key: list(names) for key, names in self._owners.items()}
         found._standing = {key: list(among) for key, among in self._standing.items()}
-        found._is_served = self._is_served
+        found._is_served, found.may_part = self._is_served, self.may_part
         found._topology = None if self._topology is None else self._topology.copy()
         return found
 

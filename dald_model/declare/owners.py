@@ -59,13 +59,16 @@ def named_owners(variables: Sequence[cp.Variable], parts: Sequence[Any], clients
     )
 
 
-def owners_by_summand(terms: Sequence[cp.Expression]) -> Owned:
-    """An owner for each set of variables that hang together by summands: "client 0", ..."""
+def owners_by_summand(terms: Sequence[cp.Expression], start: int) -> Owned:
+    """An owner for each set of variables that hang together by summands: "client 0", ...
+
+    Counted from ``start`` on.
+    """
     graph = nx.Graph()
     for term in terms:
         nx.add_path(graph, [v.id for v in term.variables()])
     pieces = nx.connected_components(graph)
-    return {key: f"client {at}" for at, piece in enumerate(pieces) for key in piece}
+    return {key: f"client {at}" for at, piece in enumerate(pieces, start) for key in piece}
 
 
 def _listed(

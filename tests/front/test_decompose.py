@@ -5,7 +5,6 @@ of every constraint, on problems whose primal and dual optimum is unique.
 """
 
 import copy
-import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -551,15 +550,16 @@ def test_who_has_no_metis_is_told_what_to_install(monkeypatch: pytest.MonkeyPatc
     assert len(dm.decompose(problem, clients={"a": x[:2], "b": x[2:]}).clients) == 2
 
 
-def test_independent_parts_are_named_before_anything_is_solved() -> None:
-    x, y, u, v = (cp.Variable(name=name) for name in "xyuv")
-    goal = cp.Minimize(sum(cp.square(one - 1) for one in (x, y, u, v)))
+@pytest.mark.parametrize("names", ["xu yv", "xy uv", "xyu v"])
+def test_owners_over_independent_parts(names: str) -> None:
+    x, y, u, v = given = [cp.Variable(name=name) for name in "xyuv"]
+    goal = cp.Minimize(sum(cp.square(one - at) for at, one in enumerate(given)))
     problem = cp.Problem(goal, [x == y, u == v])
-    with pytest.raises(dm.DecompositionError) as caught:
-        dm.decompose(problem)
-    says(str(caught.value), "2 parts", "{x, y}, {u, v}", "problem.solve(method='dald')")
-    # Owners over both parts are another matter: each has its own
-    assert list(dm.decompose(problem, clients={"a": [x, u], "b": [y, v]}).clients) == ["a", "b"]
+    whose = {part: [one for one in given if one.name() in part] for part in names.split()}
+    model = dm.decompose(problem, clients=whose)
+    assert list(model.clients) == names.split()
+    assert model.solve().value == near(1.0)
+    assert [x.value, v.value] == near([0.5, 2.5])
 
 
 def test_a_client_may_have_nothing_but_its_part_in_couplings() -> None:
@@ -656,10 +656,47 @@ def test_independent_parts_are_solved_by_themselves_and_said_so() -> None:
     # The gradient of sum_squares(x - 1) at 1/2 is -1
     assert meet.dual_value == near([1, 1])
     assert least.dual_value == near(np.sqrt([0.5, 0.5]))
-    parts = problem.solver_stats.extra_stats["parts"]
-    assert list(parts) == ["x, y", "z", "u, v"]
-    assert re.fullmatch(r"by itself, in \d+ rounds", parts["x, y"])
-    assert re.fullmatch(r"by itself, by CLARABEL", parts["z"])
+    model = dm.decompose(problem)
+    assert model.parts == [["client 0", "client 1"], ["client 2"], ["client 3", "client 4"]]
+    assert str(model).endswith(
+        "\n  3 independent parts: {'client 0', 'client 1'}; {'client 2'}; {'client 3', 'client 4'}"
+    )
+    result = model.solve()
+    assert result.verify().ok
+    assert result.certificate().ok
+
+
+PARTS: dict[str, Callable[[cp.Variable], tuple[Any, list[Any]]]] = {
+    "linear program": lambda z: (np.arange(1, 5) @ z, [cp.sum(z) == 2, z >= 0, z <= 1]),
+    "a point among many": lambda z: (cp.sum_squares(np.ones((2, 4)) @ z - 1), []),
+    "feasibility": lambda z: (0 * cp.sum(z), [z >= 1, cp.sum(z) <= 4]),
+    "barrier": lambda z: (-cp.sum(cp.log(z)), [cp.sum(z) <= 8]),
+    "cone": lambda z: (cp.sum(z), [cp.norm(z - 3) <= 2]),
+}
+VALUES = {
+    "linear program": 3.0,
+    "a point among many": 0.0,
+    "feasibility": 0.0,
+    "barrier": -4 * np.log(2),
+    "cone": 8.0,
+}
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_a_part_of_one_client_is_solved_beside_the_others(kind: str) -> None:
+    (x, y), z = variables(2, 2), cp.Variable(4, name="z")
+    cost, rules = PARTS[kind](z)
+    problem = cp.Problem(cp.Minimize(sum(pulled([x, y])) + cost), [x == y, *rules])
+    assert problem.solve(method="dald") == near(1 + VALUES[kind])
+    assert x.value == near([1.5, 1.5])
+    result: Any = problem.solver_stats.extra_stats["result"]
+    assert result.verify().ok
+
+
+def test_a_problem_of_single_clients_is_a_model_too() -> None:
+    x = variables(3, 2)
+    model = swaps(cp.Problem(cp.Minimize(sum(pulled(x))), [v >= 1.5 for v in x]))
+    assert model.parts == [["client 0"], ["client 1"], ["client 2"]]
 
 
 def test_an_infeasible_part_makes_the_whole_infeasible() -> None:
