@@ -20,6 +20,7 @@ from dald_model.declare.owners import divide, named_owners, owners_by_summand
 from dald_model.declare.pieces import Pieces
 from dald_model.errors import DecompositionError, OptionError
 from dald_model.model import Model
+from dald_model.text import listed
 from dald_model.validate import check_flag
 from dald_model.values import number
 
@@ -90,17 +91,31 @@ def decompose(problem: cp.Problem, name: str = "problem", *, clients: Any = None
     if clients is not None:
         stated = [*summands(problem.objective.args[0]), *problem.constraints]
         owners = named_owners(problem.variables(), stated, clients)
-        declare_division(model, problem, divide(stated, owners))
+        division = divide(stated, owners)
+        if len(division.own) < 2:
+            raise DecompositionError(
+                f"decompose: clients: {listed(division.own) or 'nobody'} owns all variables of "
+                "the problem, expected two owners at least; variables without an owner belong to "
+                "whom they stand together with, so say of one more whose it is"
+            )
+        declare_division(model, problem, division)
         return model
     for part in parts:
         _declare(model, part)
     if len(model.clients) < 2 and not model.agreements:
+        named = [short(v) for v in problem.variables()]
+        way = (
+            'say whose which variable is by clients={"a": [x], "b": [y]}, or how many clients '
+            "there should be by clients=4"
+            if len(named) > 1
+            else f"declare {named[0] if named else 'a variable'} as one variable an owner, and "
+            "x = cp.hstack([x1, x2]) where all are meant; or leave method and decompose out: "
+            "problem.solve() solves it at one place"
+        )
         raise DecompositionError(
             f"decompose: the problem is one piece and its objective one summand, "
             f"{short(problem.objective.args[0])}; expected consensus equalities such as x1 == x2 "
-            "between parts of it, or an objective that is a sum f1 + f2 + ...; say whose which "
-            'variable is by clients={"a": [x], "b": [y]}, or how many clients there should be '
-            "by clients=4"
+            f"between parts of it, or an objective that is a sum f1 + f2 + ...; {way}"
         )
     return model
 

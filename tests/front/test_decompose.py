@@ -594,6 +594,9 @@ def test_sums_of_stacked_summands_split() -> None:
         ({"a": [X_OTHER], "b": []}, ["'a' is given other", "of this problem"]),
         ({"a": 5}, ["'a' is given 5 of type int"]),
         (lambda x: {"a": x, "b": x[0]}, ["'x0' is given to 'a' and to 'b'", "one owner"]),
+        (lambda x: {"a": x}, ["'a' owns all variables", "say of one more whose it is"]),
+        (lambda x: lambda v: None, ["nobody owns all variables"]),
+        (4, ["one for each row of a matrix", "cp.vstack or cp.hstack"]),
     ],
 )
 def test_clients_that_are_none(clients: Any, parts: list[str]) -> None:
@@ -602,6 +605,18 @@ def test_clients_that_are_none(clients: Any, parts: list[str]) -> None:
     with pytest.raises(dm.DecompositionError) as caught:
         dm.decompose(problem, clients=given)
     says(str(caught.value), "decompose", *parts)
+
+
+def test_who_has_more_leaves_a_variable_to_those_that_need_it() -> None:
+    """All that is said of s is said of x as well, which is a's."""
+    (x, y), s = variables(2), cp.Variable(name="s")
+    rules: list[Any] = [x + s >= 2, cp.abs(x - s) <= 1, x + y >= 3]
+    problem = cp.Problem(cp.Minimize(cp.square(x) + 2 * cp.square(y)), rules)
+    model = dm.decompose(problem, clients={"a": x, "b": [y, s]})
+    assert owned(model) == [["x0", "s"], ["x1"]]
+    # x + y = 3 at the price 2 x = 4 y
+    assert model.solve().verify().ok
+    assert [x.value, y.value, rules[2].dual_value] == near([2.0, 1.0, 4.0])
 
 
 # --- what cannot be taken apart -------------------------------------------------------------------
@@ -617,9 +632,11 @@ X = cp.Variable(name="x")
         (cp.Problem(cp.Minimize(cp.exp(X))), ["one piece", "one summand, exp(x)", "x1 == x2"]),
         (cp.Problem(cp.Minimize(cp.exp(X)), [X >= 1]), ["one summand", "f1 + f2 + ..."]),
         (cp.Problem(cp.Minimize(cp.exp(X) + 3)), ["one piece", "a sum f1 + f2 + ..."]),
+        (cp.Problem(cp.Minimize(cp.exp(X))), ["x as one variable an owner", "x = cp.hstack"]),
+        (cp.Problem(cp.Minimize(cp.exp(X - X_OTHER))), ['clients={"a": [x], "b": [y]}']),
         (cp.Problem(cp.Minimize(0)), ["one piece", "one summand, 0"]),
     ],
-    ids=["number", "objective", "free", "constrained", "constant", "nothing"],
+    ids=["number", "objective", "free", "constrained", "constant", "one", "two", "nothing"],
 )
 def test_one_piece_with_one_summand(problem: Any, parts: list[str]) -> None:
     with pytest.raises(dm.DecompositionError) as caught:
