@@ -333,3 +333,8 @@ def test_no_clients_no_model() -> None:
     only.consensus(x == y)
     with pytest.raises(dm.DeclarationError, match=r"'edges' has no clients"):
         only.compile()
+
+
+def test_a_topology_needs_a_shared_variable(model: dm.Model) -> None:
+    with pytest.raises(dm.DeclarationError, match=r"no variable of 'three' is used by several"):
+        model.topology(nx.path_graph("abc"))

@@ -106,11 +106,6 @@ def test_the_users_of_each_shared_variable_must_reach_one_another() -> None:
     says(str(caught.value), "the clients that use 'v'", "{'a'}; {'c'}", "add an edge")
 
 
-def test_a_topology_needs_a_shared_variable(model: dm.Model) -> None:
-    with pytest.raises(dm.DeclarationError, match=r"no variable of 'three' is used by several"):
-        model.topology(nx.path_graph("abc"))
-
-
 def test_a_client_that_comes_after_the_topology_is_asked_for() -> None:
     model, w = sharing(1, 2, 6)
     model.topology(nx.path_graph("abc"))
