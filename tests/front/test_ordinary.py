@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
+from tests.front.taken_apart import stated
 
 
 def portfolio() -> cp.Problem:
@@ -45,13 +46,13 @@ def channel_capacity() -> cp.Problem:
     likely = np.array([[0.75, 0.25], [0.25, 0.75]])
     x = cp.Variable(2, name="x")
     bits = np.sum(likely * np.log2(likely), axis=0) @ x + cp.sum(cp.entr(likely @ x)) / np.log(2)
-    return cp.Problem(cp.Maximize(bits), [cp.sum(x) == 1, x >= 0])
+    return stated(cp.Maximize(bits), [cp.sum(x) == 1, x >= 0])
 
 
 def value_at_risk() -> cp.Problem:
     rng = np.random.default_rng(1)
     gains, w = rng.normal(size=(60, 8)) + 0.1, cp.Variable(8, nonneg=True, name="w")
-    return cp.Problem(
+    return stated(
         cp.Minimize(cp.cvar(-gains @ w, 0.9) - 0.1 * cp.sum(gains @ w) / 60), [cp.sum(w) == 1]
     )
 
@@ -100,7 +101,7 @@ def power_flow() -> cp.Problem:
 
 def trades() -> cp.Problem:
     """A portfolio over several periods."""
-    rng, n, periods = np.random.default_rng(1), 6, 8
+    rng, n, periods = np.random.default_rng(1), 6, 5
     w = [cp.Variable(n, name=f"w{t}") for t in range(periods + 1)]
     gain, root = 0.1 * rng.normal(size=(periods, n)), rng.normal(size=(n, n)) / np.sqrt(n)
     goal = sum(
@@ -139,7 +140,7 @@ def centre() -> cp.Problem:
 def covariance() -> cp.Problem:
     seen = np.cov(np.random.default_rng(1).normal(size=(50, 5)).T)
     S = cp.Variable((5, 5), PSD=True, name="S")
-    return cp.Problem(cp.Maximize(cp.log_det(S) - cp.trace(S @ seen)), [cp.sum(cp.abs(S)) <= 8])
+    return stated(cp.Maximize(cp.log_det(S) - cp.trace(S @ seen)), [cp.sum(cp.abs(S)) <= 8])
 
 
 MAKERS: list[Callable[[], cp.Problem]] = [
