@@ -45,7 +45,7 @@ SINGULAR = 100.0
 KINKED = 16.0
 """How many times stiffer a client's kink counts in the penalty: prices turn on a far shorter way. A
 coupling's counts once: it is mostly where its parties agree, and then they are as on an edge. (Of
-the gallery's and the zoo's couplings with kinks all took fewer rounds so, half on average.)"""
+the gallery's and zoo's models with such couplings none took more rounds so, half on average.)"""
 HELD, PULLED = 4.0, 1e-3
 """How many times stiffer a client counts in the penalty that its constraints hold where it answers:
 it turns at them, and moves along fewer directions. And what it slopes by there at least, as a share
