@@ -12,11 +12,11 @@ import numpy as np
 
 from dald_model.algorithms.dald import DALD
 from dald_model.answer.assemble import assemble
+from dald_model.answer.beginning import begin, still_measured
 from dald_model.answer.claims import overstated
 from dald_model.answer.gap_option import gap_test
 from dald_model.answer.result import Result
-from dald_model.answer.saved import Compilable, SavedAnswer
-from dald_model.compile.decomposition import Decomposition
+from dald_model.answer.saved import Compilable
 from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.checkpoint import Checkpoint, Saved, signature
 from dald_model.coordinate.iterate import Iterate
@@ -24,18 +24,16 @@ from dald_model.coordinate.measured import Measured
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.outcome import interrupted_before
-from dald_model.coordinate.penalty import Fixed, PenaltyRule, ResidualBalancing, as_rule
+from dald_model.coordinate.penalty import Fixed, ResidualBalancing, as_rule
 from dald_model.coordinate.progress import Progress
 from dald_model.coordinate.run import Run
 from dald_model.coordinate.settings import Settings
-from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.coordinate.stopping import Accuracy, Stopping
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer, rested
 from dald_model.engines.engine import Engine
 from dald_model.engines.placement import Placement
-from dald_model.errors import OptionError
 from dald_model.options import (
     DEFAULT_ACCELERATION,
     check_callback,
@@ -51,13 +49,8 @@ from dald_model.schedule.changes import as_online
 from dald_model.schedule.sequence import Sequence
 from dald_model.schedule.unanswered import Unanswered
 from dald_model.solvers.base import Solver
-from dald_model.text import listed
 from dald_model.validate import check_flag
 from dald_model.values import one_at_a_time
-
-OTHER = 10.0
-"""Natural units of another size than this many times those of the result that a run goes on from
-are those of another problem, to which its prices and penalties are scaled."""
 
 
 @one_at_a_time()
@@ -329,70 +322,3 @@ def _doubt(result: Result) -> None:
         f"is {above:.1e} of the objective's variation above the minimum; scale its variables and "
         "its objective to about 1, or move the origin nearer"
     )
-
-
-def still_measured(compiled: Decomposition, start: Any) -> Measured | None:
-    """What was measured for the start, where the problem is much the same."""
-    known = start.measured if isinstance(start, Result) and start.compiled is compiled else None
-    return known if known and known.holds(compiled) else None
-
-
-def begin(compiled: Decomposition, rho: Any, start: Any, units: Units) -> tuple[State, PenaltyRule]:
-    """The first state and the rule for the penalties.
-
-    From another result, clients begin where they were, and the edges that both models have keep
-    their multipliers and, unless ``rho`` is given, their penalties.
-
-    Raises
-    ------
-    OptionError
-        If ``start`` is no result of a model with some of these clients.
-    """
-    rule = as_rule(rho)
-    if isinstance(rule, ResidualBalancing) and rule.start is None:
-        rule = replace(rule, start=units.penalty)
-    if start is None:
-        return State.start(compiled, rule.init(compiled), units), rule
-    if not isinstance(start, Result):
-        given = f"{start!r}, expected the result of an earlier solve of this model"
-        if isinstance(start, SavedAnswer):
-            given = "a saved answer, expected it on its model; take start=dm.load(path, model)"
-        raise OptionError(f"start: given {given}")
-    before, last = start.compiled, start.state
-    if last is None or not any(name in before for name in compiled):
-        raise OptionError(
-            f"start: given the result of {before.model.name!r}, which has none of the clients "
-            f"{listed(compiled)}; expected the result of an earlier solve of this "
-            "model"
-        )
-    if before is compiled:
-        state = last.begun_again(units)
-        state.mu *= _grown(units.slopes, last.units.slopes)
-        state.rho = last.rho * _grown(units.penalty, last.units.penalty)
-        if rho is not None:
-            state.rho = rule.init(compiled)
-    else:
-        points = {
-            name: last.points[before.columns[name]]
-            for name, sub in compiled.items()
-            if name in before and before[name].size == sub.size
-        }
-        state = State.start(compiled, rule.init(compiled), units, points)
-        for ends, slot in compiled.slots.items():
-            sign = 1.0 if ends in before.slots else -1.0
-            there = before.slots.get(ends, before.slots.get((ends[1], ends[0])))
-            if there is not None and there.stop - there.start == slot.stop - slot.start:
-                grown = _grown(units.slopes[slot], last.units.slopes[there])
-                state.mu[slot] = sign * last.mu[there] * grown
-                if rho is None:
-                    grown = _grown(units.penalty[slot], last.units.penalty[there])
-                    state.rho[slot] = last.rho[there] * grown
-    if rho is None:
-        rule = ResidualBalancing(start=state.rho.copy())
-    return state, rule
-
-
-def _grown(now: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """By what natural units have changed; one where they are much the same."""
-    ratio = now / before
-    return np.where((ratio > OTHER) | (ratio < 1 / OTHER), ratio, 1.0)

@@ -99,7 +99,12 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         apart = take_apart(list(model.couplings.values()), model.clients, owners)
         clients = apart.joined(model.clients)
         form = consensus_form(
-            clients, model.agreements, model.graph, apart.links, served=model.is_served
+            clients,
+            model.agreements,
+            model.graph,
+            apart.links,
+            served=model.is_served,
+            may_part=model.may_part,
         )
         self.derived = apart.derived
         self.model = model

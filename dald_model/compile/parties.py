@@ -222,7 +222,8 @@ class _Splitter:
                 for v in self._variables[name]
             ]
             shares[name] = len(self._blocks.setdefault(name, []))
-            self._blocks[name].append(sp.csr_array(sp.hstack(blocks, "csr")))
+            block = blocks[0] if len(blocks) == 1 else sp.csr_array(sp.hstack(blocks, "csr"))
+            self._blocks[name].append(block)
         self._pieces.append(_Piece(node, shares, own, offset))
         self._instead[id(node)] = node  # until it is known what is shared
 
@@ -266,10 +267,12 @@ class _Splitter:
                 continue
             sides[name] = product(basis, self._variables[name])
             stops = np.cumsum([block.shape[0] for block in blocks])
-            factors[name] = [
-                factor[int(stop) - block.shape[0] : int(stop)]
-                for stop, block in zip(stops, blocks, strict=True)
-            ]
+            factors[name] = [factor]
+            if len(blocks) > 1:
+                factors[name] = [
+                    factor[int(stop) - block.shape[0] : int(stop)]
+                    for stop, block in zip(stops, blocks, strict=True)
+                ]
         if not sides:
             return
         stops = np.cumsum([side.size for side in sides.values()])

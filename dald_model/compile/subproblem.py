@@ -274,8 +274,10 @@ class Subproblem(Identified):
         then, there = known or (None, None)
         sides = (matrix, offset + matrix @ centre) if there is None else there.sides
         found._sides = self._sides[0], sides
-        pair = then and there and there.lowered and (then, there.lowered)
-        found._lowered = self._lowered[0], lowered.around(centre, pair or None)
+        # As it was made: the user's Parameters may have other values by now
+        around = there and there._lowered and there._lowered[1]
+        pair = (then, around) if then and around else None
+        found._lowered = self._lowered[0], lowered.around(centre, pair)
         return found
 
     @cached_property

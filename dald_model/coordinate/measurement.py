@@ -43,7 +43,9 @@ exponential that nobody will climb; and how often it is halved at most."""
 SINGULAR = 100.0
 """The same of what it is at a point over what it is over a length."""
 KINKED = 16.0
-"""How many times stiffer a kink counts in the penalty: prices turn on a far shorter way."""
+"""How many times stiffer a client's kink counts in the penalty: prices turn on a far shorter way. A
+coupling's counts once: it is mostly where its parties agree, and then they are as on an edge. (Of
+the gallery's and zoo's models with such couplings none took more rounds so, half on average.)"""
 HELD, PULLED = 4.0, 1e-3
 """How many times stiffer a client counts in the penalty that its constraints hold where it answers:
 it turns at them, and moves along fewer directions. And what it slopes by there at least, as a share
@@ -90,19 +92,20 @@ class _Measurement:
         for name, known in self._curvatures.items():
             sub = compiled[name]
             lengths = self._lengths(sub)
+            kinked = 1.0 if sub.client.is_coupling else KINKED
             if known.is_known:
                 curved = self._within(sub, known.diagonal, lengths)
                 bend = curved + 2 * known.kinks / np.where(lengths > 0, lengths, np.inf)
                 sharp, share = sub.sight.slopes(known.kinks), curved * known.spread
                 # A kink at zero keeps variables there; others bend the way between the answers.
                 bent = 2 * known.elsewhere / np.where(lengths > 0, lengths, np.inf)
-                share = share + KINKED * bent
+                share = share + kinked * bent
                 if self._is_held(sub, known, lengths):
                     share = HELD * share
             else:
                 bend, straight = self._probed(sub, lengths)
                 sharp = sub.sight.slopes(bend * lengths / 2)
-                share = bend * (1 + (KINKED - 1) * straight)
+                share = bend * (1 + (kinked - 1) * straight)
             bends[compiled.columns[name]] = bend
             np.maximum.at(stiffness, sub.entries, sub.sight.curvatures(carried(sub, bend)))
             np.maximum.at(kinks, sub.entries, sharp)

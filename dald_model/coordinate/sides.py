@@ -41,7 +41,7 @@ def moved_to(sub: Subproblem, point: np.ndarray, told: np.ndarray) -> np.ndarray
     if not known.size:
         return None
     matrix, offset = sub.sides
-    chosen = matrix[known]
+    chosen = matrix if known.size == told.size else matrix[known]
     apart = told[known] - (chosen @ point + offset[known])
     if (np.diff(chosen.indptr) <= 1).all():
         counts = np.asarray(chosen.power(2).sum(axis=0)).reshape(-1)

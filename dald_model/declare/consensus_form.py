@@ -58,6 +58,7 @@ def consensus_form(
     further: Sequence[Link] = (),
     *,
     served: bool = False,
+    may_part: bool = False,
 ) -> ConsensusForm:
     """The consensus form of a declaration: one owner a variable, and all edges.
 
@@ -71,6 +72,9 @@ def consensus_form(
         Edges that are known besides, such as those of couplings.
     served : bool
         Whether there is a server for shared variables also where none is needed.
+    may_part : bool
+        Whether the consensus graph may have several parts. A client that is one by itself then
+        agrees on a variable with a server, which asks nothing of it.
 
     Raises
     ------
@@ -88,10 +92,10 @@ def consensus_form(
     users = [len(names) for names in owners_of(clients.values()).values()]
     if not served and topology is None and max(users, default=0) == 2 < len(clients):
         try:
-            return _form(clients, agreements, None, further, pairs=True)
+            return _form(clients, agreements, None, further, pairs=True, may_part=may_part)
         except DisconnectedError:
             pass
-    return _form(clients, agreements, topology, further, pairs=False)
+    return _form(clients, agreements, topology, further, pairs=False, may_part=may_part)
 
 
 def _form(
@@ -101,6 +105,7 @@ def _form(
     further: Sequence[Link],
     *,
     pairs: bool,
+    may_part: bool,
 ) -> ConsensusForm:
     """The same with an edge for each shared variable, or one server where no topology is given."""
     owners = owners_of(clients.values())
@@ -137,9 +142,34 @@ def _form(
         (ConsensusEquality(one.left, one.right, one.constraint), one.left_owner, one.right_owner)
         for one in links
     ]
+    if may_part:
+        triples += _of_lone(local, homes, triples)
     edges = join(triples)
-    check_connected(local, edges)
+    if not may_part:
+        check_connected(local, edges)
     return ConsensusForm(local, edges, homes)
+
+
+def _of_lone(
+    clients: dict[Hashable, Client],
+    homes: dict[int, dict[Hashable, cp.Variable]],
+    triples: Sequence[tuple[ConsensusEquality, Hashable, Hashable]],
+) -> list[tuple[ConsensusEquality, Hashable, Hashable]]:
+    """Edges of clients that have none, on their smallest variables, to a server that is added."""
+    near = {name for _, *ends in triples for name in ends}
+    theirs = {
+        name: min(client.variables, key=lambda v: v.size)
+        for name, client in clients.items()
+        if name not in near
+    }
+    if not theirs:
+        return []
+    copies = {name: _copy(v) for name, v in theirs.items()}
+    server = _server(fresh("server", clients), list(copies.values()))
+    clients[server.name] = server
+    for name, v in theirs.items():
+        homes[v.id][server.name] = copies[name]
+    return [(ConsensusEquality(copies[n], v), server.name, n) for n, v in theirs.items()]
 
 
 def _at_home(link: Link, homes: Mapping[int, Mapping[Hashable, cp.Variable]]) -> Link:

@@ -11,34 +11,15 @@ import cvxpy as cp
 import networkx as nx
 
 from dald_model.declare.alike import Clients
-from dald_model.declare.client import (
-    Client,
-    all_in_one,
-    check_name,
-    declare_client,
-    sized,
-    symbolic,
-)
+from dald_model.declare.client import Client, all_in_one, check_name, declare_client
 from dald_model.declare.consensus import ConsensusEquality, check_sides, read_equality
-from dald_model.declare.consensus_form import check_reach, owners_of
 from dald_model.declare.couplings import Coupling, check_parties, declare_coupling, fresh
+from dald_model.declare.independent import independent_clients
+from dald_model.declare.listing import Listing
+from dald_model.declare.topology import checked_topology
 from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
-from dald_model.later import pd
-from dald_model.text import (
-    FOLDED,
-    KINDS,
-    Heading,
-    Part,
-    Printed,
-    counted,
-    folded,
-    listed,
-    outline,
-    ranged,
-    shortened,
-    together,
-)
+from dald_model.text import Part, Printed
 
 
 class Declaration(Identified, Printed):
@@ -56,6 +37,13 @@ class Declaration(Identified, Printed):
     ----------
     name : str
         What tables and messages call the model.
+
+    Attributes
+    ----------
+    may_part : bool
+        Whether clients may fall into independent parts, as those of
+        :func:`dald_model.decompose` may; each is then solved by itself. Else who has no edge to
+        the others is refused, as one whose edge was forgotten.
     """
 
     elsewhere = f"{Identified.elsewhere}; a compiled client travels by dald_model.pack"
@@ -72,6 +60,7 @@ class Declaration(Identified, Printed):
         self._standing: dict[int, list[ConsensusEquality]] = {}
         self._topology: nx.Graph | None = None
         self._is_served = False
+        self.may_part = False
 
     @property
     def clients(self) -> Clients:
@@ -96,6 +85,11 @@ class Declaration(Identified, Printed):
     def stated(self) -> Mapping[Hashable, Client]:
         """Clients and couplings by name: who has constraints, as the user wrote them."""
         return {**self._clients, **self._couplings}
+
+    @property
+    def parts(self) -> list[list[Hashable]]:
+        """The names of clients and couplings that hang together; one list unless it falls apart."""
+        return independent_clients(self.stated.values(), self._agreements)
 
     @property
     def shared(self) -> list[cp.Variable]:
@@ -345,37 +339,8 @@ class Declaration(Identified, Printed):
         if graph is None or self._is_served:
             self._topology = None
         else:
-            self._topology = self._checked_topology(graph)
+            self._topology = checked_topology(graph, self.name, self._clients, self.shared)
         self._changed()
-
-    def _checked_topology(self, graph: Any) -> nx.Graph:
-        if not isinstance(graph, nx.Graph) or graph.is_directed() or graph.is_multigraph():
-            raise DeclarationError(
-                f"topology: given {type(graph).__name__}, expected an undirected networkx.Graph "
-                "whose nodes are client names; the order of clients is solve's option sequence"
-            )
-        unknown = [node for node in graph if node not in self._clients]
-        if unknown:
-            raise DeclarationError(
-                f"topology: {listed(unknown)} is no client of {self.name!r}; "
-                f"expected nodes among {listed(self._clients)}"
-            )
-        loop = next(nx.selfloop_edges(graph), None)
-        if loop is not None:
-            raise DeclarationError(
-                f"topology: client {loop[0]!r} has an edge to itself, expected edges between two "
-                "clients; remove it"
-            )
-        shared = self.shared
-        if not shared:
-            raise DeclarationError(
-                f"topology: no variable of {self.name!r} is used by several clients, so a graph "
-                "has nothing to connect; use model.consensus(...), or share a variable"
-            )
-        owners = owners_of(self._clients.values())
-        for variable in shared:
-            check_reach(variable, owners[variable.id], graph)
-        return graph.copy()  # the user's may change
 
     def monolithic(self) -> cp.Problem:
         """The all-in-one (AIO) problem: one cvxpy problem over everybody's data.
@@ -396,61 +361,17 @@ class Declaration(Identified, Printed):
 
     def report(self, *, wide: bool) -> list[Part]:
         """The table of clients, and the consensus equalities."""
-        parts: list[Part] = [
-            Heading(f"Model {self.name!r}: {counted(len(self._clients), 'client')}")
-        ]
-        if self._clients:
-            parts.append(self._frame(120 if wide else 48))
-        return [*parts, self._common()]
-
-    def _frame(self, width: int) -> pd.DataFrame:
-        """One row a client: what it minimises, its variables and constraints, cut to a width.
-
-        Many clients have one row a kind.
-        """
-        if len(self._clients) > FOLDED:
-            same = ("constraints",)
-            found = folded(pd.DataFrame(map(self._row, self._clients.values())), width, exact=same)
-            if len(found) == KINDS:  # perhaps as each has variables of other names
-                rows = (self._row(one, anonymous=True) for one in self._clients.values())
-                found = folded(pd.DataFrame(rows), width, exact=same)
-            return found
-        frame = pd.DataFrame(map(self._row, self._clients.values()))
-        frame["objective"] = [shortened(cell, width) for cell in frame.objective]
-        frame["variables"] = [shortened(cell, width - 8) for cell in frame.variables]
-        return frame
-
-    def _row(self, client: Client, anonymous: bool = False) -> dict[str, Any]:
-        """What is told of a client; where it is anonymous, its own variables are called x_i."""
-        own = [v for v in client.variables if len(self._owners[v.id]) == 1]
-        names = {v.id: f"x{at}_i" if len(own) > 1 else "x_i" for at, v in enumerate(own, start=1)}
-        names = names if anonymous else {}
-        goal = f"{client.objective.NAME} {symbolic(client.objective.expr, names)}"
-        parts = [sized(v, names.get(v.id, v.name())) for v in client.variables]
-        marks = ["*" if len(self._owners[v.id]) > 1 else "" for v in client.variables]
-        return {
-            "client": str(client.name),
-            "objective": "at its site" if client.is_remote else goal,
-            "variables": ", ".join(map(str.__add__, parts, marks)),
-            "constraints": len(client.constraints),
-        }
-
-    def _common(self) -> list[str]:
-        """What clients have in common: consensus, couplings, shared variables."""
-        is_folded = len(self._clients) > FOLDED
-        lines = _listed("consensus", list(map(str, self._agreements)), is_folded)
-        couplings = [f"{n}: {shortened(str(c), 80)}" for n, c in self._couplings.items()]
-        lines += _listed("couplings", couplings, is_folded)
-        shared = self.shared
-        if shared:
-            how = "through a server" if self._topology is None else f"over {self._topology}"
-            most = max(len(self._owners[v.id]) for v in shared)
-            is_asked = self._topology is not None or self._is_served
-            if not is_asked and most == 2 < len(self._clients):
-                how = "between two clients each"
-            names = together((v.name() for v in shared), 80)
-            lines.append(f"  * shared {how}: {names}")
-        return lines
+        return Listing(
+            self.name,
+            self._clients,
+            self._agreements,
+            self._couplings,
+            self._owners,
+            self.shared,
+            self.parts if self.may_part else [],
+            self._topology,
+            self._is_served,
+        ).report(wide=wide)
 
     def _changed(self) -> None:
         """Called after every declaration."""
@@ -466,22 +387,6 @@ class Declaration(Identified, Printed):
         found._couplings = dict(self._couplings)
         found._owners = {key: list(names) for key, names in self._owners.items()}
         found._standing = {key: list(among) for key, among in self._standing.items()}
-        found._is_served = self._is_served
+        found._is_served, found.may_part = self._is_served, self.may_part
         found._topology = None if self._topology is None else self._topology.copy()
         return found
-
-
-def _listed(head: str, entries: list[str], is_folded: bool, most: int = 12) -> list[str]:
-    """Lines under a head, no more than so many, or one a kind; nothing of nothing."""
-    if not entries:
-        return []
-    if is_folded and len(entries) > 3:
-        kinds: dict[str, list[str]] = {}
-        for entry in entries:
-            kinds.setdefault(outline(entry), []).append(entry)
-        head, most = f"{head}: {len(entries)}", 3
-        entries = [
-            ranged(same) + (f" ({len(same)})" if len(same) > 1 else "") for same in kinds.values()
-        ]
-    more = [f"    ... and {len(entries) - most} more"] if len(entries) > most else []
-    return [f"  {head}", *(f"    {entry}" for entry in entries[:most]), *more]

@@ -1,11 +1,14 @@
-"""Parts of an ordinary problem that have no variable in common."""
+"""Parts of a problem and of a model that have no variable in common."""
 
 from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
 
 import cvxpy as cp
 import networkx as nx
 
-from dald_model.declare.client import summands
+from dald_model.declare.client import Client, summands
+from dald_model.declare.consensus import ConsensusEquality
 
 
 def independent(problem: cp.Problem) -> list[cp.Problem]:
@@ -33,3 +36,20 @@ def independent(problem: cp.Problem) -> list[cp.Problem]:
         rules = [rule for rule in problem.constraints if place(rule) == at]
         found.append(cp.Problem(type(problem.objective)(goal), rules))
     return found
+
+
+def independent_clients(
+    stated: Iterable[Client], agreements: Iterable[ConsensusEquality]
+) -> list[list[Hashable]]:
+    """The names of clients and couplings by part, in order of declaration."""
+    together = nx.Graph()
+    held = {client.name: [v.id for v in client.variables] for client in stated}
+    sides = ((*a.left.variables(), *a.right.variables()) for a in agreements)
+    for keys in (*held.values(), *([v.id for v in both] for both in sides)):
+        nx.add_path(together, keys)
+    pieces = nx.connected_components(together)
+    home = {key: at for at, piece in enumerate(pieces) for key in piece}
+    parts: dict[int, list[Hashable]] = {}
+    for name, keys in held.items():
+        parts.setdefault(home[keys[0]], []).append(name)
+    return list(parts.values())

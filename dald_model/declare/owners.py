@@ -59,13 +59,16 @@ def named_owners(variables: Sequence[cp.Variable], parts: Sequence[Any], clients
     )
 
 
-def owners_by_summand(terms: Sequence[cp.Expression]) -> Owned:
-    """An owner for each set of variables that hang together by summands: "client 0", ..."""
+def owners_by_summand(terms: Sequence[cp.Expression], start: int) -> Owned:
+    """An owner for each set of variables that hang together by summands: "client 0", ...
+
+    Counted from ``start`` on.
+    """
     graph = nx.Graph()
     for term in terms:
         nx.add_path(graph, [v.id for v in term.variables()])
     pieces = nx.connected_components(graph)
-    return {key: f"client {at}" for at, piece in enumerate(pieces) for key in piece}
+    return {key: f"client {at}" for at, piece in enumerate(pieces, start) for key in piece}
 
 
 def _listed(
@@ -116,7 +119,8 @@ def _dealt(variables: Sequence[cp.Variable], parts: Sequence[Any], count: int) -
     if not 2 <= count <= len(variables):
         raise DecompositionError(
             f"decompose: given clients={count}, expected at least 2 and at most the number of "
-            f"variables, {len(variables)}"
+            f"variables, {len(variables)}; more clients take more variables, such as one for each "
+            "row of a matrix, and cp.vstack or cp.hstack of them where all are meant"
         )
     metis, order = _metis(count), {v.id: at for at, v in enumerate(variables)}
     weights: dict[tuple[int, int], float] = {}
@@ -164,9 +168,10 @@ def divide(parts: Sequence[Any], owners: Owned) -> Division:
     """The parts by owner; a variable that stands in the parts of one owner alone becomes its.
 
     What several own, or nobody, is in common; such parts are one group where a variable that
-    nobody owns is in them, else where they are between the same owners, equalities apart.
+    nobody owns is in them, else where they are between the same owners, equalities apart. A
+    variable that stands in such parts alone is nobody's, where its owner has more.
     """
-    owners = _spread(parts, owners)
+    owners = _spread(parts, _at_home(parts, _spread(parts, owners)))
     own: dict[Hashable, list[Any]] = {name: [] for name in dict.fromkeys(owners.values())}
     common: list[Any] = []
     for part in parts:
@@ -185,6 +190,18 @@ def divide(parts: Sequence[Any], owners: Owned) -> Division:
     pieces = nx.connected_components(graph)
     groups = [sorted(node for node in piece if isinstance(node, int)) for piece in pieces]
     return Division(owners, own, [[common[at] for at in group] for group in sorted(groups)])
+
+
+def _at_home(parts: Sequence[Any], owners: Owned) -> Owned:
+    """Without variables that no part of their owner's alone holds, if others are held so."""
+    held: set[int] = set()
+    for part in parts:
+        keys = [v.id for v in part.variables()]
+        names = {owners.get(key) for key in keys}
+        if len(names) == 1:
+            held.update(keys)
+    settled = {owners[key] for key in held if key in owners}
+    return {key: name for key, name in owners.items() if key in held or name not in settled}
 
 
 def _spread(parts: Sequence[Any], owners: Owned) -> Owned:

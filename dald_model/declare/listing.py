@@ -1,0 +1,133 @@
+"""The table of a model: its clients one by one or by kind, and what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import networkx as nx
+
+from dald_model.declare.client import Client, sized, symbolic
+from dald_model.declare.consensus import ConsensusEquality, Owners
+from dald_model.declare.couplings import Coupling
+from dald_model.later import pd
+from dald_model.text import (
+    FOLDED,
+    KINDS,
+    Heading,
+    Part,
+    counted,
+    folded,
+    outline,
+    parted,
+    ranged,
+    shortened,
+    together,
+)
+
+
+class Listing(NamedTuple):
+    """What is told of a declaration.
+
+    Attributes
+    ----------
+    name : str
+    clients, couplings : dict
+        By name.
+    agreements : list of ConsensusEquality
+    owners : dict
+        Variable id -> the clients that use it.
+    shared : list of cp.Variable
+        Those that several clients use.
+    parts : list of list
+        Names of clients and couplings by independent part, where there may be several.
+    topology : networkx.Graph or None
+    is_served : bool
+        Whether there is a server also where none is needed.
+    """
+
+    name: str
+    clients: Mapping[Hashable, Client]
+    agreements: Sequence[ConsensusEquality]
+    couplings: Mapping[Hashable, Coupling]
+    owners: Owners
+    shared: Sequence[cp.Variable]
+    parts: Sequence[Sequence[Hashable]]
+    topology: nx.Graph | None
+    is_served: bool
+
+    def report(self, *, wide: bool) -> list[Part]:
+        """The table of clients, and the consensus equalities."""
+        parts: list[Part] = [
+            Heading(f"Model {self.name!r}: {counted(len(self.clients), 'client')}")
+        ]
+        if self.clients:
+            parts.append(self._frame(120 if wide else 48))
+        return [*parts, self._common()]
+
+    def _frame(self, width: int) -> pd.DataFrame:
+        """One row a client: what it minimises, its variables and constraints, cut to a width.
+
+        Many clients have one row a kind.
+        """
+        if len(self.clients) > FOLDED:
+            same = ("constraints",)
+            found = folded(pd.DataFrame(map(self._row, self.clients.values())), width, exact=same)
+            if len(found) == KINDS:  # perhaps as each has variables of other names
+                rows = (self._row(one, anonymous=True) for one in self.clients.values())
+                found = folded(pd.DataFrame(rows), width, exact=same)
+            return found
+        frame = pd.DataFrame(map(self._row, self.clients.values()))
+        frame["objective"] = [shortened(cell, width) for cell in frame.objective]
+        frame["variables"] = [shortened(cell, width - 8) for cell in frame.variables]
+        return frame
+
+    def _row(self, client: Client, anonymous: bool = False) -> dict[str, Any]:
+        """What is told of a client; where it is anonymous, its own variables are called x_i."""
+        own = [v for v in client.variables if len(self.owners[v.id]) == 1]
+        names = {v.id: f"x{at}_i" if len(own) > 1 else "x_i" for at, v in enumerate(own, start=1)}
+        names = names if anonymous else {}
+        goal = f"{client.objective.NAME} {symbolic(client.objective.expr, names)}"
+        parts = [sized(v, names.get(v.id, v.name())) for v in client.variables]
+        marks = ["*" if len(self.owners[v.id]) > 1 else "" for v in client.variables]
+        return {
+            "client": str(client.name),
+            "objective": "at its site" if client.is_remote else goal,
+            "variables": ", ".join(map(str.__add__, parts, marks)),
+            "constraints": len(client.constraints),
+        }
+
+    def _common(self) -> list[str]:
+        """What clients have in common: consensus, couplings, shared variables."""
+        is_folded = len(self.clients) > FOLDED
+        lines = _listed("consensus", list(map(str, self.agreements)), is_folded)
+        couplings = [f"{n}: {shortened(str(c), 80)}" for n, c in self.couplings.items()]
+        lines += _listed("couplings", couplings, is_folded)
+        if self.shared:
+            how = "through a server" if self.topology is None else f"over {self.topology}"
+            most = max(len(self.owners[v.id]) for v in self.shared)
+            is_asked = self.topology is not None or self.is_served
+            if not is_asked and most == 2 < len(self.clients):
+                how = "between two clients each"
+            names = together((v.name() for v in self.shared), 80)
+            lines.append(f"  * shared {how}: {names}")
+        if len(self.parts) > 1:
+            lines.append(f"  {len(self.parts)} independent parts: {parted(self.parts)}")
+        return lines
+
+
+def _listed(head: str, entries: list[str], is_folded: bool, most: int = 12) -> list[str]:
+    """Lines under a head, no more than so many, or one a kind; nothing of nothing."""
+    if not entries:
+        return []
+    if is_folded and len(entries) > 3:
+        kinds: dict[str, list[str]] = {}
+        for entry in entries:
+            kinds.setdefault(outline(entry), []).append(entry)
+        head, most = f"{head}: {len(entries)}", 3
+        entries = [
+            ranged(same) + (f" ({len(same)})" if len(same) > 1 else "") for same in kinds.values()
+        ]
+    more = [f"    ... and {len(entries) - most} more"] if len(entries) > most else []
+    return [f"  {head}", *(f"    {entry}" for entry in entries[:most]), *more]

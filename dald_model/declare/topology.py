@@ -1,0 +1,53 @@
+"""The graph over which clients agree on what they share, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import cvxpy as cp
+import networkx as nx
+
+from dald_model.declare.client import Client
+from dald_model.declare.consensus_form import check_reach, owners_of
+from dald_model.errors import DeclarationError
+from dald_model.text import listed
+
+
+def checked_topology(
+    graph: Any, name: str, clients: Mapping[Hashable, Client], shared: Sequence[cp.Variable]
+) -> nx.Graph:
+    """A copy of the graph that a user gave for the model of this name.
+
+    Raises
+    ------
+    DeclarationError
+        If it is no undirected graph, a node is no client, nothing is shared, or those who share a
+        variable cannot reach one another.
+    """
+    if not isinstance(graph, nx.Graph) or graph.is_directed() or graph.is_multigraph():
+        raise DeclarationError(
+            f"topology: given {type(graph).__name__}, expected an undirected networkx.Graph "
+            "whose nodes are client names; the order of clients is solve's option sequence"
+        )
+    unknown = [node for node in graph if node not in clients]
+    if unknown:
+        raise DeclarationError(
+            f"topology: {listed(unknown)} is no client of {name!r}; "
+            f"expected nodes among {listed(clients)}"
+        )
+    loop = next(nx.selfloop_edges(graph), None)
+    if loop is not None:
+        raise DeclarationError(
+            f"topology: client {loop[0]!r} has an edge to itself, expected edges between two "
+            "clients; remove it"
+        )
+    if not shared:
+        raise DeclarationError(
+            f"topology: no variable of {name!r} is used by several clients, so a graph "
+            "has nothing to connect; use model.consensus(...), or share a variable"
+        )
+    users = owners_of(clients.values())
+    for variable in shared:
+        check_reach(variable, users[variable.id], graph)
+    return graph.copy()  # the user's may change
