@@ -87,12 +87,14 @@ class ClarabelProgram:
         self._energy = float((scaling.lengths * scaling.slopes).max())
         self._lengths = np.ones(cone.linear.size)
         self._lengths[:size] = scaling.lengths
-        scale = sp.diags_array(self._lengths)
+        matrix = _scaled(cone.matrix, self._lengths[cone.matrix.indices], self._lengths)
+        matrix.data /= self._energy
         self._cone = cone._replace(
-            matrix=sp.csc_array(scale @ cone.matrix @ scale / self._energy),
+            matrix=matrix,
             linear=self._lengths * cone.linear / self._energy,
-            rows=sp.csc_array(cone.rows @ scale),
+            rows=_scaled(cone.rows, 1.0, self._lengths),
         )
+        self._upper = sp.csc_array(sp.triu(matrix, format="csc"))
         self._cones = [_native_cone(kind, argument) for kind, argument in cone.cones]
         self._centre = np.zeros(cone.linear.size)
         self._shifted = cone.rhs
@@ -115,11 +117,12 @@ class ClarabelProgram:
 
     def set(self, curvature: np.ndarray) -> None:
         """Take another K, shape (m, m)."""
-        self._curvature = curvature
-        lengths = self._lengths[: self._size]
-        added = sp.coo_array(np.triu(curvature * lengths * lengths[:, None] / self._energy))
-        added.resize(self._cone.matrix.shape)
-        self._matrix = sp.csc_array(sp.triu(self._cone.matrix) + added)
+        self._curvature, self._matrix = curvature, self._upper
+        if curvature.any():
+            lengths = self._lengths[: self._size]
+            added = sp.coo_array(np.triu(curvature * lengths * lengths[:, None] / self._energy))
+            added.resize(self._upper.shape)
+            self._matrix = sp.csc_array(self._upper + added)
         self._polisher = None
         # Not `update(P=...)`: Clarabel would keep the scaling it made for the old penalties, which
         # costs digits where they were 1e4 times others, and a new solver is a fraction of a solve.
@@ -220,6 +223,12 @@ class ClarabelProgram:
         else:
             self._solver.update(q=linear, settings=_settings(options))
         return _native(self._solver, self._cone)
+
+
+def _scaled(matrix: sp.csc_array, cells: np.ndarray | float, columns: np.ndarray) -> sp.csc_array:
+    """The matrix with what is stored of it times ``cells``, and with its columns times others."""
+    data = matrix.data * cells * np.repeat(columns, np.diff(matrix.indptr))
+    return sp.csc_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def _symmetric(upper: Any) -> sp.csc_array:
