@@ -32,6 +32,7 @@ from dald_model.solvers.arrays.indexing import outer, selection, times
 from dald_model.solvers.exact.active_set import FLAT
 from dald_model.solvers.exact.cholesky import triangles
 from dald_model.solvers.exact.elimination import variable_scales
+from dald_model.solvers.exact.kink_search import Rows, zeros
 from dald_model.solvers.exact.kinked_rows import KinkedRows, height, parted
 from dald_model.solvers.exact.quadratic_step import Errors, Step, nonsmooth_terms
 from dald_model.solvers.exact.separable_kinks import ActiveKinks
@@ -44,12 +45,6 @@ Soft ones make inner problems of few steps, stiff ones leave little of an error 
 """
 LIMIT = 200
 """Steps for one turn; a client that needs more has failed."""
-
-ENOUGH = 0.1
-"""Share of the slope at the start that is left where a search along a step ends."""
-
-HALVINGS = 50
-"""Points along a step that was too long; they cost no product with a matrix."""
 
 INNER = 0.1
 """Share of the error for a step at which the inner problem counts as solved."""
@@ -337,7 +332,7 @@ class _Turn:
             return
         at = selection(np.flatnonzero(differs))
         weights = np.where(inside[at], self._stiffness[at], 0.0)
-        found = self._rows.matrix.take(at).gram(weights)
+        found = self._rows.matrix.gram(weights, at)
         found += self._hessians[at]
         self._inverses[at] = _inverted(found)
         self._inside[at], self._is_stale[at] = inside[at], False
@@ -362,20 +357,10 @@ class _Turn:
         long = np.flatnonzero(base + bend + np.vecdot(held, change) > -0.5 * first)
         if long.size == 0:
             return lengths, ahead, held, inside
-        low, high = np.zeros(long.size), np.ones(long.size)
-        below, above = self._rows.low[long], self._rows.high[long]
-        middle, stiff, change = high, stiff[long], change[long]
-        is_found = np.zeros(long.size, dtype=bool)
-        for _ in range(HALVINGS):
-            middle = np.where(is_found, middle, (low + high) / 2)
-            forces = np.clip(pulled[long] + middle[:, None] * stiff, below, above)
-            found = base[long] + middle * bend[long] + np.vecdot(forces, change)
-            is_found = np.abs(found) <= -ENOUGH * first[long]
-            if is_found.all():
-                break
-            low, high = np.where(found > 0, low, middle), np.where(found > 0, middle, high)
-        lengths[long, 0] = middle
-        ahead[long] = pulled[long] + middle[:, None] * stiff
+        rows = self._rows.low[long], self._rows.high[long]
+        along = Rows(pulled[long], stiff[long], change[long], *rows)
+        lengths[long, 0] = zeros(first[long], bend[long], along)
+        ahead[long] = along.pulled + lengths[long] * along.stiff
         return lengths, ahead, *self._clipped(ahead)
 
     def _write(self, is_done: np.ndarray) -> None:
