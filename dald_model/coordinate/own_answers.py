@@ -17,7 +17,7 @@ from dald_model.coordinate.curvature import (
     is_defined_at_zero,
     middle,
 )
-from dald_model.coordinate.sides import is_far, is_outlying, moved_to, place, sides_of
+from dald_model.coordinate.sides import is_far, moved_to, place, sides_of
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.base import FOUND, Turn
@@ -149,7 +149,8 @@ class Survey:
         self._ask_couplings(origin)
         missing = np.isnan(found)
         place(compiled, found)
-        if is_outlying(compiled, sides_of(compiled, found), OUTLYING):
+        zero = sides_of(compiled, np.zeros(found.size))
+        if is_far(sides_of(compiled, found), zero, OUTLYING).any():
             self._centre(missing)
         having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
         far = is_far(sides_of(compiled, found), origin, OUTLYING)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 import scipy.sparse.linalg as spla
-from scipy.sparse.csgraph import connected_components
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
@@ -22,25 +20,6 @@ def is_far(sides: np.ndarray, origin: np.ndarray, share: float) -> np.ndarray:
     apart = np.abs(sides[0] - sides[1])
     with np.errstate(invalid="ignore"):
         return distance.min(axis=0) > share * apart
-
-
-def is_outlying(compiled: Decomposition, sides: np.ndarray, share: float) -> bool:
-    """Whether a quantity is far from zero on an edge beside how far apart it is on all edges.
-
-    On one edge of many its two sides may be next to each other by chance.
-    """
-    stacked = compiled.stacked
-    is_picked = np.diff(stacked.matrix.indptr) == 1
-    cells = stacked.cells
-    mine = is_picked[cells.row]
-    entries, variables = cells.row[mine] % compiled.size, compiled.size + cells.col[mine]
-    count = compiled.size + stacked.matrix.shape[1]
-    links = sp.coo_array((np.ones(entries.size), (entries, variables)), shape=(count, count))
-    quantity = connected_components(links, directed=False)[1][: compiled.size]
-    apart = np.zeros(count)
-    np.fmax.at(apart, quantity, np.abs(sides[0] - sides[1]))
-    distance = np.abs(sides - sides_of(compiled, np.zeros(stacked.matrix.shape[1]))).min(axis=0)
-    return bool((distance > share * apart[quantity]).any())
 
 
 def place(compiled: Decomposition, found: np.ndarray) -> None:
