@@ -98,7 +98,7 @@ class ClarabelProgram:
         self._cones = [_native_cone(kind, argument) for kind, argument in cone.cones]
         self._centre = np.zeros(cone.linear.size)
         self._shifted = cone.rhs
-        self._matrix: sp.csc_array | None = None
+        self._matrix: Any = None
         self._solver: Any = None
         self._tolerance = np.nan
         self._options: list[dict[str, Any]] = []
@@ -152,7 +152,8 @@ class ClarabelProgram:
         full = self._cone.linear.copy()
         full[: self._size] += self._lengths[: self._size] * linear / self._energy
         if self._centre.any():
-            full += _symmetric(self._matrix) @ self._centre
+            upper, centre = self._matrix, self._centre
+            full += upper @ centre + upper.T @ centre - upper.diagonal() * centre
         settled = tolerance == self._tolerance
         if not settled:
             self._tolerance, self._options = tolerance, attempts(tolerance)
@@ -189,7 +190,8 @@ class ClarabelProgram:
         x, z = np.array(native.x), np.array(native.z)
         if self._polishes:
             if self._polisher is None:
-                whole, rows = _symmetric(self._matrix).toarray(), self._cone.rows.toarray()
+                upper, rows = self._matrix.toarray(), self._cone.rows.toarray()
+                whole = upper + np.triu(upper, 1).T
                 self._polisher = Polisher(whole, rows, self._shifted, self._cone.cones)
             x, z, is_sharp = self._polisher.polish(full, x, z)
             if is_sharp:
@@ -225,7 +227,7 @@ class ClarabelProgram:
         return _native(self._solver, self._cone)
 
 
-def _scaled(matrix: sp.csc_array, cells: np.ndarray | float, columns: np.ndarray) -> sp.csc_array:
+def _scaled(matrix: sp.csc_array, cells: np.ndarray | float, columns: np.ndarray) -> Any:
     """The matrix with what is stored of it times ``cells``, and with its columns times others."""
     data = matrix.data * cells * np.repeat(columns, np.diff(matrix.indptr))
     return sp.csc_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
