@@ -269,7 +269,7 @@ class Form:
             for one in stored:
                 array = np.ascontiguousarray(() if one is None else one)
                 found.update(repr((array.shape, array.dtype.str)).encode())
-                found.update(array)
+                found.update(array.tobytes())
         return found.digest()
 
     def objective(self, point: np.ndarray) -> float:
