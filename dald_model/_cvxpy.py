@@ -138,7 +138,9 @@ def domain_of_atoms(expression: Any) -> list[cp.Constraint]:
         # An indicator is no atom, and infinite outside of its domain
         if id(node) not in seen and isinstance(node, Atom):
             seen.add(id(node))
-            found += node._domain()
+            # Of sums of squares cvxpy compares a number with zero, dearer than all else here
+            if not (isinstance(node, cp.quad_over_lin) and not node.args[1].variables()):
+                found += node._domain()
             nodes += node.args
     return found
 

@@ -49,6 +49,25 @@ def affine_map(
     return found if isinstance(found, sp.csr_array) else sp.csr_array(found), offset
 
 
+def stacked_map(
+    expressions: Sequence[cp.Expression], variables: Sequence[cp.Variable]
+) -> tuple[sp.csr_array, np.ndarray]:
+    """The same of several expressions, one below the other: many are one matrix at once."""
+    if len(expressions) == 1:
+        return affine_map(expressions[0], variables)
+    starts = dict(zip([v.id for v in variables], _starts([v.size for v in variables]), strict=True))
+    parts = [affine_parts(expression) for expression in expressions]
+    offsets = [offset for _, offset in parts]
+    heights, cells = [one.size for one in offsets], []
+    for (coefficients, offset), top in zip(parts, _starts(heights), strict=True):
+        for key, matrix in coefficients.items():
+            rows, columns, data = _cells(matrix, offset.size)
+            cells.append((rows + top, columns + starts[key], data))
+    shape = sum(heights), sum(v.size for v in variables)
+    rows, columns, data = map(np.concatenate, zip(*cells, strict=True))
+    return sp.csr_array((data, (rows, columns)), shape=shape), np.concatenate(offsets)
+
+
 def affine_parts(expression: Any) -> tuple[Coefficients, np.ndarray]:
     """Variable id -> matrix of the expression in that variable, and the offset."""
     if isinstance(expression, cp.Variable):
@@ -97,6 +116,19 @@ def side_by_side(
     matrix = sp.csr_array(sp.hstack([sp.csr_array(block) for block in blocks], "csr"))
     width = sum(v.size for v in variables)
     return matrix.toarray() if matrix.nnz > SPARSE * height * width else matrix
+
+
+def _starts(sizes: list[int]) -> np.ndarray:
+    return np.cumsum([0, *sizes[:-1]])
+
+
+def _cells(matrix: Matrix, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, columns and values of what is stored of a matrix."""
+    if matrix is None:
+        each = np.arange(size)
+        return each, each, np.ones(size)
+    found = sp.coo_array(matrix)
+    return found.row, found.col, found.data
 
 
 def explicit(matrix: Matrix, size: int) -> Matrix:

@@ -11,7 +11,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.affine import affine_map
+from dald_model.compile.affine import stacked_map
 from dald_model.compile.form import Form
 from dald_model.compile.lowering import Lowered, Lowering
 from dald_model.compile.sight import Sight
@@ -217,11 +217,7 @@ class Subproblem(Identified):
         sides, parameters = self._given
         if self._sides is None or (parameters and self._sides[0] != _values(parameters)):
             values = _values(parameters)
-            maps = [affine_map(side, self.variables) for side in sides]
-            matrices = [matrix for matrix, _ in maps]
-            matrix = matrices[0] if len(maps) == 1 else sp.csr_array(sp.vstack(matrices, "csr"))
-            offset = np.concatenate([offset for _, offset in maps])
-            self._sides = values, (matrix, offset)
+            self._sides = values, stacked_map(sides, self.variables)
         return self._sides[1]
 
     @property

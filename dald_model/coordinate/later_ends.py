@@ -60,17 +60,22 @@ class LaterEndView:
         return np.where(self._rows == 0, tails, heads)
 
     def largest(self, values: np.ndarray) -> np.ndarray:
-        """The largest value of each owner, shape (k,)."""
-        return values.max(axis=1) if self._is_even else np.maximum.reduceat(values, self._starts)
+        """The largest value of each owner in each row of a table, shape (rows, k)."""
+        return self._reduced(np.maximum, values)
 
     def total(self, values: np.ndarray) -> np.ndarray:
-        """The sum over each owner's values, shape (k,)."""
-        return values.sum(axis=1) if self._is_even else np.add.reduceat(values, self._starts)
+        """The sum over each owner's values, likewise."""
+        return self._reduced(np.add, values)
 
     def where(self, chosen: np.ndarray, one: np.ndarray, two: np.ndarray) -> np.ndarray:
         """The values ``one`` of the owners that are chosen, ``two`` of the others."""
         which: Any = chosen[:, None] if self._is_even else np.repeat(chosen, self._lengths)
         return np.where(which, one, two)
+
+    def _reduced(self, how: np.ufunc, values: np.ndarray) -> np.ndarray:
+        if self._is_even:
+            return how.reduce(values, axis=-1)
+        return how.reduceat(values, self._starts, axis=-1)
 
     def _view(self, vector: np.ndarray) -> np.ndarray:
         width, step = int(self._lengths[0]), vector.strides[0]

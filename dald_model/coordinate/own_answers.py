@@ -9,7 +9,7 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate.alone import answer_alone
+from dald_model.coordinate.alone import answer_alone, answers_alone
 from dald_model.coordinate.curvature import (
     Curvature,
     curvature,
@@ -196,9 +196,9 @@ class Survey:
     def _ask_each(self) -> np.ndarray:
         """Let each answer by itself; gives the sides where they are held."""
         compiled, held = self._compiled, {*self._held, *self._couplings}
-        for name, sub in self._subs.items():
-            if name not in held:
-                self._found[compiled.columns[name]] = answer_alone(sub)
+        asked = {name: sub for name, sub in self._subs.items() if name not in held}
+        for name, answer in zip(asked, answers_alone(asked.values()), strict=True):
+            self._found[compiled.columns[name]] = answer
         origin = sides_of(compiled, self._base)
         self._centre_base()
         for batch in self._layer.batches(self._held):

@@ -41,6 +41,7 @@ class Recorder:
         self._membership, self._layer, self._settings = membership, layer, settings
         self._progress = progress
         self._merits: list[float] = []
+        self._seen, self._rho = np.zeros(0), math.nan
         self._begun = time.perf_counter() if settings.begun is None else settings.begun
 
     def write(
@@ -61,7 +62,7 @@ class Recorder:
             "inner": count.inner,
             **record.found._asdict(),
             "objective": outcome.objective(self._membership, record.objectives),
-            "rho": float(np.exp(np.log(state.rho).mean())),
+            "rho": self._mean(state.rho),
             "solved": sum(map(len, plan.stages)),
             "absent": plan.absent,
             "who": plan.who,
@@ -81,6 +82,12 @@ class Recorder:
             left = rounds_left(np.array(self._merits)) if is_tested else math.nan
             self._progress.told(count.round, row, left)
         return merit
+
+    def _mean(self, rho: np.ndarray) -> float:
+        """The geometric mean of the penalties, kept while they are the same array."""
+        if self._seen is not rho:
+            self._seen, self._rho = rho, float(np.exp(np.log(rho).mean()))
+        return self._rho
 
     def taken_back(self) -> None:
         """Write down that the proposal of the last round was taken back."""

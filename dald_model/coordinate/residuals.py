@@ -77,19 +77,19 @@ def extremes(
 ) -> Extremes:
     """Of edges with these absolute values of C, D and s.
 
-    ``largest`` and ``total`` reduce an array with an entry for each of the edges' entries.
+    ``largest`` and ``total`` reduce tables with a row for each field: an array with an entry for
+    each of the edges' entries.
     """
-    prices = np.abs(scales.prices)
+    prices, (lengths, slopes, kinks, _) = np.abs(scales.prices), scales
+    table = np.empty((len(Extremes._fields), *gap.shape))
+    table[0], table[1] = gap, moved
     with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverges
-        return Extremes(
-            largest(gap),
-            largest(moved),
-            largest(gap / scales.lengths),
-            largest(np.maximum(moved / scales.lengths, stationarity / scales.slopes)),
-            total((prices + scales.kinks) * gap),
-            total(stationarity * scales.lengths),
-            total(prices * scales.lengths),
-        )
+        np.divide(gap, lengths, out=table[2])
+        np.maximum(moved / lengths, stationarity / slopes, out=table[3])
+        np.multiply(prices + kinks, gap, out=table[4])
+        np.multiply(stationarity, lengths, out=table[5])
+        np.multiply(prices, lengths, out=table[6])
+        return Extremes(*largest(table[:LARGEST]), *total(table[LARGEST:]))
 
 
 def combined(
@@ -116,8 +116,8 @@ def residuals(state: State) -> Residuals:
         np.abs(dual).max(axis=0),
         state.stationarity(dual).max(axis=0),
         Scales(units.lengths, units.slopes, units.kinks, state.estimate),
-        lambda entries: entries.max(keepdims=True),
-        lambda entries: entries.sum(keepdims=True),
+        lambda table: np.maximum.reduce(table, axis=1, keepdims=True),
+        lambda table: np.add.reduce(table, axis=1, keepdims=True),
     )
     slack, slack_scaled = state.slack.max(axis=1, keepdims=True)
     return combined(found, units.energy, slack, slack_scaled)[0]

@@ -294,7 +294,7 @@ class State:
     @property
     def complete(self) -> bool:
         """Whether every client was solved at least once."""
-        return bool(self.encodings.all())  # only Encoding.UNSOLVED is zero
+        return np.count_nonzero(self.encodings) == self.encodings.size  # UNSOLVED is zero
 
     def solved(self, places: Iterable[int]) -> bool:
         """Whether these clients, by their positions in the layout, were all solved once."""

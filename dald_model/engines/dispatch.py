@@ -338,13 +338,16 @@ class SolverLayer:
         self, batches: Sequence[Batch], turns: Sequence[Turn], tolerance: float
     ) -> list[Callable[[], Answers]]:
         """What gives the first answers of each batch; those elsewhere are on their way."""
+        if self._placement is None:
+            pairs = zip(batches, turns, strict=True)
+            return [partial(self.first_answer, *pair, tolerance) for pair in pairs]
         remote = [isinstance(batch.session, RemoteSession) for batch in batches]
         asked = [
             (batch.session, turn)
             for batch, turn in zip(batches, turns, strict=True)
             if isinstance(batch.session, RemoteSession)
         ]
-        sent = iter(self._placement.ask(asked, tolerance, self.round) if self._placement else ())
+        sent = iter(self._placement.ask(asked, tolerance, self.round))
         return [
             partial(self._around, batch, next(sent))
             if is_remote

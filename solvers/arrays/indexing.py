@@ -17,7 +17,7 @@ def selection(which: np.ndarray) -> np.ndarray | slice:
     if which.size == 0:
         return which
     step = int(which[1] - which[0]) if which.size > 1 else 1
-    if step < 1 or (which.size > 2 and (np.diff(which) != step).any()):
+    if step < 1 or (which.size > 2 and (which[1:] - which[:-1] != step).any()):
         return which
     return slice(int(which[0]), int(which[-1]) + 1, step)
 

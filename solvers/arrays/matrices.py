@@ -25,6 +25,11 @@ beyond 0.7 for 500 of these, which come from memory.
 SPARSE_GRAM = 0.1
 """The same for products of a matrix with its own transpose."""
 
+FEW = 0.5
+"""Share of the rows with a weight up to which these are copied for a product."""
+
+EVERY = slice(None)
+
 LARGE = 2**15
 """Bytes of a dense matrix from which a Python call costs less than a copy of it would."""
 
@@ -61,9 +66,25 @@ class Dense:
         """Products of the transposes with (k, R)."""
         return np.matmul(rows[:, None, :], self.full)[:, 0, :]
 
-    def gram(self, diagonal: np.ndarray) -> np.ndarray:
-        r""":math:`A^\top \operatorname{diag} A`, (k, m, m), for a diagonal that is not negative."""
-        return gram(self.full * np.sqrt(diagonal)[:, :, None])
+    def gram(self, diagonal: np.ndarray, index: Index = EVERY) -> np.ndarray:
+        r""":math:`A^\top \operatorname{diag} A` of some clients, (k, m, m).
+
+        For a diagonal, (k, R), that is not negative; where most of it is zero only its rows are
+        gone through.
+        """
+        if np.count_nonzero(diagonal) > FEW * diagonal.size:
+            return gram(self.full[index] * np.sqrt(diagonal)[:, :, None])
+        clients, rows = np.nonzero(diagonal)
+        counts = np.bincount(clients, minlength=len(diagonal))
+        width = int(counts.max(initial=0))
+        at = clients, np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        chosen, roots = (
+            np.zeros((len(diagonal), width), dtype=int),
+            np.zeros((len(diagonal), width)),
+        )
+        chosen[at], roots[at] = rows, np.sqrt(diagonal[clients, rows])
+        own = np.arange(len(self.full))[index]
+        return gram(self.full[own[:, None], chosen] * roots[:, :, None])
 
 
 class Listed:
@@ -115,10 +136,11 @@ class Listed:
                 np.dot(row[: own.shape[0]], own, out=out[: own.shape[1]])
         return found
 
-    def gram(self, diagonal: np.ndarray) -> np.ndarray:
+    def gram(self, diagonal: np.ndarray, index: Index = EVERY) -> np.ndarray:
         """See :class:`Dense`."""
         found = np.zeros((len(diagonal), self._shape[1], self._shape[1]))
-        for own, weight, out in zip(self._matrices, np.sqrt(diagonal), found, strict=True):
+        chosen = self.take(index)._matrices
+        for own, weight, out in zip(chosen, np.sqrt(diagonal), found, strict=True):
             scaled = own * weight[: own.shape[0], None]
             out[: own.shape[1], : own.shape[1]] = scaled.T @ scaled
         return found
@@ -177,8 +199,11 @@ class Sparse:
         """See :class:`Dense`."""
         return (self._transposed @ rows.reshape(-1)).reshape(len(rows), -1)
 
-    def gram(self, diagonal: np.ndarray) -> np.ndarray:
+    def gram(self, diagonal: np.ndarray, index: Index = EVERY) -> np.ndarray:
         """See :class:`Dense`."""
+        return self.take(index)._gram(diagonal)
+
+    def _gram(self, diagonal: np.ndarray) -> np.ndarray:
         height, width = self._shape
         if (np.diff(self._block.indptr) <= 1).all():  # rows of one variable touch no two
             found = np.zeros((len(diagonal), width, width))

@@ -59,14 +59,16 @@ class Factor:
 
     def solve(self, which: np.ndarray, linear: np.ndarray, errors: Errors = None) -> Step:
         """Minimise for c = ``linear``, in two products per client and two small ones per row."""
-        at = selection(which)
+        at, nothing = selection(which), np.zeros((which.size, 0))
         points = self._starts[at] - double(self._roots[at], linear)
-        equality = -(times(self._returns[at], points) + times(self._fits[at], linear))
         failed = self._failed[which]
         points[failed] = np.nan
-        equality[failed] = np.nan
-        energy = -np.vecdot(points, linear) - np.vecdot(equality, self._right[at])
-        return Step(points, equality, np.zeros((which.size, 0)), failed, energy)
+        energy = -np.vecdot(points, linear)
+        if self._right.shape[1] == 0:
+            return Step(points, nothing, nothing, failed, energy)
+        equality = -(times(self._returns[at], points) + times(self._fits[at], linear))
+        energy -= np.vecdot(equality, self._right[at])
+        return Step(points, equality, nothing, failed, energy)
 
     def _factor_on_null_space(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
         """Eliminate a variable per row, those that cost least, and factor what is left."""

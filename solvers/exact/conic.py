@@ -87,16 +87,18 @@ class ClarabelProgram:
         self._energy = float((scaling.lengths * scaling.slopes).max())
         self._lengths = np.ones(cone.linear.size)
         self._lengths[:size] = scaling.lengths
-        scale = sp.diags_array(self._lengths)
+        matrix = _scaled(cone.matrix, self._lengths[cone.matrix.indices], self._lengths)
+        matrix.data /= self._energy
         self._cone = cone._replace(
-            matrix=sp.csc_array(scale @ cone.matrix @ scale / self._energy),
+            matrix=matrix,
             linear=self._lengths * cone.linear / self._energy,
-            rows=sp.csc_array(cone.rows @ scale),
+            rows=_scaled(cone.rows, 1.0, self._lengths),
         )
+        self._upper = sp.csc_array(sp.triu(matrix, format="csc"))
         self._cones = [_native_cone(kind, argument) for kind, argument in cone.cones]
         self._centre = np.zeros(cone.linear.size)
         self._shifted = cone.rhs
-        self._matrix: sp.csc_array | None = None
+        self._matrix: Any = None
         self._solver: Any = None
         self._tolerance = np.nan
         self._options: list[dict[str, Any]] = []
@@ -115,11 +117,12 @@ class ClarabelProgram:
 
     def set(self, curvature: np.ndarray) -> None:
         """Take another K, shape (m, m)."""
-        self._curvature = curvature
-        lengths = self._lengths[: self._size]
-        added = sp.coo_array(np.triu(curvature * lengths * lengths[:, None] / self._energy))
-        added.resize(self._cone.matrix.shape)
-        self._matrix = sp.csc_array(sp.triu(self._cone.matrix) + added)
+        self._curvature, self._matrix = curvature, self._upper
+        if curvature.any():
+            lengths = self._lengths[: self._size]
+            added = sp.coo_array(np.triu(curvature * lengths * lengths[:, None] / self._energy))
+            added.resize(self._upper.shape)
+            self._matrix = sp.csc_array(self._upper + added)
         self._polisher = None
         # Not `update(P=...)`: Clarabel would keep the scaling it made for the old penalties, which
         # costs digits where they were 1e4 times others, and a new solver is a fraction of a solve.
@@ -149,7 +152,8 @@ class ClarabelProgram:
         full = self._cone.linear.copy()
         full[: self._size] += self._lengths[: self._size] * linear / self._energy
         if self._centre.any():
-            full += _symmetric(self._matrix) @ self._centre
+            upper, centre = self._matrix, self._centre
+            full += upper @ centre + upper.T @ centre - upper.diagonal() * centre
         settled = tolerance == self._tolerance
         if not settled:
             self._tolerance, self._options = tolerance, attempts(tolerance)
@@ -186,7 +190,8 @@ class ClarabelProgram:
         x, z = np.array(native.x), np.array(native.z)
         if self._polishes:
             if self._polisher is None:
-                whole, rows = _symmetric(self._matrix).toarray(), self._cone.rows.toarray()
+                upper, rows = self._matrix.toarray(), self._cone.rows.toarray()
+                whole = upper + np.triu(upper, 1).T
                 self._polisher = Polisher(whole, rows, self._shifted, self._cone.cones)
             x, z, is_sharp = self._polisher.polish(full, x, z)
             if is_sharp:
@@ -220,6 +225,12 @@ class ClarabelProgram:
         else:
             self._solver.update(q=linear, settings=_settings(options))
         return _native(self._solver, self._cone)
+
+
+def _scaled(matrix: sp.csc_array, cells: np.ndarray | float, columns: np.ndarray) -> Any:
+    """The matrix with what is stored of it times ``cells``, and with its columns times others."""
+    data = matrix.data * cells * np.repeat(columns, np.diff(matrix.indptr))
+    return sp.csc_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def _symmetric(upper: Any) -> sp.csc_array:

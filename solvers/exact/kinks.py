@@ -22,50 +22,22 @@ is two products with A and one with an inverse that is kept.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import cho_solve
 
 from dald_model.compile.form import Form
 from dald_model.solvers.arrays.indexing import outer, selection, times
 from dald_model.solvers.exact.active_set import FLAT
 from dald_model.solvers.exact.cholesky import triangles
 from dald_model.solvers.exact.elimination import variable_scales
-from dald_model.solvers.exact.kinked_rows import KinkedRows, height, parted
+from dald_model.solvers.exact.kink_group import KinkGroup
+from dald_model.solvers.exact.kink_turn import KinkTurn
+from dald_model.solvers.exact.kinked_rows import height, parted
 from dald_model.solvers.exact.quadratic_step import Errors, Step, nonsmooth_terms
-from dald_model.solvers.exact.separable_kinks import ActiveKinks
 
-SOFT, STIFF, GROWTH = 10.0, 1e6, 5.0
-r"""The penalties :math:`\tau`, relative to what a row is held with by the diagonal of H: at first,
-at most, and by how much they grow with each s.
-
-Soft ones make inner problems of few steps, stiff ones leave little of an error of s.
-"""
 LIMIT = 200
 """Steps for one turn; a client that needs more has failed."""
-
-ENOUGH = 0.1
-"""Share of the slope at the start that is left where a search along a step ends."""
-
-HALVINGS = 50
-"""Points along a step that was too long; they cost no product with a matrix."""
-
-INNER = 0.1
-"""Share of the error for a step at which the inner problem counts as solved."""
-
-MET = 10.0
-"""How many errors of the points the rows may be off their kinks."""
-
-ROUNDING = 1e-14
-"""Steps below this share of a point, or of what moves it, are rounding errors."""
-
-LARGE = 64
-"""Variables from which on a triangular factor is kept in place of an inverse, and clients with
-kinks of single variables are left to :mod:`dald_model.solvers.exact.separable_kinks`."""
-
-SHARED = 2**22
-"""Bytes of matrices that are worked on together: they stay in cache for all steps of a turn."""
 
 
 class Kinks:
@@ -88,10 +60,10 @@ class Kinks:
         self._failed = np.ones(count, dtype=bool)
         self._group = np.zeros(count, dtype=int)
         self._member = np.zeros(count, dtype=int)
-        self._groups: list[_Group] = []
+        self._groups: list[KinkGroup] = []
         for part in parted(forms):
             self._group[part], self._member[part] = len(self._groups), range(part.size)
-            self._groups.append(_Group([forms[at] for at in part.tolist()]))
+            self._groups.append(KinkGroup([forms[at] for at in part.tolist()]))
 
     def factor(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
         """Take new H; failed are those that are not positive definite to working accuracy."""
@@ -121,7 +93,7 @@ class Kinks:
         return Step(points, duals[:, self._below :], duals[:, : self._below], failed, energy)
 
     def _minimise(
-        self, group: _Group, which: np.ndarray, linear: np.ndarray, errors: np.ndarray
+        self, group: KinkGroup, which: np.ndarray, linear: np.ndarray, errors: np.ndarray
     ) -> np.ndarray:
         """Have clients of a group at their minimisers; say where one was found."""
         found = self._placed(group, which, linear, errors)
@@ -130,7 +102,7 @@ class Kinks:
             at = which[live]
             members, hessians = self._member[at], self._hessians[selection(at)]
             own = linear[live], self._points[at], errors[live]
-            turn = _Turn(group, members, hessians, *own)
+            turn = KinkTurn(group, members, hessians, *own)
             is_done, taken, way = turn.run(left, way)
             self._points[at] = turn.x
             found[live[is_done]] = True
@@ -142,7 +114,7 @@ class Kinks:
         return found
 
     def _placed(
-        self, group: _Group, which: np.ndarray, linear: np.ndarray, errors: np.ndarray
+        self, group: KinkGroup, which: np.ndarray, linear: np.ndarray, errors: np.ndarray
     ) -> np.ndarray:
         """Have those at their minimisers whose kinks are of single variables, if found at once."""
         found = np.zeros(which.size, dtype=bool)
@@ -160,246 +132,3 @@ class Kinks:
         """Those of the inequalities and equalities, which are each client's last rows."""
         width = self._below + self._equal
         return np.take_along_axis(multipliers, heights[:, None] - width + np.arange(width), axis=1)
-
-
-class _Group:
-    r"""Clients whose rows are in the same arrays, and what is kept of them between turns.
-
-    Attributes
-    ----------
-    rows : KinkedRows
-    multipliers, values : ndarray, shape (k, R)
-        s, and u at the last points.
-    reaches : ndarray, shape (k, R)
-        How far a row moves with variables by :math:`\operatorname{diag}(H)^{-1/2}`.
-    forces : ndarray, shape (k,)
-        How far the force of a row can move such variables.
-    grown : ndarray, shape (k,)
-        How stiff the clients are by now.
-    inside : ndarray of bool, shape (k, R)
-        The rows J that the inverses are of.
-    inverses : ndarray, shape (k, m, m)
-    is_stale : ndarray of bool, shape (k,)
-        Whether H is another than that of the inverse.
-    active : list of ActiveKinks or None
-        Of each client with ``LARGE`` variables and kinks of single ones alone.
-    """
-
-    def __init__(self, forms: Sequence[Form]) -> None:
-        self.rows = KinkedRows.of(forms)
-        shape, size = self.rows.offset.shape, forms[0].size
-        self.multipliers, self.values = np.zeros(shape), self.rows.offset.copy()
-        self.reaches, self.forces = np.ones(shape), np.ones(shape[0])
-        self.grown = np.full(shape[0], SOFT)
-        self.inside = np.zeros(shape, dtype=bool)
-        self.inverses = np.zeros((shape[0], size, size))
-        self.is_stale = np.ones(shape[0], dtype=bool)
-        self.at_once = max(1, SHARED // max(1, self.rows.matrix.bytes, 8 * size**2))
-        self.active: list[ActiveKinks | None] = [
-            self.rows.active(at, size) if size >= LARGE else None for at in range(shape[0])
-        ]
-
-    def renew(self, members: np.ndarray, shares: np.ndarray) -> None:
-        """Take other H, of which ``shares`` are the inverse of the diagonals."""
-        squares = self.rows.matrix.take(selection(members)).squared_times(shares)
-        self.reaches[members] = np.sqrt(np.where(squares > 0, squares, 1.0))
-        limits = np.where(np.isfinite(self.rows.high[members]), self.rows.high[members], 0.0)
-        self.forces[members] = (limits * self.reaches[members]).max(axis=1)
-        self.is_stale[members] = True
-        for active in map(self.active.__getitem__, members.tolist()):
-            if active is not None:
-                active.forget()
-
-    def enter(self, member: int, point: np.ndarray, multipliers: np.ndarray) -> None:
-        """Take what was found elsewhere for a client whose rows are of single variables."""
-        rows, count = self.rows, multipliers.size
-        self.multipliers[member, :count] = multipliers
-        own, at = rows.columns[member, :count], slice(None, count)
-        self.values[member, at] = rows.entries[member, at] * (point[own] - rows.levels[member, at])
-
-
-class _Way(NamedTuple):
-    """Where clients are between two steps, so that they go on as if nobody else had been done.
-
-    Attributes
-    ----------
-    bent, pulled : ndarray, shapes (k, m) and (k, R)
-        H x, and the rows' forces before they are clipped.
-    is_fresh : ndarray of bool, shape (k,)
-    """
-
-    bent: np.ndarray
-    pulled: np.ndarray
-    is_fresh: np.ndarray
-
-    def of(self, chosen: np.ndarray) -> _Way:
-        """Those of some clients."""
-        return _Way(*(each[chosen] for each in self))
-
-
-class _Turn:
-    """Some clients of a group, until half of them are done."""
-
-    def __init__(
-        self,
-        group: _Group,
-        members: np.ndarray,
-        hessians: np.ndarray,
-        linear: np.ndarray,
-        points: np.ndarray,
-        errors: np.ndarray,
-    ) -> None:
-        at = selection(members)
-        self._group, self._at = group, at
-        self._rows, self._grown = group.rows.take(at), group.grown[at].copy()
-        self._reaches, self._forces = group.reaches[at], group.forces[at]
-        self._stiffness = self._grown[:, None] / self._reaches**2
-        self._hessians, self._linear, self._errors = hessians, linear, errors
-        self._inverses, self._inside = group.inverses[at], group.inside[at].copy()
-        self._is_stale = group.is_stale[at].copy()
-        self._units = variable_scales(hessians)
-        self.x, self.multipliers = points.copy(), group.multipliers[at].copy()
-        self._values = group.values[at].copy()
-
-    def run(self, steps: int, way: _Way | None) -> tuple[np.ndarray, int, _Way]:
-        """Go on; say who is done, how many steps were taken, and where everybody is."""
-        matrix, taken, units = self._rows.matrix, 0, self._units
-        is_done = np.zeros(len(self.x), dtype=bool)
-        if way is None:
-            way = _Way(times(self._hessians, self.x), self._pulled(), is_done)
-        bent, pulled, is_fresh = way
-        held, inside = self._clipped(pulled)
-        while taken < steps:
-            taken += 1
-            self._renew(inside)
-            slope = bent + self._linear
-            gradient = slope + matrix.back(held)
-            step = -_solved(self._inverses, gradient)
-            reach = np.maximum(np.abs(self.x) / units, units * np.abs(slope)).max(axis=1)
-            floor = ROUNDING * np.maximum(reach, self._forces)
-            allowed = np.maximum(self._errors / units, floor[:, None])
-            sizes = (np.abs(step) / units / allowed).max(axis=1)
-            # The first step from other multipliers says how far these were from the best
-            ends = is_fresh & (sizes <= 1) & ~is_done
-            if ends.any():
-                is_done = is_done | (ends & self._meets(inside, allowed.max(axis=1)))
-            if 2 * np.count_nonzero(is_done) > is_done.size:
-                break
-            step[is_done] = 0.0
-            change, bend = matrix.times(step), times(self._hessians, step)
-            lengths, pulled, held, after = self._search(
-                np.vecdot(gradient, step),
-                np.vecdot(slope, step),
-                np.vecdot(step, bend),
-                pulled,
-                self._stiffness * change,
-                change,
-            )
-            self.x += lengths * step
-            self._values += lengths * change
-            bent += lengths * bend
-            is_fresh = (lengths[:, 0] == 1) & (after == inside).all(axis=1)
-            is_fresh |= sizes <= INNER
-            is_fresh &= ~is_done
-            np.copyto(self.multipliers, held, where=is_fresh[:, None])
-            self._stiffen(is_fresh)
-            pulled = np.where(is_fresh[:, None], self._pulled(), pulled)
-            held, inside = self._clipped(pulled)
-        self._write(is_done)
-        return is_done, taken, _Way(bent, pulled, is_fresh)
-
-    def _pulled(self) -> np.ndarray:
-        """The rows' forces before they are clipped."""
-        return self.multipliers + self._stiffness * self._values
-
-    def _meets(self, inside: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-        """Whether the rows J are at their kinks but for errors of the points, as some cannot be."""
-        missed = np.where(inside, np.abs(self._values), 0.0) / self._reaches
-        return np.asarray((missed <= MET * allowed[:, None]).all(axis=1))
-
-    def _stiffen(self, chosen: np.ndarray) -> None:
-        """Have the penalties of some clients grow."""
-        grown = np.where(chosen, np.minimum(GROWTH * self._grown, STIFF), self._grown)
-        if (grown > self._grown).any():
-            self._is_stale |= grown > self._grown
-            self._grown = grown
-            self._stiffness = grown[:, None] / self._reaches**2
-
-    def _clipped(self, pulled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The rows' forces, and where they are between their limits."""
-        low, high = self._rows.low, self._rows.high
-        return np.clip(pulled, low, high), (pulled > low) & (pulled < high)
-
-    def _renew(self, inside: np.ndarray) -> None:
-        """Take the inverses for other rows J."""
-        differs = self._is_stale | (inside != self._inside).any(axis=1)
-        if not differs.any():
-            return
-        at = selection(np.flatnonzero(differs))
-        weights = np.where(inside[at], self._stiffness[at], 0.0)
-        found = self._rows.matrix.take(at).gram(weights)
-        found += self._hessians[at]
-        self._inverses[at] = _inverted(found)
-        self._inside[at], self._is_stale[at] = inside[at], False
-
-    def _search(
-        self,
-        first: np.ndarray,
-        base: np.ndarray,
-        bend: np.ndarray,
-        pulled: np.ndarray,
-        stiff: np.ndarray,
-        change: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """How far along the steps the inner problem's objective falls, at most 1; forces there.
-
-        Of shape (k, 1), and as :meth:`_pulled` and :meth:`_clipped` give them. ``first`` is the
-        slope at the start, ``base`` that without the rows.
-        """
-        ahead = pulled + stiff
-        held, inside = self._clipped(ahead)
-        lengths = np.ones((first.size, 1))
-        long = np.flatnonzero(base + bend + np.vecdot(held, change) > -0.5 * first)
-        if long.size == 0:
-            return lengths, ahead, held, inside
-        low, high = np.zeros(long.size), np.ones(long.size)
-        below, above = self._rows.low[long], self._rows.high[long]
-        middle, stiff, change = high, stiff[long], change[long]
-        is_found = np.zeros(long.size, dtype=bool)
-        for _ in range(HALVINGS):
-            middle = np.where(is_found, middle, (low + high) / 2)
-            forces = np.clip(pulled[long] + middle[:, None] * stiff, below, above)
-            found = base[long] + middle * bend[long] + np.vecdot(forces, change)
-            is_found = np.abs(found) <= -ENOUGH * first[long]
-            if is_found.all():
-                break
-            low, high = np.where(found > 0, low, middle), np.where(found > 0, middle, high)
-        lengths[long, 0] = middle
-        ahead[long] = pulled[long] + middle[:, None] * stiff
-        return lengths, ahead, *self._clipped(ahead)
-
-    def _write(self, is_done: np.ndarray) -> None:
-        """Leave everything in the group; variables of one row's kink exactly there."""
-        group, at = self._group, self._at
-        self._rows.put(self.x, self._values, self._inside & is_done[:, None])
-        group.values[at] = self._values
-        group.multipliers[at], group.inside[at] = self.multipliers, self._inside
-        group.inverses[at], group.is_stale[at] = self._inverses, self._is_stale
-        group.grown[at] = self._grown
-
-
-def _inverted(matrices: np.ndarray) -> np.ndarray:
-    """The inverses of small matrices; of large ones triangular factors, which take less time."""
-    if matrices.shape[1] < LARGE:
-        units = outer(variable_scales(matrices))
-        return np.linalg.inv(matrices * units) * units
-    return np.linalg.cholesky(matrices)
-
-
-def _solved(inverses: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The products of what :func:`_inverted` gave with vectors."""
-    if inverses.shape[1] < LARGE:
-        return times(inverses, right)
-    pairs = zip(inverses, right, strict=True)
-    # The rows of numpy's lower triangle are the columns of LAPACK's upper one
-    return np.array([cho_solve((lower.T, False), own, check_finite=False) for lower, own in pairs])

@@ -56,14 +56,21 @@ class Polisher:
     def __init__(self, matrix: np.ndarray, rows: np.ndarray, rhs: np.ndarray, cones: Cones) -> None:
         self._matrix, self._rows, self._rhs = matrix, rows, rhs
         self._equal = np.zeros(rhs.size, dtype=bool)
-        self._head = np.arange(rhs.size)  # of each row the first of its cone
+        heads = np.arange(rhs.size)  # of each row the first of its cone
         at = 0
         for kind, size in cones:
             if kind == "SecondOrderConeT":
-                self._head[at : at + size] = at
+                heads[at : at + size] = at
             self._equal[at : at + size] = kind == "ZeroConeT"
             at += size
-        self._tail = np.flatnonzero(self._head != np.arange(rhs.size))
+        self._tail = np.flatnonzero(heads != np.arange(rhs.size))
+        self._head = heads[self._tail]
+        self._first = ~self._equal
+        self._first[self._tail] = False
+        # Of the system only the rows of the cones are others from step to step
+        size = matrix.shape[0]
+        self._system = np.zeros((size + rhs.size, size + rhs.size))
+        self._system[:size, :size], self._system[:size, size:] = matrix, rows.T
 
     def polish(
         self, linear: np.ndarray, x: np.ndarray, z: np.ndarray
@@ -89,13 +96,15 @@ class Polisher:
 
     def _into_cones(self, z: np.ndarray) -> np.ndarray:
         """The multipliers without the rounding errors by which they are outside of their cones."""
-        found, tail = z.copy(), self._tail
-        lengths = np.zeros(z.size)
-        np.add.at(lengths, self._head[tail], z[tail] ** 2)
-        first = ~self._equal
-        first[tail] = False
-        found[first] = np.maximum(z, np.sqrt(lengths) * (1 + EPSILON))[first]
+        found, lengths = z.copy(), self._lengths(z)
+        found[self._first] = np.maximum(z, lengths * (1 + EPSILON))[self._first]
         return found
+
+    def _lengths(self, u: np.ndarray) -> np.ndarray:
+        """At the first row of each second-order cone the length of the others; else zero."""
+        squares = np.zeros(u.size)
+        np.add.at(squares, self._head, u[self._tail] ** 2)
+        return np.sqrt(squares)
 
     def _violated(self, linear: np.ndarray, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         s = self._rhs - self._rows @ x
@@ -108,7 +117,7 @@ class Polisher:
 
     def _times(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
         """The Jordan product of every cone."""
-        tail, head = self._tail, self._head[self._tail]
+        tail, head = self._tail, self._head
         found = s * z
         np.add.at(found, head, s[tail] * z[tail])
         found[tail] = s[head] * z[tail] + z[head] * s[tail]
@@ -116,7 +125,7 @@ class Polisher:
 
     def _arrow(self, u: np.ndarray) -> np.ndarray:
         """The matrix of the product with u."""
-        tail, head = self._tail, self._head[self._tail]
+        tail, head = self._tail, self._head
         found = np.diag(u)
         found[tail, tail] = u[head]
         found[tail, head] = found[head, tail] = u[tail]
@@ -126,10 +135,10 @@ class Polisher:
         s = self._rhs - self._rows @ x
         lower, right = -self._arrow(z) @ self._rows, self._arrow(s)
         lower[self._equal], right[self._equal] = -self._rows[self._equal], 0.0
-        whole = np.block([[self._matrix, self._rows.T], [lower, right]])
+        self._system[x.size :, : x.size], self._system[x.size :, x.size :] = lower, right
         try:
             with np.errstate(all="ignore"):
-                step = np.linalg.solve(whole, found)
+                step = np.linalg.solve(self._system, found)
         except np.linalg.LinAlgError:
             return None
         return step if np.isfinite(step).all() else None
@@ -139,11 +148,5 @@ class Polisher:
         return all(self._in_cone(u) for u in (self._rhs - self._rows @ x, z))
 
     def _in_cone(self, u: np.ndarray) -> bool:
-        tail, head = self._tail, self._head[self._tail]
-        squares = np.zeros(u.size)
-        np.add.at(squares, head, u[tail] ** 2)
-        is_first = np.ones(u.size, dtype=bool)
-        is_first[tail] = False
-        is_first &= ~self._equal
         least = 1e-9 * max(1.0, float(np.abs(u).max(initial=0.0)))
-        return bool((u - np.sqrt(squares) >= -least)[is_first].all())
+        return bool((u - self._lengths(u) >= -least)[self._first].all())

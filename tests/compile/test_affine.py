@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dald_model.compile import affine
-from dald_model.compile.affine import affine_map, affine_parts
+from dald_model.compile.affine import affine_map, affine_parts, stacked_map
 from dald_model.values import flat
 
 untyped: Any = cp
@@ -237,6 +237,18 @@ def test_the_map_of_an_atom_of_expressions_is_its_value(name: str) -> None:
     expression = ATOMS[name]()
     doubled = expression + 3 * expression - 1
     check(-doubled / 2)
+
+
+def test_expressions_one_below_the_other_have_their_values() -> None:
+    expressions = [X[0, 1], A @ x - 1, 2 * z + x[2], X.T, x, cp.vstack([x, -x]) + z]
+    variables = [X, x, z]
+    matrix, offset = stacked_map(expressions, variables)
+    rng = np.random.default_rng(3)
+    for _ in range(3):
+        point, _ = sample(x, variables, rng)
+        value = np.concatenate([flat(one.value) for one in expressions])
+        np.testing.assert_allclose(matrix @ point + offset, value, rtol=1e-12, atol=1e-12)
+    assert matrix.shape == (1 + 5 + 1 + 12 + 6 + 12, 19)
 
 
 def test_an_order_of_variables_is_kept_and_missing_ones_are_zero() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cvxpy as cp
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.compile.affine import affine_map
+from dald_model.compile.affine import stacked_map
 from dald_model.compile.lowering import Lowering
 from dald_model.values import flat
 from tests.zoo import PROBLEMS
@@ -38,8 +38,12 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     canonicalise = cp.Problem.get_problem_data
     monkeypatch.setattr(cp.Problem, "get_problem_data", counted("canonicalised", canonicalise))
     monkeypatch.setattr(Lowering, "__call__", counted("lowered", Lowering.__call__))
-    made = counted("sides", affine_map)
-    monkeypatch.setattr("dald_model.compile.subproblem.affine_map", made)
+
+    def made(sides: Sequence[cp.Expression], variables: Sequence[cp.Variable]) -> Any:
+        found["sides"] += len(sides)
+        return stacked_map(sides, variables)
+
+    monkeypatch.setattr("dald_model.compile.subproblem.stacked_map", made)
     return found
 
 

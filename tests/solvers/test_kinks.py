@@ -11,7 +11,8 @@ from sklearn.svm import SVC
 
 import dald_model as dm
 from dald_model.compile.form import Form
-from dald_model.solvers.exact.kinks import LARGE, Kinks
+from dald_model.solvers.exact.kink_group import LARGE
+from dald_model.solvers.exact.kinks import Kinks
 from tests.solvers.quadratics import form, hessians, run, simplex, units, values
 
 TIGHT = 1e-9

@@ -90,16 +90,14 @@ class JointModel:
                 )
                 continue
             blocks = (scaled * values[:, None, :]) @ np.swapaxes(scaled, 1, 2)
-            rows, columns = np.broadcast_arrays(classes[:, :, None], classes[:, None, :])
-            pieces.append(
-                sp.coo_array(
-                    (blocks.reshape(-1), (rows.reshape(-1), columns.reshape(-1))),
-                    shape=(size, size),
-                )
-            )
+            cells = (classes[:, :, None] * size + classes[:, None, :]).reshape(-1)
+            pieces.append((cells, blocks.reshape(-1)))
+        if not pieces:
+            return total
+        cells, values = map(np.concatenate, zip(*pieces, strict=True))
         if is_dense:
-            return total + sum(piece.toarray() for piece in pieces)
-        return sp.csc_array(sum(sp.csc_array(piece) for piece in pieces))
+            return total + np.bincount(cells, values, size * size).reshape(size, size)
+        return sp.csc_array((values, np.divmod(cells, size)), shape=(size, size))
 
     @cached_property
     def _transposed(self) -> sp.csr_array:

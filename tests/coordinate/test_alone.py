@@ -1,0 +1,28 @@
+"""Answers of clients by themselves: of those with the same numbers one is asked for all."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import dald_model as dm
+from dald_model.coordinate import alone
+
+
+def test_clients_with_the_same_numbers_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    near, far = np.array([1.0, 2.0]), np.array([-3.0, 4.0])
+    costs = [(1.0, near), (1.0, near), (1.0, far), (2.0, far), (1.0, near)]
+    model, x = dm.Model("distances"), [cp.Variable(2) for _ in costs]
+    for at, (weight, centre) in enumerate(costs):
+        model.client(at, weight * cp.norm(x[at] - centre))
+    model.consensus(*(one == x[0] for one in x[1:]))
+    compiled, asked = model.compile(), []
+    one_answer = alone.answer_alone
+    monkeypatch.setattr(
+        alone, "answer_alone", lambda sub: asked.append(sub.name) or one_answer(sub)
+    )
+    found = alone.answers_alone(compiled[name] for name in range(len(costs)))
+    assert asked == [0, 2, 3]
+    for answer, (_, centre) in zip(found, costs, strict=True):  # the minimum of a distance
+        np.testing.assert_allclose(answer, centre, atol=1e-5)
