@@ -53,12 +53,12 @@ class ConsensusADMM:
         )
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         update = DALD(self.dual_step).update
         return Method(update, stopping=FixedBudget(1), dual_step=self.dual_step)
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"ConsensusADMM(dual_step={self.dual_step:g})",
             mu="mu + 2 rho o rho o C after every sweep, (15), (22)",
@@ -89,11 +89,11 @@ class BCD:
     multipliers: bool = False
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return _inner(self.multipliers)
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return _explained("BCD", "", self.multipliers, "Gauss-Seidel", "exact minimisation, (59)")
 
 
@@ -127,12 +127,12 @@ class JacobiGradientDescent:
         check_positive(argument(self, "step"), self.step)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         steps, name = GradientSteps(self.step), type(self).__name__
         return _inner(self.multipliers, compiled, name, steps, Sequence.jacobi(), servers=True)
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return _explained(
             "JacobiGradientDescent",
             f"step={self.step:g}",
@@ -158,12 +158,12 @@ class _LocalSteps:
         check_whole(argument(self, "count"), self.count)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         steps = type(self).steps(self.step, self.count)
         return _inner(self.multipliers, compiled, type(self).__name__, steps)
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return _explained(
             type(self).__name__,
             f"step={self.step:g}, count={self.count}",
@@ -268,11 +268,11 @@ class BSUM:
             )
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return _inner(self.multipliers, compiled, "BSUM", Surrogate(self.surrogate))
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return _explained(
             "BSUM",
             "surrogate",

@@ -38,7 +38,7 @@ class DALD:
         check_positive(said, self.dual_step, "a positive number (1 is the paper's)")
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return Method(self.update, dual_step=self.dual_step, accelerates=self.dual_step == 1)
 
     def update(self, mu: np.ndarray, rho: np.ndarray, gap: np.ndarray) -> np.ndarray:
@@ -46,7 +46,7 @@ class DALD:
         return mu + 2 * self.dual_step * rho**2 * gap
 
     def explain(self) -> str:
-        """See :class:`Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         factor = "2" if self.dual_step == 1 else f"2 * {self.dual_step:g}"
         return (
             "DALD: Fed-DALD-CC (Algorithm 2) on a model with a server, Fed-DALD-DC (Algorithm 3) "

@@ -83,14 +83,14 @@ class DGD:
         return self if self.step is not None else replace(self, step=_measured(compiled, "DGD"))
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         step = self.measured(compiled).step
         assert step is not None
         goal = Goal.NONE if callable(step) else Goal.FIXED_POINT
         return _mixing(compiled, step, self.weights, "DGD", Sequence.jacobi(), goal)
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"DGD(step={told(self.step)})",
             mu="0, (53)",
@@ -141,14 +141,14 @@ class AsynchronousDGD:
         return self if self.step is not None else replace(self, step=_measured(compiled, who))
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         step = self.measured(compiled).step
         assert step is not None
         waking = Sequence("waking", strategy=Participation(self.k, self.seed, at_once=True))
         return _mixing(compiled, step, self.weights, "AsynchronousDGD", waking, Goal.NONE)
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"AsynchronousDGD(step={told(self.step)}, k={self.k}, seed={self.seed})",
             mu="0, (53)",

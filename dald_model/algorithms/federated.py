@@ -49,12 +49,12 @@ class ProximalPoint:
         check_positive(argument(self, "alpha"), self.alpha)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         one_client(Star.of(compiled, "ProximalPoint"), "ProximalPoint", "DistributedProximal")
         return Method(rho=math.sqrt(1 / (2 * self.alpha)), stopping=FixedTolerance())
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"ProximalPoint(alpha={self.alpha:g})",
             mu="0, which is the optimal one, (32)",
@@ -102,7 +102,7 @@ class ProximalGradient:
         return replace(self, step=1 / client_bound(compiled, star.clients, "ProximalGradient"))
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         star = Star.of(compiled, "ProximalGradient")
         one_client(star, "ProximalGradient", "BCPG")
         step = self.measured(compiled).step
@@ -116,7 +116,7 @@ class ProximalGradient:
         )
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"ProximalGradient(step={told(self.step)})",
             mu="0",
@@ -161,7 +161,7 @@ class DistributedProximal:
             check_positive(argument(self, "alpha"), one)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         star = Star.of(compiled, type(self).__name__)
         return Method(
             rho=_penalties(star, self.alpha, type(self).__name__),
@@ -170,7 +170,7 @@ class DistributedProximal:
         )
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"{type(self).__name__}(alpha={self.alpha!r})",
             mu="0, (53); with the update (15) it is Fed-DALD-CC",
@@ -223,7 +223,7 @@ class FedProx(DistributedProximal):
         _check_sample(self)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         star = Star.of(compiled, "FedProx")
         method = super().open(compiled)
         if self.weights is not None:
@@ -235,7 +235,7 @@ class FedProx(DistributedProximal):
         return _sampled(method, star, self)
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         if self.k is None and self.weights is None:
             return super().explain()
         drawn = "" if self.k is None else f", k={self.k}, seed={self.seed}"
@@ -320,7 +320,7 @@ class FedAvg:
         return replace(self, step=1 / client_bound(compiled, star.clients, "FedAvg"))
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         star, step = Star.of(compiled, "FedAvg"), self.measured(compiled).step
         assert step is not None
         steps = GradientSteps(step, self.count, penalised=False, from_neighbour=True)
@@ -335,7 +335,7 @@ class FedAvg:
         return _sampled(method, star, self)
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"FedAvg(step={told(self.step)}, count={self.count})",
             mu="0, (53)",

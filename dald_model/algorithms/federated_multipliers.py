@@ -63,7 +63,7 @@ class FedADMM:
         check_whole(argument(self, "seed"), self.seed, 0)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         star = Star.of(compiled, "FedADMM")
         order = Sequence.levels([[star.server], star.clients])
         if self.k is not None and self.k < len(star.clients):
@@ -76,7 +76,7 @@ class FedADMM:
         )
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         who = "all clients" if self.k is None else f"{self.k} of the clients at random"
         return explained(
             f"FedADMM(penalty={self.penalty:g})",
@@ -135,7 +135,7 @@ class SCAFFOLD:
         return replace(self, step=1 / (bound * self.count))
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         star, step = Star.of(compiled, "SCAFFOLD"), self.measured(compiled).step
         assert step is not None
         steps = CorrectedSteps(step, self.count)
@@ -149,7 +149,7 @@ class SCAFFOLD:
         )
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"SCAFFOLD(step={told(self.step)}, count={self.count})",
             mu=UPDATE,

@@ -73,7 +73,7 @@ class GradientDescent:
         return replace(self, step=1 / sum_bound(star, name))
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         name, step = type(self).__name__, self.measured(compiled).step
         star = Star.of(compiled, name)
         assert step is not None
@@ -82,7 +82,7 @@ class GradientDescent:
         return _descent(star, name, np.sqrt(1 / (2 * step * _shares(star, name))))
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"GradientDescent(step={told(self.step)})",
             mu="mu_i = grad f_i(x_i) after the clients' turn, (36), (47)",
@@ -120,11 +120,11 @@ class NewtonMethod:
         check_positive(argument(self, "damping"), self.damping)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return _newton(Star.of(compiled, type(self).__name__), self.damping, type(self).__name__)
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"NewtonMethod(damping={self.damping:g})",
             mu="mu_i = grad f_i(x_i) after the clients' turn, (36), (47)",
@@ -183,7 +183,7 @@ class MiniBatchGradientDescent:
         return replace(self, step=1 / client_bound(compiled, star.clients, name))
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         name, step = type(self).__name__, self.measured(compiled).step
         star = Star.of(compiled, name)
         if callable(step):
@@ -194,7 +194,7 @@ class MiniBatchGradientDescent:
         return _stochastic(method, self.k, self.seed)
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"{type(self).__name__}(step={told(self.step)}, k={self.k}, seed={self.seed})",
             mu="mu_i = grad f_i(x_i) after the clients' turn, (47)",
@@ -254,13 +254,13 @@ class StochasticNewton:
         check_draws(self, self.k, self.seed)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         name = type(self).__name__
         method = _newton(Star.of(compiled, name), self.damping, name)
         return _stochastic(method, self.k, self.seed)
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"StochasticNewton(k={self.k}, seed={self.seed}, damping={self.damping:g})",
             mu="mu_i = grad f_i(x_i) after the clients' turn, (47)",

@@ -77,7 +77,7 @@ class EXTRA:
         return replace(self, step=(1 - slowest / 2) / client_bound(compiled, names, "EXTRA"))
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         step = self.measured(compiled).step
         assert step is not None
         steps = GradientSteps(step)
@@ -92,7 +92,7 @@ class EXTRA:
         )
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"EXTRA(step={told(self.step)})",
             mu=_UPDATE,
@@ -134,7 +134,7 @@ class FedDyn:
         check_positive(argument(self, "alpha"), self.alpha)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         star = Star.of(compiled, "FedDyn")
         return Method(
             DALD().update,
@@ -144,7 +144,7 @@ class FedDyn:
         )
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"FedDyn(alpha={self.alpha:g})",
             mu=_UPDATE,
@@ -184,12 +184,12 @@ class DADMM(ConsensusADMM):
     """
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         peers(compiled, "DADMM")
         return super().open(compiled)
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"DADMM(dual_step={self.dual_step:g})",
             mu=_UPDATE,
