@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dald_model.algorithms.dald import DALD, explained
+from dald_model.algorithms.dald import DALD, explained, remedy
 from dald_model.algorithms.server_topology import require
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Goal, Method, kept
@@ -22,7 +22,7 @@ from dald_model.coordinate.stopping import FixedBudget, FixedTolerance
 from dald_model.errors import OptionError
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.base import Solver
-from dald_model.solvers.inexact.local import GradientSteps, ProximalGradientSteps
+from dald_model.solvers.inexact.local import GradientSteps, LocalSteps, ProximalGradientSteps
 from dald_model.solvers.inexact.surrogate import MakeSurrogate, Surrogate
 from dald_model.validate import argument, check_positive, check_whole
 
@@ -54,8 +54,12 @@ class ConsensusADMM:
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.coordinate.method.Algorithm`."""
-        update = DALD(self.dual_step).update
-        return Method(update, stopping=FixedBudget(1), dual_step=self.dual_step)
+        return Method(
+            DALD(self.dual_step).update,
+            stopping=FixedBudget(1),
+            dual_step=self.dual_step,
+            remedy=remedy(self.dual_step),
+        )
 
     def explain(self) -> str:
         """See :class:`dald_model.coordinate.method.Algorithm`."""
@@ -301,6 +305,7 @@ def _inner(
         stopping=FixedBudget(1) if multipliers else FixedTolerance(),
         solver=solver,
         goal=Goal.OPTIMUM if multipliers else Goal.FIXED_POINT,
+        remedy="a smaller step" if isinstance(steps, LocalSteps) else Method.remedy,
     )
 
 

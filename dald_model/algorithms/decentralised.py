@@ -11,7 +11,7 @@ import numpy as np
 
 from dald_model.algorithms.dald import explained
 from dald_model.algorithms.server_topology import is_identity, require
-from dald_model.algorithms.steps import Falling, Steps, check_steps, client_bound, told
+from dald_model.algorithms.steps import SHORTER, Falling, Steps, check_steps, client_bound, told
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.method import Goal, Method
@@ -203,6 +203,7 @@ def _mixing(
         rho=Falling(step, who) if falls else ResidualBalancing(changes=0),
         solver=dict.fromkeys(names, Mixing(None if falls else step, given)),
         goal=goal,
+        remedy=SHORTER,
     )
 
 

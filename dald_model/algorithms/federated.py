@@ -11,7 +11,7 @@ import numpy as np
 
 from dald_model.algorithms.dald import explained
 from dald_model.algorithms.server_topology import Star
-from dald_model.algorithms.steps import check_steps, client_bound, told
+from dald_model.algorithms.steps import SHORTER, check_steps, client_bound, told
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.stopping import FixedTolerance
@@ -113,6 +113,7 @@ class ProximalGradient:
             rho=math.sqrt(1 / (2 * step)),
             solver={star.clients[0]: steps},
             stopping=FixedTolerance(),
+            remedy=SHORTER,
         )
 
     def explain(self) -> str:
@@ -331,6 +332,7 @@ class FedAvg:
             solver=dict.fromkeys(star.clients, steps),
             stopping=FixedTolerance(),
             goal=Goal.FIXED_POINT,
+            remedy=SHORTER,
         )
         return _sampled(method, star, self)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from dald_model.algorithms.dald import DALD, explained
 from dald_model.algorithms.server_topology import Star
-from dald_model.algorithms.steps import check_steps, client_bound, told
+from dald_model.algorithms.steps import SHORTER, check_steps, client_bound, told
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Method
 from dald_model.coordinate.stopping import FixedBudget
@@ -146,6 +146,7 @@ class SCAFFOLD:
             stopping=FixedBudget(1),
             rho=math.sqrt(1 / (2 * self.count * step)),
             solver=dict.fromkeys(star.clients, steps),
+            remedy=SHORTER,
         )
 
     def explain(self) -> str:

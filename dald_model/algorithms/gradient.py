@@ -16,6 +16,7 @@ import numpy as np
 from dald_model.algorithms.dald import explained
 from dald_model.algorithms.server_topology import Star
 from dald_model.algorithms.steps import (
+    SHORTER,
     Falling,
     Steps,
     check_steps,
@@ -298,6 +299,7 @@ def _descent(star: Star, who: str, rho: Any, *, has_kinks: bool = False) -> Meth
         rho=rho,
         solver=dict.fromkeys(star.clients, KinkedCopying() if has_kinks else Copying()),
         after_stage=_Prices(star),
+        remedy=SHORTER,
     )
 
 
@@ -311,6 +313,7 @@ def _newton(star: Star, damping: float, who: str) -> Method:
         rho=ResidualBalancing(changes=0),
         solver={**dict.fromkeys(star.clients, Copying()), star.server: server},
         after_stage=_Prices(star),
+        remedy="a smaller damping: full steps converge near the optimum only",
     )
 
 

@@ -148,6 +148,7 @@ class PDHG:
             stopping=FixedBudget(1),
             rho=math.sqrt(self.dual / 2),
             solver={first: steps},
+            remedy="a smaller primal, or a smaller dual",
         )
 
     def explain(self) -> str:
@@ -223,6 +224,7 @@ class LinearisedADMM:
             stopping=FixedBudget(1),
             rho=math.sqrt(self.penalty / 2),
             solver=steps,
+            remedy="a larger proximal; proximal=None measures one for which it converges",
         )
 
     def explain(self) -> str:

@@ -15,7 +15,7 @@ from dald_model.algorithms.block_coordinate import ConsensusADMM
 from dald_model.algorithms.dald import DALD, explained
 from dald_model.algorithms.decentralised import Weights, check_weights, chosen_weights, peers
 from dald_model.algorithms.server_topology import Star
-from dald_model.algorithms.steps import check_steps, client_bound, largest, told
+from dald_model.algorithms.steps import SHORTER, check_steps, client_bound, largest, told
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Method
 from dald_model.coordinate.stopping import FixedBudget
@@ -89,6 +89,7 @@ class EXTRA:
             stopping=FixedBudget(1),
             rho={ends: math.sqrt(one / (4 * step)) for ends, one in weights.items()},
             solver=dict.fromkeys(names, steps),
+            remedy=SHORTER,
         )
 
     def explain(self) -> str:

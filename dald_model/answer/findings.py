@@ -146,6 +146,9 @@ def _findings(result: Answer, left: float) -> Iterator[Finding]:
         said = f"{result.status.message}: {result.detail}"
         yield Finding(said, "model.solve(start=result)")
         return
+    if result.status == Status.DIVERGED:  # not from here: the iterates are far away
+        yield Finding(result.detail, "model.solve()")
+        return
     yield from _slow(result, left)
 
 
@@ -216,9 +219,7 @@ def _slow(result: Answer, left: float) -> Iterator[Finding]:
             "the pace foretells little; a small cp.sum_squares of the shared variables gives "
             "them curvature"
         )
-    if result.status == Status.DIVERGED:
-        yield Finding(result.detail, "model.solve()")
-    elif result.status == Status.ROUND_LIMIT and not left > MOST:
+    if result.status == Status.ROUND_LIMIT and not left > MOST:
         more = "" if math.isnan(left) else f", max_rounds={STEP * math.ceil(MARGIN * left / STEP)}"
         yield Finding("it had not enough rounds", f"model.solve(start=result{more})")
     else:
