@@ -432,7 +432,7 @@ def test_where_a_domain_is_entered_is_without_consequence(name: str, unit: float
 
 @pytest.mark.parametrize("seed", [0, 3, 5, 11])
 def test_a_coupling_that_does_not_bind_along_an_edge_gives_it_no_length(seed: int) -> None:
-    """There its answer is its client's but for what solvers leave, 1e-9 (with which seed 5 stalled)."""
+    """There it answers as its client does but for what solvers leave, 1e-9: seed 5 stalled."""
     rng = np.random.default_rng(seed)
     model, x = dm.Model("ties"), [cp.Variable(3, name=f"x{i}") for i in range(4)]
     for i in range(4):
