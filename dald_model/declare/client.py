@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
 from dald_model.text import Heading, Part, Printed, counted, shortened, together
 
-MISSHAPEN = cp.upper_tri(np.eye(2)).value.shape != cp.upper_tri(np.eye(2)).shape
+MISSHAPEN = np.asarray(cp.upper_tri(np.eye(2)).value).shape != cp.upper_tri(np.eye(2)).shape
 """Whether cvxpy, as 1.9.3 does, gives ``cp.upper_tri`` k x 1 entries and k values."""
 SHOWN = 12
 """The most constraints of a client that are shown."""
@@ -318,7 +319,7 @@ def check_data(part: Any, where: str) -> None:
     if MISSHAPEN and cp.upper_tri in part.atoms():
         raise DeclarationError(
             f"{where}: {short(part)} holds cp.upper_tri, whose values have another shape in cvxpy "
-            f"{cp.__version__} than it says, so no answer could be verified; write "
+            f"{version('cvxpy')} than it says, so no answer could be verified; write "
             "cp.vec(X, order='C')[np.flatnonzero(np.triu(np.ones(X.shape), 1))], or, for zeros, "
             "cp.multiply(np.triu(np.ones(X.shape), 1), X) == 0"
         )
