@@ -24,10 +24,9 @@ from dald_model.decompose import decompose
 from dald_model.algorithms.gradient import (
     GradientDescent,
     MiniBatchGradientDescent,
-    NewtonMethod,
     StochasticGradientDescent,
-    StochasticNewton,
 )
+from dald_model.algorithms.newton import NewtonMethod, StochasticNewton
 from dald_model.errors import (
     CopyError,
     DaldError,
@@ -42,13 +41,12 @@ from dald_model.errors import (
     SequenceError,
     SequenceWarning,
 )
-from dald_model.algorithms.federated import (
+from dald_model.algorithms.proximal import (
     DistributedProximal,
-    FedAvg,
-    FedProx,
     ProximalGradient,
     ProximalPoint,
 )
+from dald_model.algorithms.federated import FedAvg, FedProx
 from dald_model.algorithms.decentralised import DGD, AsynchronousDGD, metropolis
 from dald_model.algorithms.with_multipliers import DADMM, EXTRA, FedDyn
 from dald_model.algorithms.federated_multipliers import SCAFFOLD, FedADMM

@@ -15,6 +15,7 @@ from dald_model.coordinate.acceleration.hybrid import Hybrid
 from dald_model.coordinate.method import Method
 from dald_model.errors import OptionError
 from dald_model.schedule.moment import Residuals
+from dald_model.solvers.inexact.local import LocalSteps
 from dald_model.validate import check_from_zero, check_whole, is_number
 from dald_model.values import flat
 
@@ -112,10 +113,13 @@ def with_algorithm(algorithm: Any, method: Method, rho: Any, solver: Any) -> Met
                 f"{what}: given {given!r}, but {algorithm!r} sets it; leave {what} out, or choose "
                 "by the algorithm's own arguments"
             )
+    named = solver.values() if isinstance(solver, Mapping) else [solver]
+    has_steps = any(isinstance(one, LocalSteps) for one in named)
     return replace(
         method,
         rho=rho if method.rho is None else method.rho,
         solver=solver if method.solver is None else method.solver,
+        remedy="a smaller step of the option solver" if has_steps else method.remedy,
     )
 
 

@@ -384,7 +384,7 @@ pd.DataFrame({"Cleveland's first w": cleveland.variables[0].value}, index=column
 # %% [markdown]
 # ## Exercise
 #
-# 1. The constraint keeps the weights from adding up to more than one. Make it two: which weights
+# 1. The budget keeps the weights from adding up to more than two. Make it three: which weights
 #    grow, and does every hospital still agree?
 # 2. Take one hospital out of the chain and give the two ends of the gap an edge of their own
 #    (`model.topology(...)`). Is the answer that of three hospitals?

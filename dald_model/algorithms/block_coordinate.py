@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dald_model.algorithms.dald import DALD, explained
+from dald_model.algorithms.dald import DALD, explained, remedy
 from dald_model.algorithms.server_topology import require
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Goal, Method, kept
@@ -22,7 +22,7 @@ from dald_model.coordinate.stopping import FixedBudget, FixedTolerance
 from dald_model.errors import OptionError
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.base import Solver
-from dald_model.solvers.inexact.local import GradientSteps, ProximalGradientSteps
+from dald_model.solvers.inexact.local import GradientSteps, LocalSteps, ProximalGradientSteps
 from dald_model.solvers.inexact.surrogate import MakeSurrogate, Surrogate
 from dald_model.validate import argument, check_positive, check_whole
 
@@ -53,12 +53,16 @@ class ConsensusADMM:
         )
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
-        update = DALD(self.dual_step).update
-        return Method(update, stopping=FixedBudget(1), dual_step=self.dual_step)
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
+        return Method(
+            DALD(self.dual_step).update,
+            stopping=FixedBudget(1),
+            dual_step=self.dual_step,
+            remedy=remedy(self.dual_step),
+        )
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"ConsensusADMM(dual_step={self.dual_step:g})",
             mu="mu + 2 rho o rho o C after every sweep, (15), (22)",
@@ -89,11 +93,11 @@ class BCD:
     multipliers: bool = False
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return _inner(self.multipliers)
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return _explained("BCD", "", self.multipliers, "Gauss-Seidel", "exact minimisation, (59)")
 
 
@@ -127,12 +131,12 @@ class JacobiGradientDescent:
         check_positive(argument(self, "step"), self.step)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         steps, name = GradientSteps(self.step), type(self).__name__
         return _inner(self.multipliers, compiled, name, steps, Sequence.jacobi(), servers=True)
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return _explained(
             "JacobiGradientDescent",
             f"step={self.step:g}",
@@ -158,12 +162,12 @@ class _LocalSteps:
         check_whole(argument(self, "count"), self.count)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         steps = type(self).steps(self.step, self.count)
         return _inner(self.multipliers, compiled, type(self).__name__, steps)
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return _explained(
             type(self).__name__,
             f"step={self.step:g}, count={self.count}",
@@ -268,11 +272,11 @@ class BSUM:
             )
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return _inner(self.multipliers, compiled, "BSUM", Surrogate(self.surrogate))
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return _explained(
             "BSUM",
             "surrogate",
@@ -301,6 +305,7 @@ def _inner(
         stopping=FixedBudget(1) if multipliers else FixedTolerance(),
         solver=solver,
         goal=Goal.OPTIMUM if multipliers else Goal.FIXED_POINT,
+        remedy="a smaller step" if isinstance(steps, LocalSteps) else Method.remedy,
     )
 
 

@@ -38,15 +38,20 @@ class DALD:
         check_positive(said, self.dual_step, "a positive number (1 is the paper's)")
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`Algorithm`."""
-        return Method(self.update, dual_step=self.dual_step, accelerates=self.dual_step == 1)
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
+        return Method(
+            self.update,
+            dual_step=self.dual_step,
+            accelerates=self.dual_step == 1,
+            remedy=remedy(self.dual_step),
+        )
 
     def update(self, mu: np.ndarray, rho: np.ndarray, gap: np.ndarray) -> np.ndarray:
         """The multipliers of the next outer loop, (15) and (22)."""
         return mu + 2 * self.dual_step * rho**2 * gap
 
     def explain(self) -> str:
-        """See :class:`Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         factor = "2" if self.dual_step == 1 else f"2 * {self.dual_step:g}"
         return (
             "DALD: Fed-DALD-CC (Algorithm 2) on a model with a server, Fed-DALD-DC (Algorithm 3) "
@@ -58,6 +63,12 @@ class DALD:
             "(14), (21)\n"
             "  solver layer  exact minimisation of (12), (20), or the option solver"
         )
+
+
+def remedy(dual_step: float) -> str:
+    """What to try where a method with this dual step diverges."""
+    others = "the default rho and order, or a stopping condition with more inner loops"
+    return f"a smaller dual step, {others}" if dual_step > 1 else others
 
 
 def explained(name: str, *, mu: str, rho: str, coordination: str, layer: str) -> str:

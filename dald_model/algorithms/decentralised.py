@@ -11,7 +11,15 @@ import numpy as np
 
 from dald_model.algorithms.dald import explained
 from dald_model.algorithms.server_topology import is_identity, require
-from dald_model.algorithms.steps import Falling, Steps, check_steps, client_bound, told
+from dald_model.algorithms.steps import (
+    SHORTER,
+    Falling,
+    Steps,
+    check_steps,
+    client_bound,
+    largest,
+    told,
+)
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.method import Goal, Method
@@ -42,8 +50,8 @@ class DGD:
     ----------
     step : float or callable
         :math:`\alpha`, or a function from the round k, from 1, to :math:`\alpha_k`; with a function
-        clients may have kinks. None, the default, measures :math:`1 / L`, L the largest of a
-        client (:mod:`dald_model.algorithms.steps`).
+        clients may have kinks. None, the default, measures half of what it converges for
+        (:func:`dald_model.algorithms.decentralised.measured_step`).
     weights : dict
         Pair of neighbours -> :math:`p_{ij} = p_{ji}`; every edge must be there once, and what a
         client's neighbours leave of 1 is its own :math:`p_{ii}`. Default: Metropolis weights,
@@ -80,17 +88,19 @@ class DGD:
 
     def measured(self, compiled: Decomposition) -> DGD:
         """See :class:`dald_model.algorithms.steps.MeasuresStep`."""
-        return self if self.step is not None else replace(self, step=_measured(compiled, "DGD"))
+        if self.step is not None:
+            return self
+        return replace(self, step=measured_step(compiled, self.weights, "DGD"))
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         step = self.measured(compiled).step
         assert step is not None
         goal = Goal.NONE if callable(step) else Goal.FIXED_POINT
         return _mixing(compiled, step, self.weights, "DGD", Sequence.jacobi(), goal)
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"DGD(step={told(self.step)})",
             mu="0, (53)",
@@ -137,18 +147,19 @@ class AsynchronousDGD:
 
     def measured(self, compiled: Decomposition) -> AsynchronousDGD:
         """See :class:`dald_model.algorithms.steps.MeasuresStep`."""
-        who = "AsynchronousDGD"
-        return self if self.step is not None else replace(self, step=_measured(compiled, who))
+        if self.step is not None:
+            return self
+        return replace(self, step=measured_step(compiled, self.weights, "AsynchronousDGD"))
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         step = self.measured(compiled).step
         assert step is not None
         waking = Sequence("waking", strategy=Participation(self.k, self.seed, at_once=True))
         return _mixing(compiled, step, self.weights, "AsynchronousDGD", waking, Goal.NONE)
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"AsynchronousDGD(step={told(self.step)}, k={self.k}, seed={self.seed})",
             mu="0, (53)",
@@ -176,8 +187,18 @@ def metropolis(graph: nx.Graph) -> dict[tuple[Hashable, Hashable], float]:
     return {(a, b): 1 / (1 + max(degree[a], degree[b])) for a, b in graph.edges}
 
 
-def _measured(compiled: Decomposition, who: str) -> float:
-    return 1 / client_bound(compiled, peers(compiled, who, not_free), who)
+def measured_step(compiled: Decomposition, weights: Weights | None, who: str) -> float:
+    r"""Half of :math:`(1 + \lambda_{min}(W)) / L`, below which DGD and EXTRA converge.
+
+    L is the largest of a client, W the matrix of the weights. Of DGD see Yuan, Ling and Yin (2016),
+    "On the convergence of decentralized gradient descent", of EXTRA Shi, Ling, Wu and Yin (2015).
+    """
+    names = peers(compiled, who, not_free)
+    mixing = nx.Graph()
+    for ends, one in chosen_weights(compiled, weights, who).items():
+        mixing.add_edge(*ends, weight=one)
+    fastest = largest(nx.laplacian_matrix(mixing).toarray())  # W is 1 less it
+    return (1 - fastest / 2) / client_bound(compiled, names, who)
 
 
 def _mixing(
@@ -203,6 +224,7 @@ def _mixing(
         rho=Falling(step, who) if falls else ResidualBalancing(changes=0),
         solver=dict.fromkeys(names, Mixing(None if falls else step, given)),
         goal=goal,
+        remedy=SHORTER,
     )
 
 

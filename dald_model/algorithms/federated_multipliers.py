@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from dald_model.algorithms.dald import DALD, explained
 from dald_model.algorithms.server_topology import Star
-from dald_model.algorithms.steps import check_steps, client_bound, told
+from dald_model.algorithms.steps import SHORTER, check_steps, client_bound, told
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Method
 from dald_model.coordinate.stopping import FixedBudget
@@ -63,7 +63,7 @@ class FedADMM:
         check_whole(argument(self, "seed"), self.seed, 0)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         star = Star.of(compiled, "FedADMM")
         order = Sequence.levels([[star.server], star.clients])
         if self.k is not None and self.k < len(star.clients):
@@ -76,7 +76,7 @@ class FedADMM:
         )
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         who = "all clients" if self.k is None else f"{self.k} of the clients at random"
         return explained(
             f"FedADMM(penalty={self.penalty:g})",
@@ -135,7 +135,7 @@ class SCAFFOLD:
         return replace(self, step=1 / (bound * self.count))
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         star, step = Star.of(compiled, "SCAFFOLD"), self.measured(compiled).step
         assert step is not None
         steps = CorrectedSteps(step, self.count)
@@ -146,10 +146,11 @@ class SCAFFOLD:
             stopping=FixedBudget(1),
             rho=math.sqrt(1 / (2 * self.count * step)),
             solver=dict.fromkeys(star.clients, steps),
+            remedy=SHORTER,
         )
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"SCAFFOLD(step={told(self.step)}, count={self.count})",
             mu=UPDATE,

@@ -1,4 +1,4 @@
-r"""Gradient and Newton methods as DALD with a server (Section V-B.1 and V-B.2).
+r"""Gradient methods as DALD with a server (Section V-B.1 and V-B.2).
 
 All have the surrogate (36), (47): clients copy the server's value, the multiplier of each is its
 gradient there, and the server minimises over :math:`\hat x`.
@@ -16,6 +16,7 @@ import numpy as np
 from dald_model.algorithms.dald import explained
 from dald_model.algorithms.server_topology import Star
 from dald_model.algorithms.steps import (
+    SHORTER,
     Falling,
     Steps,
     check_steps,
@@ -25,16 +26,13 @@ from dald_model.algorithms.steps import (
 )
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Goal, Method
-from dald_model.coordinate.penalty import ResidualBalancing
 from dald_model.coordinate.state import State
 from dald_model.coordinate.stopping import FixedBudget
 from dald_model.errors import OptionError
 from dald_model.schedule.sequence import Sequence
-from dald_model.solvers.arrays.smooth import no_hessian
 from dald_model.solvers.inexact.copying import Copying, KinkedCopying, not_free
-from dald_model.solvers.inexact.newton_server import CurvedAverage
 from dald_model.solvers.inexact.subgradients import gradients_of, no_subgradient
-from dald_model.validate import argument, check_draws, check_positive
+from dald_model.validate import check_draws
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ class GradientDescent:
         return replace(self, step=1 / sum_bound(star, name))
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         name, step = type(self).__name__, self.measured(compiled).step
         star = Star.of(compiled, name)
         assert step is not None
@@ -82,55 +80,13 @@ class GradientDescent:
         return _descent(star, name, np.sqrt(1 / (2 * step * _shares(star, name))))
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"GradientDescent(step={told(self.step)})",
             mu="mu_i = grad f_i(x_i) after the clients' turn, (36), (47)",
             rho="1 / (2 rho^2) = n step, (31), with n the clients that have the entry",
             coordination="clients, then the server, once a round: (38), (39); together (40)",
             layer="clients copy, x_i = server's value, (37), (38), (49); the server averages, (31)",
-        )
-
-
-@dataclass(frozen=True)
-class NewtonMethod:
-    r"""Newton's method on the sum of the objectives, equations (41) and (42).
-
-    .. math::
-        \hat x^{k+1} = \hat x^k - \beta \Big(\sum_i \nabla^2 f_i(\hat x^k)\Big)^{-1}
-        \sum_i \nabla f_i(\hat x^k)
-
-    Parameters
-    ----------
-    damping : float
-        :math:`\beta`, 1 for the full step; full steps converge near the optimum only.
-
-    Examples
-    --------
-    >>> import dald_model as dm
-    >>> from dald_model.models.mean import common_number
-    >>> result = common_number([0, 1, 2]).solve(algorithm=dm.NewtonMethod())
-    >>> print(result.status, round(float(result["w"]), 3))
-    optimal 1.0
-    """
-
-    damping: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_positive(argument(self, "damping"), self.damping)
-
-    def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
-        return _newton(Star.of(compiled, type(self).__name__), self.damping, type(self).__name__)
-
-    def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
-        return explained(
-            f"NewtonMethod(damping={self.damping:g})",
-            mu="mu_i = grad f_i(x_i) after the clients' turn, (36), (47)",
-            rho="alpha^k I = inverse Hessian, (41): the server's penalty is a matrix",
-            coordination="clients, then the server, once a round: (42)",
-            layer="clients copy, (38), (49); the server solves with the sum of the Hessians",
         )
 
 
@@ -183,7 +139,7 @@ class MiniBatchGradientDescent:
         return replace(self, step=1 / client_bound(compiled, star.clients, name))
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         name, step = type(self).__name__, self.measured(compiled).step
         star = Star.of(compiled, name)
         if callable(step):
@@ -191,10 +147,10 @@ class MiniBatchGradientDescent:
         else:
             assert step is not None
             method = _descent(star, name, math.sqrt(1 / (2 * step)))
-        return _stochastic(method, self.k, self.seed)
+        return stochastic(method, self.k, self.seed)
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"{type(self).__name__}(step={told(self.step)}, k={self.k}, seed={self.seed})",
             mu="mu_i = grad f_i(x_i) after the clients' turn, (47)",
@@ -218,57 +174,6 @@ class StochasticGradientDescent(MiniBatchGradientDescent):
     >>> print(result.status, abs(float(result["w"]) - 1.0) < 1.0)
     round_limit True
     """
-
-
-@dataclass(frozen=True)
-class StochasticNewton:
-    r"""The stochastic Newton method, equation (51) with :math:`\alpha_i = \nabla^2 f_i^{-1}`.
-
-    .. math::
-        \hat x^{k+1} = \hat x^k - \beta \Big(\sum_{i \in S_k} \nabla^2 f_i(\hat x^k)\Big)^{-1}
-        \sum_{i \in S_k} \nabla f_i(\hat x^k)
-
-    Parameters
-    ----------
-    k, seed : int
-        How many clients are drawn for each round.
-    damping : float
-        :math:`\beta`.
-
-    Examples
-    --------
-    >>> import dald_model as dm
-    >>> from dald_model.models.mean import common_number
-    >>> method = dm.StochasticNewton(k=2)
-    >>> result = common_number([0, 1, 2]).solve(algorithm=method, max_rounds=30)
-    >>> print(result.status, abs(float(result["w"]) - 1.0) < 1.0)
-    round_limit True
-    """
-
-    k: int = 1
-    seed: int = 0
-    damping: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_positive(argument(self, "damping"), self.damping)
-        check_draws(self, self.k, self.seed)
-
-    def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
-        name = type(self).__name__
-        method = _newton(Star.of(compiled, name), self.damping, name)
-        return _stochastic(method, self.k, self.seed)
-
-    def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
-        return explained(
-            f"StochasticNewton(k={self.k}, seed={self.seed}, damping={self.damping:g})",
-            mu="mu_i = grad f_i(x_i) after the clients' turn, (47)",
-            rho="alpha_i^k I = inverse Hessian, as in (41)",
-            coordination=f"partial cycle: {self.k} of the clients at random, then the server: "
-            "(51), (52)",
-            layer="clients copy, (49); the server solves with the sum of their Hessians, (50)",
-        )
 
 
 def _shares(star: Star, who: str) -> np.ndarray:
@@ -297,29 +202,18 @@ def _descent(star: Star, who: str, rho: Any, *, has_kinks: bool = False) -> Meth
         stopping=FixedBudget(1),
         rho=rho,
         solver=dict.fromkeys(star.clients, KinkedCopying() if has_kinks else Copying()),
-        after_stage=_Prices(star),
+        after_stage=Prices(star),
+        remedy=SHORTER,
     )
 
 
-def _newton(star: Star, damping: float, who: str) -> Method:
-    star.require(who, lambda sub: not_free(sub) or no_hessian(sub))
-    compiled = star.compiled
-    server = CurvedAverage([compiled[name] for name in star.clients], damping)
-    return Method(
-        sequence=Sequence(label="by colour"),
-        stopping=FixedBudget(1),
-        rho=ResidualBalancing(changes=0),
-        solver={**dict.fromkeys(star.clients, Copying()), star.server: server},
-        after_stage=_Prices(star),
-    )
-
-
-def _stochastic(method: Method, k: int, seed: int) -> Method:
+def stochastic(method: Method, k: int, seed: int) -> Method:
+    """A method over k clients that are drawn for each round, (51)."""
     chosen = Sequence.participating(k, seed)
     return replace(method, sequence=chosen, goal=Goal.NONE, ignore_absent=True)
 
 
-class _Prices:
+class Prices:
     """Sets the multipliers of clients to their gradients where they stand, (36) and (47)."""
 
     def __init__(self, star: Star) -> None:
@@ -329,6 +223,7 @@ class _Prices:
         self._smooth = gradients_of(self._subproblems)
 
     def __call__(self, state: State, stage: Iterable[Hashable]) -> None:
+        """Set those of the clients of a stage, after it was solved."""
         names = [name for name in stage if name in self._place]
         if not names:
             return

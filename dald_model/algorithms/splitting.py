@@ -62,7 +62,7 @@ class DouglasRachford:
         check_positive(argument(self, "step"), self.step)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         if compiled.servers:
             star = Star.of(compiled, "DouglasRachford")
             levels = [[star.server], star.clients]
@@ -78,7 +78,7 @@ class DouglasRachford:
         )
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"DouglasRachford(step={self.step:g})",
             mu=UPDATE,
@@ -133,7 +133,7 @@ class PDHG:
         check_positive(argument(self, "dual"), self.dual)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         first, second = two_clients(compiled, "PDHG")
         if not is_copy(compiled[second]):
             raise OptionError(
@@ -148,10 +148,11 @@ class PDHG:
             stopping=FixedBudget(1),
             rho=math.sqrt(self.dual / 2),
             solver={first: steps},
+            remedy="a smaller primal, or a smaller dual",
         )
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"PDHG(primal={self.primal:g}, dual={self.dual:g})",
             mu=UPDATE,
@@ -203,7 +204,7 @@ class LinearisedADMM:
             check_from_zero(argument(self, "proximal"), self.proximal)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         who = "LinearisedADMM"
         if compiled.servers:
             star = Star.of(compiled, who)
@@ -223,10 +224,11 @@ class LinearisedADMM:
             stopping=FixedBudget(1),
             rho=math.sqrt(self.penalty / 2),
             solver=steps,
+            remedy="a larger proximal; proximal=None measures one for which it converges",
         )
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"LinearisedADMM(penalty={self.penalty:g}, proximal={told(self.proximal)})",
             mu=UPDATE,

@@ -25,6 +25,9 @@ from dald_model.coordinate.state import State
 from dald_model.errors import OptionError
 from dald_model.validate import argument, check_positive, is_number
 
+SHORTER = "a smaller step; step=None measures one that converges"
+"""What to try where a method with a measured step diverges."""
+
 Steps = float | Callable[[int], float]
 """A step, or a function from the round, from 1, to its step."""
 

@@ -9,18 +9,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-import networkx as nx
-
 from dald_model.algorithms.block_coordinate import ConsensusADMM
 from dald_model.algorithms.dald import DALD, explained
-from dald_model.algorithms.decentralised import Weights, check_weights, chosen_weights, peers
+from dald_model.algorithms.decentralised import (
+    Weights,
+    check_weights,
+    chosen_weights,
+    measured_step,
+    peers,
+)
 from dald_model.algorithms.server_topology import Star
-from dald_model.algorithms.steps import check_steps, client_bound, largest, told
+from dald_model.algorithms.steps import SHORTER, check_steps, told
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Method
 from dald_model.coordinate.stopping import FixedBudget
 from dald_model.schedule.sequence import Sequence
-from dald_model.solvers.inexact.copying import not_free
 from dald_model.solvers.inexact.local import GradientSteps
 from dald_model.validate import argument, check_positive
 
@@ -43,8 +46,7 @@ class EXTRA:
     ----------
     step : float
         :math:`\alpha`; it converges below :math:`(1 + \lambda_{min}(W)) / L`, L the largest
-        Lipschitz constant of the clients' gradients. None, the default, measures half of that
-        (:mod:`dald_model.algorithms.steps`).
+        Lipschitz constant of the clients' gradients. None, the default, measures half of that.
     weights : dict
         :math:`w_{ij}`, as for :class:`DGD`; Metropolis weights by default.
 
@@ -68,16 +70,10 @@ class EXTRA:
         """See :class:`dald_model.algorithms.steps.MeasuresStep`."""
         if self.step is not None:
             return self
-        names = peers(compiled, "EXTRA", not_free)
-        weights = chosen_weights(compiled, self.weights, "EXTRA")
-        mixing = nx.Graph((*ends, {"weight": one}) for ends, one in weights.items())
-        slowest = largest(
-            nx.laplacian_matrix(mixing).toarray()
-        )  # of W it is the least, 1 less this
-        return replace(self, step=(1 - slowest / 2) / client_bound(compiled, names, "EXTRA"))
+        return replace(self, step=measured_step(compiled, self.weights, "EXTRA"))
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         step = self.measured(compiled).step
         assert step is not None
         steps = GradientSteps(step)
@@ -89,10 +85,11 @@ class EXTRA:
             stopping=FixedBudget(1),
             rho={ends: math.sqrt(one / (4 * step)) for ends, one in weights.items()},
             solver=dict.fromkeys(names, steps),
+            remedy=SHORTER,
         )
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"EXTRA(step={told(self.step)})",
             mu=_UPDATE,
@@ -134,7 +131,7 @@ class FedDyn:
         check_positive(argument(self, "alpha"), self.alpha)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         star = Star.of(compiled, "FedDyn")
         return Method(
             DALD().update,
@@ -144,7 +141,7 @@ class FedDyn:
         )
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"FedDyn(alpha={self.alpha:g})",
             mu=_UPDATE,
@@ -184,12 +181,12 @@ class DADMM(ConsensusADMM):
     """
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         peers(compiled, "DADMM")
         return super().open(compiled)
 
     def explain(self) -> str:
-        """See :class:`dald_model.algorithms.Algorithm`."""
+        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return explained(
             f"DADMM(dual_step={self.dual_step:g})",
             mu=_UPDATE,

@@ -27,6 +27,8 @@ FAR = 10.0
 """Penalties this many times the natural ones, or such a part of them, are named."""
 LOOSE = 1e-4
 """Tolerances above this are not those of an answer that a verification passes."""
+MANY = 100
+"""Rounds from which on it is said of an answer, too, why it took so many."""
 FINEST = 1e-11
 """Tolerances below this are beside rounding errors."""
 MARGIN, STEP, MOST = 2.0, 50, 20_000
@@ -146,6 +148,9 @@ def _findings(result: Answer, left: float) -> Iterator[Finding]:
         said = f"{result.status.message}: {result.detail}"
         yield Finding(said, "model.solve(start=result)")
         return
+    if result.status == Status.DIVERGED:  # not from here: the iterates are far away
+        yield Finding(result.detail, "model.solve()")
+        return
     yield from _slow(result, left)
 
 
@@ -161,18 +166,19 @@ def _of_an_answer(result: Answer) -> Iterator[Finding]:
         yield Finding(result.detail, "model.solve(start=result, accuracy=1e-9)")
     if result.left or result.dropped:
         yield Finding(result.detail)
-    if result.unaccelerated:
+    if result.rounds > MANY:
+        causes = [one.said for one in _causes(result)]
+        yield from map(Finding, causes or [f"{MANY} rounds do mostly, and nothing stands out here"])
+    elif result.unaccelerated:
         yield Finding(
             f"fewer rounds might have done: nothing was accelerated, as {result.unaccelerated}"
         )
-    if result.status == Status.OPTIMAL and not result.unaccelerated:
+    elif result.status == Status.OPTIMAL:
         yield Finding("nothing held it back")
 
 
 def _slow(result: Answer, left: float) -> Iterator[Finding]:
     """Of a run that met no tolerance; causes before symptoms."""
-    compiled, state, history = result.compiled, result.state, result.history
-    assert state is not None
     if max(result.eps_pri, result.eps_dual) == 0:
         yield Finding(
             "the tolerances were zero, so the run was to go through all its rounds",
@@ -185,6 +191,27 @@ def _slow(result: Answer, left: float) -> Iterator[Finding]:
             "rounding leaves of the residuals",
             "model.solve(start=result)",
         )
+    yield from _causes(result)
+    if result.status == Status.ROUND_LIMIT and not left > MOST:
+        more = "" if math.isnan(left) else f", max_rounds={STEP * math.ceil(MARGIN * left / STEP)}"
+        yield Finding("it had not enough rounds", f"model.solve(start=result{more})")
+    else:
+        best = merits(result).min()
+        looser = 10.0 ** math.ceil(math.log10(best))
+        is_near = looser <= NEAR
+        yield Finding(
+            f"the residuals came to rest at {best:.1e} times the tolerances",
+            f"model.solve(start=result, eps_pri={looser * result.eps_pri:.0e}, "
+            f"eps_dual={looser * result.eps_dual:.0e})"
+            if is_near
+            else "",
+        )
+
+
+def _causes(result: Answer) -> Iterator[Finding]:
+    """What makes a run slow."""
+    compiled, state, history = result.compiled, result.state, result.history
+    assert state is not None
     natural = state.rho / state.units.penalty
     middle, rests = float(np.exp(np.log(natural).mean())), history.rho.nunique() == 1
     is_far = not 1 / FAR <= middle <= FAR
@@ -208,30 +235,24 @@ def _slow(result: Answer, left: float) -> Iterator[Finding]:
             "without them teaches nothing of them"
         )
     yield from _solvers(result, state)
+    yield from _kinks(compiled)
+
+
+def _kinks(compiled: Decomposition) -> Iterator[Finding]:
+    """Who turns where it does not bend: clients, and couplings, which have no data to bend them."""
     angular = [n for n, s in compiled.items() if n not in compiled.servers and is_angular(s)]
-    if angular:
-        yield Finding(
-            f"{counted(len(angular), 'client')} of {len(compiled.model.clients)}, first "
-            f"{angular[0]!r}, with kinks or without curvature: the residuals fall in steps, and "
-            "the pace foretells little; a small cp.sum_squares of the shared variables gives "
-            "them curvature"
-        )
-    if result.status == Status.DIVERGED:
-        yield Finding(result.detail, "model.solve()")
-    elif result.status == Status.ROUND_LIMIT and not left > MOST:
-        more = "" if math.isnan(left) else f", max_rounds={STEP * math.ceil(MARGIN * left / STEP)}"
-        yield Finding("it had not enough rounds", f"model.solve(start=result{more})")
-    else:
-        best = merits(result).min()
-        looser = 10.0 ** math.ceil(math.log10(best))
-        is_near = looser <= NEAR
-        yield Finding(
-            f"the residuals came to rest at {best:.1e} times the tolerances",
-            f"model.solve(start=result, eps_pri={looser * result.eps_pri:.0e}, "
-            f"eps_dual={looser * result.eps_dual:.0e})"
-            if is_near
-            else "",
-        )
+    clients = [name for name in angular if name in compiled.model.clients]
+    if not angular:
+        return
+    who = f"{counted(len(angular), 'coupling')}, first {angular[0]!r}"
+    if clients:
+        many = counted(len(clients), "client")
+        who = f"{many} of {len(compiled.model.clients)}, first {clients[0]!r}"
+    bent = "; a small cp.sum_squares of the shared variables gives them curvature"
+    yield Finding(
+        f"{who}, with kinks or without curvature: the residuals fall in steps, and the pace "
+        f"foretells little{bent if clients else ''}"
+    )
 
 
 def _solvers(result: Answer, state: State) -> Iterator[Finding]:

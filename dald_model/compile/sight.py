@@ -9,6 +9,9 @@ import scipy.sparse as sp
 
 SMALL = 4096
 """Entries of a matrix up to which it is an array."""
+ROUNDED = 1e-14
+"""Entries below this share of the largest of their row are rounding errors of some that cancel: a
+difference of two means holds an intercept by 1e-17."""
 
 
 class Sight:
@@ -26,7 +29,16 @@ class Sight:
         self.matrix = matrix
         shape: Any = matrix.shape
         height, width = shape
-        self.absolute: Any = abs(matrix.toarray() if height * width <= SMALL else matrix)
+        if height * width <= SMALL:
+            self.absolute: Any = abs(matrix.toarray())
+            largest = self.absolute.max(axis=1, keepdims=True, initial=0.0)
+            self.absolute[self.absolute < ROUNDED * largest] = 0.0
+        else:
+            self.absolute = abs(matrix)
+            rows = np.repeat(np.arange(height), np.diff(matrix.indptr))
+            largest = np.zeros(height)
+            np.maximum.at(largest, rows, self.absolute.data)
+            self.absolute.data[self.absolute.data < ROUNDED * largest[rows]] = 0.0
         self.squares = self.absolute * self.absolute
         self.of_sides = np.asarray(self.squares.sum(axis=1)).reshape(-1)
         self.of_variables = np.asarray(self.squares.sum(axis=0)).reshape(-1)

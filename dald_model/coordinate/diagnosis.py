@@ -42,11 +42,12 @@ class _Look(NamedTuple):
 class FailureMonitor:
     """Monitor for failure: every round briefly, every 25th with certificates.
 
-    ``proves`` says whether a problem without an optimum is a failure: one that ends at rest is
-    coupled by its penalties alone.
+    ``remedy`` is what to try where the residuals grow. ``proves`` says whether a problem without an
+    optimum is a failure: one that ends at rest is coupled by its penalties alone.
     """
 
     compiled: Decomposition
+    remedy: str
     proves: bool = True
     patience: float = PATIENCE
     _early: float = 0.0
@@ -81,8 +82,7 @@ class FailureMonitor:
             return Termination(
                 Status.DIVERGED,
                 edge,
-                f"the residuals reached {worst:.1e}, the largest on edge {edge}; try a smaller "
-                "dual step, the default rho, or a stopping condition with more inner loops",
+                f"the residuals reached {worst:.1e}, the largest on edge {edge}; try {self.remedy}",
             )
         if is_stuck:
             edge = self._worst_edge(state)

@@ -25,8 +25,10 @@ from dald_model.values import evaluated, is_inside, preserved
 RESOLVED, REFINED, ROUNDED = 1e-7, 1e-9, 1e-12
 """Answers that are closer to each other than this, relative to their size, are the same: of solvers
 that are not exact, of these where they were asked again around their answers, and of exact ones."""
-NOTHING = 1e-18
-"""Energies below this share of the largest are rounding errors of answers that are zero."""
+NOTHING, UNFELT = 1e-18, RESOLVED**2
+"""Energies below this share of the largest are rounding errors of answers that are zero; of solvers
+that are not exact, what they leave: a coupling that does not bind along an edge still answers a
+digit beside its client."""
 CAUTION = 0.25
 """Share of the lengths that counts, as answers alone are often farther apart than prices move
 them."""
@@ -140,6 +142,7 @@ class _Measurement:
         for name, known in self._curvatures.items():
             if not (known.is_known and layer.solver(name).is_exact):
                 resolved[compiled[name].entries] = REFINED if layer.is_centred else RESOLVED
+        self._nothing = np.where(resolved > ROUNDED, UNFELT, NOTHING)
         found[found <= resolved * magnitude] = 0.0
         # What agrees beside others that do not has their energy.
         asked = np.zeros(compiled.size, dtype=bool)
@@ -273,7 +276,7 @@ class _Measurement:
         energies = stiffness * self._distances**2
         for part in self._parts:
             energy = energies[part].max(initial=0.0)
-            if energy > NOTHING * energies.max():
+            if energy > self._nothing[part].max() * energies.max():
                 # Bounds that couplings pay for have no answers apart
                 reach = FREE * self._reaches[part]
                 np.divide(energy, reach**2, out=least[part], where=reach > 0)
@@ -286,7 +289,7 @@ class _Measurement:
         most = energies.max(initial=0.0) or 1.0
         for part in self._parts:
             energy = energies[part].max(initial=0.0)
-            energy = energy if energy > NOTHING * most else most
+            energy = energy if energy > self._nothing[part].max() * most else most
             found[part] = np.sqrt(energy / stiffness[part])
         return found
 

@@ -65,6 +65,8 @@ class Method:
         How far the multipliers move; 1 is the paper's.
     accelerates : bool
         Whether outer loops may begin elsewhere than where the one before ended.
+    remedy : str
+        What to try where the residuals grow without bound.
     """
 
     update: Update = kept
@@ -77,6 +79,7 @@ class Method:
     ignore_absent: bool = False
     dual_step: float = 1.0
     accelerates: bool = False
+    remedy: str = "the default algorithm, dm.DALD()"
 
 
 class Algorithm(Protocol):

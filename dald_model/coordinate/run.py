@@ -99,7 +99,8 @@ class Run:
         self._written: int | None = None
         self._found = Residuals(*4 * [math.inf])
         self._best = Best()
-        self._monitor = FailureMonitor(membership.compiled, method.goal is not Goal.FIXED_POINT)
+        proves = method.goal is not Goal.FIXED_POINT
+        self._monitor = FailureMonitor(membership.compiled, method.remedy, proves)
         self._watchdog: Watchdog | None = None
         self._choose_watchdog(settings.learnt)
         self._recalled = self._watchdog.recalled if self._watchdog else ()

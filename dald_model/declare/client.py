@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -18,6 +19,8 @@ from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
 from dald_model.text import Heading, Part, Printed, counted, shortened, together
 
+MISSHAPEN = np.asarray(cp.upper_tri(np.eye(2)).value).shape != cp.upper_tri(np.eye(2)).shape
+"""Whether cvxpy, as 1.9.3 does, gives ``cp.upper_tri`` k x 1 entries and k values."""
 SHOWN = 12
 """The most constraints of a client that are shown."""
 
@@ -308,7 +311,18 @@ def check_variable(variable: cp.Variable, where: str) -> None:
 
 
 def check_data(part: Any, where: str) -> None:
-    """Refuse NaN, inf and complex numbers in the data of an expression or constraint."""
+    """Refuse NaN, inf and complex numbers in the data of an expression or constraint.
+
+    And ``cp.upper_tri`` where cvxpy gives it values of another shape than its own, which makes a
+    matrix of a difference that no check understands.
+    """
+    if MISSHAPEN and cp.upper_tri in part.atoms():
+        raise DeclarationError(
+            f"{where}: {short(part)} holds cp.upper_tri, whose values have another shape in cvxpy "
+            f"{version('cvxpy')} than it says, so no answer could be verified; write "
+            "cp.vec(X, order='C')[np.flatnonzero(np.triu(np.ones(X.shape), 1))], or, for zeros, "
+            "cp.multiply(np.triu(np.ones(X.shape), 1), X) == 0"
+        )
     for leaf in (*part.constants(), *part.parameters()):
         if leaf.is_complex():
             raise DeclarationError(

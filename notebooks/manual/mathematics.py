@@ -23,13 +23,14 @@ def drawn(node: Any, display: Any) -> str:
     code = re.sub(r"\\arg\s*\\(min|max)", r"\\operatorname{arg\1}", code)
     if display == "block" and "\\\\" in code and not code.startswith("\\begin"):
         code = f"\\begin{{aligned}}{code}\\end{{aligned}}"
+    code = code.replace("{aligned}", "{align*}")  # the converter knows one of the two
     tree = convert_to_element(code, display=display)
     for part in tree.iter():
         part.text = unescape(part.text or "")
     for part in tree.iter("msub"):
         if display == "block" and "".join(part[0].itertext()).strip() in WITH_LIMITS:
             part.tag = "munder"  # what is chosen stands below "min", as TeX has it
-    unknown = [text for part in tree.iter() if (text := part.text or "").startswith("\\")]
+    unknown = [text for part in tree.iter() if (text := part.text or "").startswith(("\\", "&"))]
     if unknown:
         logger.warning("not drawn in a formula: %s", ", ".join(unknown), location=node)
     return ElementTree.tostring(tree, encoding="unicode")

@@ -15,6 +15,7 @@ import sklearn.linear_model
 
 import dald_model as dm
 from dald_model.coordinate.method import Algorithm
+from dald_model.models.mean import common_number
 from tests.algorithms.blocks import Coupled, above, coupled
 from tests.algorithms.textbook import (
     NAMES,
@@ -391,3 +392,41 @@ def test_a_run_goes_on_from_another() -> None:
         _, first = run(model, algorithm, of(w), rounds=10)
         later, _ = run(model, algorithm, of(w), rounds=15, start=first)
         same(later, whole[10:], 1e-12)
+
+
+PEERS = {dm.DGD, dm.EXTRA}
+
+
+@pytest.mark.parametrize(
+    ("long", "said", "short"),
+    [
+        (dm.GradientDescent(step=10.0), "a smaller step; step=None", dm.GradientDescent()),
+        (dm.FedAvg(step=10.0), "a smaller step; step=None", dm.FedAvg()),
+        (dm.SCAFFOLD(step=10.0), "a smaller step; step=None", dm.SCAFFOLD()),
+        (dm.DGD(step=10.0), "a smaller step; step=None", dm.DGD()),
+        (dm.EXTRA(step=10.0), "a smaller step; step=None", dm.EXTRA()),
+        (dm.BCGD(step=10.0), "a smaller step", dm.BCGD(step=0.1)),
+        (dm.NewtonMethod(damping=3.0), "a smaller damping", dm.NewtonMethod(damping=0.5)),
+        (dm.LinearisedADMM(1.0, proximal=0), "a larger proximal", dm.LinearisedADMM(1.0)),
+        (dm.DALD(dual_step=5.0), "a smaller dual step", dm.DALD(dual_step=1.0)),
+    ],
+    ids=lambda one: type(one).__name__ if not isinstance(one, str) else "",
+)
+def test_what_a_diverged_method_is_told_to_try_mends_it(
+    long: Algorithm, said: str, short: Algorithm
+) -> None:
+    model = common_number([0, 1, 5], peers=type(long) in PEERS)
+    result = model.solve(algorithm=long)
+    assert result.status == "diverged"
+    assert f"; try {said}" in result.detail
+    assert result.diagnose().remedies == ["model.solve()"]
+    assert model.solve(algorithm=short).status in ("optimal", "settled")
+
+
+def test_a_diverged_solver_is_told_its_own_step() -> None:
+    model = common_number([0, 1, 5])
+    result = model.solve(solver=dm.solvers.GradientSteps(step=10.0))
+    assert (result.status, result.detail.split("; try ")[1]) == (
+        "diverged",
+        "a smaller step of the option solver",
+    )

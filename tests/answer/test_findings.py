@@ -102,6 +102,29 @@ def test_kinks_and_absent_clients_are_named() -> None:
     assert kinks.startswith("12 clients of 12, first 0, with kinks or without curvature")
 
 
+def test_couplings_without_curvature_are_named_where_no_client_is() -> None:
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    model = dm.Model("market")
+    model.client("a", cp.square(x - 1))
+    model.client("b", cp.square(y - 4))
+    model.couple(x + y <= 3, name="balance")
+    said = [one.said for one in model.solve(max_rounds=1).diagnose().findings]
+    assert said[0].startswith("1 coupling, first 'balance', with kinks or without curvature")
+
+
+def test_an_answer_of_many_rounds_says_why_without_a_line_to_type() -> None:
+    model, best = chain()
+    result = model.solve(acceleration=None, rho=3.0)
+    assert (result.status, result.rounds > 100) == ("optimal", True)
+    assert result.value == pytest.approx(best, rel=1e-6)
+    found = result.diagnose()
+    assert [one.said for one in found.findings] == [
+        "nothing was accelerated: acceleration=None was given; news crosses the consensus graph "
+        "in 11 rounds, its diameter"
+    ]
+    assert found.remedies == []
+
+
 def test_plain_runs_foretell_their_rounds() -> None:
     """The estimate is of the very run that the line to type goes on with."""
     model, _ = chain()

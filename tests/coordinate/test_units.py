@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import cvxpy as cp
@@ -428,3 +428,37 @@ def test_where_a_domain_is_entered_is_without_consequence(name: str, unit: float
     assert result.status == "optimal"
     assert result.rounds == usual.rounds
     assert result.value == pytest.approx(least, rel=1e-7)
+
+
+@pytest.mark.parametrize("seed", [0, 3, 5, 11])
+def test_a_coupling_that_does_not_bind_along_an_edge_gives_it_no_length(seed: int) -> None:
+    """There it answers as its client does but for what solvers leave, 1e-9: seed 5 stalled."""
+    rng = np.random.default_rng(seed)
+    model, x = dm.Model("ties"), [cp.Variable(3, name=f"x{i}") for i in range(4)]
+    for i in range(4):
+        rows, signs = rng.normal(size=(20, 3)), np.sign(rng.normal(size=20))
+        margin = cp.multiply(signs, rows @ x[i])
+        model.client(i, cp.sum(cp.logistic(-margin)) + 0.1 * cp.sum_squares(x[i]))
+    model.couple(*[cp.abs(x[i][0] - x[j][0]) <= 0.3 for i in range(4) for j in range(i)])
+    result = model.solve()
+    assert (result.status, result.verify().ok) == ("optimal", True)
+    assert result.rounds <= 30
+
+
+def test_what_cancels_but_for_rounding_gives_no_length() -> None:
+    """An intercept is in a difference of two means by 4e-16, which made it 1e15 lengths long."""
+    rng = np.random.default_rng(0)
+    model, gaps = dm.Model("gaps of rates"), []
+    first, second = np.full(49, 1 / 49), np.full(11, 1 / 11)
+    for i in range(4):
+        rows, signs = rng.normal(size=(60, 3)), np.sign(rng.normal(size=60))
+        x, intercept = cp.Variable(3, name=f"x{i}"), cp.Variable(name=f"c{i}")
+        score = rows @ x + intercept
+        loss = cp.sum(cp.logistic(-cp.multiply(signs, score)))
+        model.client(i, loss + 0.1 * cp.sum_squares(x))
+        gaps.append(first @ score[:49] - second @ score[49:])
+    model.couple(*[cp.abs(one - other) <= 0.1 for one, other in combinations(gaps, 2)])
+    result = model.solve()
+    assert 0 < abs(result.compiled[0].sides[0].toarray()[0, -1]) < 1e-15
+    assert (result.status, result.verify().ok) == ("optimal", True)
+    assert result.rounds <= 30

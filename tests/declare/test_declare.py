@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import dald_model as dm
+from dald_model.declare.client import MISSHAPEN
 from tests.declare.pair import at, pair
 from tests.expect import near, says
 
@@ -191,3 +192,21 @@ def test_the_declaration_can_be_read_but_not_changed_from_outside() -> None:
     assert model.graph is None
     with pytest.raises(AttributeError):
         model.clients["f"].name = "other"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.skipif(not MISSHAPEN, reason="this cvxpy gives cp.upper_tri the shape it says")
+def test_upper_tri_is_refused_with_what_can_be_verified_in_its_place() -> None:
+    target = np.array([[3.0, 1.0], [1.0, -2.0]])
+    K = cp.Variable((2, 2), name="K")
+    for rule in (cp.upper_tri(K) == 0, cp.sum(cp.abs(cp.upper_tri(K) - 1)) <= 1):
+        with pytest.raises(dm.DeclarationError, match=r"client 0: .* holds cp\.upper_tri"):
+            dm.Model().client(0, cp.sum_squares(K - target), [rule])
+    places = np.flatnonzero(np.triu(np.ones(K.shape), 1))
+    mask = np.triu(np.ones(K.shape), 1)
+    for rule in (cp.vec(K, order="C")[places] == 0, cp.multiply(mask, K) == 0):
+        model = dm.Model()
+        for i in range(2):
+            model.client(i, cp.sum_squares(K - target - i), [rule])
+        result = model.solve()
+        assert (result.status, result.verify().ok) == ("optimal", True)
+        assert result["K"] == pytest.approx(np.array([[3.5, 0.0], [1.5, -1.5]]), abs=1e-5)

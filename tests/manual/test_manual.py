@@ -4,6 +4,7 @@ import re
 import runpy
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -17,6 +18,7 @@ WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text())]
 OWN = sorted((MANUAL / "extend").glob("*.py"))
 SMALL = re.compile(r"\d(?:\.\d)?e-\d+|[\d.]+(?= s\b)")
 """What rounding and clocks decide: residuals, gaps, seconds."""
+FULL = re.compile(r":\w+:`~?(dald_model\.[\w.]+)`")
 LINK = re.compile(r"(?<!`)\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
@@ -117,3 +119,12 @@ def test_the_notebooks_and_models_that_are_named_exist() -> None:
     named = re.findall(r"\((?:gallery: )?((?:`\w+`(?:, )?)+)\)", sentences)
     assert len(named) > 8
     assert {name for group in named for name in re.findall(r"\w+", group)} <= models
+
+
+def test_what_a_docstring_refers_to_by_its_full_name_exists() -> None:
+    rooms = (ROOT / "dald_model", ROOT / "solvers", ROOT / "models")
+    sources = [file for room in rooms for file in room.rglob("*.py")]
+    named = {name for file in sources for name in FULL.findall(file.read_text())}
+    assert len(named) > 50
+    for name in sorted(named):
+        assert resolve_name(name), name
