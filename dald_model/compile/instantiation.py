@@ -2,7 +2,7 @@ r"""Instantiation: the numbers of a form from a client's affine maps and its tem
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
@@ -57,6 +57,10 @@ class AffineMaps:
         """Whether only offsets differ."""
         pairs = zip(self.matrices, other.matrices, strict=True)
         return all(one is two for one, two in pairs) and np.array_equal(self.stops, other.stops)
+
+    def has(self, other: AffineMaps, pieces: Iterable[int]) -> bool:
+        """Whether some of its pieces are those of another."""
+        return all(self._made[0][at] is other._made[0][at] for at in pieces)
 
     def times(self, blocks: ColumnBlocks) -> Any:
         """The matrix @ F for all pieces together; the data themselves where it picks them."""
@@ -200,6 +204,11 @@ class Instantiator:
         matrix = widening.apart(rows[:, : problem.own])
         blocks = ColumnBlocks(matrix, widening.stops)
         return matrix, blocks, rows[:, extra].toarray(), problem.b[at]
+
+    @cached_property
+    def pieces_of_rows(self) -> list[int]:
+        """Those that the rows of constraints are of."""
+        return [at for _, blocks, _, _ in self._rows for at, _, _ in blocks.parts]
 
     def same(self, other: Instantiator) -> tuple[bool, bool]:
         """Whether another makes the same quadratic, and the same rows, of the same maps."""

@@ -241,7 +241,7 @@ class Subproblem(Identified):
     @property
     def is_constrained(self) -> bool:
         """Whether the client has constraints of its own."""
-        return bool(self.client.constraints)
+        return self.client.is_constrained
 
     @property
     def others(self) -> list[Hashable]:
