@@ -169,9 +169,13 @@ class Subproblem(Identified):
         Made once, and anew when a Parameter of the user's in the client has another value; one
         that is changed in place is seen by :meth:`instantiate`, with which every solve begins.
         """
-        known, parameters = self._lowered, self.client.parameters
-        if known is None or any(
-            p.value is not one for p, one in zip(parameters, self._seen, strict=True)
+        known = self._lowered
+        if known is None or (
+            self._seen
+            and any(
+                p.value is not one
+                for p, one in zip(self.client.parameters, self._seen, strict=True)
+            )
         ):
             return self._relowered()
         return known[1]
