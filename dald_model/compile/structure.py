@@ -29,7 +29,6 @@ from dald_model.compile.widening import APART
 from dald_model.declare.client import Client
 from dald_model.declare.outline import frozen
 
-
 Source = Callable[[Value], np.ndarray]
 """A number, from what gives the values of constants."""
 

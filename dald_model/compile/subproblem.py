@@ -233,7 +233,7 @@ class Subproblem(Identified):
         """How strongly the sides see the variables; made anew with the sides."""
         matrix = self.sides[0]
         if self._sight is None or self._sight.matrix is not matrix:
-            self._sight = Sight(matrix)
+            self._sight = Sight.of(matrix)
         return self._sight
 
     def later(self, rank: Mapping[Hashable, int]) -> np.ndarray:
