@@ -7,6 +7,7 @@ signs are taken from the data here, and every other operator is asked of cvxpy o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from functools import cache, reduce
 from typing import Any
@@ -47,6 +48,8 @@ def affine_map(
     offset : ndarray, shape (expression.size,)
         Current values of Parameters enter both.
     """
+    if len(variables) == 1 and expression is variables[0]:
+        return _whole(math.prod(expression.shape))
     coefficients, offset = affine_parts(expression)
     matrix = side_by_side(coefficients, variables, offset.size)
     found = explicit(matrix, offset.size)
@@ -64,26 +67,26 @@ def affine_parts(expression: Any, value: Value = present) -> tuple[Coefficients,
     ``value`` gives what stands in the place of constants.
     """
     if isinstance(expression, cp.Variable):
-        return {expression.id: None}, np.zeros(expression.size)
+        return {expression.id: None}, np.zeros(math.prod(expression.shape))
     if expression.is_constant():
         return {}, flat(value(expression))
     kind, args = type(expression), expression.args
     if kind is NegExpression:
         coefficients, offset = affine_parts(args[0], value)
-        return _scaled(coefficients, -np.ones(1), args[0].size), -offset
+        return _scaled(coefficients, np.full(offset.size, -1.0)), -offset
     if kind is cp.AddExpression and all(arg.shape == expression.shape for arg in args):
         return reduce(_added, [affine_parts(arg, value) for arg in args])
     fixed = [arg.is_constant() for arg in args]
     if kind in (cp.multiply, DivExpression) and sum(fixed) == 1:
         data, inner = args if fixed[0] else args[::-1]
         if inner.shape == expression.shape and (fixed[1] or kind is cp.multiply):
-            values = flat(value(data))
-            if values.size not in (1, expression.size):
-                values = np.broadcast_to(value(data), expression.shape).reshape(-1, order="F")
-            factor = np.broadcast_to(values, (expression.size,))
-            factor = factor if kind is cp.multiply else 1 / factor
             coefficients, offset = affine_parts(inner, value)
-            return _scaled(coefficients, factor, inner.size), factor * offset
+            values = flat(value(data))
+            if values.size not in (1, offset.size):
+                values = np.broadcast_to(value(data), expression.shape).reshape(-1, order="F")
+            factor = values if values.size == offset.size else np.full(offset.size, values[0])
+            factor = factor if kind is cp.multiply else 1 / factor
+            return _scaled(coefficients, factor), factor * offset
     if kind is cp.MulExpression and fixed[0] and len(args[1].shape) == 1 and args[0].ndim > 0:
         data = value(args[0])
         data = sp.csr_array(data) if sp.issparse(data) else np.atleast_2d(np.asarray(data, float))
@@ -114,6 +117,12 @@ def side_by_side(
 def explicit(matrix: Matrix, size: int) -> Matrix:
     """The matrix itself where ``None`` stands for the identity."""
     return _identity(size) if matrix is None else matrix
+
+
+@cache
+def _whole(size: int) -> tuple[sp.csr_array, np.ndarray]:
+    """The map of a variable to itself, one for all."""
+    return _identity(size), np.zeros(size)
 
 
 @cache
@@ -176,9 +185,8 @@ def _applied(
     return found, data @ offset
 
 
-def _scaled(coefficients: Coefficients, factor: np.ndarray, size: int) -> Coefficients:
-    column = np.broadcast_to(factor, (size,))
-    return {key: scaled(column, inner) for key, inner in coefficients.items()}
+def _scaled(coefficients: Coefficients, factor: np.ndarray) -> Coefficients:
+    return {key: scaled(factor, inner) for key, inner in coefficients.items()}
 
 
 def scaled(factor: np.ndarray, matrix: Matrix) -> Matrix:

@@ -363,7 +363,7 @@ class Lowering:
         """The client as arrays; those that are the same as before, or as another's, are."""
         template, given = read.template, read.given
         problem, structure = template.of(given.numbers)
-        widening = _widening(tuple(given.groups), tuple(offset.size for offset in maps.offsets))
+        widening = _widening(tuple(given.groups), maps.sizes)
         if widening.is_wide and not structure.valued:
             raise NotRowByRowError  # as its values could not be compared
         instantiator = self._instantiator(problem, structure, widening, before or like)
@@ -428,7 +428,7 @@ class Lowering:
         before: Lowered | None = None,
     ) -> Instantiator:
         """The instantiator of a problem; ids may be given anew, so the problem is kept with it."""
-        key = id(problem), *widening.stops.tolist()
+        key = id(problem), id(widening)
         known = self._instantiators.get(key)
         if known is None or known[0] is not problem:
             if len(self._instantiators) >= KEPT:

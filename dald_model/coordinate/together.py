@@ -38,7 +38,7 @@ class Alike(NamedTuple):
     columns: np.ndarray
 
 
-def _together(compiled: Decomposition) -> list[Alike]:
+def together(compiled: Decomposition) -> list[Alike]:
     """All clients and servers; of clients that are alike at most ``TOGETHER`` at a time."""
     found: dict[int, list[Subproblem]] = {}
     for sub in compiled.values():
