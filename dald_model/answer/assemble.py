@@ -12,11 +12,13 @@ from dald_model.answer.domains import clients_inside, settle
 from dald_model.answer.local_duals import dual_values
 from dald_model.answer.rescaling import undisturbed
 from dald_model.answer.result import Result
+from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition, Recovered
 from dald_model.coordinate.outcome import Outcome, objective
 from dald_model.coordinate.status import Status
 
 
+@uncollected()
 def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) -> Result:
     """Turn the answer into the user's terms, and set values and dual values."""
     membership, termination, state = outcome.membership, outcome.termination, outcome.best.state

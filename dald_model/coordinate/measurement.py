@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.alone import response
@@ -53,6 +54,7 @@ LEARNT = 32
 larger ones all better."""
 
 
+@uncollected()
 def natural_units(compiled: Decomposition, layer: SolverLayer) -> Units:
     """The units of a model with the present values of the user's Parameters.
 

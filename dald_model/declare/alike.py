@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import cvxpy as cp
 
+from dald_model.bulk import uncollected
 from dald_model.declare.client import Client, check_name, declare_client
 from dald_model.errors import DeclarationError
 
@@ -35,6 +36,7 @@ class Clients(dict[Hashable, Client]):
         super().__init__(known)
         self._model = model
 
+    @uncollected()
     def __call__(self, data: Any, function: Callable[[Any], Any]) -> dict[Hashable, Client]:
         """Declare a client for each key of some data.
 
