@@ -76,6 +76,11 @@ class Client(Identified, Printed):
         return self
 
     @property
+    def maximises(self) -> bool:
+        """Whether its objective is maximised."""
+        return isinstance(self.objective, cp.Maximize)
+
+    @property
     def is_constrained(self) -> bool:
         """Whether it has constraints of its own."""
         return bool(self.constraints)
@@ -84,7 +89,7 @@ class Client(Identified, Printed):
     def cost(self) -> cp.Expression:
         """The convex expression that is minimised: the objective, or its negative."""
         expression = self.objective.expr
-        return expression if isinstance(self.objective, cp.Minimize) else -expression
+        return -expression if self.maximises else expression
 
     @cached_property
     def variables(self) -> list[cp.Variable]:
@@ -99,7 +104,7 @@ class Client(Identified, Printed):
         if self.held:
             return None
         parts = [self.objective.expr, *self.constraints]
-        return outlined(parts, isinstance(self.objective, cp.Minimize))
+        return outlined(parts, self.maximises)
 
     @property
     def domain(self) -> list[cp.Constraint]:

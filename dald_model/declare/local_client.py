@@ -53,11 +53,16 @@ class LocalClient(Client):
         """See :class:`Client`."""
         return tuple(with_parts(rule, self._instead) for rule in self.given.constraints)
 
-    @cached_property
+    @property
     def outlined(self) -> Outlined | None:
         """See :class:`Client`."""
         known = self.given.outlined
         return known and known._replace(variables=self.variables)
+
+    @property
+    def maximises(self) -> bool:
+        """See :class:`Client`."""
+        return self.given.maximises
 
     @property
     def is_constrained(self) -> bool:

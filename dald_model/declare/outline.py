@@ -50,7 +50,7 @@ class Outlined(NamedTuple):
 
     outline: Outline
     variables: list[cp.Variable]
-    constants: list[cp.Constant]
+    constants: list[Any]
 
 
 _outlines: dict[Hashable, Outline] = {}
