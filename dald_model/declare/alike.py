@@ -43,7 +43,8 @@ class Clients(dict[Hashable, Client]):
         """Declare a client for each key of some data.
 
         The same as ``model.client(key, function(own))`` for each key and its ``own`` data, but all
-        are declared, or none.
+        are declared, or none. Of clients without constraints that differ in their data alone the
+        data are kept, and expressions are made again when they are asked for.
 
         Parameters
         ----------

@@ -14,6 +14,8 @@ from dald_model.declare.client import Client
 from dald_model.declare.outline import Outlined
 from dald_model.values import REFUSALS, number
 
+Goal = cp.Minimize | cp.Maximize
+
 
 class Datum(NamedTuple):
     """The value of a constant of which no expression is kept."""
@@ -42,7 +44,7 @@ class AlikeClient(Client):
         assert known is not None
         data = known._replace(constants=[Datum(one.value) for one in known.constants])
         self.__dict__.update(
-            name=client.name, _first=first, variables=known.variables, outlined=data
+            name=client.name, _first=first, variables=known.variables, _outlined=data
         )
 
     @property
@@ -53,12 +55,12 @@ class AlikeClient(Client):
         return self._first.outlined, self.outlined
 
     @cached_property
-    def objective(self) -> cp.Minimize | cp.Maximize:
+    def objective(self) -> Goal:  # pyright: ignore[reportIncompatibleVariableOverride] - made when read
         """See :class:`Client`."""
         theirs, ours = self._leaves
         constants = [cp.Constant(datum.value) for datum in ours.constants]
         # What it is made of now are these
-        self.__dict__["outlined"] = ours._replace(constants=constants)
+        self.__dict__["_outlined"] = ours._replace(constants=constants)
         pairs = zip(
             [*theirs.variables, *theirs.constants], [*ours.variables, *constants], strict=True
         )

@@ -98,9 +98,13 @@ class Client(Identified, Printed):
             return self.outlined.variables
         return unique_variables([self.objective, *self.constraints, *self.held])
 
-    @cached_property
+    @property
     def outlined(self) -> Outlined | None:
         """What the client has in common with others that differ in their data alone."""
+        return self._outlined
+
+    @cached_property
+    def _outlined(self) -> Outlined | None:
         if self.held:
             return None
         parts = [self.objective.expr, *self.constraints]

@@ -12,6 +12,9 @@ from dald_model._cvxpy import with_parts
 from dald_model.declare.client import Client
 from dald_model.declare.outline import Outlined
 
+Goal = cp.Minimize | cp.Maximize
+Rules = tuple[cp.Constraint, ...]
+
 
 class LocalClient(Client):
     """A client whose expressions are over copies of some variables, and are made when asked for.
@@ -43,13 +46,13 @@ class LocalClient(Client):
         return {id(v): copy for v, copy in pairs}
 
     @cached_property
-    def objective(self) -> cp.Minimize | cp.Maximize:
+    def objective(self) -> Goal:  # pyright: ignore[reportIncompatibleVariableOverride] - made when read
         """See :class:`Client`."""
         goal = self.given.objective
         return type(goal)(with_parts(goal.expr, self._instead))
 
     @cached_property
-    def constraints(self) -> tuple[cp.Constraint, ...]:
+    def constraints(self) -> Rules:  # pyright: ignore[reportIncompatibleVariableOverride] - made when read
         """See :class:`Client`."""
         return tuple(with_parts(rule, self._instead) for rule in self.given.constraints)
 
