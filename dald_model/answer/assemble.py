@@ -10,13 +10,15 @@ import numpy as np
 
 from dald_model.answer.domains import clients_inside, settle
 from dald_model.answer.local_duals import dual_values
-from dald_model.answer.rescaling import costs_at
+from dald_model.answer.rescaling import undisturbed
 from dald_model.answer.result import Result
+from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition, Recovered
 from dald_model.coordinate.outcome import Outcome, objective
 from dald_model.coordinate.status import Status
 
 
+@uncollected()
 def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) -> Result:
     """Turn the answer into the user's terms, and set values and dual values."""
     membership, termination, state = outcome.membership, outcome.termination, outcome.best.state
@@ -79,7 +81,9 @@ def _costs(
     counts only where the expression has no value, as at the edge of the domain of an atom, or where
     it is at a site.
     """
-    values = {key: x for n, sub in compiled.items() for key, x in sub.spread(points[n]).items()}
-    found = costs_at([sub.client.cost for sub in compiled.values()], values)
+    clients = [sub.client for sub in compiled.values()]
+    with undisturbed([v for one in clients for v in one.given.variables]):
+        each = [one.cost_at(compiled[one.name].spread(points[one.name])) for one in clients]
+    found = np.array(each)
     found[[sub.client.is_remote for sub in compiled.values()]] = np.nan
     return np.where(np.isfinite(found), found, solvers)

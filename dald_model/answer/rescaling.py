@@ -12,7 +12,7 @@ where the centre :math:`\bar x` and the spread :math:`X` make z of the order of 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -238,11 +238,19 @@ def costs_at(expressions: Sequence[cp.Expression], values: Mapping[int, np.ndarr
     Variables keep the values that they have.
     """
     variables = unique_variables(expressions)
-    with preserved(variables), np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with undisturbed(variables):
         for v in variables:
             v.save_value(values[v.id])
         return np.array([evaluated(expression) for expression in expressions])
+
+
+@contextmanager
+def undisturbed(variables: Iterable[cp.Variable]) -> Iterator[None]:
+    """Set values of variables, which have their own back afterwards, and evaluate in silence."""
+    known = {v.id: v for v in variables}
+    with preserved(known.values()), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
 
 
 def cost_at(expression: cp.Expression, values: Mapping[int, np.ndarray]) -> float:
@@ -253,8 +261,7 @@ def cost_at(expression: cp.Expression, values: Mapping[int, np.ndarray]) -> floa
 def costs_of(clients: Sequence[Client], values: Mapping[int, np.ndarray]) -> np.ndarray:
     """The values of clients' costs, see :func:`costs_at`; NaN outside of their domains."""
     variables = unique_variables([client.cost for client in clients])
-    with preserved(variables), np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with undisturbed(variables):
         for v in variables:
             v.save_value(values[v.id])
         return np.array(

@@ -7,7 +7,8 @@ signs are taken from the data here, and every other operator is asked of cvxpy o
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import math
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache, reduce
 from typing import Any
 
@@ -16,12 +17,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model._cvxpy import DivExpression, NegExpression
+from dald_model.declare.outline import frozen
 from dald_model.values import flat
 
 Matrix = Any
 """A 2-d ndarray or ``scipy.sparse.csr_array``; ``None`` stands for the identity."""
 Coefficients = dict[int, Matrix]
 """Variable id -> the matrix that it is multiplied by."""
+
+Value = Callable[[Any], Any]
+"""The value of a constant expression."""
 
 Operator = tuple[list[sp.csr_array], np.ndarray]
 
@@ -43,6 +48,8 @@ def affine_map(
     offset : ndarray, shape (expression.size,)
         Current values of Parameters enter both.
     """
+    if len(variables) == 1 and expression is variables[0]:
+        return _whole(math.prod(expression.shape))
     coefficients, offset = affine_parts(expression)
     matrix = side_by_side(coefficients, variables, offset.size)
     found = explicit(matrix, offset.size)
@@ -68,34 +75,42 @@ def stacked_map(
     return sp.csr_array((data, (rows, columns)), shape=shape), np.concatenate(offsets)
 
 
-def affine_parts(expression: Any) -> tuple[Coefficients, np.ndarray]:
-    """Variable id -> matrix of the expression in that variable, and the offset."""
+def present(constant: Any) -> Any:
+    """The value that a constant expression has."""
+    return constant.value
+
+
+def affine_parts(expression: Any, value: Value = present) -> tuple[Coefficients, np.ndarray]:
+    """Variable id -> matrix of the expression in that variable, and the offset.
+
+    ``value`` gives what stands in the place of constants.
+    """
     if isinstance(expression, cp.Variable):
-        return {expression.id: None}, np.zeros(expression.size)
+        return {expression.id: None}, np.zeros(math.prod(expression.shape))
     if expression.is_constant():
-        return {}, flat(expression.value)
+        return {}, flat(value(expression))
     kind, args = type(expression), expression.args
     if kind is NegExpression:
-        coefficients, offset = affine_parts(args[0])
-        return _scaled(coefficients, -np.ones(1), args[0].size), -offset
+        coefficients, offset = affine_parts(args[0], value)
+        return _scaled(coefficients, np.full(offset.size, -1.0)), -offset
     if kind is cp.AddExpression and all(arg.shape == expression.shape for arg in args):
-        return reduce(_added, [affine_parts(arg) for arg in args])
+        return reduce(_added, [affine_parts(arg, value) for arg in args])
     fixed = [arg.is_constant() for arg in args]
     if kind in (cp.multiply, DivExpression) and sum(fixed) == 1:
         data, inner = args if fixed[0] else args[::-1]
         if inner.shape == expression.shape and (fixed[1] or kind is cp.multiply):
-            values = flat(data.value)
-            if values.size not in (1, expression.size):
-                values = np.broadcast_to(data.value, expression.shape).reshape(-1, order="F")
-            factor = np.broadcast_to(values, (expression.size,))
+            coefficients, offset = affine_parts(inner, value)
+            values = flat(value(data))
+            if values.size not in (1, offset.size):
+                values = np.broadcast_to(value(data), expression.shape).reshape(-1, order="F")
+            factor = values if values.size == offset.size else np.full(offset.size, values[0])
             factor = factor if kind is cp.multiply else 1 / factor
-            coefficients, offset = affine_parts(inner)
-            return _scaled(coefficients, factor, inner.size), factor * offset
+            return _scaled(coefficients, factor), factor * offset
     if kind is cp.MulExpression and fixed[0] and len(args[1].shape) == 1 and args[0].ndim > 0:
-        data = args[0].value
+        data = value(args[0])
         data = sp.csr_array(data) if sp.issparse(data) else np.atleast_2d(np.asarray(data, float))
-        return _applied(data, *affine_parts(args[1]))
-    return _by_cvxpy(expression, fixed)
+        return _applied(data, *affine_parts(args[1], value))
+    return _by_cvxpy(expression, fixed, value)
 
 
 def side_by_side(
@@ -137,27 +152,20 @@ def explicit(matrix: Matrix, size: int) -> Matrix:
 
 
 @cache
+def _whole(size: int) -> tuple[sp.csr_array, np.ndarray]:
+    """The map of a variable to itself, one for all."""
+    return _identity(size), np.zeros(size)
+
+
+@cache
 def _identity(size: int) -> sp.csr_array:
     """One for all: no matrix of an expression is ever written to."""
     return sp.csr_array(sp.eye_array(size, format="csr"))
 
 
-def frozen(data: Any) -> Hashable:
-    """What an atom holds besides its arguments, by value; unequal to all else if unknown."""
-    if isinstance(data, list | tuple):
-        return tuple(map(frozen, data))
-    if isinstance(data, cp.Expression):
-        return frozen(data.value) if data.is_constant() else object()
-    if sp.issparse(data):
-        data = data.toarray()
-    if isinstance(data, np.ndarray):
-        return data.shape, data.dtype.str, data.tobytes()
-    if isinstance(data, slice):
-        return data.start, data.stop, data.step
-    return data if isinstance(data, Hashable) else object()
-
-
-def _by_cvxpy(expression: Any, fixed: Sequence[bool]) -> tuple[Coefficients, np.ndarray]:
+def _by_cvxpy(
+    expression: Any, fixed: Sequence[bool], value: Value
+) -> tuple[Coefficients, np.ndarray]:
     """Any affine atom: its linear operator on each argument, as cvxpy builds it."""
     free = [arg for arg, is_fixed in zip(expression.args, fixed, strict=True) if not is_fixed]
     key = None
@@ -165,36 +173,41 @@ def _by_cvxpy(expression: Any, fixed: Sequence[bool]) -> tuple[Coefficients, np.
         key = type(expression), frozen(expression.get_data()), tuple(arg.shape for arg in free)
     operator = _OPERATORS.get(key) if key else None
     if operator is None:
-        operator = _operator(expression, fixed)
+        operator = _operator(expression, fixed, value)
         if key:
             if len(_OPERATORS) >= KEPT:
                 _OPERATORS.clear()
             _OPERATORS[key] = operator
     blocks, offset = operator
-    found = [_applied(b, *affine_parts(arg)) for b, arg in zip(blocks, free, strict=True)]
+    found = [_applied(b, *affine_parts(arg, value)) for b, arg in zip(blocks, free, strict=True)]
     return reduce(_added, found, ({}, offset))
 
 
-def _operator(expression: Any, fixed: Sequence[bool]) -> Operator:
+def _operator(expression: Any, fixed: Sequence[bool], value: Value) -> Operator:
     """The matrices of an affine atom in its arguments that are not fixed, and its offset."""
     free = [
         None if f else cp.Variable(a.shape) for a, f in zip(expression.args, fixed, strict=True)
     ]
     atom = expression.copy(
-        [a if v is None else v for a, v in zip(expression.args, free, strict=True)]
+        [_held(a, value) if v is None else v for a, v in zip(expression.args, free, strict=True)]
     )
     variables = [v for v in free if v is not None]
     for v in variables:
         v.save_value(np.ones(v.shape))  # inside the domain of powers, zeros are not
     with np.errstate(all="ignore"):
-        value, gradient = flat(atom.value), atom.grad
-    if not np.isfinite(value).all() or any(part is None for part in gradient.values()):
+        level, gradient = flat(atom.value), atom.grad
+    if not np.isfinite(level).all() or any(part is None for part in gradient.values()):
         # cvxpy calls zero times any atom affine, but outside of a domain it is not zero.
         raise ValueError(f"{type(expression).__name__} is not affine at ones")
     # The gradient is the transposed Jacobian, and a number where that is 1 x 1
     found = [np.atleast_2d(s) if np.isscalar(s) else s for s in (gradient[v] for v in variables)]
     blocks = [sp.csr_array(block).T.tocsr() for block in found]
-    return blocks, value - sum(block.sum(axis=1) for block in blocks)
+    return blocks, level - sum(block.sum(axis=1) for block in blocks)
+
+
+def _held(constant: Any, value: Value) -> Any:
+    """A constant argument of an atom, with what stands in its place."""
+    return constant if value is present else cp.Constant(value(constant))
 
 
 def _applied(
@@ -204,9 +217,8 @@ def _applied(
     return found, data @ offset
 
 
-def _scaled(coefficients: Coefficients, factor: np.ndarray, size: int) -> Coefficients:
-    column = np.broadcast_to(factor, (size,))
-    return {key: scaled(column, inner) for key, inner in coefficients.items()}
+def _scaled(coefficients: Coefficients, factor: np.ndarray) -> Coefficients:
+    return {key: scaled(factor, inner) for key, inner in coefficients.items()}
 
 
 def scaled(factor: np.ndarray, matrix: Matrix) -> Matrix:

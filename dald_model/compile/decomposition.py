@@ -10,6 +10,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from dald_model.bulk import uncollected
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.parties import take_apart
 from dald_model.compile.stacked_sides import StackedSides
@@ -93,6 +94,7 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
     elsewhere = f"{Identified.elsewhere}; a client travels by dald_model.pack(compiled[name])"
     again = "compile a model of its own, copy.copy(model).compile()"
 
+    @uncollected()
     def __init__(self, model: Declaration) -> None:
         begun = time.perf_counter()
         owners = owners_of(model.clients.values())

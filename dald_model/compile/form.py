@@ -237,11 +237,7 @@ class Form:
             level = float(constant + (linear + bent / 2) @ centre)
             quadratic = Quadratic(matrix, linear + bent, level, root)
         offsets = {} if other is None or there is None else _offsets(other, there)
-        padded = np.concatenate([centre, np.zeros(self.extra)])
-        rows = [
-            Rows(part.matrix, part.rhs - np.asarray(part.matrix @ padded))
-            for part in (self.equalities, self.inequalities)
-        ]
+        rows = [_around(part, centre) for part in (self.equalities, self.inequalities)]
         terms = []
         for term in self.terms:
             offset = offsets.get((id(term.matrix), id(term.offset)))
@@ -291,6 +287,13 @@ class Form:
         over = self.inequalities.matrix @ point - self.inequalities.rhs
         outside = [term.excess(point) for term in self.terms if term.is_set]
         return float(max(zero.max(initial=0.0), over.max(initial=0.0), *outside, 0.0))
+
+
+def _around(rows: Rows, centre: np.ndarray) -> Rows:
+    """Rows in the differences of their first variables from a point; of the rest it is zero."""
+    if not rows.rhs.size:  # as most are
+        return rows
+    return Rows(rows.matrix, rows.rhs - np.asarray(rows.matrix[:, : centre.size] @ centre))
 
 
 def _offsets(form: Form, there: Form) -> dict[tuple[int, int], np.ndarray]:

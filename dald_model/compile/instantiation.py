@@ -2,9 +2,9 @@ r"""Instantiation: the numbers of a form from a client's affine maps and its tem
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -20,6 +20,8 @@ from dald_model.compile.wide_program import wide_program
 from dald_model.compile.widening import Repeats, Widening, repeated
 
 NOTHING, NO_ROWS = np.zeros(0), sp.csr_array((0, 0))
+KEPT = 64
+"""How many numbers of rows are known."""
 Sizes = tuple[np.ndarray, np.ndarray]
 """Weights and parameters."""
 
@@ -50,13 +52,19 @@ class AffineMaps:
         ]
         self._made = parts, self.matrices
         self.offsets = [offset for _, offset in parts]
-        self.stops = np.cumsum([0, *(offset.size for offset in self.offsets)])
-        self.offset = np.concatenate([*self.offsets, np.empty(0)])
+        self.sizes = tuple(offset.size for offset in self.offsets)
+        self.stops = _stops(self.sizes)
+        one = len(self.offsets) == 1
+        self.offset = self.offsets[0] if one else np.concatenate([*self.offsets, NOTHING])
 
     def moves(self, other: AffineMaps) -> bool:
         """Whether only offsets differ."""
         pairs = zip(self.matrices, other.matrices, strict=True)
         return all(one is two for one, two in pairs) and np.array_equal(self.stops, other.stops)
+
+    def has(self, other: AffineMaps, pieces: Iterable[int]) -> bool:
+        """Whether some of its pieces are those of another."""
+        return all(self._made[0][at] is other._made[0][at] for at in pieces)
 
     def times(self, blocks: ColumnBlocks) -> Any:
         """The matrix @ F for all pieces together; the data themselves where it picks them."""
@@ -81,6 +89,12 @@ class AffineMaps:
             if vector[start:stop].any():
                 total += vector[start:stop] if own is None else own.T @ vector[start:stop]
         return total
+
+
+@lru_cache(maxsize=KEPT)
+def _stops(sizes: tuple[int, ...]) -> np.ndarray:
+    """Where pieces of these sizes begin and end: the same array for clients of one shape."""
+    return np.cumsum([0, *sizes])
 
 
 class ColumnBlocks:
@@ -155,6 +169,7 @@ class Instantiator:
                 sizes = np.repeat(weight, counts), np.repeat(parameter, counts)
                 self._terms.append((block.kind, block.width, arguments, sizes))
         self._linear = widening.entries.vector(linear)
+        self._is_sloped = bool(self._P.nnz or self._linear.any())
 
     def again(self, problem: Canonical, widening: Widening) -> Instantiator | None:
         """The instantiator of a problem that differs in its costs; None if it does in more."""
@@ -201,6 +216,11 @@ class Instantiator:
         blocks = ColumnBlocks(matrix, widening.stops)
         return matrix, blocks, rows[:, extra].toarray(), problem.b[at]
 
+    @cached_property
+    def pieces_of_rows(self) -> list[int]:
+        """Those that the rows of constraints are of."""
+        return [at for _, blocks, _, _ in self._rows for at, _, _ in blocks.parts]
+
     def same(self, other: Instantiator) -> tuple[bool, bool]:
         """Whether another makes the same quadratic, and the same rows, of the same maps."""
         if self is other:
@@ -219,6 +239,8 @@ class Instantiator:
     def quadratic(self, maps: AffineMaps) -> Quadratic:
         r"""With P, q over y: :math:`F^\top P F`, :math:`F^\top (P f + q)`, and the constant."""
         linear, constant = self._slope(maps)
+        if not self._P.nnz:
+            return Quadratic(None, linear, constant, np.zeros((0, maps.size)))
         if self._is_diagonal and 2 * self._live.size < maps.size:
             return Quadratic(None, linear, constant, _dense(maps.times(self._picked)))
         matrix = np.zeros((maps.size, maps.size))
@@ -235,6 +257,8 @@ class Instantiator:
 
     def _slope(self, maps: AffineMaps) -> tuple[np.ndarray, float]:
         f = maps.offset
+        if not self._is_sloped:
+            return np.zeros(maps.size), self._constant
         bent = self._P @ f
         constant = self._constant + float(f @ bent / 2 + self._linear @ f)
         return maps.transposed_times(bent + self._linear), constant
@@ -263,6 +287,8 @@ class Instantiator:
 
     def offsets(self, maps: AffineMaps) -> list[np.ndarray]:
         """Those of the terms."""
+        if not maps.offset.any():
+            return [one.start for _, _, one, _ in self._terms]
         return [one.rows @ maps.offset + one.start for _, _, one, _ in self._terms]
 
     def right_sides(self, maps: AffineMaps) -> tuple[np.ndarray, np.ndarray]:

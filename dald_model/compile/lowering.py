@@ -24,6 +24,7 @@ from dald_model.compile.template import Template
 from dald_model.compile.wide_program import REPEATED
 from dald_model.compile.widening import APART, NotRowByRowError, Widening
 from dald_model.declare.client import Client
+from dald_model.declare.outline import Outline, Outlined
 from dald_model.values import evaluated, flat, largest, preserved
 
 MANY, FEW = 24, 2
@@ -34,6 +35,10 @@ AGREE = 1e-8
 """Relative difference from cvxpy's own values that is put down to rounding."""
 KEPT = 64
 """How many instantiators and widenings are kept."""
+SMALL = 16
+"""Entries up to which constants are compared, to find parts that are the same."""
+ALIKE = 8
+"""How many clients of one outline others are compared with."""
 UNREADABLE = (
     cp.DCPError,
     cp.SolverError,
@@ -148,6 +153,62 @@ class _Read(NamedTuple):
     """Whether no client before had a template of this key."""
 
 
+class Exemplar:
+    """A client that others are like but for their data, so that nothing else is asked of these.
+
+    Attributes
+    ----------
+    lowered : Lowered
+    variables : list of cp.Variable
+        The client's own.
+    count : int
+        How many were like it so far.
+    """
+
+    def __init__(self, client: Client, known: Outlined, lowered: Lowered) -> None:
+        self.lowered, self.variables, self.count = lowered, client.variables, 0
+        self._constants = known.constants
+        self._places = {id(constant): at for at, constant in enumerate(known.constants)}
+        given = lowered.read.given
+        self._of_pieces = [self._among(piece) for piece in given.pieces]
+        self._fixed = {at for part in given.fixed for at in self._among(part)}
+
+    def _among(self, part: Any) -> list[int]:
+        """Which of the client's constants are in a part of it."""
+        return [self._places[id(constant)] for constant in part.constants()]
+
+    def read(self, client: Client) -> _Read | None:
+        """What cvxpy would make of a client of this outline; None if it takes another exemplar."""
+        assert client.outlined is not None
+        values = [constant.value for constant in client.outlined.constants]
+        stays = [
+            (at in self._fixed or known.size <= SMALL) and is_same(value, known.value)
+            for at, (value, known) in enumerate(zip(values, self._constants, strict=True))
+        ]
+        if not all(stays[at] for at in self._fixed):
+            return None
+
+        def value(constant: Any) -> Any:
+            at = self._places.get(id(constant))
+            return constant.numeric(list(map(value, constant.args))) if at is None else values[at]
+
+        read = self.lowered.read
+        given = read.given.with_numbers(value) if read.given.sources else read.given
+        parts = [
+            part if all(stays[at] for at in among) else affine_parts(piece, value)
+            for piece, part, among in zip(
+                read.given.pieces, read.parts, self._of_pieces, strict=True
+            )
+        ]
+        return given and read._replace(given=given, parts=parts, is_first=False)
+
+
+def _has_rows_of(like: Lowered, instantiator: Instantiator, maps: AffineMaps) -> bool:
+    """Whether the constraints of another are the client's, too."""
+    is_its = instantiator is like.instantiator
+    return is_its and maps.has(like.maps, instantiator.pieces_of_rows)
+
+
 class Lowering:
     """Lowers clients one after the other; those that are alike share a :class:`Template`."""
 
@@ -157,6 +218,7 @@ class Lowering:
         self._instantiators: dict[Hashable, tuple[Canonical, Instantiator]] = {}
         self._sound: dict[int, Canonical] = {}  # programs that a client was checked with
         self._rows: dict[bytes, np.ndarray] = {}
+        self._exemplars: dict[Outline, list[Exemplar]] = {}
         self._count = 0
 
     def __call__(self, client: Client, before: Lowered | None = None) -> Lowered | None:
@@ -165,8 +227,38 @@ class Lowering:
         ``before`` is what it was with other values of the user's Parameters: data that are the same
         are not gone through again.
         """
-        again = before and self._again(client, before)
+        if before is None:
+            return self._like_another(client) or self._first(client)
+        again = self._again(client, before)
         return again or self._row_by_row(client, before) or self._as_it_stands(client, before)
+
+    def _like_another(self, client: Client) -> Lowered | None:
+        """Lower a client whose data alone tell it from another; None if there is no such one."""
+        known = client.outlined
+        for exemplar in self._exemplars.get(known.outline, ()) if known else ():
+            read = exemplar.read(client)
+            if read is None:
+                continue
+            like = exemplar.lowered
+            maps = AffineMaps(read.parts, exemplar.variables, like.maps)
+            try:
+                found = self._lowered(read, maps, None, like)
+            except NotRowByRowError:
+                continue
+            exemplar.count += 1
+            # The first, second, fourth, eighth: what goes wrong with data goes wrong with most
+            if exemplar.count & (exemplar.count - 1) or self._is_right(client, found, FEW):
+                return found
+        return None
+
+    def _first(self, client: Client) -> Lowered | None:
+        """Lower a client by itself; those that are like it may follow."""
+        found = self._row_by_row(client) or self._as_it_stands(client)
+        if found is not None and client.outlined is not None:
+            alike = self._exemplars.setdefault(client.outlined.outline, [])
+            if len(alike) < ALIKE:
+                alike.append(Exemplar(client, client.outlined, found))
+        return found
 
     def _again(self, client: Client, before: Lowered) -> Lowered | None:
         """Lower a client of which only numbers and data are others; None if there is more."""
@@ -240,14 +332,17 @@ class Lowering:
             return found
         if found.moved > FEW:
             return found
-        self._count += 1
-        count = MANY if read.is_first else FEW
-        if not agrees(found.form, client, count, seed=self._count):
+        if not self._is_right(client, found, MANY if read.is_first else FEW):
             return None
         if len(self._sound) >= KEPT:
             self._sound.clear()
         self._sound[id(found.problem)] = found.problem
         return found
+
+    def _is_right(self, client: Client, found: Lowered, count: int) -> bool:
+        """Whether the numbers have the client's own values."""
+        self._count += 1
+        return agrees(found.form, client, count, seed=self._count)
 
     def _template(self, key: Hashable, given: SplitClient) -> Template:
         alike = self._templates.get(key, [])
@@ -258,14 +353,20 @@ class Lowering:
                 self._templates[key] = [*alike, template]
         return template
 
-    def _lowered(self, read: _Read, maps: AffineMaps, before: Lowered | None) -> Lowered:
-        """The client as arrays; those that are the same as before are."""
+    def _lowered(
+        self,
+        read: _Read,
+        maps: AffineMaps,
+        before: Lowered | None,
+        like: Lowered | None = None,
+    ) -> Lowered:
+        """The client as arrays; those that are the same as before, or as another's, are."""
         template, given = read.template, read.given
         problem, structure = template.of(given.numbers)
-        widening = _widening(tuple(given.groups), tuple(offset.size for offset in maps.offsets))
+        widening = _widening(tuple(given.groups), maps.sizes)
         if widening.is_wide and not structure.valued:
             raise NotRowByRowError  # as its values could not be compared
-        instantiator = self._instantiator(problem, structure, widening, before)
+        instantiator = self._instantiator(problem, structure, widening, before or like)
         bent, stated = False, False
         if before is not None and maps is before.maps:
             bent, stated = instantiator.same(before.instantiator)
@@ -281,6 +382,8 @@ class Lowering:
             terms = instantiator.terms(maps)
         if before is not None and stated:
             equalities, inequalities = before.form.equalities, before.form.inequalities
+        elif like is not None and _has_rows_of(like, instantiator, maps):
+            equalities, inequalities = like.form.equalities, like.form.inequalities
         else:
             equalities = self._shared(instantiator.zero(maps))
             inequalities = self._shared(instantiator.nonneg(maps))
@@ -325,7 +428,7 @@ class Lowering:
         before: Lowered | None = None,
     ) -> Instantiator:
         """The instantiator of a problem; ids may be given anew, so the problem is kept with it."""
-        key = id(problem), *widening.stops.tolist()
+        key = id(problem), id(widening)
         known = self._instantiators.get(key)
         if known is None or known[0] is not problem:
             if len(self._instantiators) >= KEPT:

@@ -14,8 +14,16 @@ ROUNDED = 1e-14
 difference of two means holds an intercept by 1e-17."""
 
 
+KEPT = 256
+"""How many are kept for other clients with the same matrix, which most have."""
+
+_known: dict[int, Sight] = {}
+
+
 class Sight:
     r"""Absolute values and squares of a matrix G of sides, (q, m), and the sums of the squares.
+
+    What is given along sides or variables may be that of several clients, one a row.
 
     Attributes
     ----------
@@ -43,27 +51,41 @@ class Sight:
         self.of_sides = np.asarray(self.squares.sum(axis=1)).reshape(-1)
         self.of_variables = np.asarray(self.squares.sum(axis=0)).reshape(-1)
 
+    @classmethod
+    def of(cls, matrix: sp.csr_array) -> Sight:
+        """The one of a matrix; the same for clients whose matrix is the same object."""
+        found = _known.get(id(matrix))
+        if found is None or found.matrix is not matrix:
+            if len(_known) >= KEPT:
+                _known.clear()
+            found = _known[id(matrix)] = cls(matrix)
+        return found
+
     def lengths(self, along_sides: np.ndarray) -> np.ndarray:
-        """Lengths along the sides as lengths of the variables, (m,) from (q,).
+        """Lengths along the sides as lengths of the variables, (..., m) from (..., q).
 
         The mean of what each side makes of a variable's, with weights :math:`G_{rk}^2`: sides that
         hardly see it have little to say.
         """
         weight = self.of_variables
-        return (self.absolute.T @ along_sides) / np.where(weight > 0, weight, np.inf)
+        return (along_sides @ self.absolute) / np.where(weight > 0, weight, np.inf)
+
+    def along(self, of_variables: np.ndarray) -> np.ndarray:
+        """What lengths of the variables make of the sides' at most, (..., q) from (..., m)."""
+        return of_variables @ self.absolute.T
 
     def slopes(self, of_variables: np.ndarray) -> np.ndarray:
-        """Slopes along the variables as slopes along the sides, (q,) from (m,)."""
+        """Slopes along the variables as slopes along the sides, (..., q) from (..., m)."""
         weight = self.of_sides
-        return (self.absolute @ of_variables) / np.where(weight > 0, weight, np.inf)
+        return self.along(of_variables) / np.where(weight > 0, weight, np.inf)
 
     def curvatures(self, diagonal: np.ndarray) -> np.ndarray:
-        """A curvature of the variables as one along the sides, (q,) from (m,).
+        """A curvature of the variables as one along the sides, (..., q) from (..., m).
 
         For a side that picks entries of x this is their curvature; a row g of a general matrix
         moves x along g / |g|^2, the least change that moves the side by one. Of variables with
         curvature, as the others say nothing of the size: beside angles without a cost the power
         that is made would move by one part in a hundred, and seem to cost one in ten thousand.
         """
-        weight = self.of_sides if diagonal.all() else self.squares @ (diagonal > 0)
-        return (self.squares @ diagonal) / np.where(weight > 0, weight, np.inf) ** 2
+        weight = self.of_sides if diagonal.all() else (diagonal > 0) @ self.squares.T
+        return (diagonal @ self.squares.T) / np.where(weight > 0, weight, np.inf) ** 2

@@ -23,10 +23,14 @@ from dald_model._cvxpy import (
     arguments,
     is_affine_throughout,
 )
-from dald_model.compile.affine import frozen
+from dald_model.compile.affine import Value, present
 from dald_model.compile.row_sums import is_row_sum, uniform
 from dald_model.compile.widening import APART
 from dald_model.declare.client import Client
+from dald_model.declare.outline import frozen
+
+Source = Callable[[Value], np.ndarray]
+"""A number, from what gives the values of constants."""
 
 
 class Node(NamedTuple):
@@ -65,7 +69,9 @@ class SplitClient(NamedTuple):
     whole : bool
         Whether it was split at its variables only; then it shares its template with no other.
     sources : list of callables
-        Where the numbers come from: their present values.
+        Where the numbers come from: of what gives the value of a constant expression.
+    fixed : list of cp.Expression
+        Constants that stand in the template by their values.
     is_lasting : bool
         Whether nothing but pieces and numbers changes with the values of the user's Parameters.
     """
@@ -77,7 +83,8 @@ class SplitClient(NamedTuple):
     numbers: list[np.ndarray]
     groups: list[int]
     whole: bool
-    sources: list[Callable[[], np.ndarray]]
+    sources: list[Source]
+    fixed: list[Any]
     is_lasting: bool
 
     def again(self) -> SplitClient | None:
@@ -87,7 +94,11 @@ class SplitClient(NamedTuple):
         """
         if not self.is_lasting:
             return None
-        numbers = [source() for source in self.sources]
+        return self.with_numbers(present)
+
+    def with_numbers(self, value: Value) -> SplitClient | None:
+        """The same with other values of constants; None where a number has another sign."""
+        numbers = [source(value) for source in self.sources]
         is_same = all(map(_is_alike, numbers, self.numbers))
         return self._replace(numbers=numbers) if is_same else None
 
@@ -115,7 +126,8 @@ def split(client: Client, *, whole: bool = False, by_rows: bool = False) -> Spli
     rules = [visitor.constraint(rule) for rule in client.constraints]
     attributed = [visitor.attributes(v) for v in client.variables if given_attributes(v)]
     found = visitor.pieces, visitor.numbers, visitor.groups
-    return SplitClient(cost, rules, attributed, *found, whole, visitor.sources, visitor.is_lasting)
+    kept = visitor.sources, visitor.fixed, visitor.is_lasting
+    return SplitClient(cost, rules, attributed, *found, whole, *kept)
 
 
 def _is_alike(now: np.ndarray, then: np.ndarray) -> bool:
@@ -133,7 +145,8 @@ class StructureVisitor:
         self.whole = whole
         self.pieces: list[Any] = []
         self.numbers: list[np.ndarray] = []
-        self.sources: list[Callable[[], np.ndarray]] = []
+        self.sources: list[Source] = []
+        self.fixed: list[Any] = []
         self.is_lasting = not whole
         self.groups: list[int] = []
         self._group, self._count = APART, 0
@@ -154,6 +167,7 @@ class StructureVisitor:
             return Node(key, lambda pieces, _: sign * cp.sum_squares(pieces[at]))
         if given.is_constant():
             self._lasts_without([given])
+            self.fixed.append(given)
             if self._group != APART:
                 number = cp.Constant(uniform(given))
                 return Node(("constant", frozen(number.value)), lambda *_: number)
@@ -194,14 +208,12 @@ class StructureVisitor:
         key = shape, frozen([*given.items()])
         return Node(key, lambda pieces, _: cp.Variable(shape, **given) == pieces[at])
 
-    def _product(
-        self, given: Any, source: Callable[[], np.ndarray], nonlinear: Any, *, is_summand: bool
-    ) -> Node:
+    def _product(self, given: Any, source: Source, nonlinear: Any, *, is_summand: bool) -> Node:
         """The node of a nonlinear part times a number."""
-        at, value = len(self.numbers), source()
         if self._group != APART:
-            value = value.reshape(-1)[:1]  # all its entries are the same
+            source = _one_of(source)
             self._lasts_without(given.args)
+        at, value = len(self.numbers), source(present)
         self.numbers.append(value)
         self.sources.append(source)
         inner = self.expression(nonlinear, is_summand=is_summand and given.shape == ())
@@ -247,17 +259,27 @@ class StructureVisitor:
             if isinstance(part, cp.Expression) and part.parameters():
                 self.is_lasting = False
 
-    def _weighted(self, expression: Any) -> tuple[Callable[[], np.ndarray], Any] | None:
+    def _weighted(self, expression: Any) -> tuple[Source, Any] | None:
         """The constant by which a nonlinear part is multiplied, as a source, and that part."""
         if self.whole or type(expression) not in (cp.multiply, cp.MulExpression, DivExpression):
             return None
         one, two = expression.args
         if type(expression) is DivExpression:
-            return (lambda: 1 / numeric(two), one) if two.is_constant() else None
+            return (lambda value: 1 / numeric(two, value), one) if two.is_constant() else None
         if one.is_constant() != two.is_constant():
             constant, nonlinear = (one, two) if one.is_constant() else (two, one)
-            return lambda: numeric(constant), nonlinear
+            return lambda value: numeric(constant, value), nonlinear
         return None
+
+
+def _one_of(source: Source) -> Source:
+    """A source of one of the entries, as long as all are the same."""
+
+    def reduced(value: Value) -> np.ndarray:
+        found = source(value).reshape(-1)
+        return found[:1] if (found == found[:1]).all() else found
+
+    return reduced
 
 
 def parts_of(rule: cp.Constraint) -> list[Any]:
@@ -287,10 +309,10 @@ def root(form: Any) -> tuple[int, Any]:
     return sign, (vectors * np.sqrt(np.maximum(sign * values, 0.0))).T @ x
 
 
-def numeric(expression: Any) -> np.ndarray:
+def numeric(expression: Any, value: Value = present) -> np.ndarray:
     """The value of a constant as a dense array."""
-    value = expression.value
-    return np.array(value.toarray() if sp.issparse(value) else value, dtype=float)
+    found = value(expression)
+    return np.array(found.toarray() if sp.issparse(found) else found, dtype=float)
 
 
 def _fixed(constant: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import cvxpy as cp
@@ -25,6 +25,8 @@ from dald_model.values import flat
 NOTHING = np.zeros(0)
 Sides = tuple[sp.csr_array, np.ndarray]
 """Matrix and offset."""
+KEPT = 64
+"""How many sets of edges are known by what is alike of them."""
 NEIGHBOURS = 5
 """The most neighbours whose terms are printed one by one."""
 
@@ -81,12 +83,11 @@ class Subproblem(Identified):
         self.name: Hashable = client.name
         self.variables = client.variables
         self._edges = list(edges)
-        self._slices = _stack([e.size for e in edges])
+        sizes = tuple(edge.size for edge in edges)
+        self._slices, self.signs, self.rows = _ends(sizes, tuple(e.sign(self.name) for e in edges))
         self.entries = np.concatenate(
-            [np.arange(at, at + e.size) for at, e in zip(offsets, edges, strict=True)]
+            [np.arange(at, at + size) for at, size in zip(offsets, sizes, strict=True)]
         )
-        self.signs = np.concatenate([np.full(e.size, float(e.sign(self.name))) for e in edges])
-        self.rows = (self.signs < 0).astype(int)
         self._lower = lowering or Lowering()
         # Each beside the values of the user's Parameters that it was made with
         self._sides: tuple[bytes, Sides] | None = None
@@ -169,9 +170,13 @@ class Subproblem(Identified):
         Made once, and anew when a Parameter of the user's in the client has another value; one
         that is changed in place is seen by :meth:`instantiate`, with which every solve begins.
         """
-        known, parameters = self._lowered, self.client.parameters
-        if known is None or any(
-            p.value is not one for p, one in zip(parameters, self._seen, strict=True)
+        known = self._lowered
+        if known is None or (
+            self._seen
+            and any(
+                p.value is not one
+                for p, one in zip(self.client.parameters, self._seen, strict=True)
+            )
         ):
             return self._relowered()
         return known[1]
@@ -225,7 +230,7 @@ class Subproblem(Identified):
         """How strongly the sides see the variables; made anew with the sides."""
         matrix = self.sides[0]
         if self._sight is None or self._sight.matrix is not matrix:
-            self._sight = Sight(matrix)
+            self._sight = Sight.of(matrix)
         return self._sight
 
     def later(self, rank: Mapping[Hashable, int]) -> np.ndarray:
@@ -237,7 +242,7 @@ class Subproblem(Identified):
     @property
     def is_constrained(self) -> bool:
         """Whether the client has constraints of its own."""
-        return bool(self.client.constraints)
+        return self.client.is_constrained
 
     @property
     def others(self) -> list[Hashable]:
@@ -336,6 +341,15 @@ def _values(parameters: Sequence[cp.Parameter]) -> bytes:
 def _bytes(value: Any) -> bytes:
     """A value as something to compare: this is asked for often."""
     return value.tobytes() if isinstance(value, np.ndarray) else flat(value).tobytes()
+
+
+@lru_cache(maxsize=KEPT)
+def _ends(
+    sizes: tuple[int, ...], signs: tuple[int, ...]
+) -> tuple[list[slice], np.ndarray, np.ndarray]:
+    """Where edges of these sizes lie, their signs and rows: the same arrays for most clients."""
+    found = np.repeat(np.array(signs, dtype=float), sizes)
+    return _stack(sizes), found, (found < 0).astype(int)
 
 
 def _stack(sizes: Sequence[int]) -> list[slice]:

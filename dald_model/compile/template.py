@@ -6,6 +6,7 @@ share it, whatever their data.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import cvxpy as cp
@@ -16,6 +17,7 @@ from dald_model._cvxpy import CanonicalProblem
 from dald_model.compile.recognition import Canonical, Structure, recognise
 from dald_model.compile.structure import SplitClient
 from dald_model.compile.tangent import Tangent, joined, parted
+from dald_model.values import flat
 
 CONES = {
     "zero": "ZeroConeT",
@@ -29,6 +31,8 @@ CONES = {
 """Our word for a cone -> Clarabel's type."""
 KEPT = 64
 """How many sets of numbers a template keeps its canonical form for."""
+SMALL = 512
+"""Rows up to which it pays to know how dual values depend on their multipliers."""
 OFTEN = 3
 """Sets of numbers from which on it pays to know how the form depends on them."""
 
@@ -61,7 +65,8 @@ class Template:
         self._known: dict[bytes, tuple[Canonical, Structure]] = {}
         self._base: tuple[list[np.ndarray], Canonical, Structure] | None = None
         self._tangent: Tangent | None = None
-        self._asked = 0
+        self._asked = self._inverted = 0
+        self._picks: np.ndarray | None = None
 
     def _build(self, client: SplitClient, *, free: bool) -> None:
         """Make the problem of s; numbers are Parameters if ``free``."""
@@ -134,6 +139,23 @@ class Template:
         """
         full = np.zeros(self.height)
         full[rows] = multipliers
+        self._inverted += 1
+        if self._inverted <= self.height or self.height > SMALL or not np.isfinite(full).all():
+            return self.inverted(full)
+        if self._picks is None:  # they are linear in the rows' multipliers
+            each = [self.inverted(unit) for unit in np.eye(self.height)]
+            self._picks = np.array([np.concatenate(list(map(flat, chain(*one)))) for one in each])
+        found, at, values = full @ self._picks, 0, []
+        for rule in self.stated:
+            own = []
+            for dual in rule.dual_variables:
+                own.append(found[at : at + dual.size].reshape(dual.shape, order="F"))
+                at += dual.size
+            values.append(tuple(own))
+        return tuple(values)
+
+    def inverted(self, full: np.ndarray) -> tuple[tuple[Any, ...], ...]:
+        """The same from the multipliers of all of cvxpy's rows, by cvxpy itself."""
         found = self._canonical.duals(full)
         for rule in self.stated:
             rule.save_dual_value(found[rule.id])

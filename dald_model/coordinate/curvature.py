@@ -2,6 +2,7 @@ r"""Curvature of the clients' objectives, from their forms."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,8 @@ BEYOND = 1e30
 kink, is flat."""
 MANY = 200
 """Variables of a client beyond which it is not worth looking where its objective bends."""
+TOGETHER = 256
+"""Clients whose curvatures are computed together: enough to be fast, few enough for memory."""
 ZERO = 1e-7
 """Ratio below which an eigenvalue is zero: a direction without curvature asks for no penalty."""
 
@@ -92,6 +95,74 @@ def curvature(sub: Subproblem, at: np.ndarray | None = None) -> Curvature:
     # A weight on |x_k| alone keeps at zero what does not slope by more.
     is_known = not (elsewhere[~live].any() or (np.abs(gradient) > sharp)[~live].any())
     return Curvature(diagonal, spread, sharp, elsewhere, answer, gradient, is_known)
+
+
+def curvatures(subs: Sequence[Subproblem], at: Sequence[np.ndarray | None]) -> list[Curvature]:
+    """The curvatures of many clients, each at a point of its own as :func:`curvature` takes it.
+
+    Those of one shape are computed together, as far as all their variables are curved.
+    """
+    found: list[Curvature | None] = [None] * len(subs)
+    alike: dict[Hashable, list[int]] = {}
+    for place, sub in enumerate(subs):
+        alike.setdefault(_shape(sub), []).append(place)
+    for shape, places in alike.items():
+        for first in range(0, len(places), TOGETHER) if shape and len(places) > 1 else ():
+            mine = places[first : first + TOGETHER]
+            together = _curvatures([subs[i] for i in mine], [at[i] for i in mine])
+            for i, one in zip(mine, together, strict=True):
+                found[i] = one
+    return [
+        curvature(sub, point) if one is None else one
+        for sub, point, one in zip(subs, at, found, strict=True)
+    ]
+
+
+def _shape(sub: Subproblem) -> Hashable:
+    """The same for clients whose curvatures may be computed together; None of one by itself."""
+    form = sub.form
+    if form is None or not form.valued or sub.size > EXACT or not is_defined_at_zero(sub):
+        return None
+    terms = _smooth(form)
+    if any(sp.issparse(term.matrix) for term in terms):
+        return None
+    return sub.size, *((term.kind, term.width, term.matrix.shape) for term in terms)
+
+
+def _curvatures(
+    subs: Sequence[Subproblem], at: Sequence[np.ndarray | None]
+) -> list[Curvature | None]:
+    """The same of clients of one shape; None of who has to be looked at by itself."""
+    forms = [sub.form for sub in subs if sub.form is not None]
+    size = subs[0].size
+    starts = np.zeros((len(forms), size))
+    hessians = np.stack([form.quadratic.full for form in forms])
+    gradients = np.stack([form.quadratic.linear for form in forms])
+    is_inside = np.ones(len(forms), dtype=bool)
+    if smooth := [list(_smooth(form)) for form in forms] if _smooth(forms[0]) else []:
+        starts[:] = [np.zeros(size) if point is None else point for point in at]
+        terms = Terms(smooth, size)
+        bent, slopes = terms.hessians(None, starts), terms.gradients(None, starts)
+        is_inside = np.isfinite(terms.values(None, starts)) & np.isfinite(slopes).all(axis=1)
+        is_inside &= np.isfinite(bent).all(axis=(1, 2))
+        gradients += np.matmul(hessians, starts[:, :, None])[:, :, 0] + slopes
+        hessians = hessians + bent
+    diagonals = np.maximum(np.diagonal(hessians, axis1=1, axis2=2), 0.0)
+    is_whole = is_inside & ((diagonals > 0) & (np.abs(gradients) <= BEYOND * diagonals)).all(axis=1)
+    found: list[Curvature | None] = [None] * len(forms)
+    whole = np.flatnonzero(is_whole)
+    if not whole.size:
+        return found
+    diagonals, gradients = diagonals[whole], gradients[whole]
+    roots = np.sqrt(diagonals)
+    scaled = hessians[whole] / (roots[:, :, None] * roots[:, None, :])
+    moves = np.linalg.solve(scaled + FLOOR * np.eye(size), (gradients / roots)[:, :, None])[:, :, 0]
+    answers, spreads = starts[whole] - moves / roots, _spreads(scaled)
+    for i, place in enumerate(whole):
+        kinks = _kinks(forms[place])
+        point = diagonals[i], float(spreads[i]), *kinks, answers[i], gradients[i]
+        found[place] = Curvature(*point, is_known=True)
+    return found
 
 
 def pull(sub: Subproblem, own: np.ndarray) -> np.ndarray:
@@ -204,8 +275,12 @@ def _rows_of(term: Term) -> Any:
 
 def _spread(scaled: np.ndarray) -> float:
     """See :class:`Curvature`."""
-    if scaled.size == 0:
-        return 1.0
+    return float(_spreads(scaled[None])[0]) if scaled.size else 1.0
+
+
+def _spreads(scaled: np.ndarray) -> np.ndarray:
+    """The same of k matrices, (k,)."""
     values = np.linalg.eigvalsh(scaled)
-    least = values[values > ZERO * values[-1]][0]
-    return float(np.sqrt(max(least, FLOOR * values[-1]) * values[-1]))
+    most = values[:, -1:]
+    least = np.where(values > ZERO * most, values, np.inf).min(axis=1)
+    return np.sqrt(np.maximum(least, FLOOR * most[:, 0]) * most[:, 0])

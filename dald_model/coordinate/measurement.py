@@ -2,12 +2,14 @@ r"""Measurement of the natural units of a problem, see :mod:`dald_model.coordina
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.alone import response
@@ -15,12 +17,13 @@ from dald_model.coordinate.carried import carried
 from dald_model.coordinate.curvature import Curvature, is_defined_at_zero, pull
 from dald_model.coordinate.largest import bounds_of_largest
 from dald_model.coordinate.own_answers import own_answers
+from dald_model.coordinate.probing import probed
 from dald_model.coordinate.sides import sides_of
 from dald_model.coordinate.sums import alike_in_sums
+from dald_model.coordinate.together import Alike, Parts, together
 from dald_model.coordinate.told_answers import ask_site, introduced, is_remote, told_answers
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
-from dald_model.values import evaluated, is_inside, preserved
 
 RESOLVED, REFINED, ROUNDED = 1e-7, 1e-9, 1e-12
 """Answers that are closer to each other than this, relative to their size, are the same: of solvers
@@ -39,9 +42,6 @@ FAINT = 1e-6
 """Stiffness below this share of what it is on a client's other edges is noise."""
 FREE = 100.0
 """How many times the distance between its answers an entry's length may be."""
-SUDDEN, HALVINGS = 10.0, 40
-"""How many times stiffer over the whole of a length than over half of it is a singularity, or an
-exponential that nobody will climb; and how often it is halved at most."""
 SINGULAR = 100.0
 """The same of what it is at a point over what it is over a length."""
 KINKED = 16.0
@@ -56,10 +56,9 @@ LEARNT = 32
 """Up to this many shared entries that is left to who learns it from the answers, as
 :class:`dald_model.Secant` does: of the gallery's models it made some better and some worse, of
 larger ones all better."""
-PROBED = 64
-"""Up to this many variables a client without known curvature is probed one by one."""
 
 
+@uncollected()
 def natural_units(compiled: Decomposition, layer: SolverLayer) -> Units:
     """The units of a model with the present values of the user's Parameters.
 
@@ -77,12 +76,8 @@ class _Measurement:
         answers = told_answers(compiled) or own_answers(compiled, layer)
         self._own, self._having, self._curvatures, self._starts = answers
         self._sides = sides_of(compiled, self._own)
-        self._parts = [
-            slice(slot.start + part.start, slot.start + part.stop)
-            for edge in compiled.edges
-            for slot in [compiled.slots[edge.ends]]
-            for part in edge.parts
-        ]
+        self._parts = Parts([p.stop - p.start for edge in compiled.edges for p in edge.parts])
+        self._together = together(compiled)
         self._distances = self._apart(layer)
 
     def units(self) -> Units:
@@ -91,29 +86,17 @@ class _Measurement:
         stiffness, kinks, penalty = np.zeros((3, compiled.size))
         ends = np.zeros(compiled.size)
         bends = np.zeros(size)
-        for name, known in self._curvatures.items():
-            sub = compiled[name]
-            lengths = self._lengths(sub)
-            kinked = 1.0 if sub.client.is_coupling else KINKED
-            if known.is_known:
-                curved = self._within(sub, known.diagonal, lengths)
-                bend = curved + 2 * known.kinks / np.where(lengths > 0, lengths, np.inf)
-                sharp, share = sub.sight.slopes(known.kinks), curved * known.spread
-                # A kink at zero keeps variables there; others bend the way between the answers.
-                bent = 2 * known.elsewhere / np.where(lengths > 0, lengths, np.inf)
-                share = share + kinked * bent
-                if self._is_held(sub, known, lengths):
-                    share = HELD * share
-            else:
-                bend, straight = self._probed(sub, lengths)
-                sharp = sub.sight.slopes(bend * lengths / 2)
-                share = bend * (1 + (kinked - 1) * straight)
-            bends[compiled.columns[name]] = bend
-            np.maximum.at(stiffness, sub.entries, sub.sight.curvatures(carried(sub, bend)))
-            np.maximum.at(kinks, sub.entries, sharp)
-            own = sub.sight.curvatures(carried(sub, share))
-            penalty[sub.entries] += own
-            ends[sub.entries] += own > 0
+        for alike in self._together:
+            if alike.subs[0].name not in self._curvatures:
+                continue  # a server
+            sight, entries = alike.sight, alike.entries
+            bend, carries, sharp, share = self._stiffness(alike)
+            bends[alike.columns] = bend
+            np.maximum.at(stiffness, entries, sight.curvatures(carries))
+            np.maximum.at(kinks, entries, sharp)
+            own = sight.curvatures(share)
+            np.add.at(penalty, entries, own)
+            np.add.at(ends, entries, own > 0)
         penalty /= np.maximum(ends, 1)
         self._see_bounds(stiffness, penalty)
         penalty = self._filled(penalty)
@@ -127,27 +110,63 @@ class _Measurement:
         penalty = alike_in_sums(compiled, np.sqrt(penalty / 2))
         return Units(lengths, slopes, kinks, *points, penalty, np.nan_to_num(self._starts))
 
+    def _stiffness(self, alike: Alike) -> tuple[np.ndarray, ...]:
+        """How stiff clients are in their variables, (k, m): themselves, and with what rows carry.
+
+        Then how steep their kinks are along their sides, (k, q), and what counts for penalties,
+        (k, m), again with what rows carry.
+        """
+        lengths = self._lengths(alike)
+        kinked = np.array([1.0 if sub.client.is_coupling else KINKED for sub in alike.subs])[
+            :, None
+        ]
+        known = [self._curvatures[sub.name] for sub in alike.subs]
+        curved = np.stack([one.diagonal for one in known])
+        is_plain = [
+            one.is_known and _is_plain(sub) for one, sub in zip(known, alike.subs, strict=True)
+        ]
+        over = np.where(lengths > 0, lengths, np.inf)
+        kinks = np.stack([one.kinks for one in known])
+        elsewhere = np.stack([one.elsewhere for one in known])
+        spread = np.array([one.spread for one in known])[:, None]
+        odd = [i for i, plain in enumerate(is_plain) if not plain and known[i].is_known]
+        for i in odd:
+            curved[i] = self._within(alike.subs[i], curved[i], lengths[i])
+        bend, sharp = curved + 2 * kinks / over, alike.sight.slopes(kinks)
+        # A kink at zero keeps variables there; others bend the way between the answers.
+        share = curved * spread + kinked * (2 * elsewhere / over)
+        for i, (sub, one) in enumerate(zip(alike.subs, known, strict=True)):
+            if not one.is_known:
+                bend[i], straight = self._probed(sub, lengths[i])
+                sharp[i] = alike.sight.slopes(bend[i] * lengths[i] / 2)
+                share[i] = bend[i] * (1 + (kinked[i] - 1) * straight)
+            elif self._is_held(sub, one, lengths[i]):
+                share[i] *= HELD
+        carries = bend.copy()
+        for i, sub in enumerate(alike.subs):
+            if not is_plain[i]:
+                carries[i], share[i] = carried(sub, bend[i]), carried(sub, share[i])
+        return bend, carries, sharp, share
+
     def _apart(self, layer: SolverLayer) -> np.ndarray:
         r"""The distances :math:`O_r`; zero where nobody has an answer."""
         compiled = self._compiled
         gap = np.nan_to_num(np.abs(self._sides[0] - self._sides[1]))
         found = gap.copy()
         # How far one client's answer is from the mean says something of all who share the variable.
-        for sub in compiled.values():
-            widest = sub.sight.lengths(gap[sub.entries])
-            np.maximum.at(found, sub.entries, sub.sight.absolute @ widest)
+        for alike in self._together:
+            widest = alike.sight.along(alike.sight.lengths(gap[alike.entries]))
+            np.maximum.at(found, alike.entries, widest)
         origin = sides_of(compiled, np.zeros(self._own.size))
         magnitude = np.nan_to_num(np.abs(self._sides - origin)).max(axis=0)
         resolved = np.full(compiled.size, ROUNDED)
         for name, known in self._curvatures.items():
             if not (known.is_known and layer.solver(name).is_exact):
                 resolved[compiled[name].entries] = REFINED if layer.is_centred else RESOLVED
-        self._nothing = np.where(resolved > ROUNDED, UNFELT, NOTHING)
+        self._nothing = self._parts.largest(np.where(resolved > ROUNDED, UNFELT, NOTHING))
         found[found <= resolved * magnitude] = 0.0
         # What agrees beside others that do not has their energy.
-        asked = np.zeros(compiled.size, dtype=bool)
-        for part in self._parts:
-            asked[part] = not found[part].any()
+        asked = self._parts.largest(found) == 0
         if asked.any():
             moved = self._responses(asked)
             found = np.where(moved > resolved * magnitude, moved, found)
@@ -167,7 +186,7 @@ class _Measurement:
             sub = self._compiled[name]
             if asked[sub.entries].any() and name in self._having:
                 moved = self._moved(sub)
-                np.maximum.at(found, sub.entries, sub.sight.absolute @ moved)
+                np.maximum.at(found, sub.entries, sub.sight.along(moved))
         return np.where(asked, found, 0.0)
 
     def _moved(self, sub: Subproblem) -> np.ndarray:
@@ -194,18 +213,16 @@ class _Measurement:
     @cached_property
     def _reaches(self) -> np.ndarray:
         """The distances, without those that are noise beside the others of the same variable."""
-        found = self._distances.copy()
-        for part in self._parts:
-            mine = found[part]
-            mine[mine < NOISE * mine.max()] = mine.max()
-        return found
+        most = self._parts.largest(self._distances)
+        return np.where(self._distances < NOISE * most, most, self._distances)
 
-    def _lengths(self, sub: Subproblem) -> np.ndarray:
-        """The distances as lengths of a client's variables, shape (m,)."""
-        found = sub.sight.lengths(self._reaches[sub.entries])
-        own = np.nan_to_num(np.abs(self._own[self._compiled.columns[sub.name]]))
-        rest = found.max(initial=0.0) or own.max(initial=0.0) or 1.0
-        return np.where(found > 0, found, rest)
+    def _lengths(self, alike: Alike) -> np.ndarray:
+        """The distances as lengths of clients' variables, shape (k, m)."""
+        found = alike.sight.lengths(self._reaches[alike.entries])
+        own = np.nan_to_num(np.abs(self._own[alike.columns]))
+        rest = found.max(axis=1, initial=0.0, keepdims=True)
+        rest = np.where(rest > 0, rest, own.max(axis=1, initial=0.0, keepdims=True))
+        return np.where(found > 0, found, np.where(rest > 0, rest, 1.0))
 
     def _is_held(self, sub: Subproblem, known: Curvature, lengths: np.ndarray) -> bool:
         """Whether inequalities hold a client's own answer: it slopes there by more than its kinks.
@@ -258,10 +275,16 @@ class _Measurement:
         found = given.copy()
         if not (found > 0).any():
             return np.ones(found.size)
-        for sub in self._compiled.values():
-            mine = found[sub.entries]
-            near = sub.sight.absolute @ sub.sight.lengths(given[sub.entries])
-            found[sub.entries] = np.where(mine > FAINT * near, mine, near)
+        lacking: dict[Hashable, np.ndarray] = {}
+        for alike in self._together:
+            mine = given[alike.entries]
+            near = alike.sight.along(alike.sight.lengths(mine))
+            for i in np.flatnonzero((mine <= FAINT * near).any(axis=1)):
+                lacking[alike.subs[i].name] = near[i]
+        for name in filter(lacking.__contains__, self._compiled):
+            entries, near = self._compiled[name].entries, lacking[name]
+            mine = found[entries]
+            found[entries] = np.where(mine > FAINT * near, mine, near)
         rest = found == 0
         found[rest] = np.exp(np.log(found[~rest]).mean())
         return found
@@ -272,88 +295,39 @@ class _Measurement:
         Where nothing bends between the answers it would be that of rounding errors. Answers that
         are the same but for these bound nothing: a consensus equality without energy has no least.
         """
-        least = np.zeros(stiffness.size)
         energies = stiffness * self._distances**2
-        for part in self._parts:
-            energy = energies[part].max(initial=0.0)
-            if energy > self._nothing[part].max() * energies.max():
-                # Bounds that couplings pay for have no answers apart
-                reach = FREE * self._reaches[part]
-                np.divide(energy, reach**2, out=least[part], where=reach > 0)
+        energy = self._parts.largest(energies)
+        # Bounds that couplings pay for have no answers apart
+        is_bound = (energy > self._nothing * energies.max()) & (self._reaches > 0)
+        least = np.zeros(stiffness.size)
+        np.divide(energy, (FREE * self._reaches) ** 2, out=least, where=is_bound)
         return least
 
     def _natural(self, stiffness: np.ndarray) -> np.ndarray:
         """The lengths :math:`X_r`."""
-        found = np.empty(stiffness.size)
         energies = stiffness * self._distances**2
         most = energies.max(initial=0.0) or 1.0
-        for part in self._parts:
-            energy = energies[part].max(initial=0.0)
-            energy = energy if energy > self._nothing[part].max() * most else most
-            found[part] = np.sqrt(energy / stiffness[part])
-        return found
+        energy = self._parts.largest(energies)
+        return np.sqrt(np.where(energy > self._nothing * most, energy, most) / stiffness)
 
     def _of_points(
         self, lengths: np.ndarray, slopes: np.ndarray, bends: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Lengths and slopes of the clients' variables, those on no edge included."""
         long, steep = np.empty(bends.size), np.empty(bends.size)
-        for name, sub in self._compiled.items():
-            mine = self._compiled.columns[name]
-            energy = float((lengths * slopes)[sub.entries].max())
-            found = sub.sight.lengths(lengths[sub.entries])
+        for alike in self._together:
+            entries, mine = alike.entries, alike.columns
+            energy = (lengths * slopes)[entries].max(axis=1, keepdims=True)
+            found = alike.sight.lengths(lengths[entries])
             own = np.abs(np.nan_to_num(self._own[mine]))
             bent = np.sqrt(energy / np.where(bends[mine] > 0, bends[mine], np.inf))
-            rest = np.where(bent > 0, bent, np.where(own > 0, own, found.max()))
+            widest = found.max(axis=1, keepdims=True)
+            rest = np.where(bent > 0, bent, np.where(own > 0, own, widest))
             long[mine] = np.where(found > 0, found, rest)
             steep[mine] = energy / long[mine]
         return long, steep
 
 
-def probed(sub: Subproblem, own: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    r"""The stiffness of an objective from its values so far from the client's answer, (m,).
-
-    And from those half as far, again and again, where that is far less: :math:`1 / x` is steep
-    beyond all measure next to zero, and :math:`e^x` ten lengths away, where the client would
-    not go for any price. Gives also how straight
-    it is on the way: 1 where half as far is half the rise, 0 where a quarter.
-    """
-    centre = np.nan_to_num(own)
-    steps = np.diag(lengths)
-    if sub.size > PROBED:
-        signs = np.random.default_rng(0).choice((-1.0, 1.0), size=(PROBED, sub.size))
-        steps = signs * lengths
-    with preserved(sub.variables), np.errstate(all="ignore"):
-        here = _objectives(sub, centre[None])
-        rise = half = _rises(sub, centre, steps, here)
-        part = np.ones(len(steps))  # of the whole step, as far as it is gone
-        for _ in range(HALVINGS):
-            half = 4 / part**2 * _rises(sub, centre, steps * part[:, None] / 2, here)
-            sudden = (half > 0) & (rise > SUDDEN * half)
-            if not sudden.any():
-                break
-            rise, part = np.where(sudden, half, rise), np.where(sudden, part / 2, part)
-    if sub.size > PROBED:
-        rise, half = (np.full(sub.size, one.mean() / sub.size) for one in (rise, half))
-    straight = np.divide(half, rise, out=np.ones(rise.size), where=rise > 0) - 1
-    return 2 * rise / lengths**2, np.clip(straight, 0.0, 1.0)
-
-
-def _rises(sub: Subproblem, centre: np.ndarray, steps: np.ndarray, here: np.ndarray) -> np.ndarray:
-    """What the objective changes by at most over a step or its opposite; 0 if not known."""
-    found = [_objectives(sub, centre + sign * steps) for sign in (1.0, -1.0)]
-    change = np.abs(np.array(found) - here)
-    return np.where(np.isfinite(change), change, 0.0).max(axis=0)
-
-
-def _objectives(sub: Subproblem, points: np.ndarray) -> np.ndarray:
-    """The client's objective at points, feasible or not, (k,); NaN outside its domain."""
-    if sub.form is not None and sub.form.valued:
-        return sub.form.objectives(points)
-    found = []
-    for point in points:
-        for variable, value in zip(sub.variables, sub.spread(point).values(), strict=True):
-            variable.save_value(value)
-        inside = is_inside(sub.client.domain)
-        found.append(evaluated(sub.client.cost) if inside else np.nan)
-    return np.array(found)
+def _is_plain(sub: Subproblem) -> bool:
+    """Whether curvature says all of a client: no rows carry it, no singularity makes it."""
+    return not sub.form.equalities.rhs.size and is_defined_at_zero(sub) if sub.form else False

@@ -13,6 +13,7 @@ from dald_model.coordinate.alone import answer_alone, answers_alone
 from dald_model.coordinate.curvature import (
     Curvature,
     curvature,
+    curvatures,
     is_bent,
     is_defined_at_zero,
     middle,
@@ -122,11 +123,12 @@ class Survey:
         self._subs = {n: sub for n, sub in compiled.items() if not sub.client.is_server}
         self._found = np.full(sum(sub.size for sub in compiled.values()), np.nan)
         self._base = np.zeros(self._found.size)
-        self._curvatures: dict[Hashable, Curvature] = {}
-        for name, sub in self._subs.items():
-            point = middle(sub)
+        points = [middle(sub) for sub in self._subs.values()]
+        for name, point in zip(self._subs, points, strict=True):
             self._base[compiled.columns[name]] = point
-            self._curvatures[name] = curvature(sub, point if point.any() else None)
+        bent = [point if point.any() else None for point in points]
+        found = curvatures(list(self._subs.values()), bent)
+        self._curvatures = dict(zip(self._subs, found, strict=True))
         self._holds: dict[
             Hashable, tuple[Curvature, tuple[np.ndarray, np.ndarray, np.ndarray]]
         ] = {}
@@ -320,13 +322,14 @@ class Survey:
 
     def _doubt_holds(self) -> None:
         """Ask without a hold whom it has kept, and note who would go on for ever without it."""
-        for name in self._held:
-            sub, part = self._subs[name], self._compiled.columns[name]
-            if not is_bent(sub):
-                continue
+        columns = self._compiled.columns
+        bent = [name for name in self._held if is_bent(self._subs[name])]
+        points = [self._found[columns[name]] for name in bent]
+        at_points = curvatures([self._subs[name] for name in bent], points)
+        for name, known in zip(bent, at_points, strict=True):
+            sub, part, there = self._subs[name], columns[name], known.diagonal
             zero, point = self._curvatures[name], self._found[part]
             hold = WEAK**2 * zero.diagonal.max()
-            there = curvature(sub, point).diagonal
             bend = there.max()
             # Relative to the root of its curvature a slope has the same unit whatever the variable.
             live = zero.diagonal > 0

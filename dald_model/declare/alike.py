@@ -7,7 +7,10 @@ from typing import Any, Protocol
 
 import cvxpy as cp
 
+from dald_model.bulk import uncollected
+from dald_model.declare.alike_client import AlikeClient
 from dald_model.declare.client import Client, check_name, declare_client
+from dald_model.declare.outline import Outline
 from dald_model.errors import DeclarationError
 
 WANTED = (
@@ -35,11 +38,13 @@ class Clients(dict[Hashable, Client]):
         super().__init__(known)
         self._model = model
 
+    @uncollected()
     def __call__(self, data: Any, function: Callable[[Any], Any]) -> dict[Hashable, Client]:
         """Declare a client for each key of some data.
 
         The same as ``model.client(key, function(own))`` for each key and its ``own`` data, but all
-        are declared, or none.
+        are declared, or none. Of clients without constraints that differ in their data alone the
+        data are kept, and expressions are made again when they are asked for.
 
         Parameters
         ----------
@@ -78,6 +83,7 @@ class Clients(dict[Hashable, Client]):
                 "and constraints"
             )
         found: dict[Hashable, Client] = {}
+        firsts: dict[Outline, Client] = {}
         for key, own in _pairs(data):
             check_name(key)
             if key in found:
@@ -85,7 +91,12 @@ class Clients(dict[Hashable, Client]):
                     f"clients: the data have the key {key!r} twice, expected each client's data "
                     "under a key of its own; group them first, as by frame.groupby(...)"
                 )
-            found[key] = declare_client(key, *_declared(key, own, function))
+            client = declare_client(key, *_declared(key, own, function))
+            known = client.outlined
+            first = client if known is None else firsts.setdefault(known.outline, client)
+            # Constraints stay the objects that the user may have kept, to ask for their prices
+            is_kept = first is client or client.is_constrained
+            found[key] = client if is_kept else AlikeClient(client, first)
         if not found:
             raise DeclarationError(f"clients: the data are empty; {WANTED}")
         self._model.enter(found.values())

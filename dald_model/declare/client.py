@@ -14,10 +14,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model._cvxpy import STACKED, DivExpression, Equality, NegExpression, Sum, domain_of_atoms
+from dald_model.declare.outline import Outlined, outlined
 from dald_model.declare.problem import Problem
 from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
 from dald_model.text import Heading, Part, Printed, counted, shortened, together
+from dald_model.values import evaluated
 
 MISSHAPEN = np.asarray(cp.upper_tri(np.eye(2)).value).shape != cp.upper_tri(np.eye(2)).shape
 """Whether cvxpy, as 1.9.3 does, gives ``cp.upper_tri`` k x 1 entries and k values."""
@@ -72,30 +74,84 @@ class Client(Identified, Printed):
         return self.kind == "site"
 
     @property
+    def given(self) -> Client:
+        """The client as the user declared it, over his variables."""
+        return self
+
+    @property
+    def maximises(self) -> bool:
+        """Whether its objective is maximised."""
+        return isinstance(self.objective, cp.Maximize)
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether it has constraints of its own."""
+        return bool(self.constraints)
+
+    @property
     def cost(self) -> cp.Expression:
         """The convex expression that is minimised: the objective, or its negative."""
         expression = self.objective.expr
-        return expression if isinstance(self.objective, cp.Minimize) else -expression
+        return -expression if self.maximises else expression
 
     @cached_property
     def variables(self) -> list[cp.Variable]:
         """The variables of the objective and the constraints, each once, in order."""
+        if self.outlined is not None:
+            return self.outlined.variables
         return unique_variables([self.objective, *self.constraints, *self.held])
 
-    @cached_property
-    def domain(self) -> list[cp.Constraint]:
-        """Where the cost is defined; elsewhere quad_over_lin and others are numbers of nothing."""
-        return limits(self.cost)
+    @property
+    def outlined(self) -> Outlined | None:
+        """What the client has in common with others that differ in their data alone."""
+        return self._outlined
 
     @cached_property
+    def _outlined(self) -> Outlined | None:
+        if self.held:
+            return None
+        parts = [self.objective.expr, *self.constraints]
+        return outlined(parts, self.maximises)
+
+    @property
+    def domain(self) -> list[cp.Constraint]:
+        """Where the cost is defined; elsewhere quad_over_lin and others are numbers of nothing."""
+        return self._domains[0]
+
+    @property
     def domains(self) -> list[cp.Constraint]:
         """The same of the cost and of what the constraints compare."""
+        return [*self._domains[0], *self._domains[1]]
+
+    @property
+    def _domains(self) -> tuple[list[cp.Constraint], list[cp.Constraint]]:
+        if self.outlined is not None and self.outlined.outline.is_everywhere:
+            return [], []
+        return self._limits
+
+    @cached_property
+    def _limits(self) -> tuple[list[cp.Constraint], list[cp.Constraint]]:
+        """Those of the cost, and of what the constraints compare."""
         parts = [p for rule in self.constraints for p in rule.args if not p.is_affine()]
-        return [*self.domain, *(one for part in parts for one in limits(part))]
+        found = limits(self.cost), [one for part in parts for one in limits(part)]
+        if self.outlined is not None:
+            self.outlined.outline.is_everywhere = not any(found)
+        return found
+
+    def cost_at(self, values: Mapping[int, np.ndarray]) -> float:
+        """The cost where variables have these values, by id; NaN where cvxpy has none.
+
+        The variables keep these values.
+        """
+        for v in self.variables:
+            v.save_value(values[v.id])
+        return evaluated(self.cost)
 
     @cached_property
     def parameters(self) -> list[cp.Parameter]:
         """The user's Parameters in the objective and the constraints, each once."""
+        if self.outlined is not None:
+            return []  # an outline has none
         found = {p.id: p for part in [self.objective, *self.constraints] for p in part.parameters()}
         return list(found.values())
 
@@ -159,7 +215,12 @@ def declare_client(name: Hashable, objective: Any, constraints: Iterable[Any] = 
         variable is complex, boolean or integer, or a constant holds NaN or inf.
     """
     where = f"client {name!r}"
-    client = Client(name, as_objective(where, objective), as_constraints(where, constraints))
+    client = Client(name, as_objective(where, objective), _read_constraints(where, constraints))
+    outline = None if client.outlined is None else client.outlined.outline
+    if outline is not None and outline.is_sound:
+        return client
+    for at, rule in enumerate(client.constraints):
+        _check_constraint(where, rule, at)
     if not client.variables:
         raise DeclarationError(
             f"{where}: the objective {short(client.objective.expr)} and its "
@@ -167,6 +228,8 @@ def declare_client(name: Hashable, objective: Any, constraints: Iterable[Any] = 
             "least one to agree on with others"
         )
     check_convex(client)
+    if outline is not None:
+        outline.is_sound = True
     return client
 
 
@@ -178,12 +241,27 @@ def as_constraints(where: str, constraints: Any) -> tuple[cp.Constraint, ...]:
     DeclarationError
         If it is no list of DCP constraints.
     """
+    found = _read_constraints(where, constraints)
+    for at, rule in enumerate(found):
+        _check_constraint(where, rule, at)
+    return found
+
+
+def _read_constraints(where: str, constraints: Any) -> tuple[cp.Constraint, ...]:
+    """What was given for constraints, if they are constraints."""
     if not isinstance(constraints, Iterable):
         raise DeclarationError(
             f"{where}: the constraints are {short(constraints)} of type "
             f"{type(constraints).__name__}, expected a list of cvxpy constraints such as [x >= 0]"
         )
-    return tuple(_as_constraint(where, given, at) for at, given in enumerate(constraints))
+    found = tuple(constraints)
+    for at, given in enumerate(found):
+        if not isinstance(given, cp.Constraint):
+            raise DeclarationError(
+                f"{where}: constraint {at} is {given!r} of type {type(given).__name__}, "
+                "expected a cvxpy constraint such as x >= 0"
+            )
+    return found
 
 
 def check_convex(client: Client) -> None:
@@ -242,12 +320,7 @@ def as_objective(where: str, objective: Any) -> cp.Minimize | cp.Maximize:
         ) from error
 
 
-def _as_constraint(where: str, given: Any, position: int) -> cp.Constraint:
-    if not isinstance(given, cp.Constraint):
-        raise DeclarationError(
-            f"{where}: constraint {position} is {given!r} of type {type(given).__name__}, "
-            "expected a cvxpy constraint such as x >= 0"
-        )
+def _check_constraint(where: str, given: cp.Constraint, position: int) -> None:
     if not given.is_dcp():
         raise DeclarationError(
             f"{where}: constraint {position}, {short(given)}, does not follow cvxpy's DCP "
@@ -260,7 +333,6 @@ def _as_constraint(where: str, given: Any, position: int) -> cp.Constraint:
             f"{where}: constraint {position}, {short(given)}, makes the variable discrete, "
             "expected a convex constraint; relax it (an interval instead of the set)"
         )
-    return given
 
 
 def _check_exponents(where: str, rule: cp.PowConeND, position: int) -> None:

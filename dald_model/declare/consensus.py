@@ -28,7 +28,7 @@ Owners = Mapping[int, Sequence[Hashable]]
 """Variable id -> the clients that use the variable."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class ConsensusEquality:
     """A consensus equality ``left == right`` whose sides have no known owner yet.
 
@@ -44,7 +44,7 @@ class ConsensusEquality:
         return short(self.constraint if self.constraint is not None else self.left == self.right)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Part:
     """The entries ``start:stop`` of one equality in its edge, and its orientation.
 

@@ -17,6 +17,7 @@ from dald_model._cvxpy import with_parts
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality, Edge, Owners, check_sides, join
 from dald_model.declare.couplings import fresh
+from dald_model.declare.local_client import LocalClient
 from dald_model.errors import DeclarationError, DisconnectedError
 from dald_model.text import listed, parted
 
@@ -225,11 +226,9 @@ def _localised(client: Client, copies: Mapping[int, cp.Variable]) -> Client:
     """The same client over its own copies of the shared variables."""
     if not copies:
         return client
-    swap = {id(v): copies[v.id] for v in client.variables if v.id in copies}
-    objective = type(client.objective)(with_parts(client.objective.expr, swap))
-    rules = tuple(with_parts(rule, swap) for rule in client.constraints)
-    held = tuple(copies.get(v.id, v) for v in client.held)
-    return replace(client, objective=objective, constraints=rules, held=held)
+    if client.is_remote:
+        return replace(client, held=tuple(copies.get(v.id, v) for v in client.held))
+    return LocalClient(client, copies)
 
 
 def _copy(variable: cp.Variable, owner: Hashable | None = None) -> cp.Variable:

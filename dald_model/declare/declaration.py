@@ -123,9 +123,9 @@ class Declaration(Identified, Printed):
     @property
     def maximises(self) -> bool:
         """Whether all objectives are maximised; the whole is then a maximisation."""
-        goals = [client.objective for client in self._clients.values()]
-        goals += [c.objective for c in self._couplings.values() if c.has_objective]
-        return bool(goals) and all(isinstance(goal, cp.Maximize) for goal in goals)
+        goals = [client.maximises for client in self._clients.values()]
+        goals += [c.maximises for c in self._couplings.values() if c.has_objective]
+        return bool(goals) and all(goals)
 
     @property
     def graph(self) -> nx.Graph | None:

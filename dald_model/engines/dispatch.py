@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.remote import RemoteClient
@@ -479,6 +480,7 @@ class SolverLayer:
         return self._layout.batch(names, bench.session, which)
 
 
+@uncollected()
 def rested(
     compiled: Decomposition,
     solver: Any,

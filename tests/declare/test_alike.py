@@ -118,3 +118,60 @@ def test_consensus_that_would_mix_new_clients_is_refused_for_all() -> None:
     with pytest.raises(dm.DeclarationError, match="y of 'p', z of 'q'"):
         model.clients({"p": y, "q": z}, cp.square)
     assert list(model.clients) == ["x"]
+
+
+def test_of_clients_that_differ_in_data_few_trees_are_kept_or_made() -> None:
+    frame, w, model = pupils(), cp.Variable(2, name="w"), dm.Model("schools")
+    same = frame.groupby("school").head(3)  # as many rows each
+    found = model.clients(same.groupby("school"), of(w))
+    result = model.solve()
+    pooled = np.linalg.lstsq(same[FEATURES], same["score"])[0]
+    np.testing.assert_allclose(result[w], pooled, rtol=1e-5, atol=1e-6)
+    # But of the first, and of those that are compared with it when they are compiled
+    made = [name for name, one in found.items() if "objective" in vars(one)]
+    assert made == ["school 0", "school 1", "school 2", "school 4"]
+    residuals = same[FEATURES].to_numpy() @ pooled - same["score"].to_numpy()
+    np.testing.assert_allclose(result.value, residuals @ residuals, rtol=1e-9)
+    check = result.verify()
+    assert check.ok, check
+
+
+def test_their_expressions_are_made_when_asked_for() -> None:
+    frame, w, model = pupils(), cp.Variable(2, name="w"), dm.Model("schools")
+    same, cost = frame.groupby("school").head(3), of(w)
+    found = model.clients(same.groupby("school"), lambda rows: cp.Maximize(-cost(rows)))
+    rng = np.random.default_rng(1)
+    for name, rows in same.groupby("school"):
+        own = -cost(rows)
+        assert model.maximises
+        for value in rng.normal(size=(3, 2)):
+            w.value = value
+            at = found[name].cost_at({w.id: value})
+            np.testing.assert_allclose(at, -own.value, rtol=1e-13)
+            np.testing.assert_allclose(found[name].objective.expr.value, own.value, rtol=1e-13)
+        assert str(found[name].objective) == f"maximize {own}"
+
+
+def test_outside_of_a_domain_a_cost_has_no_value() -> None:
+    x, model = cp.Variable(2, name="x"), dm.Model("logarithms")
+    data = {at: np.array([1.0, at]) for at in (1, 2, 3)}
+    found = model.clients(data, lambda row: -cp.sum(cp.log(cp.multiply(row, x))))
+    assert "objective" not in vars(found[3])
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(found[3].cost_at({x.id: np.array([1.0, -1.0])}))
+    np.testing.assert_allclose(found[3].cost_at({x.id: np.ones(2)}), -np.log(3))
+
+
+def test_constraints_stay_the_objects_that_the_function_made() -> None:
+    x, rules, model = cp.Variable(name="x"), {}, dm.Model("bounds")
+
+    def bounded(pair: tuple[int, float]) -> Any:
+        name, wish = pair
+        rules[name] = x >= wish
+        return cp.square(x - wish), [rules[name]]
+
+    model.clients({name: (name, float(name)) for name in range(3)}, bounded)
+    assert model.solve().status == "optimal"
+    # Twice the distances from 0, 1 and 2 to the highest bound, and nothing else pushes
+    prices = [float(rules[name].dual_value) for name in range(3)]
+    np.testing.assert_allclose(prices, [0.0, 0.0, 6.0], atol=1e-5)

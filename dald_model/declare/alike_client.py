@@ -1,0 +1,91 @@
+"""Client that is another's but for its data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model._cvxpy import with_parts
+from dald_model.declare.client import Client
+from dald_model.declare.outline import Outlined
+from dald_model.values import REFUSALS, number
+
+Goal = cp.Minimize | cp.Maximize
+
+
+class Datum(NamedTuple):
+    """The value of a constant of which no expression is kept."""
+
+    value: Any
+
+
+class AlikeClient(Client):
+    """A client without constraints of which its data are kept, and no expressions.
+
+    They take several times the memory of small data. They are made again when asked for, from
+    another client of the same outline.
+
+    Parameters
+    ----------
+    client : Client
+        As it was declared.
+    first : Client
+        Another of its outline.
+    """
+
+    _first: Client
+
+    def __init__(self, client: Client, first: Client) -> None:
+        known = client.outlined
+        assert known is not None
+        data = known._replace(constants=[Datum(one.value) for one in known.constants])
+        self.__dict__.update(
+            name=client.name, _first=first, variables=known.variables, _outlined=data
+        )
+
+    @property
+    def _leaves(self) -> tuple[Outlined, Outlined]:
+        """Variables and constants of the other's, and what stands in their places."""
+        assert self._first.outlined is not None
+        assert self.outlined is not None
+        return self._first.outlined, self.outlined
+
+    @cached_property
+    def objective(self) -> Goal:  # pyright: ignore[reportIncompatibleVariableOverride] - made when read
+        """See :class:`Client`."""
+        theirs, ours = self._leaves
+        constants = [cp.Constant(datum.value) for datum in ours.constants]
+        # What it is made of now are these
+        self.__dict__["_outlined"] = ours._replace(constants=constants)
+        pairs = zip(
+            [*theirs.variables, *theirs.constants], [*ours.variables, *constants], strict=True
+        )
+        goal = self._first.objective
+        return type(goal)(with_parts(goal.expr, {id(one): two for one, two in pairs}))
+
+    @property
+    def maximises(self) -> bool:
+        """See :class:`Client`."""
+        return self._first.maximises
+
+    def cost_at(self, values: Mapping[int, np.ndarray]) -> float:
+        """See :class:`Client`; no variable has another value meanwhile."""
+        theirs, ours = self._leaves
+        given = [*(values[v.id] for v in ours.variables), *(one.value for one in ours.constants)]
+        leaves = [*theirs.variables, *theirs.constants]
+        known = {id(leaf): value for leaf, value in zip(leaves, given, strict=True)}
+
+        def value(node: Any) -> Any:
+            if id(node) in known:
+                return known[id(node)]
+            return node.numeric(list(map(value, node.args)))
+
+        try:
+            found = number(value(self._first.objective.expr))
+        except REFUSALS:
+            return float("nan")
+        return -found if self.maximises else found

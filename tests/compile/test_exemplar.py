@@ -1,0 +1,159 @@
+"""Clients lowered by another of their outline: the very arrays that cvxpy's own reading gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from dald_model.compile import lowering as room
+from dald_model.compile.lowering import Lowering
+from dald_model.declare.client import declare_client
+from dald_model.values import number, preserved
+from tests.compile.clients import Share, untyped
+
+Make = Callable[[np.random.Generator, Any], Share]
+ROWS, SIZE = 9, 3
+
+
+def data(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    return rng.normal(size=(ROWS, SIZE)), rng.normal(size=ROWS)
+
+
+def squares(rng: np.random.Generator, x: Any) -> Any:
+    A, b = data(rng)
+    return cp.sum_squares(A @ x - b)
+
+
+def logistic(rng: np.random.Generator, x: Any) -> Any:
+    A, b = data(rng)
+    return cp.sum(cp.logistic(cp.multiply(-np.sign(b), A @ x)))
+
+
+MAKERS: dict[str, Make] = {
+    "squares": lambda rng, x: (squares(rng, x), []),
+    "bounds and a budget": lambda rng, x: (squares(rng, x), [x >= 0, cp.sum(x) <= 1]),
+    "rows of data": lambda rng, x: (
+        squares(rng, x),
+        [data(rng)[0][:2] @ x <= 1 + rng.random(2), rng.random(SIZE) @ x == rng.random()],
+    ),
+    "logistic": lambda rng, x: (logistic(rng, x), []),
+    "a mean": lambda rng, x: (logistic(rng, x) / rng.integers(2, 9), []),
+    "lasso": lambda rng, x: (squares(rng, x) + rng.random() * cp.norm1(x), []),
+    "huber": lambda rng, x: (cp.sum(untyped.huber(data(rng)[0] @ x - data(rng)[1], 0.7)), []),
+    "weights of rows": lambda rng, x: (
+        rng.random(ROWS) @ cp.square(data(rng)[0] @ x - data(rng)[1]),
+        [],
+    ),
+    "one weight of all rows": lambda rng, x: (
+        cp.sum(cp.multiply(np.full(ROWS, 1 + rng.random()), cp.abs(data(rng)[0] @ x))),
+        [],
+    ),
+    "data inside of a stack": lambda rng, x: (cp.sum_squares(cp.hstack([x, data(rng)[1]])), []),
+    "a constant made of data": lambda rng, x: (
+        cp.sum_squares((2 * cp.Constant(data(rng)[0])) @ x - cp.Constant(data(rng)[1]) / 3),
+        [],
+    ),
+    "sparse data": lambda rng, x: (
+        cp.sum_squares(untyped.Constant(sp.csr_array(np.diag(rng.random(SIZE)))) @ x - 1),
+        [],
+    ),
+    "two variables": lambda rng, x: (
+        squares(rng, x) + squares(rng, cp.Variable(SIZE, name="own")),
+        [],
+    ),
+    "a function with a threshold of data": lambda rng, x: (
+        cp.sum(cp.maximum(data(rng)[0] @ x, 0.25)) + cp.sum_squares(x),
+        [],
+    ),
+    "a cone": lambda rng, x: (squares(rng, x), [cp.norm(data(rng)[0][:2] @ x) <= 1.5]),
+    "logarithms": lambda rng, x: (-cp.sum(cp.log(rng.random((4, SIZE)) @ x + 1)), [x >= 0]),
+}
+
+
+def arrays(form: Any) -> list[np.ndarray]:
+    """All numbers of a form, cone program included."""
+    root = form.quadratic.matrix if form.quadratic.root is None else form.quadratic.root
+    found = [root, form.quadratic.linear, np.array(form.quadratic.constant)]
+    found += [*form.equalities, *form.inequalities]
+    found += chain.from_iterable((t.weight, t.matrix, t.offset, t.parameter) for t in form.terms)
+    cone = form.cone
+    found += [cone.matrix, cone.linear, np.array(cone.constant), cone.rows, cone.rhs]
+    return [one.toarray() if sp.issparse(one) else np.asarray(one) for one in found]
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_second_of_an_outline_has_the_arrays_of_its_own_reading(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, x = np.random.default_rng(0), cp.Variable(SIZE, name="x")
+    clients = [declare_client(at, *MAKERS[name](rng, x)) for at in range(6)]
+    assert len({id(one.outlined and one.outlined.outline) for one in clients}) == 1
+    alone = [Lowering()(one) for one in clients]
+    lowering = Lowering()
+    assert lowering(clients[0]) is not None
+    # From now on nothing is asked of cvxpy's trees
+    monkeypatch.setattr(room, "split", None)
+    for client, own in zip(clients[1:], alone[1:], strict=True):
+        found = lowering(client)
+        assert found is not None
+        assert own is not None
+        assert found.form.shape == own.form.shape
+        for one, two in zip(arrays(found.form), arrays(own.form), strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-13, atol=1e-14)
+        with preserved(client.variables):
+            point = np.abs(rng.normal(size=found.form.size))
+            at = 0
+            for v in client.variables:
+                v.value, at = point[at : at + v.size], at + v.size
+            np.testing.assert_allclose(
+                found.form.objective(point), number(client.cost.value), rtol=1e-11
+            )
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (lambda x: cp.sum(cp.maximum(x, 0.25)), lambda x: cp.sum(cp.maximum(x, 0.5))),
+        (
+            lambda x: cp.sum(cp.multiply(cp.Constant(np.eye(SIZE)) @ np.ones(SIZE), cp.abs(x))),
+            lambda x: cp.sum(cp.multiply(cp.Constant(np.eye(SIZE)) @ [1.0, 2.0, 2.5], cp.abs(x))),
+        ),
+    ],
+    ids=["a threshold", "weights that were one by chance"],
+)
+def test_numbers_that_a_template_holds_are_not_anothers(one: Any, two: Any) -> None:
+    x = cp.Variable(SIZE)
+    lowering = Lowering()
+    for at, make in enumerate((one, two, one)):
+        client = declare_client(at, make(x) + cp.sum_squares(x))
+        found = lowering(client)
+        assert found is not None
+        for seed in range(4):
+            x.value = point = np.random.default_rng(seed).normal(size=SIZE)
+            theirs = number(client.cost.value)
+            np.testing.assert_allclose(found.form.objective(point), theirs, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["bounds and a budget", "rows of data", "a cone"])
+def test_dual_values_of_many_clients_are_those_that_cvxpy_gives_of_each(name: str) -> None:
+    rng, x = np.random.default_rng(1), cp.Variable(SIZE, name="x")
+    lowering = Lowering()
+    found = [lowering(declare_client(at, *MAKERS[name](rng, x))) for at in range(2)]
+    for lowered in found:
+        assert lowered is not None
+        template = lowered.read.template
+        rows = lowered.instantiator.program.rows
+        for _ in range(3 * template.height):
+            multipliers, full = rng.normal(size=rows.size), np.zeros(template.height)
+            full[rows] = multipliers
+            ours = template.duals(multipliers, rows)
+            theirs = template.inverted(full)
+            for mine, its in zip(chain(*ours), chain(*theirs), strict=True):
+                assert np.shape(mine) == np.shape(its)
+                np.testing.assert_allclose(mine, its, rtol=1e-15)

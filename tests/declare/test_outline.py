@@ -1,0 +1,107 @@
+"""Outlines: equal for clients that differ in data alone, and for no others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import dald_model as dm
+from dald_model.declare.client import declare_client
+from dald_model.declare.outline import Outline
+from tests.expect import says
+
+RNG = np.random.default_rng(3)
+A, B = RNG.normal(size=(2, 5, 3))
+b, c = RNG.normal(size=(2, 5))
+ones = np.ones(5)
+x: Any = cp.Variable(3)
+y: Any = cp.Variable(3)
+
+
+def outline(cost: Any, *rules: Any) -> Outline | None:
+    found = declare_client("a", cost, rules).outlined
+    return found and found.outline
+
+
+ALIKE: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "other data": (lambda: cp.sum_squares(A @ x - b), lambda: cp.sum_squares(B @ x - c)),
+    "another variable": (lambda: cp.norm1(A @ x), lambda: cp.norm1(A @ y)),
+    "other weights of one sign": (lambda: 2 * cp.norm1(x), lambda: 3 * cp.norm1(x)),
+}
+UNLIKE: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "shapes": (lambda: cp.sum_squares(A @ x - b), lambda: cp.sum_squares(A[:4] @ x - b[:4])),
+    "functions": (lambda: cp.norm1(A @ x), lambda: cp.norm_inf(A @ x)),
+    "numbers of atoms": (lambda: cp.sum(cp.huber(x, 1)), lambda: cp.sum(cp.huber(x, 2))),
+    "exponents": (lambda: cp.sum(cp.power(x, 2)), lambda: cp.sum(cp.power(x, 4))),
+    "signs": (lambda: cp.norm1(x) + np.ones(3) @ x, lambda: cp.norm1(x) - np.ones(3) @ x),
+    "parts of a variable": (lambda: cp.sum_squares(x[:2]), lambda: cp.sum_squares(x[1:])),
+    "orders": (lambda: cp.norm1(x - y) + cp.norm1(x), lambda: cp.norm1(x - y) + cp.norm1(y)),
+    "equal weights": (
+        lambda: cp.sum(cp.multiply(ones, cp.abs(A @ x))),
+        lambda: cp.sum(cp.multiply(np.abs(b), cp.abs(A @ x))),
+    ),
+    "attributes": (lambda: cp.norm1(x), lambda: cp.norm1(cp.Variable(3, nonneg=True))),
+    "goals": (lambda: cp.Minimize(np.ones(3) @ x), lambda: cp.Maximize(np.ones(3) @ x)),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_clients_that_differ_in_data_have_one_outline(name: str) -> None:
+    one, two = ALIKE[name]
+    assert outline(one()) is outline(two()) is not None
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_clients_that_differ_in_more_have_two(name: str) -> None:
+    one, two = UNLIKE[name]
+    found = outline(one()), outline(two())
+    assert None not in found
+    assert found[0] is not found[1]
+
+
+def test_one_matrix_twice_is_not_two_matrices() -> None:
+    """Else the second place would be read from the first."""
+    same, other = cp.Constant(A), cp.Constant(B)
+    twice = outline(cp.sum_squares(same @ x) + cp.norm1(same @ x))
+    assert twice is not outline(cp.sum_squares(same @ x) + cp.norm1(other @ x))
+
+
+def test_constraints_belong_to_it() -> None:
+    bare, bounded = outline(cp.norm1(A @ x)), outline(cp.norm1(A @ x), x >= 0)
+    assert bare is not bounded
+    assert bounded is outline(cp.norm1(B @ x), x >= 0)
+    assert bounded is not outline(cp.norm1(B @ x), x == 0)
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        cp.Parameter(nonneg=True, value=1.0) * cp.norm1(x),
+        cp.quad_form(x, np.eye(3)),  # is convex by the values of its matrix
+        cp.sum_squares(np.zeros((0, 3)) @ x) + cp.norm1(x),
+    ],
+    ids=["parameter", "quadratic form", "no rows"],
+)
+def test_what_depends_on_more_than_signs_has_none(cost: Any) -> None:
+    assert outline(cost) is None
+
+
+def test_a_client_of_a_known_outline_is_refused_for_its_own_data() -> None:
+    model = dm.Model("two")
+    weight: Any = np.array([1.0, 2.0, 3.0])
+    model.client("a", weight @ cp.square(x) + cp.sum_squares(A @ x - b))
+    z = cp.Variable(3, integer=True)
+    for cost, rules, told in (
+        (weight @ cp.square(x) + cp.sum_squares(A @ x - np.nan * b), [], "NaN or infinite"),
+        (-weight @ cp.square(x) + cp.sum_squares(A @ x - b), [], "expected convex"),
+        (weight @ cp.square(z) + cp.sum_squares(A @ z - b), [], "integer"),
+        (cp.sum_squares(A @ x - b), [weight @ cp.square(x) >= 1], "does not follow cvxpy's DCP"),
+    ):
+        with pytest.raises(dm.DeclarationError) as error:
+            model.client("b", cost, rules)
+        says(error.value, "client 'b'", told)
+    assert list(model.clients) == ["a"]
