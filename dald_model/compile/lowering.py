@@ -194,13 +194,15 @@ class Exemplar:
 
         read = self.lowered.read
         given = read.given.with_numbers(value) if read.given.sources else read.given
+        if given is None or not read.template.accepts(given.numbers):
+            return None
         parts = [
             part if all(stays[at] for at in among) else affine_parts(piece, value)
             for piece, part, among in zip(
                 read.given.pieces, read.parts, self._of_pieces, strict=True
             )
         ]
-        return given and read._replace(given=given, parts=parts, is_first=False)
+        return read._replace(given=given, parts=parts, is_first=False)
 
 
 def _has_rows_of(like: Lowered, instantiator: Instantiator, maps: AffineMaps) -> bool:
@@ -263,7 +265,7 @@ class Lowering:
     def _again(self, client: Client, before: Lowered) -> Lowered | None:
         """Lower a client of which only numbers and data are others; None if there is more."""
         given = before.read.given.again()
-        if given is None:
+        if given is None or not before.read.template.accepts(given.numbers):
             return None
         parts = [
             _shared_matrices(affine_parts(piece), part) if piece.parameters() else part

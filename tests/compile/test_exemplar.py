@@ -140,6 +140,18 @@ def test_numbers_that_a_template_holds_are_not_anothers(one: Any, two: Any) -> N
             np.testing.assert_allclose(found.form.objective(point), theirs, rtol=1e-10)
 
 
+def test_a_template_that_holds_its_numbers_is_not_anothers() -> None:
+    """Of a loss below a bound cvxpy's program has the weight in its rows, not in a Parameter."""
+    rng, x, t, lowering = np.random.default_rng(2), cp.Variable(SIZE), cp.Variable(), Lowering()
+    for weight in (2.0, 3.0, 5.0):
+        found = lowering(
+            declare_client(weight, t + 0.1 * cp.sum_squares(x), [squares(rng, x) / weight <= t])
+        )
+        assert found is not None
+        rows = found.form.cone.rows.toarray()
+        assert np.isclose(np.abs(rows), 1 / weight).any()
+
+
 @pytest.mark.parametrize("name", ["bounds and a budget", "rows of data", "a cone"])
 def test_dual_values_of_many_clients_are_those_that_cvxpy_gives_of_each(name: str) -> None:
     rng, x = np.random.default_rng(1), cp.Variable(SIZE, name="x")
