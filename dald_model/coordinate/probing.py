@@ -10,6 +10,9 @@ from dald_model.values import evaluated, is_inside, preserved
 SUDDEN, HALVINGS = 10.0, 40
 """How many times stiffer over the whole of a length than over half of it is a singularity, or an
 exponential that nobody will climb; and how often it is halved at most."""
+AT_ONCE = 0.1
+"""Share of the change over a length that its second half leaves where the first half begins at a
+singularity; a quadratic leaves three quarters, a kink one half."""
 PROBED = 64
 """Up to this many variables a client without known curvature is probed one by one."""
 
@@ -27,15 +30,23 @@ def probed(sub: Subproblem, own: np.ndarray, lengths: np.ndarray) -> tuple[np.nd
     if sub.size > PROBED:
         signs = np.random.default_rng(0).choice((-1.0, 1.0), size=(PROBED, sub.size))
         steps = signs * lengths
+    part = np.ones(len(steps))  # of the whole step, as far as it is gone
+
+    def values(share: float) -> np.ndarray:
+        ways = (share * part)[:, None] * steps
+        return np.array([_objectives(sub, centre + ways), _objectives(sub, centre - ways)])
+
     with preserved(sub.variables), np.errstate(all="ignore"):
         here = _objectives(sub, centre[None])
-        rise = half = _rises(sub, centre, steps, here)
-        part = np.ones(len(steps))  # of the whole step, as far as it is gone
+        ends, middles = values(1.0), values(0.5)
+        rise = half = _changes(here, ends, middles)
         for _ in range(HALVINGS):
-            half = 4 / part**2 * _rises(sub, centre, steps * part[:, None] / 2, here)
+            nearest = values(0.25)
+            half = 4 / part**2 * _changes(here, middles, nearest)
             sudden = (half > 0) & (rise > SUDDEN * half)
             if not sudden.any():
                 break
+            middles = np.where(sudden, nearest, middles)
             rise, part = np.where(sudden, half, rise), np.where(sudden, part / 2, part)
     if sub.size > PROBED:
         rise, half = (np.full(sub.size, one.mean() / sub.size) for one in (rise, half))
@@ -43,10 +54,14 @@ def probed(sub: Subproblem, own: np.ndarray, lengths: np.ndarray) -> tuple[np.nd
     return 2 * rise / lengths**2, np.clip(straight, 0.0, 1.0)
 
 
-def _rises(sub: Subproblem, centre: np.ndarray, steps: np.ndarray, here: np.ndarray) -> np.ndarray:
-    """What the objective changes by at most over a step or its opposite; 0 if not known."""
-    found = [_objectives(sub, centre + sign * steps) for sign in (1.0, -1.0)]
-    change = np.abs(np.array(found) - here)
+def _changes(here: np.ndarray, ends: np.ndarray, middles: np.ndarray) -> np.ndarray:
+    """What the objective changes by at most over a step or its opposite, (k,); 0 if not known.
+
+    Where next to all of it is made at once the step begins at a singularity: there it is what would
+    change as much over the second half of the way.
+    """
+    whole, rest = np.abs(ends - here), np.abs(ends - middles)
+    change = np.where(rest < AT_ONCE * whole, 4 / 3 * rest, whole)
     return np.where(np.isfinite(change), change, 0.0).max(axis=0)
 
 
