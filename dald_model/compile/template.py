@@ -140,7 +140,8 @@ class Template:
         full = np.zeros(self.height)
         full[rows] = multipliers
         self._inverted += 1
-        if self._inverted <= self.height or self.height > SMALL or not np.isfinite(full).all():
+        is_early = not self.height or self._inverted <= self.height
+        if is_early or self.height > SMALL or not np.isfinite(full).all():
             return self.inverted(full)
         if self._picks is None:  # they are linear in the rows' multipliers
             each = [self.inverted(unit) for unit in np.eye(self.height)]

@@ -27,7 +27,7 @@ class Parts:
 
 
 class Alike(NamedTuple):
-    """Clients whose edges see their variables alike, and where these and the edges lie.
+    """Clients, or servers, whose edges see their variables alike, and where these and they lie.
 
     ``entries`` is of shape (k, q), ``columns`` of shape (k, m).
     """
@@ -40,9 +40,9 @@ class Alike(NamedTuple):
 
 def together(compiled: Decomposition) -> list[Alike]:
     """All clients and servers; of clients that are alike at most ``TOGETHER`` at a time."""
-    found: dict[int, list[Subproblem]] = {}
+    found: dict[tuple[int, bool], list[Subproblem]] = {}
     for sub in compiled.values():
-        found.setdefault(id(sub.sight), []).append(sub)
+        found.setdefault((id(sub.sight), sub.client.is_server), []).append(sub)
     parts = [
         subs[start : start + TOGETHER]
         for subs in found.values()

@@ -3,7 +3,6 @@ r"""Surrogate: clients minimise an upper bound that touches their objective wher
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
@@ -186,5 +185,5 @@ def _client(
             "cp.sum_squares(x - y), where c, with -g @ y in it, and g are Parameters of your own "
             "that the function sets which you return beside it: (bound, refresh)"
         )
-    client = replace(sub.client, objective=cp.Minimize(given), held=tuple(sub.variables))
-    return client, refresh
+    rules, held = sub.client.constraints, tuple(sub.variables)
+    return Client(sub.name, cp.Minimize(given), rules, held), refresh
