@@ -142,11 +142,9 @@ class Site:
         bend, straight = probed(self._sub, self.answer.point, whole)
         return {"bend": bend[self.columns], "straight": straight[self.columns]}
 
-    def respond(self, slopes: np.ndarray) -> Arrays:
-        """How far the shared variables move for a price, such as others' slopes along them."""
-        whole = np.zeros(self._sub.size)
-        whole[self.columns] = slopes
-        return {"moved": response(self._sub, self.answer.point, whole)[self.columns]}
+    def respond(self) -> Arrays:
+        """How far the shared variables move for a price."""
+        return {"moved": response(self._sub, self.answer.point)[self.columns]}
 
     @property
     def columns(self) -> np.ndarray:

@@ -59,7 +59,7 @@ class OwnClient(Protocol):
         """How stiff the objective is over these lengths."""
         ...
 
-    def respond(self, slopes: np.ndarray) -> Arrays:
+    def respond(self) -> Arrays:
         """How far the answer moves for a price."""
         ...
 
@@ -82,9 +82,7 @@ class SiteResidents(Residents):
         if kind == "hold":
             is_misplaced, is_last = map(bool, arrays["flags"])
             return {}, site.hold(arrays["told"], is_misplaced=is_misplaced, is_last=is_last)
-        if kind == "probe":
-            return {}, site.probe(arrays["lengths"])
-        return {}, site.respond(arrays["slopes"])
+        return {}, site.probe(arrays["lengths"]) if kind == "probe" else site.respond()
 
     def taken(self, solver: str, packed: list[bytes]) -> tuple[Solver, list[Portable]]:
         """The site's own client with the edges of the one that came, of which nothing else is."""

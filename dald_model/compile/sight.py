@@ -79,10 +79,6 @@ class Sight:
         weight = self.of_sides
         return self.along(of_variables) / np.where(weight > 0, weight, np.inf)
 
-    def along_variables(self, of_sides: np.ndarray) -> np.ndarray:
-        """What slopes along the sides make of the variables' at most, (..., m) from (..., q)."""
-        return of_sides @ self.absolute
-
     def curvatures(self, diagonal: np.ndarray) -> np.ndarray:
         """A curvature of the variables as one along the sides, (..., q) from (..., m).
 

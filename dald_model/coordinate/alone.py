@@ -96,11 +96,10 @@ def _is_there(answer: ClientAnswer, length: float) -> bool:
     return answer.status in FOUND and bool(SMALL * length <= again <= length / SETTLED)
 
 
-def response(sub: Subproblem, point: np.ndarray, others: np.ndarray) -> np.ndarray:
+def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
     """How far a client's own answer moves for a price like the slopes that meet there, (m,).
 
-    Those of its own, and what ``others``, (m,), slope by there. Zero where it does not move, or
-    where slopes are not known.
+    Zero where it does not move, or where slopes are not known.
     """
     nothing = np.zeros(sub.size)
     if sub.form is None or np.isnan(point).any():
@@ -108,7 +107,7 @@ def response(sub: Subproblem, point: np.ndarray, others: np.ndarray) -> np.ndarr
     near = sub.around(point)
     program = _program(near, 1.0)
     still = program.minimise(nothing, ROUGH)
-    slopes = np.maximum(_slopes(near, still), others)
+    slopes = _slopes(near, still)
     for share in PRICES:
         for price in (share * slopes, -share * slopes):
             moved = program.minimise(price, ROUGH)

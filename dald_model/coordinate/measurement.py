@@ -32,6 +32,9 @@ NOTHING, UNFELT = 1e-18, RESOLVED**2
 """Energies below this share of the largest are rounding errors of answers that are zero; of solvers
 that are not exact, what they leave: a coupling that does not bind along an edge still answers a
 digit beside its client."""
+SHARES = 10.0 ** np.arange(-8, 0)
+"""Of how far from zero the only answers are: the lengths that are tried where no others are known,
+which would make the origin matter."""
 CAUTION = 0.25
 """Share of the lengths that counts, as answers alone are often farther apart than prices move
 them."""
@@ -168,32 +171,36 @@ class _Measurement:
         # What agrees beside others that do not has their energy.
         asked = self._parts.largest(found) == 0
         if asked.any():
-            moved = self._responses(asked, np.zeros(compiled.size))
-            if not (found.any() or moved.any()):  # who has no answer slopes at that of others
-                moved = self._responses(asked, self._pulls())
+            moved = self._responses(asked)
             found = np.where(moved > resolved * magnitude, moved, found)
         if not found.any():
-            found = magnitude
+            found = self._balanced(magnitude)
         return np.maximum(found, self._shared_by_all(found, resolved))
 
-    def _pulls(self) -> np.ndarray:
-        """How steep objectives without a minimum are where others have theirs, along the edges."""
-        found = np.zeros(self._compiled.size)
-        for name in self._curvatures:
-            sub = self._compiled[name]
-            if name not in self._having:
-                np.maximum.at(found, sub.entries, sub.sight.slopes(np.abs(self._pull(sub))))
-        return found
+    def _balanced(self, most: np.ndarray) -> np.ndarray:
+        """How far clients without an answer pull those who have one; at most so far.
 
-    def _pull(self, sub: Subproblem) -> np.ndarray:
-        """See :func:`pull`."""
-        told = introduced(sub)
-        return pull(sub, self._own[self._compiled.columns[sub.name]]) if told is None else told.pull
+        Over short ways a slope changes an objective by more than a minimum does, over longer ones
+        by less.
+        """
+        others = set(self._curvatures) - {*self._compiled.couplings}
+        if others <= self._having:
+            return most
+        for share in SHARES:
+            known, unknown = np.zeros((2, most.size))
+            for name in others:
+                sub = self._compiled[name]
+                over = sub.sight.lengths(share * most[sub.entries])
+                bend, _ = self._probed(sub, np.where(over > 0, over, over.max()))
+                mine = known if name in self._having else unknown
+                np.maximum.at(mine, sub.entries, sub.sight.curvatures(bend))
+            if (unknown <= known).all():
+                return share * most
+        return most
 
-    def _responses(self, asked: np.ndarray, others: np.ndarray) -> np.ndarray:
+    def _responses(self, asked: np.ndarray) -> np.ndarray:
         """How far single answers move for a price, along the entries asked for; else 0.
 
-        A price like the slopes of a client itself, or of ``others`` along the edges, (Q,).
         Not along those of couplings: a bound on a loss hardly moves down, and for ever up.
         """
         found, asked = np.zeros(asked.size), asked.copy()
@@ -202,15 +209,15 @@ class _Measurement:
         for name in self._curvatures:
             sub = self._compiled[name]
             if asked[sub.entries].any() and name in self._having:
-                moved = self._moved(sub, sub.sight.along_variables(others[sub.entries]))
+                moved = self._moved(sub)
                 np.maximum.at(found, sub.entries, sub.sight.along(moved))
         return np.where(asked, found, 0.0)
 
-    def _moved(self, sub: Subproblem, others: np.ndarray) -> np.ndarray:
+    def _moved(self, sub: Subproblem) -> np.ndarray:
         """See :func:`response`."""
         if is_remote(sub):
-            return ask_site(sub, "respond", "moved", slopes=others)[0]
-        return response(sub, self._own[self._compiled.columns[sub.name]], others)
+            return ask_site(sub, "respond", "moved")[0]
+        return response(sub, self._own[self._compiled.columns[sub.name]])
 
     def _shared_by_all(self, distances: np.ndarray, resolved: np.ndarray) -> np.ndarray:
         """For entries without any, the largest distance of the quantity on all edges; else 0."""
@@ -248,7 +255,10 @@ class _Measurement:
         """
         if sub.entries.size <= LEARNT:
             return False
-        is_pulled = np.abs(self._pull(sub)) > known.kinks + PULLED * known.diagonal * lengths
+        told = introduced(sub)
+        own = self._own[self._compiled.columns[sub.name]]
+        slopes = pull(sub, own) if told is None else told.pull
+        is_pulled = np.abs(slopes) > known.kinks + PULLED * known.diagonal * lengths
         return bool((is_pulled & (sub.sight.of_variables > 0)).any())
 
     def _within(self, sub: Subproblem, diagonal: np.ndarray, lengths: np.ndarray) -> np.ndarray:

@@ -331,16 +331,11 @@ class Survey:
             zero, point = self._curvatures[name], self._found[part]
             hold = WEAK**2 * zero.diagonal.max()
             bend = there.max()
-            # Relative to the root of its curvature a slope has the same unit whatever the variable.
             live = zero.diagonal > 0
             ratios = np.maximum(there[live] / zero.diagonal[live], np.finfo(float).tiny)
             if is_defined_at_zero(sub) and np.log(ratios).mean() < np.log(FLAT):
                 self._nearer[name] = zero.answer
-            root = np.sqrt(zero.diagonal[live])
-            moved, size = np.abs(point - self._base[part]), np.abs(self._base[part])
-            moved[moved <= ROUNDED * size] = 0.0
-            drag = WEAK**2 * (root * moved[live]).max()
-            is_dragged = drag > DRAGGED * (np.abs(zero.slopes[live]) / root).max()
+            is_dragged = self._is_dragged(name)
             if sub.size <= DEAR and (is_dragged or bend < hold / GONE):
                 alone = answer_alone(sub)
                 if not np.isnan(alone).any():
@@ -351,6 +346,25 @@ class Survey:
                 self._dragged.add(name)
             elif bend < GONE * hold:
                 self._endless.add(name)
+
+        for name in set(self._held).difference(bent):
+            sub = self._subs[name]
+            # Curved the same everywhere in each variable it may not be along all of them together
+            if sub.size <= DEAR and self._is_dragged(name) and np.isnan(answer_alone(sub)).any():
+                self._dragged.add(name)
+
+    def _is_dragged(self, name: Hashable) -> bool:
+        """Whether an answer is where the hold balances the slopes that the client has at zero.
+
+        Relative to the root of its curvature a slope has the same unit whatever the variable.
+        """
+        known, part = self._curvatures[name], self._compiled.columns[name]
+        live = known.diagonal > 0
+        root = np.sqrt(known.diagonal[live])
+        moved, size = np.abs(self._found[part] - self._base[part]), np.abs(self._base[part])
+        moved[moved <= ROUNDED * size] = 0.0
+        drag = WEAK**2 * (root * moved[live]).max()
+        return bool(drag > DRAGGED * (np.abs(known.slopes[live]) / root).max())
 
     def _centre(self, missing: np.ndarray) -> None:
         """Take numbers around the answers, and ask cone programs again there.
