@@ -328,7 +328,7 @@ class Survey:
         at_points = curvatures([self._subs[name] for name in bent], points)
         for name, known in zip(bent, at_points, strict=True):
             sub, part, there = self._subs[name], columns[name], known.diagonal
-            zero, point = self._curvatures[name], self._found[part]
+            zero = self._curvatures[name]
             hold = WEAK**2 * zero.diagonal.max()
             bend = there.max()
             live = zero.diagonal > 0
