@@ -88,7 +88,7 @@ class ClarabelProgram:
         self._lengths = np.ones(cone.linear.size)
         self._lengths[:size] = scaling.lengths
         matrix = _scaled(cone.matrix, self._lengths[cone.matrix.indices], self._lengths)
-        matrix.data /= self._energy
+        matrix.data *= 1 / self._energy
         self._cone = cone._replace(
             matrix=matrix,
             linear=self._lengths * cone.linear / self._energy,
