@@ -31,6 +31,14 @@ MENDED = {
     "an answer at zero is what a solver left of it, and so are the lengths": [3000199],
     "an answer is outside of an entropy's domain by rounding": [990003],
     "a constraint is steep, and a point 1e-8 away from where it holds called infeasible": [3000445],
+    "a client's own answer is at a singularity, whose steepness passes for a stiffness": [20001184],
+    "a client flat along several variables together is held far out, and it passes for a length": [
+        20003271
+    ],
+    "only one client has an answer, and its distance from zero passes for a length": [
+        20001929,
+        20002057,
+    ],
     "nothing bends along an entry, and its length is that of rounding errors": [700474],
 }
 
