@@ -4,39 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import operator
-import warnings
 from collections.abc import Hashable
 from copy import copy
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 
 from dald_model.compile.affine import Coefficients, affine_parts
+from dald_model.compile.agreement import FEW, MANY, agrees
+from dald_model.compile.exemplar import Exemplar
 from dald_model.compile.form import ConeProgram, Form, Rows
 from dald_model.compile.instantiation import AffineMaps, Instantiator, cone_program, is_same
+from dald_model.compile.lowered import Lowered, Read
 from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.structure import SplitClient, split
 from dald_model.compile.template import Template
-from dald_model.compile.wide_program import REPEATED
 from dald_model.compile.widening import APART, NotRowByRowError, Widening
 from dald_model.declare.client import Client
-from dald_model.declare.outline import Outline, Outlined
-from dald_model.values import evaluated, flat, largest, preserved
+from dald_model.declare.outline import Outline
 
-MANY, FEW = 24, 2
-"""Points at which the first form of a template, and each of the others, is compared with cvxpy."""
-SIZES = (1.0, 1.0, 10.0, 0.1, 3.0, 100.0)
-"""How large they are, in turn."""
-AGREE = 1e-8
-"""Relative difference from cvxpy's own values that is put down to rounding."""
 KEPT = 64
 """How many instantiators and widenings are kept."""
-SMALL = 16
-"""Entries up to which constants are compared, to find parts that are the same."""
 ALIKE = 8
 """How many clients of one outline others are compared with."""
 UNREADABLE = (
@@ -50,75 +40,6 @@ UNREADABLE = (
 )
 """What cvxpy raises where a client cannot be split: curvature that rests on the sign of an affine
 part, and atoms that cannot be made again from their arguments (perspective, suppfunc)."""
-
-
-class Lowered:
-    """A client's :class:`Form`, with the way back to the dual values of its constraints.
-
-    Attributes
-    ----------
-    form : Form
-    problem, structure : Canonical, Structure
-        The cone program of its template with its numbers, and what was recognised in it.
-    read : _Read
-        What cvxpy said of it.
-    instantiator, maps : Instantiator, AffineMaps
-        The numbers of the template and those of the client's data.
-    moved : int
-        How often in succession nothing but the offsets of its affine pieces has changed.
-    """
-
-    def __init__(
-        self,
-        form: Form,
-        template: Template,
-        structure: Structure,
-        problem: Canonical,
-        read: _Read,
-        instantiator: Instantiator,
-        maps: AffineMaps,
-    ) -> None:
-        self.form = form
-        self.problem, self.structure = problem, structure
-        self.read, self.instantiator, self.maps = read, instantiator, maps
-        self.moved = 0
-        self._template = template
-
-    def around(self, centre: np.ndarray, known: tuple[Lowered, Lowered] | None = None) -> Lowered:
-        """The same client in its differences from a point of shape (m,).
-
-        ``known`` is another, and it around the same point, of which parts may be the same.
-        """
-        found = copy(self)
-        found.form = self.form.around(centre, known and (known[0].form, known[1].form))
-        return found
-
-    def is_like(self, other: Lowered) -> bool:
-        """Whether the two differ in costs and offsets alone: then the same solvers take them."""
-        return self.structure is other.structure and self.maps.moves(other.maps)
-
-    def local_duals(
-        self, equality: np.ndarray, inequality: np.ndarray, balls: np.ndarray
-    ) -> tuple[Any, ...]:
-        r"""Dual values of the constraints from the multipliers of a complete form.
-
-        With the signs of :math:`\nabla f + E^\top \nu + A^\top \lambda = 0`, and those of its
-        balls :math:`\|u\|_2 \le r`; for each constraint the values of its cvxpy
-        ``dual_variables``.
-        """
-        found = np.zeros(self.problem.rows.size)
-        found[self.structure.zero] = equality
-        found[self.structure.nonneg] = inequality
-        limits = [one for b in self.structure.blocks if b.kind.is_set for one in b.found]
-        for one, multiplier in zip(limits, balls, strict=True):
-            found[one.row] = one.gain * multiplier
-        return self._template.duals(found, self.problem.rows)
-
-    def cone_duals(self, multipliers: np.ndarray) -> tuple[Any, ...]:
-        """The same from the dual vector of the form's cone program."""
-        rows = self.instantiator.program.rows
-        stated = rows != REPEATED
-        return self._template.duals(multipliers[stated], rows[stated])
 
 
 @lru_cache(maxsize=KEPT)
@@ -141,68 +62,6 @@ def _shared_matrices(
     if one.keys() != two.keys() or not all(is_same(one[key], two[key]) for key in one):
         return now
     return two, offset
-
-
-class _Read(NamedTuple):
-    """A client as cvxpy gives it: split, its template and affine pieces."""
-
-    given: SplitClient
-    template: Template
-    parts: list[tuple[Coefficients, np.ndarray]]
-    is_first: bool
-    """Whether no client before had a template of this key."""
-
-
-class Exemplar:
-    """A client that others are like but for their data, so that nothing else is asked of these.
-
-    Attributes
-    ----------
-    lowered : Lowered
-    variables : list of cp.Variable
-        The client's own.
-    count : int
-        How many were like it so far.
-    """
-
-    def __init__(self, client: Client, known: Outlined, lowered: Lowered) -> None:
-        self.lowered, self.variables, self.count = lowered, client.variables, 0
-        self._constants = known.constants
-        self._places = {id(constant): at for at, constant in enumerate(known.constants)}
-        given = lowered.read.given
-        self._of_pieces = [self._among(piece) for piece in given.pieces]
-        self._fixed = {at for part in given.fixed for at in self._among(part)}
-
-    def _among(self, part: Any) -> list[int]:
-        """Which of the client's constants are in a part of it."""
-        return [self._places[id(constant)] for constant in part.constants()]
-
-    def read(self, client: Client) -> _Read | None:
-        """What cvxpy would make of a client of this outline; None if it takes another exemplar."""
-        assert client.outlined is not None
-        values = [constant.value for constant in client.outlined.constants]
-        stays = [
-            (at in self._fixed or known.size <= SMALL) and is_same(value, known.value)
-            for at, (value, known) in enumerate(zip(values, self._constants, strict=True))
-        ]
-        if not all(stays[at] for at in self._fixed):
-            return None
-
-        def value(constant: Any) -> Any:
-            at = self._places.get(id(constant))
-            return constant.numeric(list(map(value, constant.args))) if at is None else values[at]
-
-        read = self.lowered.read
-        given = read.given.with_numbers(value) if read.given.sources else read.given
-        if given is None or not read.template.accepts(given.numbers):
-            return None
-        parts = [
-            part if all(stays[at] for at in among) else affine_parts(piece, value)
-            for piece, part, among in zip(
-                read.given.pieces, read.parts, self._of_pieces, strict=True
-            )
-        ]
-        return read._replace(given=given, parts=parts, is_first=False)
 
 
 def _has_rows_of(like: Lowered, instantiator: Instantiator, maps: AffineMaps) -> bool:
@@ -303,7 +162,7 @@ class Lowering:
                 return found
         return None
 
-    def _read(self, client: Client, **how: bool) -> _Read | None:
+    def _read(self, client: Client, **how: bool) -> Read | None:
         """What cvxpy makes of a client; None where it cannot."""
         # Only what cvxpy does with the client is caught: an error of our own must be seen.
         try:
@@ -314,9 +173,9 @@ class Lowering:
             parts = [affine_parts(piece) for piece in given.pieces]
         except UNREADABLE:
             return None
-        return _Read(given, template, parts, is_first)
+        return Read(given, template, parts, is_first)
 
-    def _checked(self, client: Client, read: _Read, before: Lowered | None) -> Lowered | None:
+    def _checked(self, client: Client, read: Read, before: Lowered | None) -> Lowered | None:
         """The client as arrays, if they have its own values.
 
         Numbers are checked with the first client that has them, data with the first numbers, and
@@ -357,7 +216,7 @@ class Lowering:
 
     def _lowered(
         self,
-        read: _Read,
+        read: Read,
         maps: AffineMaps,
         before: Lowered | None,
         like: Lowered | None = None,
@@ -402,7 +261,7 @@ class Lowering:
         )
         return Lowered(form, template, structure, problem, read, instantiator, maps)
 
-    def _moved(self, read: _Read, maps: AffineMaps, before: Lowered) -> Lowered:
+    def _moved(self, read: Read, maps: AffineMaps, before: Lowered) -> Lowered:
         """The client as arrays, where nothing but the offsets of its affine pieces has changed."""
         instantiator, then = before.instantiator, before.form
         equalities, inequalities = instantiator.right_sides(maps)
@@ -447,40 +306,3 @@ class Lowering:
         shape, data = repr(rows.matrix.shape).encode(), np.ascontiguousarray(rows.matrix)
         key = hashlib.sha256(shape + data.tobytes()).digest()
         return rows._replace(matrix=self._rows.setdefault(key, rows.matrix))
-
-
-def agrees(form: Form, client: Client, points: int = FEW, seed: int = 0) -> bool:
-    """Whether a form has the client's own values at random points, as cvxpy computes them.
-
-    The points are of several sizes and signs: a misread kink shows only where it is crossed, and
-    the second is inside the domain of many a logarithm.
-    """
-    if not form.valued:
-        return True
-    generator = np.random.default_rng(seed)
-    with preserved(client.variables), np.errstate(all="ignore"), warnings.catch_warnings():
-        # cvxpy warns of every dense value of a variable that was declared sparse
-        warnings.simplefilter("ignore", RuntimeWarning)
-        for at in range(points):
-            parts = []
-            for v in client.variables:
-                value = SIZES[at % len(SIZES)] * generator.normal(size=v.shape)
-                value = v.project(np.abs(value) if at % 3 == 1 else value)
-                v.save_value(value)
-                parts.append(flat(value.toarray() if sp.issparse(value) else value))
-            if not _agrees_at(np.concatenate(parts), form, client):
-                return False
-    return True
-
-
-def _agrees_at(point: np.ndarray, form: Form, client: Client) -> bool:
-    """The same at one point, which the client's variables have for their value."""
-    theirs, ours = evaluated(client.cost), form.objective(point)
-    if np.isfinite(theirs) and not abs(theirs - ours) <= AGREE * max(1.0, abs(theirs)):
-        return False
-    if np.isfinite(ours) and not np.isfinite(theirs):
-        return False
-    if form.extra or not form.complete:
-        return True  # a point alone does not say how far it is outside
-    stated = max((largest(rule.residual) for rule in client.constraints), default=0.0)
-    return abs(stated - form.violation(point)) <= AGREE * max(1.0, stated)

@@ -13,7 +13,8 @@ import scipy.sparse as sp
 
 from dald_model.compile.affine import stacked_map
 from dald_model.compile.form import Form
-from dald_model.compile.lowering import Lowered, Lowering
+from dald_model.compile.lowered import Lowered
+from dald_model.compile.lowering import Lowering
 from dald_model.compile.sight import Sight
 from dald_model.declare.client import Client, symbolic
 from dald_model.declare.consensus import Edge
@@ -199,11 +200,11 @@ class Subproblem(Identified):
     def local_duals(
         self, equality: np.ndarray, inequality: np.ndarray, balls: np.ndarray = NOTHING
     ) -> tuple[Any, ...]:
-        """See :meth:`dald_model.compile.lowering.Lowered.local_duals`."""
+        """See :meth:`dald_model.compile.lowered.Lowered.local_duals`."""
         return self._known.local_duals(equality, inequality, balls)
 
     def cone_duals(self, multipliers: np.ndarray) -> tuple[Any, ...]:
-        """See :meth:`dald_model.compile.lowering.Lowered.cone_duals`."""
+        """See :meth:`dald_model.compile.lowered.Lowered.cone_duals`."""
         return self._known.cone_duals(multipliers)
 
     @property

@@ -10,7 +10,8 @@ import pytest
 
 import dald_model as dm
 from dald_model._cvxpy import CanonicalProblem
-from dald_model.compile.lowering import Lowered, Lowering
+from dald_model.compile.lowered import Lowered
+from dald_model.compile.lowering import Lowering
 from dald_model.compile.row_sums import is_row_sum
 from dald_model.compile.structure import split
 from dald_model.compile.widening import APART

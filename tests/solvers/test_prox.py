@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from dald_model._cvxpy import Equality
 from dald_model.compile.form import Form, Quadratic, Rows, Term
 from dald_model.compile.kinds import named
-from dald_model.compile.lowering import Lowered, Lowering
+from dald_model.compile.lowered import Lowered
+from dald_model.compile.lowering import Lowering
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality, Edge

@@ -1,0 +1,56 @@
+"""Agreement of a form with the values that cvxpy gives a client."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.compile.form import Form
+from dald_model.declare.client import Client
+from dald_model.values import evaluated, flat, largest, preserved
+
+MANY, FEW = 24, 2
+"""Points at which the first form of a template, and each of the others, is compared with cvxpy."""
+SIZES = (1.0, 1.0, 10.0, 0.1, 3.0, 100.0)
+"""How large they are, in turn."""
+AGREE = 1e-8
+"""Relative difference from cvxpy's own values that is put down to rounding."""
+
+
+def agrees(form: Form, client: Client, points: int = FEW, seed: int = 0) -> bool:
+    """Whether a form has the client's own values at random points, as cvxpy computes them.
+
+    The points are of several sizes and signs: a misread kink shows only where it is crossed, and
+    the second is inside the domain of many a logarithm.
+    """
+    if not form.valued:
+        return True
+    generator = np.random.default_rng(seed)
+    with preserved(client.variables), np.errstate(all="ignore"), warnings.catch_warnings():
+        # cvxpy warns of every dense value of a variable that was declared sparse
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for at in range(points):
+            parts = []
+            for v in client.variables:
+                value = SIZES[at % len(SIZES)] * generator.normal(size=v.shape)
+                value = v.project(np.abs(value) if at % 3 == 1 else value)
+                v.save_value(value)
+                parts.append(flat(value.toarray() if sp.issparse(value) else value))
+            if not _agrees_at(np.concatenate(parts), form, client):
+                return False
+    return True
+
+
+def _agrees_at(point: np.ndarray, form: Form, client: Client) -> bool:
+    """The same at one point, which the client's variables have for their value."""
+    theirs, ours = evaluated(client.cost), form.objective(point)
+    if np.isfinite(theirs) and not abs(theirs - ours) <= AGREE * max(1.0, abs(theirs)):
+        return False
+    if np.isfinite(ours) and not np.isfinite(theirs):
+        return False
+    if form.extra or not form.complete:
+        return True  # a point alone does not say how far it is outside
+    stated = max((largest(rule.residual) for rule in client.constraints), default=0.0)
+    return abs(stated - form.violation(point)) <= AGREE * max(1.0, stated)

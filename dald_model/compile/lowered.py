@@ -1,0 +1,95 @@
+"""Lowered client: its form, and the way back to the dual values of its constraints."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dald_model.compile.affine import Coefficients
+from dald_model.compile.form import Form
+from dald_model.compile.instantiation import AffineMaps, Instantiator
+from dald_model.compile.recognition import Canonical, Structure
+from dald_model.compile.structure import SplitClient
+from dald_model.compile.template import Template
+from dald_model.compile.wide_program import REPEATED
+
+
+class Read(NamedTuple):
+    """A client as cvxpy gives it: split, its template and affine pieces."""
+
+    given: SplitClient
+    template: Template
+    parts: list[tuple[Coefficients, np.ndarray]]
+    is_first: bool
+    """Whether no client before had a template of this key."""
+
+
+class Lowered:
+    """A client's :class:`Form`, with the way back to the dual values of its constraints.
+
+    Attributes
+    ----------
+    form : Form
+    problem, structure : Canonical, Structure
+        The cone program of its template with its numbers, and what was recognised in it.
+    read : Read
+        What cvxpy said of it.
+    instantiator, maps : Instantiator, AffineMaps
+        The numbers of the template and those of the client's data.
+    moved : int
+        How often in succession nothing but the offsets of its affine pieces has changed.
+    """
+
+    def __init__(
+        self,
+        form: Form,
+        template: Template,
+        structure: Structure,
+        problem: Canonical,
+        read: Read,
+        instantiator: Instantiator,
+        maps: AffineMaps,
+    ) -> None:
+        self.form = form
+        self.problem, self.structure = problem, structure
+        self.read, self.instantiator, self.maps = read, instantiator, maps
+        self.moved = 0
+        self._template = template
+
+    def around(self, centre: np.ndarray, known: tuple[Lowered, Lowered] | None = None) -> Lowered:
+        """The same client in its differences from a point of shape (m,).
+
+        ``known`` is another, and it around the same point, of which parts may be the same.
+        """
+        found = copy(self)
+        found.form = self.form.around(centre, known and (known[0].form, known[1].form))
+        return found
+
+    def is_like(self, other: Lowered) -> bool:
+        """Whether the two differ in costs and offsets alone: then the same solvers take them."""
+        return self.structure is other.structure and self.maps.moves(other.maps)
+
+    def local_duals(
+        self, equality: np.ndarray, inequality: np.ndarray, balls: np.ndarray
+    ) -> tuple[Any, ...]:
+        r"""Dual values of the constraints from the multipliers of a complete form.
+
+        With the signs of :math:`\nabla f + E^\top \nu + A^\top \lambda = 0`, and those of its
+        balls :math:`\|u\|_2 \le r`; for each constraint the values of its cvxpy
+        ``dual_variables``.
+        """
+        found = np.zeros(self.problem.rows.size)
+        found[self.structure.zero] = equality
+        found[self.structure.nonneg] = inequality
+        limits = [one for b in self.structure.blocks if b.kind.is_set for one in b.found]
+        for one, multiplier in zip(limits, balls, strict=True):
+            found[one.row] = one.gain * multiplier
+        return self._template.duals(found, self.problem.rows)
+
+    def cone_duals(self, multipliers: np.ndarray) -> tuple[Any, ...]:
+        """The same from the dual vector of the form's cone program."""
+        rows = self.instantiator.program.rows
+        stated = rows != REPEATED
+        return self._template.duals(multipliers[stated], rows[stated])
