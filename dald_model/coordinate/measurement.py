@@ -184,18 +184,18 @@ class _Measurement:
         by less.
         """
         others = set(self._curvatures) - {*self._compiled.couplings}
-        if others <= self._having:
+        if others <= self._having or not most.any():
             return most
         for share in SHARES:
             known, unknown = np.zeros((2, most.size))
             for name in others:
                 sub = self._compiled[name]
                 over = sub.sight.lengths(share * most[sub.entries])
-                bend, _ = self._probed(sub, np.where(over > 0, over, over.max()))
+                bend, _ = self._probed(sub, np.where(over > 0, over, share * most.max()))
                 mine = known if name in self._having else unknown
                 np.maximum.at(mine, sub.entries, sub.sight.curvatures(bend))
             if (unknown <= known).all():
-                return share * most
+                return most if share == SHARES[0] else share * most
         return most
 
     def _responses(self, asked: np.ndarray) -> np.ndarray:
