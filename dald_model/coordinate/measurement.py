@@ -187,14 +187,14 @@ class _Measurement:
         if others <= self._having or not most.any():
             return most
         for share in SHARES:
-            known, unknown = np.zeros((2, most.size))
+            changes = {True: 0.0, False: 0.0}
             for name in others:
                 sub = self._compiled[name]
                 over = sub.sight.lengths(share * most[sub.entries])
-                bend, _ = self._probed(sub, np.where(over > 0, over, share * most.max()))
-                mine = known if name in self._having else unknown
-                np.maximum.at(mine, sub.entries, sub.sight.curvatures(bend))
-            if (unknown <= known).all():
+                over = np.where(over > 0, over, share * most.max())
+                change = float((self._probed(sub, over)[0] * over**2).max())
+                changes[name in self._having] = max(changes[name in self._having], change)
+            if changes[False] <= changes[True]:
                 return most if share == SHARES[0] else share * most
         return most
 
