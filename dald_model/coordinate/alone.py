@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -22,10 +23,13 @@ SETTLED = 0.1
 PRICES = 0.3, 3.0
 """Prices, as shares of the slopes at an answer, that are tried to see how far it moves."""
 SMALL = 1e-4
-"""Answers of cone programs below this may be zero: they are asked for again in their own units."""
+"""Answers of cone programs below this many rough lengths may be zero: they are asked for again in
+their own units."""
 FAR = 100.0
-"""Answers of cone programs beyond this may be the end of a solver's patience whatever is asked, as
-of 1 / x: they are asked for once more from where they are."""
+"""Answers of cone programs beyond this many may be the end of a solver's patience whatever is
+asked, as of 1 / x: they are asked for once more from where they are."""
+STEP = 3.0
+"""Rough lengths are powers of ten to this: a solver balances what is less."""
 WORTH = 1e-2
 """Share of what a small move is paid that it gains, half of it where an objective is quadratic;
 what rounding leaves of no move gains nothing."""
@@ -56,28 +60,54 @@ def answer_alone(sub: Subproblem) -> np.ndarray:
     nothing = np.full(sub.size, np.nan)
     if sub.form is None:
         return _by_cvxpy(sub)
-    answer = minimised(sub, ROUGH)
+    rough = rough_length(sub)
+    answer = minimised(sub, ROUGH, rough)
     if answer.status not in FOUND:
         return nothing
     length = np.abs(answer.point).max()
-    if 0.0 < length < SMALL:
+    if 0.0 < length < SMALL * rough:
         answer = minimised(sub, ROUGH, length)
         if not _is_there(answer, length):
             return np.zeros(sub.size)
     # Where an objective falls for ever, or is flat for ever, an answer is as far out as the solver
     # was patient.
-    other = minimised(sub, ROUGHER, length or 1.0)
+    other = minimised(sub, ROUGHER, length or rough)
     if not {answer.status, other.status} <= set(FOUND) or not _is_balanced(sub, answer):
         return nothing
     apart = np.abs(answer.point - other.point)
     if apart.max() <= SETTLED * np.abs(answer.point).max():
-        if length > FAR and not _stays(sub, answer.point):
+        if length > FAR * rough and not _stays(sub, answer.point):
             return nothing
         # An entry of which no digit stays is what is left of a zero beside larger ones
         return np.where(apart > SETTLED * np.abs(answer.point), 0.0, answer.point)
     # What comes nearer to zero the more is asked of a solver is zero
-    is_zero = length < SMALL and length < np.abs(minimised(sub, ROUGHER).point).max()
+    if length >= SMALL * rough:
+        return nothing
+    is_zero = length < np.abs(minimised(sub, ROUGHER, rough).point).max()
     return np.zeros(sub.size) if is_zero else nothing
+
+
+def rough_length(sub: Subproblem) -> float:
+    """How long a client's variables are by the rows of its cone program alone.
+
+    Where rows are as large in them as on their right-hand sides, or, where none says that, as in
+    what else cvxpy added to the program, in the geometric mean; one where no row says anything.
+    """
+    assert sub.form is not None
+    cone = sub.form.cone
+    rows = abs(cone.rows)
+    own = _largest(rows[:, : sub.size])
+    for others in (np.abs(cone.rhs), _largest(rows[:, sub.size :])):
+        told = (own > 0) & (others > 0)
+        if told.any():
+            digits = np.log10(others[told] / own[told]).mean()
+            return 10.0 ** (STEP * np.round(digits / STEP))
+    return 1.0
+
+
+def _largest(rows: Any) -> np.ndarray:
+    """The largest entry of each row; zero of no columns."""
+    return rows.max(axis=1).toarray().ravel() if rows.shape[1] else np.zeros(rows.shape[0])
 
 
 def _stays(sub: Subproblem, point: np.ndarray) -> bool:
@@ -105,14 +135,15 @@ def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
     if sub.form is None or np.isnan(point).any():
         return nothing
     near = sub.around(point)
-    program = _program(near, 1.0)
+    rough = rough_length(sub)
+    program = _program(near, rough)
     still = program.minimise(nothing, ROUGH)
     slopes = _slopes(near, still)
     for share in PRICES:
         for price in (share * slopes, -share * slopes):
             moved = program.minimise(price, ROUGH)
             length = np.abs(moved.point).max()
-            if moved.status in FOUND and 0.0 < length < SMALL:
+            if moved.status in FOUND and 0.0 < length < SMALL * rough:
                 moved = _program(near, length).minimise(price, ROUGH)
                 paid = price @ moved.point
                 gained = still.objective - moved.objective - paid

@@ -26,3 +26,13 @@ def test_clients_with_the_same_numbers_are_asked_once(monkeypatch: pytest.Monkey
     assert asked == [0, 2, 3]
     for answer, (_, centre) in zip(found, costs, strict=True):  # the minimum of a distance
         np.testing.assert_allclose(answer, centre, atol=1e-5)
+
+
+@pytest.mark.parametrize("unit", 10.0 ** np.arange(-6, 7, 3))
+def test_a_cone_program_says_how_long_its_variables_are(unit: float) -> None:
+    """Rows x / u <= 3 and x / u >= -2 are as large in x as on the right at 3 u and 2 u."""
+    model, x, y = dm.Model("a box"), cp.Variable(2), cp.Variable(2)
+    model.client("boxed", cp.max(x) / unit, [x / unit <= 3, x / unit >= -2])
+    model.client("other", cp.sum_squares(y))
+    model.consensus(x == y)
+    assert alone.rough_length(model.compile()["boxed"]) == pytest.approx(unit)

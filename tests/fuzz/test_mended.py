@@ -39,6 +39,9 @@ MENDED = {
         20001929,
         20002057,
     ],
+    "a cone program is measured by one in units of 4e5, and what answers alone is not found": [
+        20002801
+    ],
     "nothing bends along an entry, and its length is that of rounding errors": [700474],
 }
 
