@@ -12,8 +12,9 @@ import scipy.sparse as sp
 
 from dald_model._cvxpy import Equality, Inequality
 from dald_model.answer.reference import Reference, Task
-from dald_model.answer.rescaling import Measure, cost_near, minimise
+from dald_model.answer.rescaling import cost_near, minimise
 from dald_model.answer.scales import Scales, measures, reach
+from dald_model.compile.measures import Measure
 from dald_model.declare.client import limits, short
 from dald_model.values import (
     entries,

@@ -21,9 +21,10 @@ import numpy as np
 
 from dald_model._cvxpy import Equality, Inequality
 from dald_model.answer.answer import Answer
-from dald_model.answer.rescaling import Measure, cost_at, costs_at, minimise
+from dald_model.answer.rescaling import cost_at, costs_at, minimise
 from dald_model.answer.scales import measures, reach
 from dald_model.compile.decomposition import Decomposition, Recovered
+from dald_model.compile.measures import Measure
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.units import Units
 from dald_model.declare.client import short, unique_variables

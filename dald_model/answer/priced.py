@@ -9,8 +9,8 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model._cvxpy import Equality, Inequality
-from dald_model.answer.rescaling import Measure
 from dald_model.answer.scales import reach
+from dald_model.compile.measures import Measure
 from dald_model.values import entries, flat, preserved
 
 PRICED = (

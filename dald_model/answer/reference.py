@@ -19,8 +19,9 @@ import numpy as np
 from dald_model.answer.agreeing import Agreeing, agreeing
 from dald_model.answer.answer import Answer
 from dald_model.answer.calibration import calibrated, is_unresolved, natural
-from dald_model.answer.rescaling import ACCURATE, SHARP, Measure, Solved, cost_near, minimise
+from dald_model.answer.rescaling import ACCURATE, SHARP, Solved, cost_near, minimise
 from dald_model.answer.scales import Scales
+from dald_model.compile.measures import Measure
 from dald_model.coordinate.status import Status
 from dald_model.declare.client import all_in_one
 from dald_model.errors import OptionError

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 
-from dald_model._cvxpy import with_parts
+from dald_model.compile.measures import Measure, measured
 from dald_model.declare.client import Client, unique_variables
-from dald_model.values import REFUSALS, evaluated, is_inside, number, panics_as_errors, preserved
+from dald_model.values import evaluated, is_inside, number, panics_as_errors, preserved
 
 ACCURATE = {
     "CLARABEL": {"tol_gap_abs": 1e-8, "tol_gap_rel": 1e-11, "tol_feas": 1e-9},
@@ -39,18 +39,9 @@ SHARP = {
     }
 }
 """The same of a second look."""
-SIGNS = ("nonneg", "nonpos", "pos", "neg")
-CONES = ("PSD", "NSD", "diag")
 OPTIMAL = ("optimal", "optimal_inaccurate")
 TROUBLES = (cp.SolverError, ArithmeticError, ValueError, TypeError)
 """What cvxpy and its solvers raise where they cannot go on."""
-
-
-class Measure(NamedTuple):
-    """Where a variable is measured from, and in what units; both of the variable's shape."""
-
-    centre: np.ndarray
-    spread: np.ndarray
 
 
 class Solved(NamedTuple):
@@ -118,7 +109,7 @@ def minimise(
         assert measures is not None
         rules = [*rules, *_box(variables, measures, box)]
     with cleared(variables):
-        swaps, goal, held = _written_anew(cost, rules, variables, measures or {})
+        swaps, goal, held = measured(cost, rules, variables, measures or {})
         problem = cp.Problem(cp.Minimize(goal / worth), held)
         with preserved([d for rule in held for d in rule.dual_variables]):
             name = solver.upper()
@@ -154,51 +145,6 @@ def _solved(
     if not all(np.isfinite(value).all() for value in values.values()):
         return Solved("failed", float("nan"), {}, {}, "the point that was found is not finite")
     return Solved(str(problem.status), worth * number(problem.value), values, duals)
-
-
-def _written_anew(
-    cost: cp.Expression,
-    rules: Sequence[cp.Constraint],
-    variables: Sequence[cp.Variable],
-    measures: Mapping[int, Measure],
-) -> tuple[dict[int, cp.Expression], cp.Expression, list[cp.Constraint]]:
-    """Cost and rules over new variables, and the old ones as expressions of the new."""
-    same: dict[int, cp.Expression] = {v.id: v for v in variables}
-    if not measures:
-        return same, cost, list(rules)
-    swaps = {v.id: _measured(v, measures[v.id]) if v.id in measures else v for v in variables}
-    names = {id(v): swaps[v.id] for v in variables}
-    try:
-        goal = with_parts(cost, names)
-        held = [with_parts(rule, names) for rule in rules]
-        if goal.is_convex() and all(rule.is_dcp() for rule in held):
-            return swaps, goal, held
-    except REFUSALS:
-        pass  # an atom that takes no expression for a variable, such as perspective
-    return same, cost, list(rules)
-
-
-def _measured(variable: cp.Variable, measure: Measure) -> cp.Expression:
-    """The variable as an expression of a new one that has the same attributes.
-
-    Who has a sign keeps the origin, and who is semidefinite one unit for all entries: cvxpy's
-    rules of convexity may rest on these attributes.
-    """
-    kept = {k: v for k, v in variable.attributes.items() if v is not None and v is not False}
-    if any(kept.get(name) for name in SIGNS) and len(kept) == 1:
-        return cp.multiply(measure.spread, cp.Variable(variable.shape, **kept))
-    if any(kept.get(name) for name in CONES) and len(kept) == 1:
-        return float(measure.spread.max()) * cp.Variable(variable.shape, **kept)
-    if kept.get("bounds") is not None and len(kept) == 1:
-        within = [(bound - measure.centre) / measure.spread for bound in kept["bounds"]]
-        inner = cp.Variable(variable.shape, bounds=within)
-        return measure.centre + cp.multiply(measure.spread, inner)
-    if kept.get("symmetric") and len(kept) == 1:
-        centre, spread = ((a + a.T) / 2 for a in measure)
-        return centre + cp.multiply(spread, cp.Variable(variable.shape, symmetric=True))
-    if kept:
-        return variable
-    return measure.centre + cp.multiply(measure.spread, cp.Variable(variable.shape))
 
 
 def _box(

@@ -37,8 +37,8 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model._cvxpy import is_affine_throughout
-from dald_model.answer.rescaling import Measure
 from dald_model.compile.affine import affine_map
+from dald_model.compile.measures import Measure
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import unique_variables
 from dald_model.values import entries, flat, preserved

@@ -39,9 +39,10 @@ import numpy as np
 
 from dald_model.answer.answer import Answer
 from dald_model.answer.priced import PRICED, amiss, term
-from dald_model.answer.rescaling import Measure, Solved, cost_near, minimise
+from dald_model.answer.rescaling import Solved, cost_near, minimise
 from dald_model.answer.scales import Points, Scales, measures
 from dald_model.answer.subgradient import steepest
+from dald_model.compile.measures import Measure
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import unique_variables
 from dald_model.solvers.exact.average import Average

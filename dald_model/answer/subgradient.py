@@ -15,7 +15,8 @@ from collections.abc import Mapping
 import cvxpy as cp
 import numpy as np
 
-from dald_model.answer.rescaling import Measure, cost_at
+from dald_model.answer.rescaling import cost_at
+from dald_model.compile.measures import Measure
 from dald_model.declare.client import unique_variables
 from dald_model.values import REFUSALS, flat, holding
 

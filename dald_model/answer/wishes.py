@@ -10,8 +10,9 @@ import numpy as np
 
 from dald_model._cvxpy import Inequality
 from dald_model.answer.agreeing import Agreeing
-from dald_model.answer.rescaling import Measure, Solved, costs_of, minimise
+from dald_model.answer.rescaling import Solved, costs_of, minimise
 from dald_model.answer.scales import Points, Scales, measures
+from dald_model.compile.measures import Measure
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import unique_variables
 from dald_model.values import entries, flat, holding

@@ -128,13 +128,21 @@ class Subproblem(Identified):
         return self._parameters["neighbours"]
 
     @cached_property
+    def gaps(self) -> dict[Hashable, cp.Variable]:
+        r"""Neighbour -> the consensus constraint :math:`\mathcal C_{ij}` in :attr:`problem`."""
+        return {
+            edge.other(self.name): cp.Variable(edge.size, name=f"C[{edge.other(self.name)}]")
+            for edge in self._edges
+        }
+
+    @cached_property
     def problem(self) -> cp.Problem:
         """See the class; made when first asked for, since the fast solvers do without."""
         lagrangian, ties = self.client.cost, []
         for edge in self._edges:
             other = edge.other(self.name)
             mu, rho, value = self.mu[other], self.rho[other], self.neighbours[other]
-            gap = cp.Variable(edge.size, name=f"C[{other}]")
+            gap = self.gaps[other]
             own = edge.side(self.name)
             ties.append(gap == (own - value if edge.sign(self.name) > 0 else value - own))
             lagrangian = lagrangian + mu @ gap + cp.sum_squares(cp.multiply(rho, gap))
@@ -254,7 +262,7 @@ class Subproblem(Identified):
         """The same edges for a client with the same variables."""
         found = copy(self)
         found.client, found._lowered = client, None
-        for made in ("problem", "_parameters"):
+        for made in ("problem", "gaps", "_parameters"):
             found.__dict__.pop(made, None)
         return found
 

@@ -1,18 +1,26 @@
-"""The reference: cvxpy's own ``problem.solve(warm_start=True)``, slow and readable."""
+r"""The reference: cvxpy's own ``problem.solve(warm_start=True)``, slow and readable.
+
+In natural units, as of every solver: tolerances of solvers are in part absolute, and a curvature of
+1e-11, which a variable of size 1e5 has, passes for none. cvxpy is given the subproblem in
+:math:`z = (x - \bar x) / X` and over the energy :math:`E = \max_k X_k M_k`, with lengths X and
+slopes M of the turn; :math:`\bar x`, at first zero, is an answer that was far from it.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
+from dald_model.compile.measures import Measure, measured
 from dald_model.compile.subproblem import Subproblem
+from dald_model.declare.problem import Problem
 from dald_model.errors import OptionError
 from dald_model.solvers.base import FOUND, NOTHING, Answers, Encoding, Multipliers, Session, Turn
-from dald_model.solvers.exact.conic import attempts
+from dald_model.solvers.exact.conic import FAR, PROVEN, attempts
 from dald_model.values import evaluated, flat, panics_as_errors
 
 Options = dict[str, Any]
@@ -93,17 +101,17 @@ class Reference:
         """See :class:`dald_model.solvers.base.Solver`."""
         return _Session(self, subproblems)
 
-    def answer(self, sub: Subproblem, tolerance: float) -> tuple[str, str]:
-        """Solve one subproblem whose Parameters are set: cvxpy's status, and what was said."""
+    def answer(self, problem: cp.Problem, tolerance: float) -> tuple[str, str]:
+        """Solve one problem whose Parameters are set: cvxpy's status, and what was said."""
         status, message = "solver_error", ""
         for options in ATTEMPTS.get(self.solver, lambda eps: [])(tolerance):
-            status, message = self._attempt(sub.problem, options | self.options)
+            status, message = self._attempt(problem, options | self.options)
             if status == "optimal_inaccurate" and self.solver == "CLARABEL":
                 status = "optimal"  # by the reduced tolerances above
             if status != "solver_error":
                 return status, message
         # Better the solver's own notion of accuracy than no point at all.
-        return self._attempt(sub.problem, self.options)
+        return self._attempt(problem, self.options)
 
     def _attempt(self, problem: cp.Problem, options: dict[str, Any]) -> tuple[str, str]:
         try:
@@ -116,11 +124,76 @@ class Reference:
         return PLAIN.get(problem.status, "solver_error"), problem.status
 
 
+class _Program:
+    """A subproblem in natural units, see the module, whose Parameters are those of the subproblem.
+
+    Without units, and where cvxpy cannot write it in other variables, it is the subproblem's own.
+    """
+
+    def __init__(self, sub: Subproblem, turn: Turn) -> None:
+        self._sub, self._told = sub, (turn.lengths, turn.slopes)
+        self._energy, self._centre = 1.0, np.zeros(sub.size)
+        self._at: Mapping[int, cp.Expression] = {v.id: v for v in sub.variables}
+        self._problem = sub.problem
+        if turn.lengths.size:
+            self._write()
+
+    def _write(self) -> None:
+        sub, (lengths, slopes) = self._sub, self._told
+        centres, spreads = sub.spread(self._centre), sub.spread(lengths)
+        measures = {key: Measure(centres[key], spreads[key]) for key in centres}
+        gaps, across = list(sub.gaps.values()), abs(sub.sides[0]) @ lengths
+        stops = np.cumsum([gap.size for gap in gaps])[:-1]
+        reaches = np.split(np.where(across > 0, across, 1.0), stops)
+        for gap, reach in zip(gaps, reaches, strict=True):
+            measures[gap.id] = Measure(np.zeros(gap.shape), reach)
+        known = [*sub.variables, *gaps]
+        goal, rules = sub.problem.objective.expr, sub.problem.constraints
+        self._energy = float((lengths * slopes).max())
+        self._at, goal, rules = measured(goal, rules, known, measures)
+        own, ties = rules[: len(sub.client.constraints)], rules[len(sub.client.constraints) :]
+        even = [tie.expr / reach == 0 for tie, reach in zip(ties, reaches, strict=True)]
+        self._problem = Problem(cp.Minimize(goal / self._energy), [*own, *even])
+
+    def is_of(self, turn: Turn) -> bool:
+        """Whether the units of a turn are those of the program."""
+        return all(map(np.array_equal, self._told, (turn.lengths, turn.slopes)))
+
+    def minimise(self, reference: Reference, tolerance: float) -> tuple[str, str]:
+        """The status of the minimum, and what was said of it."""
+        found = reference.answer(self._problem, tolerance)
+        if found[0] == "solver_error" and self._problem is not self._sub.problem:
+            # Units that are off by orders of magnitude hide a proof that there is no minimum
+            stated = reference.answer(self._sub.problem, tolerance)
+            return stated if stated[0] in PROVEN else found
+        lengths = self._told[0]
+        if found[0] in FOUND and lengths.size and not self._centre.any():
+            point = self.point()
+            if (np.abs(point) > FAR * lengths).any():
+                self._centre = point
+                self._write()
+                found = reference.answer(self._problem, tolerance)
+        return found
+
+    def point(self) -> np.ndarray:
+        """Where the minimum is, (m,); the user's variables have these values then."""
+        for v in self._sub.variables:
+            v.save_value(self._at[v.id].value)
+        return self._sub.point()
+
+    def duals(self) -> np.ndarray:
+        """Of the client's own constraints, flat."""
+        own = self._problem.constraints[: len(self._sub.client.constraints)]
+        duals = [self._energy * flat(d.value) for rule in own for d in rule.dual_variables]
+        return np.concatenate([NOTHING, *duals])
+
+
 class _Session:
     """One run: the warm starts are in the cvxpy problems."""
 
     def __init__(self, reference: Reference, subproblems: Sequence[Subproblem]) -> None:
         self._reference, self._subproblems = reference, subproblems
+        self._programs: dict[int, _Program] = {}
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
@@ -128,13 +201,13 @@ class _Session:
         own = [self._subproblems[at] for at in turn.which]
         for i, (sub, one) in enumerate(zip(own, turn.each(own), strict=True)):
             sub.set(one.mu, one.rho, one.neighbours)
-            status, message = self._reference.answer(sub, tolerance)
+            program = self._program(int(turn.which[i]), one)
+            status, message = program.minimise(self._reference, tolerance)
             statuses.append(status)
             if status in FOUND:
-                points.append(sub.point())
+                points.append(program.point())
                 objectives.append(evaluated(sub.client.cost))
-                duals = [flat(d.value) for r in sub.client.constraints for d in r.dual_variables]
-                held.append((Encoding.VALUES, np.concatenate([NOTHING, *duals])))
+                held.append((Encoding.VALUES, program.duals()))
             else:
                 points.append(np.full(sub.size, np.nan))
                 objectives.append(np.nan)
@@ -148,3 +221,10 @@ class _Session:
             Multipliers.joined(held),
             messages,
         )
+
+    def _program(self, at: int, turn: Turn) -> _Program:
+        """That of a client in the units of its turn."""
+        known = self._programs.get(at)
+        if known is None or not known.is_of(turn):
+            known = self._programs[at] = _Program(self._subproblems[at], turn)
+        return known

@@ -254,3 +254,15 @@ def test_a_server_has_its_closed_form_whatever_is_named() -> None:
         solvers = {n: one.solver for one in model.compile().explain(given) for n in one.clients}
         assert solvers["server"] == "average"
         assert model.solve(solver=given)[w] == near(MEAN)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+@pytest.mark.parametrize("solver", ["CLARABEL", "OSQP", "SCS"])
+def test_a_solver_of_cvxpy_has_no_unit(solver: str, unit: float) -> None:
+    """The weighted mean of 1, 3 and 8, measured from an origin a thousand lengths away."""
+    model, x = dm.Model("weighted mean"), cp.Variable()
+    for name, (weight, wish) in {"a": (1, 1), "b": (2, 3), "c": (1, 8)}.items():
+        model.client(name, weight * cp.square(x / unit - (wish + 1e3)))
+    result = model.solve(solver=solver)
+    assert result.status == "optimal"
+    assert float(result[x]) / unit - 1e3 == pytest.approx(15 / 4, abs=1e-4)

@@ -42,6 +42,7 @@ MENDED = {
     "a cone program is measured by one in units of 4e5, and what answers alone is not found": [
         20002801
     ],
+    "a solver of cvxpy's is given a curvature of 1e-11, and calls its start optimal": [41000008],
     "nothing bends along an entry, and its length is that of rounding errors": [700474],
 }
 
