@@ -9,10 +9,11 @@ import numpy as np
 from dald_model.answer.agreeing import Agreeing
 from dald_model.answer.rescaling import costs_of
 from dald_model.answer.scales import Points, Scales, measures, reach
-from dald_model.answer.wishes import NOISE, farthest, felt, middles, moved, shrunk, wished
+from dald_model.answer.wishes import NOISE, SMALL, farthest, felt, middles, moved, shrunk, wished
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.units import Units
+from dald_model.values import flat
 
 RAW = 1e-9
 """The same of an objective that was given to it as it stands, of its size."""
@@ -113,6 +114,9 @@ def _filled(
             one = felt(subs[name], points[name], np.abs(points[name]), noise)
             np.maximum.at(sizes, agreeing.classes[place], one / agreeing.factors[place])
     found = np.where(found > 0, found, sizes)
+    for name, place in agreeing.columns.items():
+        one = _across(subs[name], found[agreeing.classes[place]] * agreeing.factors[place])
+        np.maximum.at(found, agreeing.classes[place], one / agreeing.factors[place])
     overall = found.max(initial=0.0) or 1.0
     spreads = _local(agreeing, found)
     for name, spread in spreads.items():
@@ -122,6 +126,20 @@ def _filled(
             part[part == 0] = part.max(initial=0.0) or overall
             at += v.size
     return spreads
+
+
+def _across(sub: Subproblem, spread: np.ndarray) -> np.ndarray:
+    r"""What entries of symmetric matrices have at least: ``SMALL`` of :math:`\sqrt{X_{ii} X_{jj}}`.
+
+    Where everybody wants a diagonal matrix, what solvers leave beside it is no scale.
+    """
+    found, at = np.zeros(spread.size), 0
+    for v in sub.variables:
+        if v.ndim == 2 and v.is_symmetric():
+            root = np.sqrt(spread[at : at + v.size].reshape(v.shape).diagonal())
+            found[at : at + v.size] = SMALL * flat(np.outer(root, root))
+        at += v.size
+    return found
 
 
 def _local(agreeing: Agreeing, found: np.ndarray) -> dict[Hashable, np.ndarray]:

@@ -12,7 +12,8 @@ client i alone would choose, :math:`\arg\min_{X_i} f_i`:
   :math:`\max_i t_i |x_{i,e}^{own} - x_e^*|`, each shrunk by a :math:`t_i \le 1` until F rises by
   no more than 2 V on the way (to the median wish by the root of that): a client that hardly
   cares may wish for something far away, and that is no scale. Entries that consensus makes one
-  have one spread;
+  have one spread, and an entry of a symmetric matrix has at least
+  :math:`10^{-3} \sqrt{X_{ii} X_{jj}}`;
 * the reach of a constraint is the change of its value over the same samples, and :math:`|A| X`
   where it is affine.
 

@@ -43,6 +43,10 @@ MENDED = {
         20002801
     ],
     "a solver of cvxpy's is given a curvature of 1e-11, and calls its start optimal": [41000008],
+    "all want a diagonal matrix, and what solvers leave beside it passes for a spread": [
+        50000056,
+        50001545,
+    ],
     "nothing bends along an entry, and its length is that of rounding errors": [700474],
 }
 
