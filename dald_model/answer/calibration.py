@@ -131,7 +131,8 @@ def _filled(
 def _across(sub: Subproblem, spread: np.ndarray) -> np.ndarray:
     r"""What entries of symmetric matrices have at least: ``SMALL`` of :math:`\sqrt{X_{ii} X_{jj}}`.
 
-    Where everybody wants a diagonal matrix, what solvers leave beside it is no scale.
+    Where everybody wants a diagonal matrix, what solvers leave beside it is no scale. Zero where
+    they leave nothing.
     """
     found, at = np.zeros(spread.size), 0
     for v in sub.variables:
@@ -139,7 +140,7 @@ def _across(sub: Subproblem, spread: np.ndarray) -> np.ndarray:
             root = np.sqrt(spread[at : at + v.size].reshape(v.shape).diagonal())
             found[at : at + v.size] = SMALL * flat(np.outer(root, root))
         at += v.size
-    return found
+    return np.where(spread > 0, found, 0.0)
 
 
 def _local(agreeing: Agreeing, found: np.ndarray) -> dict[Hashable, np.ndarray]:

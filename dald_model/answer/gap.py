@@ -87,7 +87,7 @@ class Certificate(Printed):
     def ok(self) -> bool:
         """Whether gap, reported value and violation are within their tolerances."""
         gap, violation = self.tolerances
-        return max(self.gap, self.apart) <= gap and self.violation <= violation
+        return bool(max(self.gap, self.apart) <= gap and self.violation <= violation)
 
     def __bool__(self) -> bool:
         return self.ok

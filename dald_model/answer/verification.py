@@ -22,18 +22,17 @@ import numpy as np
 from dald_model.answer.answer import Answer
 from dald_model.answer.comparison import (
     Row,
-    broken,
     consensus,
     distances,
-    explained,
     objective,
     unique,
     violation,
 )
 from dald_model.answer.gap import Certificate, first_witness
 from dald_model.answer.plots import verification_plot
-from dald_model.answer.reference import Reference, Task, doubted, reference, sharpened, task
+from dald_model.answer.reference import Reference, Task, reference, sharpened, task
 from dald_model.answer.stationarity import Support, certificate
+from dald_model.answer.witnesses import alike, gap_to, held_against
 from dald_model.coordinate.status import Status
 from dald_model.later import pd
 from dald_model.text import Bare, Heading, Part, Printed, counted
@@ -183,7 +182,8 @@ def verify(
     An AIO solution that is doubtful, because its solver says so or because the result is feasible
     and better, is cross-checked by a second solver; the note says so. The better one counts, and of
     two that are as good the one that is accurate by its own account.
-    A result that is better than all solvers, and not by breaking constraints, has no gap.
+    A result that is better than all solvers, and not by breaking constraints, has no gap; and where
+    solvers find what is better than the certificate lets any point be, its bound is what counts.
 
     Parameters
     ----------
@@ -218,12 +218,16 @@ def verify(
         warnings.filterwarnings("ignore", ".*sparse CVXPY expression", RuntimeWarning)
         first = first_witness(result, tol_objective, tol_feasibility)
         tolerances = tol_objective, tol_feasibility, tol_dual
-        compared = _compared(result, solver, tolerances, notes)
+        compared = _compared(result, solver, tolerances, first, notes)
         return replace(compared, certificate=first)
 
 
 def _compared(
-    result: Answer, solver: str | None, tolerances: tuple[float, float, float], notes: list[str]
+    result: Answer,
+    solver: str | None,
+    tolerances: tuple[float, float, float],
+    proven: Certificate | None,
+    notes: list[str],
 ) -> Verification:
     """The comparison, with the Parameters as they were at the time of the solve."""
     tol_objective, tol_feasibility, _ = tolerances
@@ -239,12 +243,12 @@ def _compared(
         return _judged(result, made, [Row("status", np.inf, 0.0, said)], notes)
 
     first = made
-    made, gap, beats, said = _held_against(given, made, tol_objective, tol_feasibility)
+    made, gap, beats, said = held_against(given, made, proven, tol_objective, tol_feasibility)
     notes += said
     rows = _rows(given, made, gap, beats, tolerances)
-    if not all(row.ok for row in rows) and first is not made and _alike(first, made, tol_objective):
+    if not all(row.ok for row in rows) and first is not made and alike(first, made, tol_objective):
         # Who calls itself accurate may leave a flat objective's solution farther away
-        gap, beats = _gap(given, first, tol_objective, tol_feasibility)
+        gap, beats = gap_to(given, first, tol_objective, tol_feasibility)
         looked = _rows(given, first, abs(gap), beats, tolerances)
         if all(row.ok for row in looked):
             made, rows = first, looked
@@ -252,7 +256,7 @@ def _compared(
         # An optimum may be flat: a gap of 1e-8 leaves a solution 1e-4 of the spreads away
         sharper = sharpened(given, made)
         if sharper is not None:
-            gap, beats = _gap(given, sharper, tol_objective, tol_feasibility)
+            gap, beats = gap_to(given, sharper, tol_objective, tol_feasibility)
             looked = _rows(given, sharper, abs(gap), beats, tolerances)
             if all(row.ok for row in looked):
                 made, rows = sharper, looked
@@ -306,71 +310,6 @@ def _certified(given: Task, made: Reference, allowed: float) -> Support:
 def _judged(result: Answer, made: Reference, rows: list[Row], notes: list[str]) -> Verification:
     note = "; ".join([*made.notes, *notes])
     return Verification(result, tuple(rows), made.status, made.value, made.seconds, note)
-
-
-def _held_against(
-    given: Task, made: Reference, tol_objective: float, tol_feasibility: float
-) -> tuple[Reference, float, bool, list[str]]:
-    """The reference that counts, the gap to it, whether it is beaten, and what to say of it."""
-    gap, beats = _gap(given, made, tol_objective, tol_feasibility)
-    if made.status == "optimal" and not beats:
-        return made, abs(gap), False, []
-    why = (
-        f"the result is feasible and better than {made.solver}'s AIO solution"
-        if made.status == "optimal"
-        else f"{made.solver}'s AIO solution is inaccurate by its own account"
-    )
-    other = doubted(given, made)
-    if other is None:
-        said = f"{why}, and no other installed solver can be asked"
-        return made, 0.0 if beats else abs(gap), beats, [said]
-    said = f"{why}; {other.solver} finds {other.value:.8g}"
-    counts = _counts(given, made, other, tol_objective, tol_feasibility)
-    if counts:
-        made, said = other, f"{said}, which {counts} and counts"
-        gap, beats = _gap(given, made, tol_objective, tol_feasibility)
-    if beats:
-        return made, 0.0, True, [f"{said}; the result is better than both"]
-    return made, abs(gap), False, [said]
-
-
-def _alike(one: Reference, two: Reference, tol_objective: float) -> bool:
-    """Whether two solvers found the same optimum."""
-    assert one.scales is not None
-    return abs(one.value - two.value) <= tol_objective * one.scales.worth
-
-
-def _counts(
-    given: Task, made: Reference, other: Reference, tol_objective: float, tol_feasibility: float
-) -> str:
-    """Why another solver's solution counts rather than the first; empty where it does not.
-
-    One that is inaccurate may be lower than the optimum for constraints that it breaks a little.
-    """
-    assert made.scales is not None
-    lower = given.result.compiled.sense * (made.value - other.value) / made.scales.worth
-    if abs(lower) > tol_objective:
-        best = other if lower > 0 else made
-        if broken(given, made, best.values).measured <= tol_feasibility:
-            return "is better" if lower > 0 else ""
-    return "is accurate" if made.status != other.status == "optimal" else ""
-
-
-def _gap(
-    given: Task, made: Reference, tol_objective: float, tol_feasibility: float
-) -> tuple[float, bool]:
-    """The signed gap of the result's objective, and whether the result beats the reference.
-
-    It does where it is lower by more than is tolerated, feasible, and lower by more than its
-    violations can account for.
-    """
-    assert made.scales is not None
-    sense, worth = given.result.compiled.sense, made.scales.worth
-    gap = sense * (objective(given, made) - made.value) / worth
-    if not gap < -tol_objective:
-        return gap, False
-    feasible = violation(given, made, tol_feasibility).ok
-    return gap, feasible and -gap > tol_objective + explained(given, made) / worth
 
 
 def _moved(result: Answer) -> list[str]:

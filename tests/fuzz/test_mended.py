@@ -47,6 +47,10 @@ MENDED = {
         50000056,
         50001545,
     ],
+    "a solver's point breaks a steep constraint, and passes for the better optimum": [
+        50001264,
+        50002019,
+    ],
     "nothing bends along an entry, and its length is that of rounding errors": [700474],
 }
 
