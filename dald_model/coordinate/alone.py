@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.problem import Problem
@@ -60,70 +60,89 @@ def answer_alone(sub: Subproblem) -> np.ndarray:
     nothing = np.full(sub.size, np.nan)
     if sub.form is None:
         return _by_cvxpy(sub)
-    rough = rough_length(sub)
+    rough = rough_lengths(sub)
     answer = minimised(sub, ROUGH, rough)
     if answer.status not in FOUND:
         return nothing
-    length = np.abs(answer.point).max()
-    if 0.0 < length < SMALL * rough:
-        answer = minimised(sub, ROUGH, length)
-        if not _is_there(answer, length):
+    size = _size(answer.point, rough)
+    if 0.0 < size < SMALL:
+        answer = minimised(sub, ROUGH, size * rough)
+        if not _is_there(answer, size * rough):
             return np.zeros(sub.size)
     # Where an objective falls for ever, or is flat for ever, an answer is as far out as the solver
     # was patient.
-    other = minimised(sub, ROUGHER, length or rough)
-    if not {answer.status, other.status} <= set(FOUND) or not _is_balanced(sub, answer):
+    other = minimised(sub, ROUGHER, (size or 1.0) * rough)
+    if not {answer.status, other.status} <= set(FOUND) or not _is_balanced(sub, answer, rough):
         return nothing
     apart = np.abs(answer.point - other.point)
-    if apart.max() <= SETTLED * np.abs(answer.point).max():
-        if length > FAR * rough and not _stays(sub, answer.point):
+    if _size(apart, rough) <= SETTLED * _size(answer.point, rough):
+        if size > FAR and not _stays(sub, answer.point, size * rough):
             return nothing
         # An entry of which no digit stays is what is left of a zero beside larger ones
         return np.where(apart > SETTLED * np.abs(answer.point), 0.0, answer.point)
     # What comes nearer to zero the more is asked of a solver is zero
-    if length >= SMALL * rough:
-        return nothing
-    is_zero = length < np.abs(minimised(sub, ROUGHER, rough).point).max()
+    is_zero = size < SMALL and size < _size(minimised(sub, ROUGHER, rough).point, rough)
     return np.zeros(sub.size) if is_zero else nothing
 
 
-def rough_length(sub: Subproblem) -> float:
-    """How long a client's variables are by the rows of its cone program alone.
+def answer_nearer(sub: Subproblem, own: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """The client's answer that is nearest to a point, of more than one; ``own`` is one.
 
-    Where rows are as large in them as on their right-hand sides, or, where none says that, as in
-    what else cvxpy added to the program, in the geometric mean; one where no row says anything.
+    Where an objective is flat along several variables together a solver's answer is the nearest to
+    zero. It is asked again from the point, where that is far from zero beside what rows tell there.
+    """
+    if sub.form is None or np.isnan(own).any() or np.isnan(there).any():
+        return own
+    near = sub.around(there)
+    rough = rough_lengths(near)
+    if _size(own - there, rough) <= FAR:
+        return own
+    again = answer_alone(near)
+    is_nearer = _size(again, rough) < SETTLED * _size(own - there, rough)
+    return there + again if is_nearer else own
+
+
+def rough_lengths(sub: Subproblem) -> np.ndarray:
+    """How long a client's variables are by the rows of its cone program alone, (m,).
+
+    Where rows are as large in one as on their right-hand sides, or, where none says that, as in
+    what cvxpy added to the program, in the geometric mean. What no row says anything of is as long
+    as the others, or one.
     """
     assert sub.form is not None
     cone = sub.form.cone
-    rows = abs(cone.rows)
-    own = _largest(rows[:, : sub.size])
-    for others in (np.abs(cone.rhs), _largest(rows[:, sub.size :])):
-        told = (own > 0) & (others > 0)
-        if told.any():
-            digits = np.log10(others[told] / own[told]).mean()
-            return 10.0 ** (STEP * np.round(digits / STEP))
-    return 1.0
+    own = sp.coo_array(abs(cone.rows[:, : sub.size]))
+    added = abs(cone.rows[:, sub.size :])
+    most = added.max(axis=1).toarray().ravel() if added.shape[1] else np.zeros(cone.rhs.size)
+    digits = np.full(sub.size, np.nan)
+    for others in (np.abs(cone.rhs), most):
+        told = (own.data > 0) & (others[own.row] > 0) & np.isnan(digits[own.col])
+        columns, ratios = own.col[told], np.log10(others[own.row[told]] / own.data[told])
+        count = np.bincount(columns, minlength=sub.size)
+        sums = np.bincount(columns, ratios, sub.size)
+        digits[count > 0] = sums[count > 0] / count[count > 0]
+    known = ~np.isnan(digits)
+    digits[~known] = digits[known].mean() if known.any() else 0.0
+    return 10.0 ** (STEP * np.round(digits / STEP))
 
 
-def _largest(rows: Any) -> np.ndarray:
-    """The largest entry of each row; zero of no columns."""
-    return rows.max(axis=1).toarray().ravel() if rows.shape[1] else np.zeros(rows.shape[0])
+def _size(point: np.ndarray, lengths: np.ndarray) -> float:
+    """How many lengths a point is from zero."""
+    return float(np.abs(point / lengths).max())
 
 
-def _stays(sub: Subproblem, point: np.ndarray) -> bool:
+def _stays(sub: Subproblem, point: np.ndarray, lengths: np.ndarray) -> bool:
     """Whether an answer is nearly the same where it is measured from itself."""
-    length = float(np.abs(point).max())
-    again = minimised(sub.around(point), ROUGH, length)
-    return again.status in FOUND and bool(np.abs(again.point).max() <= SETTLED * length)
+    again = minimised(sub.around(point), ROUGH, lengths)
+    return again.status in FOUND and _size(again.point, lengths) <= SETTLED
 
 
-def _is_there(answer: ClientAnswer, length: float) -> bool:
+def _is_there(answer: ClientAnswer, lengths: np.ndarray) -> bool:
     """Whether a small answer is a number rather than what is left of zero.
 
-    ``answer`` was asked for again in units of this length, which the first one had.
+    ``answer`` was asked for again in units of these lengths, which the first one had.
     """
-    again = np.abs(answer.point).max()
-    return answer.status in FOUND and bool(SMALL * length <= again <= length / SETTLED)
+    return answer.status in FOUND and SMALL <= _size(answer.point, lengths) <= 1 / SETTLED
 
 
 def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
@@ -135,36 +154,43 @@ def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
     if sub.form is None or np.isnan(point).any():
         return nothing
     near = sub.around(point)
-    rough = rough_length(sub)
+    rough = rough_lengths(sub)
     program = _program(near, rough)
     still = program.minimise(nothing, ROUGH)
     slopes = _slopes(near, still)
     for share in PRICES:
         for price in (share * slopes, -share * slopes):
             moved = program.minimise(price, ROUGH)
-            length = np.abs(moved.point).max()
-            if moved.status in FOUND and 0.0 < length < SMALL * rough:
-                moved = _program(near, length).minimise(price, ROUGH)
+            size = _size(moved.point, rough)
+            if moved.status in FOUND and 0.0 < size < SMALL:
+                moved = _program(near, size * rough).minimise(price, ROUGH)
                 paid = price @ moved.point
                 gained = still.objective - moved.objective - paid
-                if not (_is_there(moved, length) and gained > WORTH * abs(paid)):
+                if not (_is_there(moved, size * rough) and gained > WORTH * abs(paid)):
                     continue
-            if moved.status in FOUND and length > RESOLVED * np.abs(point).max():
+            if moved.status in FOUND and size > RESOLVED * _size(point, rough):
                 return np.abs(moved.point)
     return nothing
 
 
 def _slopes(sub: Subproblem, answer: ClientAnswer) -> np.ndarray:
-    """The slopes that may meet at an answer, shape (m,)."""
+    """The slopes that may meet at an answer, shape (m,).
+
+    At a kink one that is not there now may be, but of an equation, as between the halves of a
+    symmetric matrix, there are no others.
+    """
     assert sub.form is not None
     cone = sub.form.cone
-    steep = abs(cone.rows).sum(axis=0) * np.abs(answer.multipliers).max(initial=0.0)
-    return (np.abs(cone.linear) + steep)[: sub.size]
+    found = np.abs(answer.multipliers)
+    equations = sum(size for kind, size in cone.cones if kind == "ZeroConeT")
+    found[equations:] = found[equations:].max(initial=0.0)
+    return (np.abs(cone.linear) + abs(cone.rows).T @ found)[: sub.size]
 
 
-def _is_balanced(sub: Subproblem, answer: ClientAnswer) -> bool:
+def _is_balanced(sub: Subproblem, answer: ClientAnswer, lengths: np.ndarray) -> bool:
     """Whether the slopes that meet at an answer add up to nothing, beside their sizes."""
-    return bool(answer.left.max() <= BALANCED * _slopes(sub, answer).max())
+    left, slopes = answer.left * lengths, _slopes(sub, answer) * lengths
+    return bool(left.max() <= BALANCED * slopes.max())
 
 
 def _by_cvxpy(sub: Subproblem) -> np.ndarray:
@@ -182,20 +208,20 @@ def _by_cvxpy(sub: Subproblem) -> np.ndarray:
         return sub.point() if problem.status in FOUND else nothing
 
 
-def minimised(sub: Subproblem, tolerance: float, length: float = 1.0) -> ClientAnswer:
-    """The answer of a client alone as a cone program, in units of this length."""
-    return _program(sub, length).minimise(np.zeros(sub.size), tolerance)
+def minimised(sub: Subproblem, tolerance: float, lengths: np.ndarray | None = None) -> ClientAnswer:
+    """The answer of a client alone as a cone program, in units of these lengths, (m,), or ones."""
+    program = _program(sub, np.ones(sub.size) if lengths is None else lengths)
+    return program.minimise(np.zeros(sub.size), tolerance)
 
 
-def _program(sub: Subproblem, length: float) -> ClarabelProgram:
+def _program(sub: Subproblem, lengths: np.ndarray) -> ClarabelProgram:
     assert sub.form is not None
     cone = sub.form.cone
-    lengths = np.ones(cone.linear.size)
-    lengths[: sub.size] = length
-    bends = lengths @ abs(cone.matrix) * lengths
+    whole = np.ones(cone.linear.size)
+    whole[: sub.size] = lengths
+    bends = whole @ abs(cone.matrix) * whole
     # Whatever the objective is measured in, its largest coefficient is one
-    energy = max(np.abs(lengths * cone.linear).max(initial=0.0), bends.max(initial=0.0)) or 1.0
-    scaling = Scaling(*np.full((2, sub.size), [[length], [energy / length]]))
-    program = ClarabelProgram(cone, scaling, polishes=False)
+    energy = max(np.abs(whole * cone.linear).max(initial=0.0), bends.max(initial=0.0)) or 1.0
+    program = ClarabelProgram(cone, Scaling(lengths, energy / lengths), polishes=False)
     program.set(np.zeros((sub.size, sub.size)))
     return program

@@ -9,7 +9,7 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate.alone import answer_alone, answers_alone
+from dald_model.coordinate.alone import answer_alone, answer_nearer, answers_alone
 from dald_model.coordinate.curvature import (
     Curvature,
     curvature,
@@ -148,6 +148,7 @@ class Survey:
         compiled, found = self._compiled, self._found
         origin = self._ask_each()
         self._leave_endless()
+        self._ask_nearer()
         self._ask_couplings(origin)
         missing = np.isnan(found)
         place(compiled, found)
@@ -284,6 +285,17 @@ class Survey:
             if name in self._dragged or is_inside or not is_alike:
                 self._found[part] = np.nan
                 self._misplaced.add(name)
+
+    def _ask_nearer(self) -> None:
+        """Let who has many answers give the one that is nearest to its neighbours'."""
+        found = self._found.copy()
+        place(self._compiled, found)
+        sides = sides_of(self._compiled, found)
+        for name in set(self._subs).difference(self._held, self._couplings):
+            sub, part = self._subs[name], self._compiled.columns[name]
+            there = moved_to(sub, found[part], sides[1 - sub.rows, sub.entries])
+            if there is not None:
+                self._found[part] = answer_nearer(sub, self._found[part], there)
 
     def _hold_nearer(self, origin: np.ndarray, missing: np.ndarray) -> None:
         """Hold clients at their neighbours' answers while these are far from zero."""

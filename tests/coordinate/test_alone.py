@@ -30,9 +30,16 @@ def test_clients_with_the_same_numbers_are_asked_once(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("unit", 10.0 ** np.arange(-6, 7, 3))
 def test_a_cone_program_says_how_long_its_variables_are(unit: float) -> None:
-    """Rows x / u <= 3 and x / u >= -2 are as large in x as on the right at 3 u and 2 u."""
-    model, x, y = dm.Model("a box"), cp.Variable(2), cp.Variable(2)
-    model.client("boxed", cp.max(x) / unit, [x / unit <= 3, x / unit >= -2])
+    """Rows x / u <= 3 and x / u >= -2 are as large in x as on the right at 3 u and 2 u.
+
+    So is |z - 1| in z at 1, and its rows say that of each variable for itself.
+    """
+    model, x, y, z = dm.Model("a box"), cp.Variable(2), cp.Variable(2), cp.Variable()
+    goal = cp.max(x) / unit + cp.abs(z - 1)
+    model.client("boxed", goal, [x / unit <= 3, x / unit >= -2])
     model.client("other", cp.sum_squares(y))
     model.consensus(x == y)
-    assert alone.rough_length(model.compile()["boxed"]) == pytest.approx(unit)
+    compiled = model.compile()
+    found = compiled["boxed"].spread(alone.rough_lengths(compiled["boxed"]))
+    assert found[x.id] == pytest.approx(unit)
+    assert found[z.id] == pytest.approx(1.0)
