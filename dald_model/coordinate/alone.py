@@ -25,6 +25,8 @@ PRICES = 0.3, 3.0
 SMALL = 1e-4
 """Answers of cone programs below this many rough lengths may be zero: they are asked for again in
 their own units."""
+ROUNDED = 1e-12
+"""Answers below this many are zero: doubles resolve no more beside rows of that length."""
 FAR = 100.0
 """Answers of cone programs beyond this many may be the end of a solver's patience whatever is
 asked, as of 1 / x: they are asked for once more from where they are."""
@@ -66,6 +68,8 @@ def answer_alone(sub: Subproblem) -> np.ndarray:
         return nothing
     size = _size(answer.point, rough)
     if 0.0 < size < SMALL:
+        if size < ROUNDED:
+            return np.zeros(sub.size)
         answer = minimised(sub, ROUGH, size * rough)
         if not _is_there(answer, size * rough):
             return np.zeros(sub.size)

@@ -46,6 +46,7 @@ MENDED = {
         940006,
         41000008,
     ],
+    "an answer is zero but for rounding, which passes for a length": [20001717, 50000045],
     "variables of one cone program differ in their units by 1e6": [50003601],
     "a client far from the origin has many answers, and gives the one next to it": [50002988],
     "all want a diagonal matrix, and what solvers leave beside it passes for a spread": [
