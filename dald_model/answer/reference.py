@@ -23,6 +23,7 @@ from dald_model.answer.rescaling import ACCURATE, SHARP, Solved, cost_near, mini
 from dald_model.answer.scales import Scales
 from dald_model.compile.measures import Measure
 from dald_model.coordinate.status import Status
+from dald_model.coordinate.units import Units
 from dald_model.declare.client import all_in_one
 from dald_model.errors import OptionError
 from dald_model.values import flat, holding
@@ -67,6 +68,11 @@ class Task:
         """Whether the result is a point, be it optimal or on the way there."""
         empty = self.result.status in (Status.INFEASIBLE, Status.UNBOUNDED)
         return not empty and bool(self.result.recovered.values)
+
+    @property
+    def units(self) -> Units | None:
+        """Those of the run, unless the result was made without one."""
+        return self.result.state and self.result.state.units
 
     def split(self, values: Mapping[int, Any]) -> dict[Hashable, np.ndarray]:
         """Values by variable id -> the vector of each client's local variables."""
@@ -221,11 +227,10 @@ def _beyond_noise(given: Task, made: Reference) -> Reference:
     Where all want zero it is what solvers leave of nothing, and so are the spreads.
     """
     assert made.scales is not None
-    result = given.result
-    if result.state is None:
+    if given.units is None:
         return made
     points = given.split(made.values)
-    wide = natural(result.compiled, given.live, points, result.state.units)
+    wide = natural(given.result.compiled, given.live, points, given.units)
     if made.scales.worth > NOTHING * wide.worth:
         return made
     solver, again = _again(given, made, wide)
@@ -316,7 +321,8 @@ def _at(
     values = found.values
     size = before
     if size is None or not is_known:
-        size = calibrated(given.result.compiled, given.live, given.split(values), before)
+        points = given.split(values)
+        size = calibrated(given.result.compiled, given.live, points, before, given.units)
     cost = cost_near(given.cost, values, given.measures(values, size), size.worth)
     duals = {
         rule.id: found.duals[at]
@@ -333,7 +339,7 @@ def _of_agreed(given: Task, made: Reference) -> Scales:
     In units of the problem as it stands: those that were met are what solvers leave of nothing.
     """
     points = given.split(made.values)
-    return calibrated(given.result.compiled, given.live, points, None, is_agreed=True)
+    return calibrated(given.result.compiled, given.live, points, None, given.units, is_agreed=True)
 
 
 def _is_ordinary(given: Task, made: Reference, found: Scales) -> bool:

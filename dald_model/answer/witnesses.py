@@ -58,7 +58,7 @@ def _is_refuted(
     by no more than t times the certified gap. Who is better breaks constraints, be it by less than
     is seen, where an objective is steep.
     """
-    result, units = given.result, given.result.state and given.result.state.units
+    result, units = given.result, given.units
     if not proven or units is None or made.scales is None or not made.values:
         return False
     here, theirs = given.split(given.values), given.split(made.values)

@@ -36,7 +36,8 @@ WORTH = 1e-2
 """Share of what a small move is paid that it gains, half of it where an objective is quadratic;
 what rounding leaves of no move gains nothing."""
 RESOLVED = 1e-9
-"""Moves below this share of an answer are what it is rounded by."""
+"""Moves below this share of an answer are what it is rounded by, and what is left of a right-hand
+side that is below this share of what it was before."""
 BALANCED = 1e-3
 """Share of the slopes that meet at an answer which may be left of their sum."""
 
@@ -59,10 +60,19 @@ def answers_alone(subs: Iterable[Subproblem]) -> list[np.ndarray]:
 
 def answer_alone(sub: Subproblem) -> np.ndarray:
     """The client's answer without any hold; NaN where it has none."""
-    nothing = np.full(sub.size, np.nan)
     if sub.form is None:
         return _by_cvxpy(sub)
-    rough = rough_lengths(sub)
+    return _answer(sub, rough_lengths(sub))
+
+
+def answer_around(sub: Subproblem, point: np.ndarray) -> np.ndarray:
+    """The same of who has a form, asked from a point and with the digits that it has there."""
+    return point + _answer(sub.around(point), rough_lengths(sub, point))
+
+
+def _answer(sub: Subproblem, rough: np.ndarray) -> np.ndarray:
+    """See :func:`answer_alone`, with rough lengths."""
+    nothing = np.full(sub.size, np.nan)
     answer = minimised(sub, ROUGH, rough)
     if answer.status not in FOUND:
         return nothing
@@ -97,31 +107,36 @@ def answer_nearer(sub: Subproblem, own: np.ndarray, there: np.ndarray) -> np.nda
     """
     if sub.form is None or np.isnan(own).any() or np.isnan(there).any():
         return own
-    near = sub.around(there)
-    rough = rough_lengths(near)
-    if _size(own - there, rough) <= FAR:
+    rough = rough_lengths(sub, there)
+    before = _size(own - there, rough)
+    if before <= FAR:
         return own
-    again = answer_alone(near)
-    is_nearer = _size(again, rough) < SETTLED * _size(own - there, rough)
-    return there + again if is_nearer else own
+    again = answer_around(sub, there)
+    return again if _size(again - there, rough) < SETTLED * before else own
 
 
-def rough_lengths(sub: Subproblem) -> np.ndarray:
+def rough_lengths(sub: Subproblem, around: np.ndarray | None = None) -> np.ndarray:
     """How long a client's variables are by the rows of its cone program alone, (m,).
 
     Where rows are as large in one as on their right-hand sides, or, where none says that, as in
     what cvxpy added to the program, in the geometric mean. What no row says anything of is as long
-    as the others, or one.
+    as the others, or one. Right-hand sides are those of the differences from a point, of which
+    nothing is left but rounding where a row holds it.
     """
     assert sub.form is not None
     cone = sub.form.cone
-    own = sp.coo_array(abs(cone.rows[:, : sub.size]))
+    own = sp.coo_array(cone.rows[:, : sub.size])
     added = abs(cone.rows[:, sub.size :])
     most = added.max(axis=1).toarray().ravel() if added.shape[1] else np.zeros(cone.rhs.size)
+    right = cone.rhs
+    if around is not None:
+        right = right - own @ around
+        right[np.abs(right) <= RESOLVED * (np.abs(cone.rhs) + abs(own) @ np.abs(around))] = 0.0
     digits = np.full(sub.size, np.nan)
-    for others in (np.abs(cone.rhs), most):
-        told = (own.data > 0) & (others[own.row] > 0) & np.isnan(digits[own.col])
-        columns, ratios = own.col[told], np.log10(others[own.row[told]] / own.data[told])
+    for others in (np.abs(right), most):
+        told = (own.data != 0) & (others[own.row] > 0) & np.isnan(digits[own.col])
+        columns = own.col[told]
+        ratios = np.log10(others[own.row[told]] / np.abs(own.data[told]))
         count = np.bincount(columns, minlength=sub.size)
         sums = np.bincount(columns, ratios, sub.size)
         digits[count > 0] = sums[count > 0] / count[count > 0]
@@ -158,7 +173,7 @@ def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
     if sub.form is None or np.isnan(point).any():
         return nothing
     near = sub.around(point)
-    rough = rough_lengths(sub)
+    rough = rough_lengths(sub, point)
     program = _program(near, rough)
     still = program.minimise(nothing, ROUGH)
     slopes = _slopes(near, still)
@@ -166,7 +181,9 @@ def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
         for price in (share * slopes, -share * slopes):
             moved = program.minimise(price, ROUGH)
             size = _size(moved.point, rough)
-            if moved.status in FOUND and 0.0 < size < SMALL:
+            if size < ROUNDED:
+                continue
+            if moved.status in FOUND and size < SMALL:
                 moved = _program(near, size * rough).minimise(price, ROUGH)
                 paid = price @ moved.point
                 gained = still.objective - moved.objective - paid

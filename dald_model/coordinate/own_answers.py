@@ -9,7 +9,12 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate.alone import answer_alone, answer_nearer, answers_alone
+from dald_model.coordinate.alone import (
+    answer_alone,
+    answer_around,
+    answer_nearer,
+    answers_alone,
+)
 from dald_model.coordinate.curvature import (
     Curvature,
     curvature,
@@ -391,13 +396,13 @@ class Survey:
         for name in asked:
             part = self._compiled.columns[name]
             if not missing[part].any():
-                found[part] += answer_alone(self._subs[name].around(found[part]))
+                found[part] = answer_around(self._subs[name], found[part])
         missing |= np.isnan(found)
         place(self._compiled, found)
         for name in asked:
             part = self._compiled.columns[name]
             if missing[part].any() and not np.isnan(found[part]).any():
-                own = found[part] + answer_alone(self._subs[name].around(found[part]))
+                own = answer_around(self._subs[name], found[part])
                 if not np.isnan(own).any():
                     found[part], missing[part] = own, False
 
