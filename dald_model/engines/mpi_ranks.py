@@ -90,7 +90,7 @@ class MPI:
     def __init__(self, *, deadline: float | None = None) -> None:
         check_patience(self, self.retries, deadline)
         self.deadline = deadline
-        mpi = _mpi()
+        mpi = library()
         if mpi.COMM_WORLD.size < 2:
             raise OptionError(
                 "MPI: the job has one rank, expected a coordinator and one host or more; start it "
@@ -124,10 +124,17 @@ class MPI:
 
 def is_mpi_job() -> bool:
     """Whether this process is a rank of several, started by ``python -m mpi4py``."""
-    return MODULE in sys.modules and _mpi().COMM_WORLD.size > 1
+    return MODULE in sys.modules and library().COMM_WORLD.size > 1
 
 
-def _mpi() -> ModuleType:
+def library() -> ModuleType:
+    """The module ``mpi4py.MPI``.
+
+    Raises
+    ------
+    OptionError
+        If it is not there.
+    """
     try:
         # To import it is to begin MPI, which is for those who asked for it.
         return import_module(f"{MODULE}.MPI")
@@ -142,7 +149,7 @@ def _mpi() -> ModuleType:
 @lru_cache
 def _ranks() -> list[Rank]:
     """The hosts of this job, which serve until this process ends."""
-    mpi = _mpi()
+    mpi = library()
     ranks = [Rank(mpi, rank) for rank in range(1, mpi.COMM_WORLD.size)]
     atexit.register(_end, mpi, ranks)
     return ranks
@@ -174,7 +181,7 @@ def _awaited(mpi: ModuleType) -> bytes:
             found.append(message)
         return message is not None
 
-    _wait(is_there, None)
+    wait(is_there, None)
     return found[0]
 
 
@@ -189,7 +196,7 @@ def _arrived(mpi: ModuleType, rank: int, tag: int) -> bytes | None:
     return bytes(message)
 
 
-def _wait(is_done: Callable[[], bool], timeout: float | None) -> bool:
+def wait(is_done: Callable[[], bool], timeout: float | None) -> bool:
     """Wait for something at most so many seconds; whether it came."""
     begun = time.monotonic()
     while not is_done():
@@ -255,7 +262,7 @@ class RankReply:
         """See :class:`dald_model.engines.engine.Reply`."""
         if self._rank.is_lost:
             raise HostLostError(self._rank.why_lost)
-        if not _wait(self._is_there, timeout):
+        if not wait(self._is_there, timeout):
             raise TimeoutError
         assert self.message is not None
         return self.message
