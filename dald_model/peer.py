@@ -195,8 +195,10 @@ class Peer(Model):
         places = {name: at for at, name in enumerate(owners)}
         graph = nx.Graph()  # in an order that does not depend on who is where
         graph.add_nodes_from(owners)
-        pairs: list[tuple[Hashable, Hashable]] = list(declared)
-        graph.add_edges_from(sorted(pairs, key=lambda ends: sorted(places[n] for n in ends)))
+        for one, other in sorted(
+            declared, key=lambda ends: sorted((places[ends[0]], places[ends[1]]))
+        ):
+            graph.add_edge(one, other)
         pieces = list(nx.connected_components(graph))
         if len(pieces) > 1:
             raise DisconnectedError(

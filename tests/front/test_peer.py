@@ -60,9 +60,7 @@ def test_iterates_of_one_process_on_path_ring_and_grid_with_statuses_and_parts()
 def test_two_ranks_by_the_command_and_its_example(tmp_path: Path) -> None:
     """Of ranks 0 and 1 that want to be there the mean is one half."""
     file = tmp_path / "ring.py"
-    same = (
-        "from tests.front.by_peers import GRAPHS, same_iterates\nlist(map(same_iterates, GRAPHS))"
-    )
+    same = "from tests.front import by_peers\nlist(map(by_peers.same_iterates, by_peers.GRAPHS))"
     file.write_text(f"{same}\n{block(dm.Peer)}\nmodel = peer\n")
     ended = mpiexec("-m", "dald_model", "solve", "--peers", file, ranks=2)
     assert ended.returncode == 0, ended.stderr
