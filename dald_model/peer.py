@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from dataclasses import is_dataclass
 from functools import partial
 from typing import Any, NoReturn, Self
 
 import cvxpy as cp
 import networkx as nx
+import numpy as np
 
+from dald_model.answer.result import Result
 from dald_model.coordinate.peers import AmongPeers
+from dald_model.coordinate.status import Status
 from dald_model.coordinate.stopping import FixedBudget
 from dald_model.declare.client import check_name
 from dald_model.declare.remote import Neighbour, neighbour
@@ -135,7 +139,7 @@ class Peer(Model):
         Raises
         ------
         OptionError
-            If another option is given.
+            If another option is given, or ranks were given different ones.
         DeclarationError
             If two ranks have a client of one name, or do not declare the same of an edge.
         DisconnectedError
@@ -148,11 +152,18 @@ class Peer(Model):
                     f"expected options among {listed(sorted(GIVEN))}; solve the whole model in one "
                     "process, or with an engine such as dm.engines.MPI()"
                 )
-        among, order = self._meet()
+        if isinstance(options.get("rho"), Mapping | np.ndarray | list | tuple):
+            raise OptionError(
+                f"rho: given {options['rho']!r} in a process that has a part of the model, "
+                "expected a number or dm.ResidualBalancing(), which mean the same at all ranks"
+            )
+        among, order = self._meet(options)
         sequence = Sequence("by colour", partial(part_of, order))
         options = {"stopping": FixedBudget(1)} | options
         options |= {"engine": among, "sequence": sequence, "acceleration": None}
         result = super().solve(**options)
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt  # which ends the job: others wait for this rank
         result.value = among.sum(result.value)
         return result
 
@@ -168,12 +179,18 @@ class Peer(Model):
             "declare the whole model in one process, or for an engine such as dm.engines.MPI()"
         )
 
-    def _meet(self) -> tuple[AmongPeers, HierarchicalNetwork]:
+    def _meet(self, options: dict[str, Any]) -> tuple[AmongPeers, HierarchicalNetwork]:
         """Learn who is where and who meets whom; gives also the order of all."""
         compiled = self.compile()
-        told = [ast.literal_eval(said.decode()) for said in self._peers.gathered(self._said())]
+        said = self._said(options)
+        told = [ast.literal_eval(one.decode()) for one in self._peers.gathered(said)]
         owners: dict[Hashable, int] = {}
-        for rank, (names, _) in enumerate(told):
+        for rank, (names, _, given) in enumerate(told):
+            if given != told[0][2]:
+                raise OptionError(
+                    f"peer: ranks 0 and {rank} were given the options {told[0][2]} and {given}, "
+                    "expected the same at all"
+                )
             for name in names:
                 if name in owners:
                     raise DeclarationError(
@@ -181,7 +198,7 @@ class Peer(Model):
                         "expected a name of its own for each client"
                     )
                 owners[name] = rank
-        declared = {(one, other): shapes for _, edges in told for one, other, shapes in edges}
+        declared = {(one, other): shapes for _, edges, _ in told for one, other, shapes in edges}
         for (one, other), shapes in declared.items():
             at, there = owners[one], owners.get(other)
             same = declared.get((other, one), []) if there not in (at, None) else shapes
@@ -207,8 +224,8 @@ class Peer(Model):
             )
         return AmongPeers(self._peers, compiled, owners), safest(graph)
 
-    def _said(self) -> bytes:
-        """The clients of this rank, and what each agrees on with whom, as others read it."""
+    def _said(self, options: dict[str, Any]) -> bytes:
+        """Clients of this rank, what each agrees on with whom, and options, as others read it."""
         compiled, names, edges = self.compile(), [], []
         for name, sub in compiled.items():
             if not isinstance(sub.client, Neighbour):
@@ -218,7 +235,8 @@ class Peer(Model):
             if isinstance(compiled[one].client, Neighbour):
                 one, other = other, one
             edges.append((one, other, [side.shape for side in edge.given(one)]))
-        said = repr((names, edges))
+        given = {key: _named(value) for key, value in sorted(options.items()) if key != "solver"}
+        said = repr((names, edges, given))
         try:
             ast.literal_eval(said)
         except (SyntaxError, ValueError) as error:
@@ -233,3 +251,9 @@ class Peer(Model):
         found = super()._anew()
         found._edges = {name: dict(mine) for name, mine in self._edges.items()}
         return found
+
+
+def _named(value: Any) -> str:
+    """An option as ranks can compare it."""
+    is_plain = isinstance(value, int | float) or is_dataclass(value)
+    return repr(value) if is_plain and not isinstance(value, Result) else type(value).__name__

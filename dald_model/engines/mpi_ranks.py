@@ -57,8 +57,9 @@ class MPI:
     and the job ends with exit code 1. MPI knows no authentication: it is for a cluster that you
     trust.
 
-    Rank 0 coordinates, and sees prices and values of all edges, as accelerations do. Neighbours do
-    not exchange them without it.
+    Rank 0 coordinates, and sees prices and values of all edges, as accelerations do. Where
+    neighbours are to exchange them without it, and nobody is to hold the state of all, each rank
+    declares its part in a :class:`dald_model.Peer`.
 
     Parameters
     ----------

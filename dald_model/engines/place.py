@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ from dald_model.engines.numbers import NUMBERS
 from dald_model.engines.portable import pack
 from dald_model.engines.residents import Known, read_answers, read_multipliers
 from dald_model.engines.seat import Pending, Seat
-from dald_model.engines.shares import shared_out
 from dald_model.engines.site_edges import pack_edges
 from dald_model.engines.wire import Message, decode, encode
 from dald_model.errors import LostError, RunError

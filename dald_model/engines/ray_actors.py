@@ -41,9 +41,9 @@ class Ray:
     An actor that dies with its process or machine, or has not replied by the ``deadline``, is
     replaced, wherever there is room, and its clients are packed, placed and asked again, also
     before the first round. Where that fails too, another actor has them as well for the rest of the
-    run; ``result.losses`` says all of it. Where that fails, :class:`dald_model.LostError` has the
-    rounds before as its ``result``, or the run goes on without these clients, see
-    :class:`dald_model.Unanswered`.
+    run, and the next run shares all out anew; ``result.losses`` says all of it. Where that fails,
+    :class:`dald_model.LostError` has the rounds before as its ``result``, or the run goes on
+    without these clients, see :class:`dald_model.Unanswered`.
 
     The actors start with the first solve and stay for later ones until :meth:`close`, the end of a
     ``with`` block or of this process, however it ends. Of a session of Ray that is open already

@@ -72,11 +72,11 @@ def test_two_ranks_by_the_command_and_its_example(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("others", "said"),
     [
-        ([(["a"], [])], r"ranks 0 and 1 both have a client 'a', expected a name of its own"),
-        ([(["c"], [])], r"'a' of rank 0 agrees with 'b' .* but no rank has that client"),
-        ([(["b"], [])], r"agrees with 'b' on the shapes \[\(1,\)\], but 'b' on \[\]; expected"),
+        ([(["a"], [], {})], r"ranks 0 and 1 both have a client 'a', expected a name of its own"),
+        ([(["c"], [], {})], r"'a' of rank 0 agrees with 'b' .* but no rank has that client"),
+        ([(["b"], [], {})], r"agrees with 'b' on the shapes \[\(1,\)\], but 'b' on \[\]; expected"),
         (
-            [(["b"], [("b", "a", [(1,)])]), (["c"], [])],
+            [(["b"], [("b", "a", [(1,)])], {}), (["c"], [], {})],
             r"fall into 2 parts: .*expected one connected graph",
         ),
     ],
@@ -85,6 +85,16 @@ def test_what_ranks_declare_has_to_fit(rank: type[Alone], others: list[Any], sai
     rank.others = tuple(others)
     with pytest.raises(dm.DeclarationError, match=said):
         two()[0].solve()
+
+
+def test_options_have_to_be_the_same_at_all_ranks(rank: type[Alone]) -> None:
+    rank.others = ((["b"], [("b", "a", [(1,)])], {"rho": "2.0"}),)
+    with pytest.raises(
+        dm.OptionError, match=r"ranks 0 and 1 .* \{'rho': '1.0'\} and \{'rho': '2.0'\}"
+    ):
+        two()[0].solve(rho=1.0)
+    with pytest.raises(dm.OptionError, match=r"rho: given \{'a': 2.0\} .*expected a number or"):
+        two()[0].solve(rho={"a": 2.0})
 
 
 def test_names_have_to_mean_the_same_elsewhere(rank: type[Alone]) -> None:
