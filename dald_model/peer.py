@@ -13,6 +13,7 @@ import networkx as nx
 import numpy as np
 
 from dald_model.answer.result import Result
+from dald_model.coordinate.acceleration.anderson import Anderson
 from dald_model.coordinate.peers import AmongPeers
 from dald_model.coordinate.status import Status
 from dald_model.coordinate.stopping import FixedBudget
@@ -25,7 +26,17 @@ from dald_model.schedule.network import HierarchicalNetwork, part_of, safest
 from dald_model.schedule.sequence import Sequence
 from dald_model.text import listed, parted
 
-GIVEN = {"rho", "stopping", "solver", "accuracy", "eps_pri", "eps_dual", "max_rounds", "start"}
+GIVEN = (
+    "rho",
+    "stopping",
+    "acceleration",
+    "solver",
+    "accuracy",
+    "eps_pri",
+    "eps_dual",
+    "max_rounds",
+    "start",
+)
 """Options of a solve that mean something in a process which has a part of the model."""
 
 
@@ -39,19 +50,22 @@ class Peer(Model):
         G_{ij} x_i + g_{ij} = G_{ji} x_j + g_{ji}
 
     After each stage of a round neighbours tell each other where their sides of an edge are, and
-    nobody else. What the loop decides is decided of some ten norms, sums and flags, by Allreduce.
+    nobody else. What the loop decides is decided of norms, sums and flags of all, by Allreduce.
     So a rank holds its clients, their edges and the names of all clients, and nobody has the state
     of the whole; a round sends the entries of an edge between ranks once each way. Iterates are
-    those of one process with the same ``rho`` and ``stopping`` and ``acceleration=None``.
+    those of one process with the same ``rho``, ``stopping`` and ``acceleration``.
 
     There is no coordinator who could measure or learn: residuals and accuracies are in the units
-    of the variables; runs begin at zero with penalties of one, which are balanced, update prices
-    every round, and are not accelerated. So scale variables and objectives to about one. Given may
-    be ``rho``, ``stopping``, ``solver``, ``accuracy``, ``eps_pri``, ``eps_dual``, ``max_rounds``
-    and ``start``, the same at all ranks. Whether clients can agree at all is not proved: who cannot
-    end "stalled", or at the round limit. A client that fails ends the run of all ranks. A rank that
-    dies ends the job, as ``-m mpi4py`` has it end where others would wait for ever; there are no
-    checkpoints, but ``result.save`` at each rank and ``start=dm.load(path, peer)``.
+    of the variables; runs begin at zero with penalties of one, which are balanced. So scale
+    variables and objectives to about one. By default prices are updated every round, accelerated by
+    :class:`Anderson`. Given may be ``rho``, ``stopping``, ``acceleration`` (that one, or None),
+    ``solver``, ``accuracy``, ``eps_pri``, ``eps_dual``, ``max_rounds`` and ``start``, the same at
+    all ranks.
+
+    Whether clients can agree at all is not proved: who cannot end "stalled", or at the round limit.
+    A client that fails ends the run of all ranks. A rank that dies ends the job, as ``-m mpi4py``
+    has it end where others would wait for ever; there are no checkpoints, but ``result.save`` at
+    each rank and ``start=dm.load(path, peer)``.
 
     Parameters
     ----------
@@ -69,18 +83,18 @@ class Peer(Model):
 
     Examples
     --------
-    ``mpiexec -n 4 python -m mpi4py SCRIPT``::
+    A script that is started by ``mpiexec -n 4 python -m mpi4py SCRIPT``, one number at each rank:
 
-        import cvxpy as cp
-        import dald_model as dm
-
-        peer = dm.Peer("ring")
-        x = cp.Variable(name="x")
-        peer.client(peer.rank, cp.square(x - peer.rank))
-        for other in {(peer.rank + step) % peer.size for step in (-1, 1)} - {peer.rank}:
-            peer.agree_with(other, x)
-        result = peer.solve()
-        print(result.status, round(float(x.value), 4))
+    >>> import cvxpy as cp
+    >>> import dald_model as dm
+    >>> def ring():
+    ...     peer, x = dm.Peer("ring"), cp.Variable(name="x")
+    ...     peer.client(peer.rank, cp.square(x - peer.rank))
+    ...     for other in {(peer.rank + step) % peer.size for step in (-1, 1)} - {peer.rank}:
+    ...         peer.agree_with(other, x)
+    ...     return peer
+    >>> print(ring().solve().status)  # doctest: +SKIP
+    optimal
     """
 
     def __init__(self, name: str = "peer") -> None:
@@ -149,7 +163,7 @@ class Peer(Model):
             if option not in GIVEN:
                 raise OptionError(
                     f"{option}: given {given!r} in a process that has a part of the model, "
-                    f"expected options among {listed(sorted(GIVEN))}; solve the whole model in one "
+                    f"expected options among {listed(GIVEN)}; solve the whole model in one "
                     "process, or with an engine such as dm.engines.MPI()"
                 )
         if isinstance(options.get("rho"), Mapping | np.ndarray | list | tuple):
@@ -157,10 +171,16 @@ class Peer(Model):
                 f"rho: given {options['rho']!r} in a process that has a part of the model, "
                 "expected a number or dm.ResidualBalancing(), which mean the same at all ranks"
             )
+        if not isinstance(options.get("acceleration"), Anderson | None):
+            raise OptionError(
+                f"acceleration: given {options['acceleration']!r}, which learns of single clients "
+                "what no process knows of all, expected dm.Anderson(), or None"
+            )
         among, order = self._meet(options)
         sequence = Sequence("by colour", partial(part_of, order))
-        options = {"stopping": FixedBudget(1)} | options
-        options |= {"engine": among, "sequence": sequence, "acceleration": None}
+        mixes = Anderson() if "stopping" not in options else None
+        options = {"stopping": FixedBudget(1), "acceleration": mixes} | options
+        options |= {"engine": among, "sequence": sequence}
         result = super().solve(**options)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt  # which ends the job: others wait for this rank

@@ -77,6 +77,11 @@ class AmongPeers:
         """See :class:`dald_model.coordinate.whole.Whole`."""
         return np.sqrt(self.total(np.atleast_2d(values**2)).sum())
 
+    def products(self, tables: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """See :class:`dald_model.coordinate.whole.Whole`."""
+        mine = tables[:, :, self._counted].reshape(len(tables), -1)
+        return self._peers.total(mine @ values[:, self._counted].reshape(-1))
+
     def energy(self, units: Units) -> float:
         """See :class:`dald_model.coordinate.whole.Whole`: units are ones, so it is their number."""
         return self._size

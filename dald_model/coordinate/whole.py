@@ -30,6 +30,10 @@ class Whole(Protocol):
         """The Euclidean norm of values at all edges, (Q,), or at both ends of all, (2, Q)."""
         ...
 
+    def products(self, tables: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """The inner products of tables (k, 2, Q) with values at both ends of all edges, (k,)."""
+        ...
+
     def energy(self, units: Units) -> float:
         """See :attr:`Units.energy`."""
         ...
@@ -57,6 +61,10 @@ class Here:
     def norm(self, values: np.ndarray) -> np.floating:
         """See :class:`Whole`."""
         return np.linalg.norm(values)
+
+    def products(self, tables: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """See :class:`Whole`."""
+        return tables.reshape(len(tables), -1) @ values.reshape(-1)
 
     def energy(self, units: Units) -> float:
         """See :class:`Whole`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from doctest import DocTestParser
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import pytest
 
 import dald_model as dm
 from dald_model.engines.mpi_peers import Peers
-from tests.engines.declared import block
 from tests.engines.test_mpi import mpiexec
 
 SCRIPT = Path(__file__).with_name("by_peers.py")
@@ -49,6 +49,7 @@ def test_iterates_of_one_process_on_path_ring_and_grid_with_statuses_and_parts()
     ended = mpiexec(SCRIPT, ranks=4)
     assert ended.stdout.splitlines() == [
         *SAME,
+        "told: grid same round_limit",  # accelerated
         "told: parts",
         "told: grid optimal",
         "told: failed",
@@ -58,15 +59,17 @@ def test_iterates_of_one_process_on_path_ring_and_grid_with_statuses_and_parts()
 
 
 def test_two_ranks_by_the_command_and_its_example(tmp_path: Path) -> None:
-    """Of ranks 0 and 1 that want to be there the mean is one half."""
+    """Of ranks 0 and 1 that want to be there the mean is one half, and so is the value."""
     file = tmp_path / "ring.py"
+    *example, _ = DocTestParser().get_examples(dm.Peer.__doc__ or "")
     same = "from tests.front import by_peers\nlist(map(by_peers.same_iterates, by_peers.GRAPHS))"
-    file.write_text(f"{same}\n{block(dm.Peer)}\nmodel = peer\n")
+    file.write_text("\n".join([same, *(one.source for one in example), "model = ring"]))
     ended = mpiexec("-m", "dald_model", "solve", "--peers", file, ranks=2)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[:3] == SAME
-    assert ended.stdout.count("optimal 0.5\n") == 2
     assert ended.stdout.count("Result of 'ring'") == 1
+    assert "status           optimal" in ended.stdout
+    assert "value            0.5\n" in ended.stdout
 
 
 @pytest.mark.parametrize(
@@ -108,8 +111,12 @@ def test_names_have_to_mean_the_same_elsewhere(rank: type[Alone]) -> None:
 
 def test_what_needs_a_centre_is_refused(rank: type[Alone]) -> None:
     peer, x = two()
-    with pytest.raises(dm.OptionError, match=r"acceleration: given .* options among 'accuracy'"):
-        peer.solve(acceleration=dm.Anderson())
+    with pytest.raises(dm.OptionError, match=r"given Secant\(.* expected dm.Anderson\(\), or None"):
+        peer.solve(acceleration=dm.Secant())
+    with pytest.raises(
+        dm.OptionError, match=r"gap: given 0.1 .* expected options among 'rho', 'st"
+    ):
+        peer.solve(gap=0.1)
     with pytest.raises(dm.DeclarationError, match="couplings are not supported among processes"):
         peer.couple(cp.sum(x) == 1)
 
