@@ -62,10 +62,10 @@ class Peer(Model):
     ``solver``, ``accuracy``, ``eps_pri``, ``eps_dual``, ``max_rounds`` and ``start``, the same at
     all ranks.
 
-    Whether clients can agree at all is not proved: who cannot end "stalled", or at the round limit.
-    A client that fails ends the run of all ranks. A rank that dies ends the job, as ``-m mpi4py``
-    has it end where others would wait for ever; there are no checkpoints, but ``result.save`` at
-    each rank and ``start=dm.load(path, peer)``.
+    Printed and explained is this part by itself. Whether clients can agree at all is not proved:
+    who cannot end "stalled", or at the round limit. A client that fails ends the run of all ranks.
+    A rank that dies ends the job, as ``-m mpi4py`` has it end where others would wait for ever;
+    there are no checkpoints, but ``result.save`` at each rank and ``start=dm.load(path, peer)``.
 
     Parameters
     ----------

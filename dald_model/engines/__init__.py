@@ -11,7 +11,8 @@ leaves a client.
 
 These bring clients to hosts. Where data may not travel at all, clients are declared at their sites
 (:class:`dald_model.Site`), and a :class:`dald_model.Federation` solves them: by :class:`Flower`, or
-in this process, to try it, by :class:`Sites`.
+in this process, to try it, by :class:`Sites`. And where no process is to coordinate, each declares
+its part of a model: :class:`dald_model.Peer`.
 """
 
 from dald_model.engines.engine import Engine, Host, HostLostError, Reply
