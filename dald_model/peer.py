@@ -17,7 +17,7 @@ from dald_model.coordinate.acceleration.anderson import Anderson
 from dald_model.coordinate.peers import AmongPeers
 from dald_model.coordinate.status import Status
 from dald_model.coordinate.stopping import FixedBudget
-from dald_model.declare.client import check_name
+from dald_model.declare.client import check_name, short
 from dald_model.declare.remote import Neighbour, neighbour
 from dald_model.engines.mpi_peers import Peers
 from dald_model.errors import DeclarationError, DisconnectedError, OptionError
@@ -126,21 +126,25 @@ class Peer(Model):
                 f"agree_with: {other!r} is a client of this process; expected one of another; take "
                 "consensus(x == y)"
             )
-        for side in sides:
-            given = cp.Expression.cast_to_const(side)
-            owners = {name for v in given.variables() for name in self._owners.get(v.id, ())}
-            if len(owners) != 1 or not given.is_affine():
-                raise DeclarationError(
-                    f"agree_with: given {side}, expected an affine expression in the variables of "
-                    "one client of this process; declare the client first"
-                )
-            there = cp.Variable(given.shape, name=f"{other}'s {given}")
-            mine = self._edges.setdefault(other, {}).setdefault(owners.pop(), [])
+        given = [cp.Expression.cast_to_const(side) for side in sides]
+        for owner, side in [(self._owner(side), side) for side in given]:  # all or none
+            mine = self._edges.setdefault(other, {}).setdefault(owner, [])
+            there = cp.Variable(side.shape, name=f"{other} for {owner}, {len(mine) + 1}")
             mine.append(there)
             self._owners[there.id] = [other]
             held = [v for each in self._edges[other].values() for v in each]
             self._clients[other] = neighbour(other, held)
-            self.consensus(given == there)
+            self.consensus(side == there)
+
+    def _owner(self, side: cp.Expression) -> Hashable:
+        """The client of this process whose variables a side is in."""
+        owners = {name for v in side.variables() for name in self._owners.get(v.id, ())}
+        if len(owners) != 1 or not side.is_affine():
+            raise DeclarationError(
+                f"agree_with: given {short(side)}, expected an affine expression in the variables "
+                "of one client of this process; declare the client first"
+            )
+        return owners.pop()
 
     def solve(self, **options: Any) -> Any:
         """See :meth:`Model.solve`, with the options that the class names; all ranks call it.

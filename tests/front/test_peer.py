@@ -127,4 +127,5 @@ def test_an_edge_needs_a_client_here_and_one_elsewhere(rank: type[Alone]) -> Non
         peer.agree_with("a", x)
     for side in (cp.Variable(), 3.0, cp.square(x)):
         with pytest.raises(dm.DeclarationError, match="expected an affine expression in the var"):
-            peer.agree_with("b", side)
+            peer.agree_with("b", x, side)
+    assert len(peer.agreements) == 1  # all of them or none
