@@ -374,8 +374,8 @@ def test_the_natural_order() -> None:
 
 def test_a_part_keeps_the_levels_of_the_whole() -> None:
     """By itself the part would have c beside b, which in the whole waits for d."""
-    whole = from_levels(nx.Graph(["ab", "bd", "dc", "ca"]), ["a", "b", "d", "c"])
-    graph = nx.Graph(["ab", "ac"])
+    whole = from_levels(nx.cycle_graph("abdc"), ["a", "b", "d", "c"])
+    graph = nx.path_graph("bac")
     part = part_of(whole, graph)
     assert part.levels == [["a"], ["b"], ["c"]]
     assert set(part.edges) == {("a", "b"), ("a", "c")}
