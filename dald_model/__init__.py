@@ -53,6 +53,7 @@ from dald_model.algorithms.federated_multipliers import SCAFFOLD, FedADMM
 from dald_model.algorithms.splitting import PDHG, DouglasRachford, LinearisedADMM
 from dald_model.coordinate.iterate import Iterate
 from dald_model.federation import Federation
+from dald_model.peer import Peer
 from dald_model.model import Model
 from dald_model.site import Site
 from dald_model.schedule.moment import Moment
@@ -86,6 +87,7 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "Model",
     "Site",
     "Federation",
+    "Peer",
     "Client",
     "Edge",
     "Coupling",

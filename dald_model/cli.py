@@ -26,6 +26,7 @@ from dald_model.engines.mpi_ranks import MPI, is_mpi_job
 from dald_model.errors import DaldError
 from dald_model.model import Model
 from dald_model.models.linear_regression import consensus_regression
+from dald_model.peer import Peer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -120,6 +121,11 @@ def _parser() -> argparse.ArgumentParser:
         help="who solves the clients: auto, or a name from dald_model.solvers.NAMED or cvxpy",
     )
     solve.add_argument("--verbose", action="store_true", help="show progress")
+    solve.add_argument(
+        "--peers",
+        action="store_true",
+        help="every rank of an MPI job runs the file, whose `model` is its dald_model.Peer",
+    )
     solve.set_defaults(run=_solve)
     return parser
 
@@ -206,6 +212,8 @@ def _weight(text: str) -> float:
 
 
 def _solve(given: argparse.Namespace) -> int:
+    if given.peers:
+        return _solve_among_peers(given)
     engine = MPI() if is_mpi_job() else None  # where the other ranks stay
     model = _model_of(given.file)
     result = model.solve(
@@ -218,6 +226,19 @@ def _solve(given: argparse.Namespace) -> int:
     check = result.verify()
     print(model, result, check, sep="\n\n")
     return 1 if code in CERTAIN and not check.ok else code
+
+
+def _solve_among_peers(given: argparse.Namespace) -> int:
+    model = _model_of(given.file)
+    if not isinstance(model, Peer):
+        raise UsageError(
+            f"--peers: in {given.file} `model` is of type {type(model).__name__}, expected "
+            "dald_model.Peer; leave --peers out"
+        )
+    result = model.solve(max_rounds=given.max_rounds, solver=given.solver)
+    if model.rank == 0:
+        print(model, result, sep="\n\n")
+    return OF_STATUS.get(result.status, 0)
 
 
 def _model_of(file: Path) -> Model:

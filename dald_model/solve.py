@@ -24,6 +24,7 @@ from dald_model.coordinate.measured import Measured
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.outcome import interrupted_before
+from dald_model.coordinate.peers import AmongPeers
 from dald_model.coordinate.penalty import Fixed, ResidualBalancing, as_rule
 from dald_model.coordinate.progress import Progress
 from dald_model.coordinate.run import Run
@@ -31,6 +32,7 @@ from dald_model.coordinate.settings import Settings
 from dald_model.coordinate.status import Status
 from dald_model.coordinate.stopping import Accuracy, Stopping
 from dald_model.coordinate.units import Units
+from dald_model.coordinate.whole import HERE
 from dald_model.engines.dispatch import SolverLayer, rested
 from dald_model.engines.engine import Engine
 from dald_model.engines.placement import Placement
@@ -223,6 +225,8 @@ def solve(
         check_kind("algorithm", algorithm, "open", "dm.DALD()")
         check_kind("sequence", sequence, "bind", "dm.Sequence.natural()")
         check_kind("acceleration", acceleration, "open", "dm.Anderson(), or None")
+        among = engine if isinstance(engine, AmongPeers) else None
+        engine = None if among else engine
         check_kind("engine", engine, "hosts", "dm.engines.Processes(workers=2), or None")
         check_kind("stopping", stopping, "ends", "dm.FixedBudget(v_max=1)")
         algorithm = algorithm or DALD()
@@ -240,6 +244,7 @@ def solve(
         is_plain = isinstance(as_rule(method.rho), Fixed) and layer.is_exact
         # Else nothing is measured by units
         is_measured = max(eps_pri, eps_dual) > 0 or gap is not None or not is_plain
+        is_measured = is_measured and among is None
         if is_measured and saved is None:
             if known is None:
                 own = layer if method.solver is None else SolverLayer(compiled, None)
@@ -250,6 +255,7 @@ def solve(
         if not (is_own and isinstance(as_rule(rho), ResidualBalancing)):
             units = replace(units, start=np.zeros(units.start.size))
         state, rule = begin(compiled, method.rho, start, units)
+        state.whole = among or HERE
         given: dict[str, Any] = {
             "algorithm": algorithm,
             "sequence": sequence,

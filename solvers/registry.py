@@ -8,12 +8,12 @@ from typing import Any
 import cvxpy as cp
 
 from dald_model.compile.subproblem import Subproblem
-from dald_model.declare.remote import RemoteClient
+from dald_model.declare.remote import Neighbour, RemoteClient
 from dald_model.errors import OptionError
 from dald_model.solvers.base import Solver
 from dald_model.solvers.exact.accelerated_proximal import Proximal
 from dald_model.solvers.exact.active_set import ActiveSet
-from dald_model.solvers.exact.at_site import AtSite
+from dald_model.solvers.exact.at_site import AtNeighbour, AtSite
 from dald_model.solvers.exact.average import Average
 from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.conic import Conic
@@ -47,6 +47,7 @@ NUMERICAL = ORDER[1:-1]
 """Those that know a client by its form and sides alone."""
 AT_SITE = {is_exact: AtSite(is_exact) for is_exact in (False, True)}
 """What stands for the solver of a client at its site, by whether that one is exact."""
+AT_NEIGHBOUR = AtNeighbour()
 MEMBERS = ("name", "batches", "is_exact", "refuses", "open")
 """What a solver of the user's own must have, see :class:`dald_model.solvers.base.Solver`."""
 NAMED = {solver.name: solver for solver in ORDER[:-1]} | {"reference": ORDER[-1]}
@@ -94,6 +95,8 @@ class Choice:
         """
         if isinstance(sub.client, RemoteClient):
             return [AT_SITE[sub.client.introduction.is_exact]]
+        if isinstance(sub.client, Neighbour):
+            return [AT_NEIGHBOUR]
         forced = self._forced.get(sub.name, self._all)
         own = self._forced.get(sub.name)
         if own is None and forced and sub.client.is_coupling and refusal(forced, sub):

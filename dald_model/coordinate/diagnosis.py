@@ -116,6 +116,8 @@ class FailureMonitor:
         met the numbers of a run that does not converge.
         """
         name = failure.culprit
+        if name is None:
+            return failure
         if not state.solved([self.compiled.places[name]]):
             sub = self.compiled[name]
             is_claim = failure.status == Status.INFEASIBLE and sub.form is not None

@@ -32,7 +32,7 @@ PACKAGES = (
     "dald_model.algorithms.",
     "dald_model.coordinate.",
     "dald_model.engines.dispatch",
-    "dald_model.engines.placement",
+    "dald_model.engines.place",
     "dald_model.schedule.",
     "dald_model.solvers.exact.reference",
     "dald_model.solvers.exact.sensitivity",

@@ -13,7 +13,7 @@ from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
 from dald_model.engines.dispatch import Event
-from dald_model.engines.placement import Loss
+from dald_model.engines.place import Loss
 from dald_model.errors import DaldError
 from dald_model.text import listed
 
@@ -80,10 +80,9 @@ def converged(membership: Membership, state: State) -> Termination:
     if not membership.whole:
         first = next(iter(membership.gone or membership.cut))
         return Termination(Status.REDUCED, first, missing(membership))
-    if short:
-        return Termination(
-            Status.OPTIMAL_INACCURATE, short[0], f"inaccurate in the last round: {listed(short)}"
-        )
+    if state.whole.any(bool(short)):
+        said = f"inaccurate in the last round: {listed(short) if short else 'at another process'}"
+        return Termination(Status.OPTIMAL_INACCURATE, short[0] if short else None, said)
     return Termination(Status.OPTIMAL, None, "")
 
 

@@ -180,7 +180,7 @@ class ResidualBalancing:
         """See :class:`PenaltyRule`."""
         if outer % self.period or outer > self.period * self.changes:
             return state.rho
-        rho, norm = state.rho, np.linalg.norm
+        rho, norm = state.rho, state.whole.norm
         primal, dual = norm(rho * state.primal), norm(rho * state.dual)
         units = state.units
         size, force = norm(rho * units.lengths), norm(units.slopes / rho)

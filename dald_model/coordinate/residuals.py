@@ -110,14 +110,14 @@ def combined(
 
 def residuals(state: State) -> Residuals:
     """The residuals of the current iterate, see :class:`Residuals`."""
-    dual, units = state.dual, state.units
+    dual, units, whole = state.dual, state.units, state.whole
     found = extremes(
         np.abs(state.primal),
         np.abs(dual).max(axis=0),
         state.stationarity(dual).max(axis=0),
         Scales(units.lengths, units.slopes, units.kinks, state.estimate),
-        lambda table: np.maximum.reduce(table, axis=1, keepdims=True),
-        lambda table: np.add.reduce(table, axis=1, keepdims=True),
+        whole.largest,
+        whole.total,
     )
-    slack, slack_scaled = state.slack.max(axis=1, keepdims=True)
-    return combined(found, units.energy, slack, slack_scaled)[0]
+    slack, slack_scaled = whole.largest(state.slack)
+    return combined(found, whole.energy(units), slack, slack_scaled)[0]

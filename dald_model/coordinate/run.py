@@ -24,6 +24,7 @@ from dald_model.coordinate.overlapped_sweeps import (
     may_overlap,
     pays,
 )
+from dald_model.coordinate.peers import AmongPeers, PeerSweeper
 from dald_model.coordinate.penalty import PenaltyRule
 from dald_model.coordinate.progress import Progress
 from dald_model.coordinate.recorder import Count, Recorder
@@ -39,6 +40,7 @@ from dald_model.coordinate.status import (
 )
 from dald_model.coordinate.stopping import FixedBudget, Stopping
 from dald_model.coordinate.sweeper import Record, SerialSweeper, Sweeper
+from dald_model.coordinate.whole import Here
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.errors import DaldError
 from dald_model.schedule.moment import Moment, Residuals
@@ -99,7 +101,7 @@ class Run:
         self._written: int | None = None
         self._found = Residuals(*4 * [math.inf])
         self._best = Best()
-        proves = method.goal is not Goal.FIXED_POINT
+        proves = method.goal is not Goal.FIXED_POINT and isinstance(state.whole, Here)
         self._monitor = FailureMonitor(membership.compiled, method.remedy, proves)
         self._watchdog: Watchdog | None = None
         self._choose_watchdog(settings.learnt)
@@ -125,7 +127,8 @@ class Run:
                 said = f"after {counted(self.settings.max_rounds, 'round')}; see result.diagnose()"
                 termination = Termination(Status.ROUND_LIMIT, None, said)
         except ClientFailedError as failure:
-            termination = self._monitor.explain(self.state, failure.termination)
+            found = self._monitor.explain(self.state, failure.termination)
+            termination = self.state.whole.agreed(found)
         except KeyboardInterrupt:
             said = f"after {len(self._recorder.rows)} complete rounds"
             termination = Termination(Status.INTERRUPTED, None, said)
@@ -253,16 +256,17 @@ class Run:
 
     def _stops(self, tolerance: float) -> bool:
         """The outer test, at the end of an outer loop."""
-        settings, found = self.settings, self._found
-        is_exact = self.layer.is_exact or settings.accuracy.suffices(tolerance)
+        settings, found, whole = self.settings, self._found, self.state.whole
+        is_exact = settings.accuracy.suffices(tolerance) or not whole.any(not self.layer.is_exact)
         is_done = self.membership.is_final(self._round) and self._is_answer()
         if not (self._is_tested and is_exact and is_done):
             return False
         agrees = self.method.goal is Goal.FIXED_POINT or found.primal_scaled <= settings.eps_pri
         if not (agrees and found.dual_scaled <= settings.eps_dual):
             return False
-        self._retried += bool(self.state.inaccurate.any())
-        return not self.state.inaccurate.any() or self._retried > RETRIES
+        is_short = whole.any(bool(self.state.inaccurate.any()))
+        self._retried += is_short
+        return not is_short or self._retried > RETRIES
 
     def _certified(self) -> str:
         """What is certified now, if enough; each time asked after half as many rounds again."""
@@ -360,7 +364,9 @@ class Run:
         return default_stopping(self.membership, self.method)
 
     def _chosen_sweeper(self) -> Sweeper:
-        membership, method = self.membership, self.method
+        membership, method, whole = self.membership, self.method, self.state.whole
+        if isinstance(whole, AmongPeers):
+            return PeerSweeper(self.layer, whole)
         serial = SerialSweeper(self.layer, method.after_stage, method.goal is Goal.FIXED_POINT)
         is_asked = self.settings.metrics or self.settings.callback
         if self.state.channels or is_asked or self._watchdog:

@@ -16,10 +16,14 @@ import numpy as np
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.channels import Channels
 from dald_model.coordinate.units import Units
+from dald_model.coordinate.whole import HERE, Whole
 from dald_model.engines.batches import Batch
 from dald_model.errors import OptionError
 from dald_model.solvers.arrays.indexing import ranges
 from dald_model.solvers.base import Answers, Encoding, Multipliers, Turn
+
+PARTS = frozenset({"channels", "units", "whole"})
+"""Of the attributes of a state, those that are no array."""
 
 
 @dataclass
@@ -53,6 +57,8 @@ class State:
         The natural units that residuals are measured in; they stay.
     channels : Channels or None
         What is known of every end where not everybody takes part all the time.
+    whole : Whole
+        What is asked of all clients and edges, of which these may be a part.
     """
 
     sides: np.ndarray
@@ -68,6 +74,7 @@ class State:
     encodings: np.ndarray
     units: Units
     channels: Channels | None = None
+    whole: Whole = HERE
 
     @classmethod
     def start(
@@ -153,7 +160,7 @@ class State:
         for prefix in ("units.", "channels."):
             found = [key for key in arrays if key.startswith(prefix)]
             parts[prefix] = {key.removeprefix(prefix): arrays.pop(key) for key in found}
-        wanted = {each.name for each in fields(cls)} - {"channels", "units"}
+        wanted = {each.name for each in fields(cls)} - PARTS
         if set(arrays) != wanted or set(parts["units."]) != {one.name for one in fields(Units)}:
             raise OptionError(
                 f"state: {file} holds the arrays {', '.join(sorted(arrays))}, expected those of a "
@@ -163,7 +170,7 @@ class State:
         return cls(**arrays, units=Units(**parts["units."]), channels=channels)
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        names = [each.name for each in fields(self) if each.name not in ("channels", "units")]
+        names = [each.name for each in fields(self) if each.name not in PARTS]
         return {name: getattr(self, name) for name in names}
 
     @property

@@ -112,6 +112,22 @@ class RemoteClient(Client):
         return "at its site"
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Neighbour(Client):
+    """Client of another process, of which each variable is its side of an edge to one of this."""
+
+    kind: ClassVar[str] = "site"
+
+    @property
+    def _goal(self) -> str:
+        return "at its process"
+
+
+def neighbour(name: Hashable, sides: Sequence[cp.Variable]) -> Neighbour:
+    """The client of another process with these sides."""
+    return Neighbour(name, cp.Minimize(cp.Constant(0)), (), tuple(sides))
+
+
 def remote_client(
     name: Hashable,
     shared: Sequence[cp.Variable],

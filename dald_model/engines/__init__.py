@@ -11,7 +11,8 @@ leaves a client.
 
 These bring clients to hosts. Where data may not travel at all, clients are declared at their sites
 (:class:`dald_model.Site`), and a :class:`dald_model.Federation` solves them: by :class:`Flower`, or
-in this process, to try it, by :class:`Sites`.
+in this process, to try it, by :class:`Sites`. And where no process is to coordinate, each declares
+its part of a model: :class:`dald_model.Peer`.
 """
 
 from dald_model.engines.engine import Engine, Host, HostLostError, Reply
@@ -19,7 +20,7 @@ from dald_model.engines.flower import Flower
 from dald_model.engines.in_process import InProcess
 from dald_model.engines.mpi_ranks import MPI
 from dald_model.engines.outgoing import sent
-from dald_model.engines.placement import Loss
+from dald_model.engines.place import Loss
 from dald_model.engines.processes import Processes
 from dald_model.engines.ray_actors import Ray
 from dald_model.engines.sites import Sites

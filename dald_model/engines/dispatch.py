@@ -13,7 +13,8 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.remote import RemoteClient
 from dald_model.engines.batches import Batch, Layout
-from dald_model.engines.placement import Loss, Placement, RemoteSession
+from dald_model.engines.place import Loss, RemoteSession
+from dald_model.engines.placement import Placement
 from dald_model.errors import LostError, OptionError
 from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.solvers.base import (

@@ -1,7 +1,7 @@
 """Protocol of an engine: where groups of clients are solved, and how they are reached.
 
 An engine moves bytes. What the bytes say is the same for all: :mod:`.wire` has their format,
-:mod:`.residents` is what answers them where the clients are, :mod:`.placement` is what asks them in
+:mod:`.residents` is what answers them where the clients are, :mod:`.place` is what asks them in
 the coordinator. So an engine is a number of hosts, each of which takes one message and gives one
 reply, and every engine gives the iterates and the messages of the run in one process.
 """

@@ -21,6 +21,8 @@ MESSAGE, REPLY = 1, 2
 EAGER, IDLE = 0.002, 0.0005
 """Seconds that are waited without a pause, and the pause from then on: a rank that waits longer
 leaves its core to others."""
+PASSING = 0.2
+"""Seconds that the launcher has to pass on what was printed, before it ends the job at once."""
 LOST = 1
 """Exit code of a job that lost a rank."""
 MODULE = "mpi4py"
@@ -55,8 +57,9 @@ class MPI:
     and the job ends with exit code 1. MPI knows no authentication: it is for a cluster that you
     trust.
 
-    Rank 0 coordinates, and sees prices and values of all edges, as accelerations do. Neighbours do
-    not exchange them without it.
+    Rank 0 coordinates, and sees prices and values of all edges, as accelerations do. Where
+    neighbours are to exchange them without it, and nobody is to hold the state of all, each rank
+    declares its part in a :class:`dald_model.Peer`.
 
     Parameters
     ----------
@@ -90,7 +93,7 @@ class MPI:
     def __init__(self, *, deadline: float | None = None) -> None:
         check_patience(self, self.retries, deadline)
         self.deadline = deadline
-        mpi = _mpi()
+        mpi = library()
         if mpi.COMM_WORLD.size < 2:
             raise OptionError(
                 "MPI: the job has one rank, expected a coordinator and one host or more; start it "
@@ -124,10 +127,17 @@ class MPI:
 
 def is_mpi_job() -> bool:
     """Whether this process is a rank of several, started by ``python -m mpi4py``."""
-    return MODULE in sys.modules and _mpi().COMM_WORLD.size > 1
+    return MODULE in sys.modules and library().COMM_WORLD.size > 1
 
 
-def _mpi() -> ModuleType:
+def library() -> ModuleType:
+    """The module ``mpi4py.MPI``.
+
+    Raises
+    ------
+    OptionError
+        If it is not there.
+    """
     try:
         # To import it is to begin MPI, which is for those who asked for it.
         return import_module(f"{MODULE}.MPI")
@@ -142,7 +152,7 @@ def _mpi() -> ModuleType:
 @lru_cache
 def _ranks() -> list[Rank]:
     """The hosts of this job, which serve until this process ends."""
-    mpi = _mpi()
+    mpi = library()
     ranks = [Rank(mpi, rank) for rank in range(1, mpi.COMM_WORLD.size)]
     atexit.register(_end, mpi, ranks)
     return ranks
@@ -153,6 +163,7 @@ def _end(mpi: ModuleType, ranks: list[Rank]) -> None:
     if any(rank.is_lost for rank in ranks):
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
+        time.sleep(PASSING)
         mpi.COMM_WORLD.Abort(LOST)
     for rank in ranks:
         rank.end()
@@ -174,7 +185,7 @@ def _awaited(mpi: ModuleType) -> bytes:
             found.append(message)
         return message is not None
 
-    _wait(is_there, None)
+    wait(is_there, None)
     return found[0]
 
 
@@ -189,7 +200,7 @@ def _arrived(mpi: ModuleType, rank: int, tag: int) -> bytes | None:
     return bytes(message)
 
 
-def _wait(is_done: Callable[[], bool], timeout: float | None) -> bool:
+def wait(is_done: Callable[[], bool], timeout: float | None) -> bool:
     """Wait for something at most so many seconds; whether it came."""
     begun = time.monotonic()
     while not is_done():
@@ -255,7 +266,7 @@ class RankReply:
         """See :class:`dald_model.engines.engine.Reply`."""
         if self._rank.is_lost:
             raise HostLostError(self._rank.why_lost)
-        if not _wait(self._is_there, timeout):
+        if not wait(self._is_there, timeout):
             raise TimeoutError
         assert self.message is not None
         return self.message

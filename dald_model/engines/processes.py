@@ -35,13 +35,14 @@ class Processes:
     A round costs about 1 ms of the coordinator and half of one of each process, beside the
     solving. So two processes pay where a round of this process takes 5 ms or more in its
     clients' solvers, and nearly double the speed where it takes 40 (table 15 of
-    ``tests/benchmarks/RESULTS.md``): eight clients of general cones with 20 variables, of hinge
-    losses with 100. Clients of one shape that numpy solves at once are faster in one process:
-    least squares up to 400 variables, linear rows up to 200, logistic losses up to 100.
+    ``tests/benchmarks/RESULTS.md``): eight clients of general cones with 20 variables. Clients of
+    one shape that numpy solves at once are faster in one process: least squares up to 400
+    variables, linear rows up to 200, logistic and hinge losses up to 100.
 
     A process that is killed, or has not replied by the ``deadline``, is replaced, its clients are
     packed and placed again and asked the same again, also before the first round. Where that fails
-    too, or a process cannot be started, another one has them as well for the rest of the run;
+    too, or a process cannot be started, another one has them as well for the rest of the run, since
+    to move back would lose their warm starts once more; the next run shares all out anew.
     ``result.losses`` says all of it. Where that fails, :class:`dald_model.LostError` has the rounds
     before as its ``result``, or the run goes on without these clients, see
     :class:`dald_model.Unanswered`. Multipliers and points of all clients are with the coordinator,

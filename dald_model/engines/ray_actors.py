@@ -38,12 +38,17 @@ class Ray:
     machine :class:`dald_model.engines.Processes` costs a third and starts faster: Ray is for
     clusters.
 
+    Between the stages of a round the coordinator passes on what neighbours are told. Actors could
+    wait for each other's replies without it: with messages that ask nothing a chain of eight stages
+    took 5.8 ms for 9.7, 0.6 a stage. The default order has two or three stages, and every round
+    ends at the coordinator, so that it would save a tenth, and is not built.
+
     An actor that dies with its process or machine, or has not replied by the ``deadline``, is
     replaced, wherever there is room, and its clients are packed, placed and asked again, also
     before the first round. Where that fails too, another actor has them as well for the rest of the
-    run; ``result.losses`` says all of it. Where that fails, :class:`dald_model.LostError` has the
-    rounds before as its ``result``, or the run goes on without these clients, see
-    :class:`dald_model.Unanswered`.
+    run, and the next run shares all out anew; ``result.losses`` says all of it. Where that fails,
+    :class:`dald_model.LostError` has the rounds before as its ``result``, or the run goes on
+    without these clients, see :class:`dald_model.Unanswered`.
 
     The actors start with the first solve and stay for later ones until :meth:`close`, the end of a
     ``with`` block or of this process, however it ends. Of a session of Ray that is open already

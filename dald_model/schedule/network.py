@@ -227,6 +227,14 @@ def safest(graph: nx.Graph, servers: Sequence[Hashable] = ()) -> HierarchicalNet
     return from_levels(graph, levels)
 
 
+def part_of(network: HierarchicalNetwork, graph: nx.Graph) -> HierarchicalNetwork:
+    """The part of a network that is on a graph of some of its clients, each on its level there."""
+    found = _directed(graph, ((a, b) if network.has_edge(a, b) else (b, a) for a, b in graph.edges))
+    levels = ([name for name in level if name in graph] for level in network.levels)
+    found.levels = [level for level in levels if level]
+    return found
+
+
 def _directed(graph: nx.Graph, arcs: Iterable[tuple[Hashable, Hashable]]) -> HierarchicalNetwork:
     network = HierarchicalNetwork()
     network.add_nodes_from(graph)

@@ -1,12 +1,13 @@
-"""Solver of clients whose objective is at their site, where it is chosen as ever."""
+"""Solvers of clients whose objective is elsewhere, where theirs is chosen as ever."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from dald_model.compile.subproblem import Subproblem
+from dald_model.declare.remote import Neighbour
 from dald_model.errors import OptionError
-from dald_model.solvers.base import Session
+from dald_model.solvers.base import Answers, Session, Turn
 
 
 class AtSite:
@@ -38,3 +39,24 @@ class AtSite:
             f"engine: client {subproblems[0].name!r} is at its site, and can be solved by the "
             "engine alone that reaches it; leave engine out, it is the federation's own"
         )
+
+
+class AtNeighbour:
+    """Stands for whatever solves a client of another process, which tells where it is."""
+
+    name, batches, is_exact = "neighbour", False, True
+
+    def refuses(self, subproblem: Subproblem) -> str:
+        """Empty for a client of another process."""
+        is_its = isinstance(subproblem.client, Neighbour)
+        return "" if is_its else "it is a client of this process"
+
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """A session that nobody asks."""
+        return _Unasked()
+
+
+class _Unasked:
+    def minimise(self, turn: Turn, tolerance: float) -> Answers:
+        """Refused: neighbours are told where these clients are, and do not ask."""
+        raise AssertionError("a client of another process is solved there")

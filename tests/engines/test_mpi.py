@@ -45,7 +45,7 @@ def test_a_job_of_one_rank_is_told_how_to_start_one_of_several(
     class Stub:
         COMM_WORLD = World
 
-    monkeypatch.setattr(mpi_ranks, "_mpi", lambda: Stub)
+    monkeypatch.setattr(mpi_ranks, "library", lambda: Stub)
     with pytest.raises(dm.OptionError, match=r"one rank, .*mpiexec -n 4 python -m mpi4py SCRIPT"):
         MPI()
 

@@ -13,6 +13,7 @@ from dald_model.coordinate.acceleration.evaluation import (
     Opening,
     Proposal,
 )
+from dald_model.coordinate.whole import Whole
 from dald_model.validate import argument, check_whole
 
 RIDGE = 1e-10
@@ -55,7 +56,7 @@ class Anderson:
 
     def open(self, opening: Opening) -> AndersonMixer:
         """See :class:`Acceleration`."""
-        return AndersonMixer(self.memory, opening.rho)
+        return AndersonMixer(self.memory, opening.rho, opening.whole)
 
     def reveals(self, compiled: Decomposition) -> str:
         """See :class:`Acceleration`."""
@@ -83,8 +84,8 @@ class AndersonMixer:
     learnt = None
     recalled = ()
 
-    def __init__(self, memory: int, rho: np.ndarray) -> None:
-        size = rho.size
+    def __init__(self, memory: int, rho: np.ndarray, whole: Whole) -> None:
+        size, self._whole = rho.size, whole
         self._images, self._residuals = np.empty((2, memory, 2, size))
         self._gram = np.zeros((memory, memory))
         self._count = 0
@@ -140,5 +141,4 @@ class AndersonMixer:
         """Inner products with all residuals that are held."""
         weight = 2 * self._rho**2
         scaled = np.stack([residual[0] / weight, residual[1] * weight])
-        held = self._held
-        return self._residuals[:held].reshape(held, -1) @ scaled.reshape(-1)
+        return self._whole.products(self._residuals[: self._held], scaled)

@@ -27,6 +27,7 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.learnt import Learnt
+from dald_model.coordinate.whole import HERE, Whole
 
 BYTES = 8
 """Of one number that is sent."""
@@ -50,6 +51,8 @@ class Evaluation:
         does with its own it does by itself.
     is_whole : bool
         Whether everybody took part and heard all others, so that the image is the map's.
+    whole : Whole
+        What knows all edges, of which these may be a part.
     """
 
     before: np.ndarray
@@ -59,6 +62,7 @@ class Evaluation:
     objectives: np.ndarray
     points: np.ndarray
     is_whole: bool = True
+    whole: Whole = HERE
     _sized: tuple[np.ndarray, float] | None = field(default=None, init=False, repr=False)
 
     def among(self, entries: np.ndarray) -> Evaluation:
@@ -73,13 +77,14 @@ class Evaluation:
         # Asked by all who propose and by who watches over them, with the same array each
         if self._sized is None or self._sized[0] is not rho:
             gap, (tail, head) = self.sides[0] - self.sides[1], self.estimates - self.after[0]
-            found = float(np.hypot(length(np.stack([tail, gap]), rho), length(head[None], rho)))
+            one = length(np.stack([tail, gap]), rho, self.whole)
+            found = float(np.hypot(one, length(head[None], rho, self.whole)))
             object.__setattr__(self, "_sized", (rho, found))
             return found
         return self._sized[1]
 
 
-def length(change: np.ndarray, rho: np.ndarray) -> float:
+def length(change: np.ndarray, rho: np.ndarray, whole: Whole = HERE) -> float:
     """The length of a difference of two points (2, Q) in the metric of these penalties.
 
     Of prices alone where it is (1, Q).
@@ -89,7 +94,7 @@ def length(change: np.ndarray, rho: np.ndarray) -> float:
         scaled = change.copy()
         scaled[0] /= weight
         scaled[1:] *= weight
-        return float(np.linalg.norm(scaled))
+        return float(whole.norm(scaled))
 
 
 class Proposal(NamedTuple):
@@ -118,6 +123,8 @@ class Opening(NamedTuple):
         Entries that are not in the problem; None where all are.
     learnt : Learnt or None
         What the run that this one goes on from knew of the clients.
+    whole : Whole
+        What knows all edges, of which these may be a part.
     """
 
     compiled: Decomposition
@@ -125,6 +132,7 @@ class Opening(NamedTuple):
     rho: np.ndarray
     off: np.ndarray | None = None
     learnt: Learnt | None = None
+    whole: Whole = HERE
 
 
 class Accelerator(Protocol):

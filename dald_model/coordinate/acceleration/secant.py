@@ -115,7 +115,7 @@ class SecantModel:
     name = "secant"
 
     def __init__(self, opening: Opening) -> None:
-        compiled, self._heads, rho, off, learnt = opening
+        compiled, self._heads, rho, off, learnt, _ = opening
         if learnt is not None and learnt.coordinates.fits(compiled, rho, off):
             self.joint = learnt.joint
         else:

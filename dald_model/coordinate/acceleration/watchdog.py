@@ -112,7 +112,7 @@ class Watchdog:
         for (tail, head), slot in compiled.slots.items():
             self._heads[slot] = rank[head] > rank[tail]
         off = None if state.channels is None else state.channels.off
-        opening = Opening(compiled, self._heads, state.rho, off, learnt)
+        opening = Opening(compiled, self._heads, state.rho, off, learnt, state.whole)
         self._accelerator = acceleration.open(opening)
         self._before, self._rho = self._point(state), state.rho
         self._kept: Evaluation | None = None
@@ -168,8 +168,9 @@ class Watchdog:
                 self._return(state, self._kept)
                 return True
         proposal = self._accelerator.propose(evaluation, rho)
-        if proposal and not length(proposal.point - evaluation.after, rho) <= FARTHEST * size:
-            proposal = None
+        if proposal:
+            way = length(proposal.point - evaluation.after, rho, state.whole)
+            proposal = proposal if way <= FARTHEST * size else None
         self._begin(state, evaluation.after, proposal)
         return False
 
@@ -210,6 +211,7 @@ class Watchdog:
             estimates,
             state.objectives.copy(),
             state.points.copy(),
+            whole=state.whole,
         )
 
     def _begin(self, state: State, image: np.ndarray, proposal: Proposal | None) -> None:

@@ -1,0 +1,308 @@
+"""Group of clients of one run, what its host has of them, and what is sent there."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dald_model.compile.subproblem import Subproblem
+from dald_model.engines.engine import Engine, HostLostError
+from dald_model.engines.numbers import NUMBERS
+from dald_model.engines.portable import pack
+from dald_model.engines.residents import Known, read_answers, read_multipliers
+from dald_model.engines.seat import Pending, Seat
+from dald_model.engines.site_edges import pack_edges
+from dald_model.engines.wire import Message, decode, encode
+from dald_model.errors import LostError, RunError
+from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Turn
+from dald_model.text import counted, shortened
+
+FINEST = 1e-10
+"""The accuracy of answers that are asked for again, for the multipliers that go with them."""
+NEVER = -1
+"""A life that no host has."""
+NAMED_IN_FULL = 80
+"""The most letters of names of clients in a message."""
+
+
+class Loss(NamedTuple):
+    """A host that was lost in a round, and its clients, which were placed and asked again.
+
+    The message says why, and where its clients are now if that is another host.
+    """
+
+    round: int
+    host: str
+    clients: tuple[Hashable, ...]
+    message: str
+
+
+class RemoteSession:
+    """Session of clients that are solved at a host, see :class:`dald_model.solvers.base.Session`.
+
+    Attributes
+    ----------
+    number : int
+    solver : str
+        The name of the solver that it is of.
+    subproblems : list of Subproblem
+        What is packed, again where a host was lost.
+    clients : list of int
+        Their numbers at the host.
+    known, told : Known
+        What the host knows, and what the clients were told last, wherever they were then.
+    """
+
+    def __init__(
+        self, place: Place, solver: str, subproblems: Sequence[Subproblem], clients: list[int]
+    ) -> None:
+        self.place, self.solver, self.subproblems = place, solver, list(subproblems)
+        self.number, self.clients = next(NUMBERS), clients
+        self.told = self._unknown()
+        self._nothing: dict[int, Multipliers] = {}
+        self.forget()
+
+    def forget(self) -> None:
+        """The host knows nothing of it, or nothing any more."""
+        self.known, self.is_placed = self._unknown(), False
+
+    def _unknown(self) -> Known:
+        heights = np.array([sub.signs.size for sub in self.subproblems])
+        return Known(heights, np.array([sub.size for sub in self.subproblems]))
+
+    def renew(self) -> None:
+        """Have the host open it anew, with the clients that it has."""
+        if self.is_placed:
+            self.place.renewed.append(self.number)
+
+    def withheld(self, size: int) -> Multipliers:
+        """What stands for the multipliers of so many of its clients."""
+        if size not in self._nothing:
+            encodings = np.full(size, Encoding.ELSEWHERE, dtype=np.uint8)
+            self._nothing[size] = Multipliers(NOTHING, np.zeros(size, dtype=int), encodings)
+        return self._nothing[size]
+
+    def minimise(self, turn: Turn, tolerance: float) -> Answers:
+        """See :class:`dald_model.solvers.base.Session`."""
+        return self.place.ask([(self, turn)], tolerance)[0]()
+
+
+Asked = tuple[RemoteSession, Turn]
+
+
+class Place:
+    """One group of clients in one run, what their host has of them, and what it is asked.
+
+    Parameters
+    ----------
+    seats : sequence of Seat
+        The hosts that may have them, their own first.
+
+    Attributes
+    ----------
+    round : int
+        In which it is asked.
+    renewed : list of int
+        Sessions that are to be opened anew.
+    """
+
+    def __init__(self, seats: Sequence[Seat], engine: Engine, losses: list[Loss]) -> None:
+        self._seats, self._engine, self._losses = seats, engine, losses
+        self._seat, self._life = seats[0], seats[0].life
+        self._sessions: weakref.WeakValueDictionary[int, RemoteSession] = (
+            weakref.WeakValueDictionary()
+        )
+        self._released: list[int] = []
+        self.renewed: list[int] = []
+        self._clients: dict[Hashable, int] = {}
+        self._is_to_keep = self._has_kept = False
+        self._kept: list[Asked] = []
+        self._missing: set[int] = set()  # whose last answers were lost with the host
+        self.round = 0
+
+    def open(self, solver: str, subproblems: Sequence[Subproblem]) -> RemoteSession:
+        """A session of clients that are placed when they are first asked."""
+        for sub in subproblems:
+            self._clients.setdefault(sub.name, next(NUMBERS))
+        numbers = [self._clients[sub.name] for sub in subproblems]
+        session = RemoteSession(self, solver, subproblems, numbers)
+        self._sessions[session.number] = session
+        weakref.finalize(session, self._released.append, session.number).atexit = False
+        return session
+
+    def ask(self, asked: Sequence[Asked], tolerance: float) -> list[Callable[[], Answers]]:
+        """Begin to ask sessions, in one message; gives what waits for each answer."""
+        sent = self._send(asked, tolerance)
+        replied: list[list[Answers] | LostError] = []
+
+        def wait(at: int) -> Answers:
+            if not replied:
+                replied.append(self._answered(sent, asked, tolerance))
+            if isinstance(replied[0], LostError):
+                raise replied[0]
+            return replied[0][at]
+
+        return [lambda at=at: wait(at) for at in range(len(asked))]
+
+    def _answered(
+        self, sent: Pending, asked: Sequence[Asked], tolerance: float
+    ) -> list[Answers] | LostError:
+        try:
+            message = self._received(sent, lambda: self._send(asked, tolerance))
+        except LostError as error:
+            return error
+        for session, turn in asked:
+            session.told.news(turn)
+        if self._missing:
+            self._missing -= {s.clients[at] for s, turn in asked for at in turn.which}
+        return list(_read(message, asked))
+
+    def keep(self) -> None:
+        """Have the multipliers of the last answers kept, as those of the best iterate."""
+        self._is_to_keep, self._has_kept = not self._missing, False
+        turns = [(session, session.told.copy()) for session in self._sessions.values()]
+        self._kept = [(session, turn) for session, turn in turns if turn.which.size]
+
+    def collect(self, names: Sequence[Hashable]) -> Multipliers:
+        """The multipliers of some clients that were kept last.
+
+        Of a host that was lost since, its clients are asked again what they were asked then.
+        """
+
+        def again() -> Pending:
+            return self._send(self._kept, FINEST)
+
+        def send() -> Pending:
+            self._notice()
+            if not (self._has_kept or self._is_to_keep):
+                self._received(again(), again)
+                self._is_to_keep, self._missing = True, set(self._clients.values())
+            numbers = [self._clients[name] for name in names]
+            return self._dispatch({"collect": numbers, "kept": True}, {})
+
+        return read_multipliers(self._received(send(), send))
+
+    def close(self) -> None:
+        """Have the host forget the run, whenever it comes to that."""
+        self._released += list(self._sessions)
+        self._dispatch({"forget": list(self._clients.values()), "asks": [], "tolerance": 1.0}, {})
+
+    def _send(self, asked: Sequence[Asked], tolerance: float) -> Pending:
+        """Send what is new to each session, and the clients themselves where they are not there."""
+        self._notice()
+        said, arrays = [], {}
+        places = []
+        for at, (session, turn) in enumerate(asked):
+            if not session.is_placed:
+                places.append(self._packed(session, arrays))
+            news = session.known.news(turn)
+            arrays |= {f"{at}.{name}": values for name, values in news.items()}
+            said.append({"session": session.number, "news": list(news)})
+        return self._dispatch({"place": places, "asks": said, "tolerance": tolerance}, arrays)
+
+    def _packed(self, session: RemoteSession, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+        for number, sub in zip(session.clients, session.subproblems, strict=True):
+            packed = pack_edges(sub) if sub.client.is_remote else pack(sub)
+            arrays[f"client {number}"] = np.frombuffer(packed, dtype=np.uint8)
+        session.is_placed = True
+        return {
+            "session": session.number,
+            "solver": session.solver,
+            "clients": session.clients,
+        }
+
+    def _dispatch(self, said: dict[str, Any], arrays: dict[str, np.ndarray]) -> Pending:
+        released, self._released[:] = list(self._released), []
+        said |= {"number": next(NUMBERS), "round": self.round, "release": released}
+        said["renew"], self.renewed = self.renewed, []
+        if self._is_to_keep:
+            said["keep"] = [session.number for session, _ in self._kept]
+            self._is_to_keep, self._has_kept = False, True
+        return self._seat.send(encode(said, arrays))
+
+    def _received(self, sent: Pending, again: Callable[[], Pending]) -> Message:
+        """Wait for a reply; where none comes, find a host and ask again."""
+        tried: list[Seat] = []
+        while True:
+            try:
+                message = decode(sent.result(self._engine.deadline))
+                if "forgotten" in message.said:
+                    raise HostLostError(message.said["forgotten"])
+            except (TimeoutError, HostLostError) as error:
+                tried.append(self._seat)
+                self._lose(str(error) or f"no reply within {self._engine.deadline} s", tried)
+                sent = again()
+                continue
+            if "error" in message.said:
+                raise RunError(
+                    f"engine: {self._seat.name} failed in round {self.round} "
+                    f"({message.said['error']}); its clients are {self._who()}"
+                )
+            return message
+
+    def _lose(self, said: str, tried: Sequence[Seat]) -> None:
+        """Write a loss down, and find the clients a host, which has none of them yet.
+
+        Raises
+        ------
+        LostError
+            If there is none.
+        """
+        lost = self._seat
+        is_there = lost.restart(self._life) and tried.count(lost) <= self._engine.retries
+        found = lost if is_there else self._another(tried)
+        if found is not None and found is not lost:
+            lost.groups, found.groups = lost.groups - 1, found.groups + 1
+            self._seat, self._life = found, NEVER
+        self._notice()
+        moved = "" if found in (None, lost) else f"; its clients are at {self._seat.name} now"
+        self._losses.append(Loss(self.round, lost.name, tuple(self._clients), said + moved))
+        if found is None:
+            raise self._gone(said, tried)
+
+    def _another(self, tried: Sequence[Seat]) -> Seat | None:
+        """Another host that may have the clients: one that replies, with as few as may be."""
+        if len({*tried}) > self._engine.retries or not self._engine.interchangeable:
+            return None
+        free = [seat for seat in self._seats if seat not in tried]
+        return min(
+            free, key=lambda seat: (not seat.has_replied, seat.life, seat.groups), default=None
+        )
+
+    def _gone(self, said: str, tried: Sequence[Seat]) -> LostError:
+        """What ends the run, or has the clients absent."""
+        when = f"in round {self.round}" if self.round else "before round 1"
+        kept = "what was found is kept, as `result` of this error; " if self.round else ""
+        times = Counter(seat.name for seat in tried).items()
+        who = " and ".join(f"{name} was lost {counted(n, 'time')}" for name, n in times)
+        return LostError(
+            f"engine: {who} {when} ({said}); its clients are {self._who()}; {kept}allow more "
+            "memory, a longer deadline or more retries, go on without them "
+            "(online=dm.Unanswered()), or solve them in this process (engine=None)"
+        )
+
+    def _notice(self) -> None:
+        """Be ready to place everybody anew where the host was given up, by whomever."""
+        if self._life == self._seat.life:
+            return
+        self._life = self._seat.life
+        self._has_kept = self._is_to_keep = False
+        self._missing = set(self._clients.values())
+        self.renewed = []  # all are
+        for session in self._sessions.values():
+            session.forget()
+
+    def _who(self) -> str:
+        return shortened(", ".join(map(repr, self._clients)), NAMED_IN_FULL)
+
+
+def _read(message: Message, asked: Sequence[Asked]) -> Iterator[Answers]:
+    arrays, answers = message.arrays, message.said["answers"]
+    for at, ((session, turn), told) in enumerate(zip(asked, answers, strict=True)):
+        start = f"{at}."
+        values = {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
+        yield read_answers(told, values, session.withheld(turn.which.size))
