@@ -12,7 +12,6 @@ from dald_model.answer.scales import Points, Scales, measures, reach
 from dald_model.answer.wishes import NOISE, SMALL, farthest, felt, middles, moved, shrunk, wished
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate.measurement import CAUTION
 from dald_model.coordinate.units import Units
 from dald_model.values import flat
 
@@ -27,7 +26,6 @@ def calibrated(
     agreeing: Agreeing,
     points: Points,
     before: Scales | None,
-    units: Units | None = None,
     is_agreed: bool = False,
 ) -> Scales:
     """The scales at a solution.
@@ -41,8 +39,6 @@ def calibrated(
         Client -> its part of the solution.
     before : Scales or None
         Units in which the clients' own problems are given to the solver.
-    units : Units or None
-        Of the run, whose lengths stand in for entries that everybody wants where they are.
     is_agreed : bool
         Whether no client wishes for anything but the solution.
     """
@@ -73,11 +69,7 @@ def calibrated(
         for name, move in moves.items()
     }
     found = farthest(agreeing, moves, shares)
-    lengths: Points = {name: np.abs(points[name]) for name in subs}
-    if units is not None:
-        far = units.point_lengths / CAUTION
-        lengths = {name: far[compiled.columns[name]] for name in subs}
-    spreads = _filled(subs, agreeing, points, lengths, found, NOISE * (paid + size))
+    spreads = _filled(subs, agreeing, points, found, NOISE * (paid + size))
     counted = subs if agreed else {name: subs[name] for name in missing}
     worth = sum(_changes(counted, points, spreads).values()) + (0.0 if agreed else paid)
     return Scales(max(worth, FLOOR * size) or 1.0, spreads)
@@ -112,7 +104,6 @@ def _filled(
     subs: Mapping[Hashable, Subproblem],
     agreeing: Agreeing,
     points: Points,
-    lengths: Points,
     found: np.ndarray,
     noise: float,
 ) -> dict[Hashable, np.ndarray]:
@@ -120,7 +111,9 @@ def _filled(
     sizes = np.zeros(agreeing.many)
     for name, place in agreeing.columns.items():
         if not subs[name].client.is_server and not found[agreeing.classes[place]].all():
-            one = felt(subs[name], points[name], lengths[name], noise)
+            local = found[agreeing.classes[place]] * agreeing.factors[place]
+            near = _from_zero(subs[name], points[name], local)
+            one = felt(subs[name], points[name], near, noise)
             np.maximum.at(sizes, agreeing.classes[place], one / agreeing.factors[place])
     found = np.where(found > 0, found, sizes)
     for name, place in agreeing.columns.items():
@@ -135,6 +128,20 @@ def _filled(
             part[part == 0] = part.max(initial=0.0) or overall
             at += v.size
     return spreads
+
+
+def _from_zero(sub: Subproblem, point: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """How far entries are from zero, but no farther than others of their variables are spread.
+
+    Zero may be far away for no reason.
+    """
+    found, at = np.abs(point), 0
+    for v in sub.variables:
+        most = spread[at : at + v.size].max(initial=0.0)
+        if most > 0:
+            found[at : at + v.size] = np.minimum(found[at : at + v.size], most)
+        at += v.size
+    return found
 
 
 def _across(sub: Subproblem, spread: np.ndarray) -> np.ndarray:

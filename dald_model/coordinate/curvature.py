@@ -28,6 +28,9 @@ TOGETHER = 256
 ZERO = 1e-7
 """Ratio below which an eigenvalue is zero: a direction without curvature asks for no penalty."""
 
+SLOPED = 1e-9
+"""Share of its slopes by which an objective slopes along what is flat, else it is rounding."""
+
 
 @dataclass(frozen=True)
 class Curvature:
@@ -200,6 +203,27 @@ def middle(sub: Subproblem) -> np.ndarray:
 def is_bent(sub: Subproblem) -> bool:
     """Whether the curvature of a client is known and not the same everywhere."""
     return sub.form is not None and sub.form.valued and bool(_smooth(sub.form))
+
+
+def is_sloping(sub: Subproblem) -> bool:
+    """Whether the quadratic part of an objective slopes along what has no curvature.
+
+    That may be several variables together, each of which is curved: nothing but kinks and
+    constraints keeps such a client from going on for ever. It does so wherever the origin is.
+    """
+    assert sub.form is not None
+    hessian, linear = sub.form.quadratic.full, sub.form.quadratic.linear
+    live = np.diag(hessian) > 0
+    root = np.sqrt(np.diag(hessian)[live])
+    scaled = hessian[np.ix_(live, live)] / np.outer(root, root)
+    try:
+        np.linalg.cholesky(scaled - ZERO * np.eye(root.size))
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(scaled)
+        slopes = linear[live] / root
+        along = vectors[:, values <= ZERO * values[-1]].T @ slopes
+        return bool(np.linalg.norm(along) > SLOPED * np.linalg.norm(slopes))
+    return False
 
 
 def is_angular(sub: Subproblem) -> bool:

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate.alone import response
+from dald_model.coordinate.alone import response, rough_lengths
 from dald_model.coordinate.carried import carried
 from dald_model.coordinate.curvature import Curvature, is_defined_at_zero, pull
 from dald_model.coordinate.largest import bounds_of_largest
@@ -174,7 +174,9 @@ class _Measurement:
             moved = self._responses(asked)
             found = np.where(moved > resolved * magnitude, moved, found)
         if not found.any():
-            found = self._balanced(magnitude)
+            told = self._told_by_rows()
+            most = self._balanced(magnitude)
+            found = np.where(told > 0, np.minimum(most, told), most)
         return np.maximum(found, self._shared_by_all(found, resolved))
 
     def _balanced(self, most: np.ndarray) -> np.ndarray:
@@ -197,6 +199,16 @@ class _Measurement:
             if changes[False] <= changes[True]:
                 return most if share == SHARES[0] else share * most
         return most
+
+    def _told_by_rows(self) -> np.ndarray:
+        """How long rows of cone programs are where clients are, along edges; else zero."""
+        found = np.zeros(self._compiled.size)
+        for name in self._curvatures:
+            sub, own = self._compiled[name], self._own[self._compiled.columns[name]]
+            if sub.form is not None and not np.isnan(own).any():
+                along = sub.sight.along(rough_lengths(sub, own))
+                np.maximum.at(found, sub.entries, along)
+        return found
 
     def _responses(self, asked: np.ndarray) -> np.ndarray:
         """How far single answers move for a price, along the entries asked for; else 0.

@@ -21,6 +21,7 @@ from dald_model.coordinate.curvature import (
     curvatures,
     is_bent,
     is_defined_at_zero,
+    is_sloping,
     middle,
 )
 from dald_model.coordinate.sides import is_far, moved_to, place, sides_of
@@ -367,7 +368,8 @@ class Survey:
         for name in set(self._held).difference(bent):
             sub = self._subs[name]
             # Curved the same everywhere in each variable it may not be along all of them together
-            if sub.size <= DEAR and self._is_dragged(name) and np.isnan(answer_alone(sub)).any():
+            may_go = sub.size <= DEAR and (self._is_dragged(name) or is_sloping(sub))
+            if may_go and np.isnan(answer_alone(sub)).any():
                 self._dragged.add(name)
 
     def _is_dragged(self, name: Hashable) -> bool:
