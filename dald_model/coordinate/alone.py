@@ -112,7 +112,9 @@ def answer_nearer(sub: Subproblem, own: np.ndarray, there: np.ndarray) -> np.nda
     if before <= FAR:
         return own
     again = answer_around(sub, there)
-    return again if _size(again - there, rough) < SETTLED * before else own
+    # Who has none seen from there had but met the end of a solver's patience
+    is_farther = _size(again - there, rough) >= SETTLED * before
+    return own if is_farther else again
 
 
 def rough_lengths(sub: Subproblem, around: np.ndarray | None = None) -> np.ndarray:

@@ -293,13 +293,21 @@ class Survey:
                 self._misplaced.add(name)
 
     def _ask_nearer(self) -> None:
-        """Let who has many answers give the one that is nearest to its neighbours'."""
-        found = self._found.copy()
-        place(self._compiled, found)
-        sides = sides_of(self._compiled, found)
-        for name in set(self._subs).difference(self._held, self._couplings):
+        """Let who has many answers give the one that is nearest to its neighbours'.
+
+        To those who are known to have one only, as far as there are any.
+        """
+        others = set(self._subs).difference(self._held, self._couplings)
+        known, single = self._found.copy(), self._found.copy()
+        for name in others:
+            single[self._compiled.columns[name]] = np.nan
+        for found in (single, known):
+            place(self._compiled, found)
+        sides = [sides_of(self._compiled, found) for found in (single, known)]
+        sides = np.where(np.isnan(sides[0]), sides[1], sides[0])
+        for name in others:
             sub, part = self._subs[name], self._compiled.columns[name]
-            there = moved_to(sub, found[part], sides[1 - sub.rows, sub.entries])
+            there = moved_to(sub, known[part], sides[1 - sub.rows, sub.entries])
             if there is not None:
                 self._found[part] = answer_nearer(sub, self._found[part], there)
 

@@ -48,7 +48,15 @@ MENDED = {
     ],
     "an answer is zero but for rounding, which passes for a length": [20001717, 50000045],
     "variables of one cone program differ in their units by 1e6": [50003601],
-    "a client far from the origin has many answers, and gives the one next to it": [50002988],
+    "a client far from the origin has many answers, and gives the one next to it": [
+        50002988,
+        61000216,
+    ],
+    "what all have as their answer is measured from an origin that is far away": [
+        50002711,
+        50003872,
+    ],
+    "a quadratic without a minimum is held far out, and that passes for an answer": [20002271],
     "all want a diagonal matrix, and what solvers leave beside it passes for a spread": [
         50000056,
         50001545,
