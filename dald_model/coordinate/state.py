@@ -112,7 +112,7 @@ class State:
         """A copy that later rounds leave alone."""
         arrays = {name: array.copy() for name, array in self._arrays().items()}
         channels = None if self.channels is None else self.channels.snapshot()
-        return replace(self, **arrays, channels=channels)
+        return State(**arrays, units=self.units, channels=channels)
 
     def go_back(self, earlier: State) -> None:
         """Take the clients' answers and the multipliers of an earlier state of this run.
@@ -163,8 +163,8 @@ class State:
         return cls(**arrays, units=Units(**parts["units."]), channels=channels)
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        names = [each.name for each in fields(self) if each.name not in ("channels", "units")]
-        return {name: getattr(self, name) for name in names}
+        every = vars(self)
+        return {name: every[name] for name in every if name not in ("channels", "units")}
 
     @property
     def primal(self) -> np.ndarray:
@@ -223,7 +223,11 @@ class State:
     @property
     def estimate(self) -> np.ndarray:
         r""":math:`\mu + 2 \rho \circ \rho \circ \mathcal C`, the next multipliers (15), (22)."""
-        return self.mu + 2 * self.rho**2 * self.primal
+        return self.estimate_at(self.primal)
+
+    def estimate_at(self, gap: np.ndarray) -> np.ndarray:
+        r"""The same where :math:`\mathcal C` is known."""
+        return self.mu + 2 * self.rho**2 * gap
 
     def turn(self, batch: Batch) -> Turn:
         """What a batch of clients is told now."""

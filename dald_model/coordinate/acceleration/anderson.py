@@ -114,11 +114,12 @@ class AndersonMixer:
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
         """See :class:`Accelerator`."""
         held = self._held if evaluation.is_whole else 0
-        lengths = np.sqrt(np.diag(self._gram)[:held])
+        lengths = np.sqrt(self._gram.diagonal()[:held])
         if not (held and (lengths > 0).all() and np.isfinite(lengths).all()):
             return None
         right = self._products(evaluation.after - evaluation.before) / lengths
-        scaled = self._gram[:held, :held] / np.outer(lengths, lengths) + RIDGE * np.eye(held)
+        scaled = self._gram[:held, :held] / np.outer(lengths, lengths)
+        scaled.flat[:: held + 1] += RIDGE
         found = np.linalg.solve(scaled, right)
         # A residual is as long as its products with columns of length one, and longer
         if not np.abs(found).max() <= LARGEST * np.linalg.norm(right):
@@ -139,6 +140,6 @@ class AndersonMixer:
     def _products(self, residual: np.ndarray) -> np.ndarray:
         """Inner products with all residuals that are held."""
         weight = 2 * self._rho**2
-        scaled = np.stack([residual[0] / weight, residual[1] * weight])
+        scaled = np.array([residual[0] / weight, residual[1] * weight])
         held = self._held
         return self._residuals[:held].reshape(held, -1) @ scaled.reshape(-1)

@@ -106,7 +106,7 @@ class BundleModel:
         slopes = slopes - left[agreed.classes] * agreed.factor
         prices = self._joint.nearest(slopes, evaluation.after[0])
         sides = self._coordinates.sides(agreed.expand(free))
-        point = np.stack([prices, np.where(self._heads, sides[1], sides[0])])
+        point = np.array([prices, np.where(self._heads, sides[1], sides[0])])
         if not np.isfinite(point).all():
             return None
         self._asked = _Question(point, free, self._centre, heights)

@@ -161,13 +161,14 @@ class SecantModel:
         if found is None:
             return None
         agreed, there, prices = found
-        told = float(np.linalg.norm(agreed - self._points + there - self._slopes))
+        change = agreed - self._points + there - self._slopes
+        told = math.sqrt(change.dot(change))
         predicted, residual = self._error * told, evaluation.size(rho)
         share = residual / predicted if predicted > residual else 1.0
         if not share >= SHORTEST:
             return None
         sides = self.coordinates.sides(agreed)
-        point = np.stack([prices, np.where(self._heads, sides[1], sides[0])])
+        point = np.array([prices, np.where(self._heads, sides[1], sides[0])])
         if share < 1:
             point = evaluation.after + share * (point - evaluation.after)
             sides = evaluation.sides + share * (sides - evaluation.sides)
