@@ -75,6 +75,11 @@ class Batch:
         matrix = block_diagonal([matrix for matrix, _ in sides])
         return matrix, np.concatenate([offset for _, offset in sides])
 
+    @cached_property
+    def _squares(self) -> sp.csc_array:
+        """Those of the matrix, transposed."""
+        return self.sides[0].power(2).T
+
     def weights(self, rho: np.ndarray, source: np.ndarray) -> np.ndarray:
         r""":math:`\pm 2 \rho^2`, kept while the penalties are the same array ``source``."""
         if self._source is not source:
@@ -91,7 +96,7 @@ class Batch:
         if self._reached is None or self._reached[0] is not rho:
             weight = 2 * rho[self.ends.at] ** 2
             if self.repeats is None:
-                bent = self.sides[0].power(2).T @ weight
+                bent = self._squares @ weight
             else:
                 edges = weight.reshape(int(self.repeats.sum()), -1)
                 bent = np.add.reduceat(edges, np.cumsum(self.repeats) - self.repeats).reshape(-1)

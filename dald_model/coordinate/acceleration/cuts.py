@@ -51,7 +51,8 @@ class Cuts:
     def add(self, points: np.ndarray, slopes: np.ndarray, objectives: np.ndarray) -> np.ndarray:
         """Bounds at the clients' points (N,), of slopes (N,) and objectives (n,); gives h (n,)."""
         heights = objectives - self._coordinates.sums(slopes * points)
-        self._slopes.append(np.nan_to_num(slopes))  # of who was never solved nothing is kept
+        # Of who was never solved nothing is kept
+        self._slopes.append(slopes if np.isfinite(slopes).all() else np.nan_to_num(slopes))
         self._heights.append(heights)
         self._kept.append(self._clients & np.isfinite(heights))
         if len(self._kept) > MOST:

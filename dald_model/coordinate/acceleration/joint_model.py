@@ -57,7 +57,7 @@ class JointModel:
         middle = agreed.nearest(points)
         start = agreed.expand(middle) - points
         right = -agreed.gather(slopes + self._times(stiffness, start))
-        rhs = agreed.rhs - agreed.rows @ middle
+        rhs = agreed.rhs - agreed.rows @ middle if agreed.rhs.size else agreed.rhs
         try:
             free = _minimiser(self._matrix(stiffness), right, agreed.rows, rhs)
         except (np.linalg.LinAlgError, RuntimeError):  # the second is what SuperLU raises
@@ -82,7 +82,7 @@ class JointModel:
             classes = agreed.classes[group.columns]
             scaled = agreed.factor[group.columns][:, :, None] * vectors
             if is_dense and (classes == classes[0]).all():
-                wide = np.moveaxis(scaled, 1, 0).reshape(classes.shape[1], -1)
+                wide = scaled.transpose(1, 0, 2).reshape(classes.shape[1], -1)
                 np.add.at(
                     total,
                     (classes[0][:, None], classes[0][None, :]),
@@ -130,11 +130,11 @@ def _minimiser(
     matrix: np.ndarray | sp.csc_array, right: np.ndarray, rows: sp.csc_array, rhs: np.ndarray
 ) -> np.ndarray:
     """The z of :math:`R z = h` where the gradient of the quadratic is normal to the rows."""
+    if isinstance(matrix, np.ndarray) and not rhs.size:
+        return np.linalg.solve(matrix, right)
     scale = float(matrix.diagonal().mean())
     both = np.concatenate([right, scale * rhs])
     if isinstance(matrix, np.ndarray):
-        if not rhs.size:
-            return np.linalg.solve(matrix, right)
         low = scale * rows.toarray()
         whole = np.block([[matrix, low.T], [low, -RIDGE * scale * np.eye(rhs.size)]])
         return np.linalg.solve(whole, both)[: right.size]

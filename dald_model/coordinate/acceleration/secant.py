@@ -18,7 +18,7 @@ from dald_model.coordinate.acceleration.evaluation import (
 )
 from dald_model.coordinate.acceleration.joint_model import JointModel
 from dald_model.coordinate.acceleration.learnt import Learnt, recall
-from dald_model.coordinate.acceleration.responses import EDGE, Models, Responses
+from dald_model.coordinate.acceleration.responses import EDGE, Models, Responses, known_sum
 from dald_model.coordinate.measurement import LEARNT
 from dald_model.errors import OptionError
 from dald_model.validate import argument, check_whole
@@ -147,7 +147,7 @@ class SecantModel:
                 if not group.is_server:
                     mine = (one[group.columns] for one in (points, moved, told))
                     error += model.learn(*mine)
-            self._error = math.sqrt(error) / (math.sqrt(np.nansum(told**2)) or 1.0)
+            self._error = math.sqrt(error) / (math.sqrt(known_sum(told**2)) or 1.0)
         self._points, self._slopes = points, slopes
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
