@@ -79,8 +79,15 @@ class JointModel:
         is_dense = size <= DENSE
         total = np.zeros((size, size) if is_dense else 0)
         for group, (vectors, values) in zip(self.coordinates.groups, stiffness, strict=True):
-            classes = agreed.classes[group.columns]
-            scaled = agreed.factor[group.columns][:, :, None] * vectors
+            classes, factor = agreed.classes[group.columns], agreed.factor[group.columns]
+            if group.is_server:  # curved, if at all, along each coordinate by itself
+                own = factor * values * factor
+                if is_dense and len(own) == 1:
+                    np.add.at(total, (classes, classes), own)
+                else:
+                    pieces.append(((classes * (size + 1)).reshape(-1), own.reshape(-1)))
+                continue
+            scaled = factor[:, :, None] * vectors
             if is_dense and (classes == classes[0]).all():
                 wide = scaled.transpose(1, 0, 2).reshape(classes.shape[1], -1)
                 np.add.at(
