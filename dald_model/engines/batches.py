@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.engines.edge_ends import Ends
-from dald_model.solvers.arrays.augmented import copies
+from dald_model.solvers.arrays.augmented import all_copies
 from dald_model.solvers.arrays.indexing import block_diagonal, ranges
 from dald_model.solvers.base import Session
 
@@ -128,7 +128,7 @@ class Layout:
         self._signs = np.concatenate([sub.signs for sub in subs])
         free = [0.0 if sub.client.is_server else LOOSE for sub in subs]
         self._loose = np.repeat(free, heights)
-        self._copies = np.array([copies(sub) for sub in subs])
+        self._copies = all_copies(subs)
         self._sizes = np.array([sub.size for sub in subs])
         self._columns = np.concatenate([[0], np.cumsum(self._sizes)])
         # How often up to here an entry does not follow the one before.

@@ -38,7 +38,7 @@ class Augmented:
         self._signs = [sub.signs for sub in subproblems]
         self._sizes = np.array([sub.size for sub in subproblems])
         self._heights = np.array([sub.signs.size for sub in subproblems])
-        self._edges = np.array([copies(sub) for sub in subproblems])
+        self._edges = all_copies(subproblems)
         self._stops = np.cumsum(self._heights)
         self._penalties = np.zeros(int(self._heights.sum()))
         self._kept = SelectionCache(self._choose, len(subproblems))
@@ -294,6 +294,19 @@ class _Rest(NamedTuple):
         """See :class:`_Run`."""
         squares = (turn.rho[self.entries] * (self.sides @ points[self.columns])) ** 2
         found[self.clients] = 2 * np.add.reduceat(squares, self.starts)
+
+
+def all_copies(subproblems: Sequence[Subproblem]) -> np.ndarray:
+    """The :func:`copies` of many clients, of which most have the very same sides, (k,)."""
+    known: dict[tuple[int, ...], int] = {}
+    found = []
+    for sub in subproblems:
+        key = (*map(id, sub.sides), id(sub.signs))
+        count = known.get(key)
+        if count is None:
+            count = known[key] = copies(sub)
+        found.append(count)
+    return np.array(found)
 
 
 def copies(sub: Subproblem, *, is_ordered: bool = True) -> int:
