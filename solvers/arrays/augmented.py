@@ -187,11 +187,11 @@ class _Chosen(NamedTuple):
 class _Products(NamedTuple):
     """The products of every two entries of a row of block-diagonal sides, row by row.
 
-    ``cells`` is where they are added up in the ``count`` matrices K, ``first`` and ``second`` are
+    ``cells`` is where they are added up in the K of all ``clients``, ``first`` and ``second`` are
     the factors.
     """
 
-    count: int
+    clients: int
     rows: np.ndarray
     cells: np.ndarray
     first: np.ndarray
@@ -208,13 +208,13 @@ class _Products(NamedTuple):
         others = ranges(np.repeat(sides.indptr[:-1], counts), np.repeat(counts, counts))
         column, other = sides.indices[entries], sides.indices[others]
         cells = column.astype(int) * size + other % size
-        count = sides.shape[1] // size
-        return cls(count, rows, cells, sides.data[entries], sides.data[others])
+        clients = sides.shape[1] // size
+        return cls(clients, rows, cells, sides.data[entries], sides.data[others])
 
     def hessians(self, rho: np.ndarray, size: int) -> np.ndarray:
         """The K, shape (k, m, m)."""
         values = self.first * (self.second * (2 * rho**2)[self.rows])
-        return np.bincount(self.cells, values, self.count * size**2).reshape(-1, size, size)
+        return np.bincount(self.cells, values, self.clients * size**2).reshape(-1, size, size)
 
 
 class _Run(NamedTuple):

@@ -64,7 +64,7 @@ class Stack(NamedTuple):
 
     def weighed(self, terms: Sequence[Term]) -> Stack:
         """The same functions of the same arguments with the weights and parameters of these."""
-        weight, parameter = np.zeros((2, *self.weight.shape))
+        weight, parameter = np.zeros_like(self.weight), np.zeros_like(self.parameter)
         for i, term in enumerate(terms):
             own = term.weight.size
             weight[i, :own], parameter[i, :own] = term.weight, term.parameter
