@@ -110,12 +110,12 @@ def combined(
 
 def residuals(state: State) -> Residuals:
     """The residuals of the current iterate, see :class:`Residuals`."""
-    dual, gap, units = state.dual, state.primal, state.units
+    dual, units = state.dual, state.units
     found = extremes(
-        np.abs(gap),
+        np.abs(state.primal),
         np.abs(dual).max(axis=0),
         state.stationarity(dual).max(axis=0),
-        Scales(units.lengths, units.slopes, units.kinks, state.estimate_at(gap)),
+        Scales(units.lengths, units.slopes, units.kinks, state.estimate),
         lambda table: np.maximum.reduce(table, axis=1, keepdims=True),
         lambda table: np.add.reduce(table, axis=1, keepdims=True),
     )

@@ -7,6 +7,7 @@ the total size of the edges, n the number of clients.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from zipfile import BadZipFile
@@ -110,9 +111,10 @@ class State:
 
     def snapshot(self) -> State:
         """A copy that later rounds leave alone."""
-        arrays = {name: array.copy() for name, array in self._arrays().items()}
-        channels = None if self.channels is None else self.channels.snapshot()
-        return State(**arrays, units=self.units, channels=channels)
+        found = copy(self)
+        vars(found).update({name: array.copy() for name, array in self._arrays().items()})
+        found.channels = None if self.channels is None else self.channels.snapshot()
+        return found
 
     def go_back(self, earlier: State) -> None:
         """Take the clients' answers and the multipliers of an earlier state of this run.
@@ -163,8 +165,7 @@ class State:
         return cls(**arrays, units=Units(**parts["units."]), channels=channels)
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        every = vars(self)
-        return {name: every[name] for name in every if name not in ("channels", "units")}
+        return {name: one for name, one in vars(self).items() if isinstance(one, np.ndarray)}
 
     @property
     def primal(self) -> np.ndarray:
@@ -223,11 +224,7 @@ class State:
     @property
     def estimate(self) -> np.ndarray:
         r""":math:`\mu + 2 \rho \circ \rho \circ \mathcal C`, the next multipliers (15), (22)."""
-        return self.estimate_at(self.primal)
-
-    def estimate_at(self, gap: np.ndarray) -> np.ndarray:
-        r"""The same where :math:`\mathcal C` is known."""
-        return self.mu + 2 * self.rho**2 * gap
+        return self.mu + 2 * self.rho**2 * self.primal
 
     def turn(self, batch: Batch) -> Turn:
         """What a batch of clients is told now."""

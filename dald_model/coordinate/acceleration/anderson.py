@@ -140,6 +140,6 @@ class AndersonMixer:
     def _products(self, residual: np.ndarray) -> np.ndarray:
         """Inner products with all residuals that are held."""
         weight = 2 * self._rho**2
-        scaled = np.array([residual[0] / weight, residual[1] * weight])
+        scaled = np.stack([residual[0] / weight, residual[1] * weight])
         held = self._held
         return self._residuals[:held].reshape(held, -1) @ scaled.reshape(-1)

@@ -19,7 +19,6 @@ and nowhere else, whenever each client answered last.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
@@ -74,7 +73,7 @@ class Evaluation:
         # Asked by all who propose and by who watches over them, with the same array each
         if self._sized is None or self._sized[0] is not rho:
             gap, (tail, head) = self.sides[0] - self.sides[1], self.estimates - self.after[0]
-            found = float(np.hypot(length(np.array([tail, gap]), rho), length(head[None], rho)))
+            found = float(np.hypot(length(np.stack([tail, gap]), rho), length(head[None], rho)))
             object.__setattr__(self, "_sized", (rho, found))
             return found
         return self._sized[1]
@@ -90,8 +89,7 @@ def length(change: np.ndarray, rho: np.ndarray) -> float:
         scaled = change.copy()
         scaled[0] /= weight
         scaled[1:] *= weight
-        flat = scaled.reshape(-1)
-        return math.sqrt(flat.dot(flat))
+        return float(np.linalg.norm(scaled))
 
 
 class Proposal(NamedTuple):
