@@ -111,8 +111,8 @@ class State:
 
     def snapshot(self) -> State:
         """A copy that later rounds leave alone."""
-        found = copy(self)
-        vars(found).update({name: array.copy() for name, array in self._arrays().items()})
+        found, every = copy(self), vars(self).items()
+        vars(found).update({name: one.copy() for name, one in every if isinstance(one, np.ndarray)})
         found.channels = None if self.channels is None else self.channels.snapshot()
         return found
 
@@ -165,7 +165,8 @@ class State:
         return cls(**arrays, units=Units(**parts["units."]), channels=channels)
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return {name: one for name, one in vars(self).items() if isinstance(one, np.ndarray)}
+        names = [each.name for each in fields(self) if each.name not in ("channels", "units")]
+        return {name: getattr(self, name) for name in names}
 
     @property
     def primal(self) -> np.ndarray:
