@@ -10,12 +10,13 @@ is the coordination step of ALADIN (Houska, Frasch and Diehl 2016), with any :ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import SuperLU, splu
+from scipy.sparse.linalg import splu
 
 from dald_model.coordinate.acceleration.agreed_points import AgreedPoints
 from dald_model.coordinate.acceleration.coordinates import Coordinates
@@ -23,6 +24,8 @@ from dald_model.coordinate.acceleration.responses import Stiffness
 
 DENSE = 600
 """Up to this many free directions the system is a dense one."""
+MANY = 10000
+"""Coordinates from which on stars are eliminated in an order of their own."""
 RIDGE = 1e-10
 """Share of the diagonal that is taken from rows that may depend on each other."""
 
@@ -112,25 +115,42 @@ class JointModel:
         return sp.csr_array(self.coordinates.signed.T)
 
     @cached_property
-    def _prices(self) -> SuperLU:
-        r"""Factors of :math:`E W E^\top`, E having a row for each coordinate."""
+    def _prices(self) -> Callable[[np.ndarray], np.ndarray]:
+        r"""The inverse of :math:`E W E^\top`, E having a row for each coordinate."""
         signed, weight = self.coordinates.signed, self.coordinates.weight
         weighted = sp.csr_array(sp.diags_array(weight) @ signed)
         matrix = sp.csc_array(signed.T @ weighted + RIDGE * sp.eye_array(self.coordinates.size))
-        return splu(
-            matrix,
-            permc_spec="MMD_AT_PLUS_A",
-            diag_pivot_thresh=0.0,
-            options={"SymmetricMode": True},
-        )
+        return _inverse(matrix)
 
     def nearest(self, slopes: np.ndarray, prices: np.ndarray) -> np.ndarray:
         r"""The prices with :math:`E \mu = -\phi` of least :math:`\sum (\mu - \mu_0)^2 / w`."""
         signed, found = self.coordinates.signed, prices
         for _ in range(2):  # the second pass mends what the ridge leaves
             missing = -slopes - self._transposed @ found
-            found = found + self.coordinates.weight * (signed @ self._prices.solve(missing))
+            found = found + self.coordinates.weight * (signed @ self._prices(missing))
         return found
+
+
+def _inverse(matrix: sp.csc_array) -> Callable[[np.ndarray], np.ndarray]:
+    """Solutions with a symmetric and positive definite matrix.
+
+    Of large stars the leaves are eliminated first: SuperLU's own order takes time that grows with
+    the square of how many a server has.
+    """
+    options: dict[str, Any] = {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+    size, counts = matrix.shape[0], np.diff(matrix.indptr)
+    links = (matrix.nnz - size) // 2
+    if size < MANY or np.count_nonzero(counts == 2) != links:
+        return splu(matrix, permc_spec="MMD_AT_PLUS_A", **options).solve
+    order = np.argsort(counts, kind="stable")
+    factors = splu(sp.csc_array(matrix[order][:, order]), permc_spec="NATURAL", **options)
+
+    def solve(rhs: np.ndarray) -> np.ndarray:
+        found = np.empty(size)
+        found[order] = factors.solve(rhs[order])
+        return found
+
+    return solve
 
 
 def _minimiser(
