@@ -36,6 +36,8 @@ energy of the pull, t falls to :data:`WIDER` of itself; by more than the second,
 WIDER = 0.25
 TOLERANCE = 1e-11
 """Of the coordinator's own solver."""
+TRIALS = 6
+"""So often bounds are added that were missed."""
 MISSED = 1e-10
 """A bound that was left out is missed where it is higher by more than this share of all heights."""
 ROUNDING = np.finfo(float).eps
@@ -170,9 +172,11 @@ def _bounded(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """The optimum of a program under many bounds more, and the multipliers of both.
 
-    Few of them are active: it is solved with those ``chosen``, and again with those it missed.
+    Few of them are active: it is solved with those ``chosen``, and again with those it missed;
+    in the end with all.
     """
     same = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), TOLERANCE)
+    trials = 0
     while True:
         part = program._replace(
             rows=sp.csc_array(sp.vstack([program.rows, bounds[chosen]])),
@@ -189,4 +193,5 @@ def _bounded(
             shares = np.zeros(rhs.size)
             shares[chosen] = own
             return point, tied, shares
-        chosen = chosen | is_missed
+        trials += 1
+        chosen = chosen | is_missed | (trials == TRIALS)
