@@ -138,7 +138,8 @@ def _inverse(matrix: sp.csc_array) -> Callable[[np.ndarray], np.ndarray]:
     the square of how many a server has.
     """
     options: dict[str, Any] = {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
-    size, counts = matrix.shape[0], np.diff(matrix.indptr)
+    counts = np.diff(matrix.indptr)
+    size = counts.size
     links = (matrix.nnz - size) // 2
     if size < MANY or np.count_nonzero(counts == 2) != links:
         return splu(matrix, permc_spec="MMD_AT_PLUS_A", **options).solve

@@ -183,6 +183,7 @@ def test_bounds_that_were_left_out_at_first_are_found() -> None:
     z = cp.Variable(5)
     problem = cp.Problem(cp.Minimize(pull / 2 * cp.sum_squares(z) + cp.max(slopes @ z + heights)))
     problem.solve(solver=cp.CLARABEL)
+    assert z.value is not None
     np.testing.assert_allclose(point[:5], z.value, atol=1e-6)
     np.testing.assert_allclose(pull * point[:5], -slopes.T @ shares, atol=1e-8)
     assert shares.sum() == pytest.approx(1.0, abs=1e-9)
