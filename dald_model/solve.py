@@ -17,6 +17,7 @@ from dald_model.answer.claims import overstated
 from dald_model.answer.gap_option import gap_test
 from dald_model.answer.result import Result
 from dald_model.answer.saved import Compilable
+from dald_model.bulk import uncollected
 from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.checkpoint import Checkpoint, Saved, signature
 from dald_model.coordinate.iterate import Iterate
@@ -291,7 +292,8 @@ def solve(
             else Checkpoint(Path(checkpoint), every, given, signature(compiled)),
         )
         with Progress(compiled.model.name, max_rounds, verbose) as progress:
-            run = Run(membership, method, state, rule, layer, settings, progress)
+            with uncollected():
+                run = Run(membership, method, state, rule, layer, settings, progress)
             if saved is not None:
                 run.restore(saved.restored(run.kept()))
                 if is_measured:

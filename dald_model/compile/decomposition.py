@@ -167,6 +167,7 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
     def __len__(self) -> int:
         return len(self._subproblems)
 
+    @uncollected()
     def instantiate(self) -> None:
         """Make every client's numbers that are not made yet or whose user's Parameters changed."""
         for sub in self.values():

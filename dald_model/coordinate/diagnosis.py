@@ -2,6 +2,7 @@ r"""Diagnosis of a run that does not converge: infeasible, unbounded, diverged o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -72,7 +73,7 @@ class FailureMonitor:
         if round_ // PERIOD > self._looked and (termination := self._closely(round_, state)):
             return termination
         self._looked = round_ // PERIOD
-        is_out = not np.isfinite(worst) or worst > GROWTH * self._early
+        is_out = not math.isfinite(worst) or worst > GROWTH * self._early
         is_stuck = round_ - self._since >= self.patience
         is_doubtful = is_stuck or round_ - self._since >= DOUBT
         if (is_out or is_doubtful) and (termination := self.prove(state)):

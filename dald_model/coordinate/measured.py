@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
 from dald_model.coordinate.measurement import natural_units
@@ -41,6 +42,7 @@ class Measured:
     centre: np.ndarray
 
     @classmethod
+    @uncollected()
     def anew(cls, compiled: Decomposition, layer: SolverLayer) -> Measured:
         """Measure the units of a model with the present values of the user's Parameters.
 

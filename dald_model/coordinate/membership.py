@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -22,7 +23,8 @@ from dald_model.validate import check_clients
 Pair = tuple[Hashable, Hashable]
 
 
-class RoundPlan(NamedTuple):
+@dataclass(eq=False)
+class RoundPlan:
     """Plan of one inner loop: who is solved in which order, and which messages are lost.
 
     Attributes
@@ -37,6 +39,8 @@ class RoundPlan(NamedTuple):
         Edges on which a message is lost.
     changed : bool
         Whether the sequence, the clients or the edges are others than in the loop before.
+    closing : bool
+        Whether it may be the last of its outer loop.
     """
 
     stages: Levels
@@ -44,8 +48,9 @@ class RoundPlan(NamedTuple):
     stale_inputs: np.ndarray | None = None
     lost_messages: np.ndarray | None = None
     changed: bool = False
+    closing: bool = True
 
-    @property
+    @cached_property
     def who(self) -> tuple[Hashable, ...]:
         """The clients that are solved, in order; again where they are solved again."""
         return tuple(name for stage in self.stages for name in stage)
@@ -123,6 +128,7 @@ class Membership:
         """Take another sequence."""
         self.sequence = sequence
         self.bound: Bound = sequence.bind(self.compiled.graph, self.compiled.servers)
+        self._steady: RoundPlan | None = None
 
     @property
     def live(self) -> tuple[Hashable, ...]:
@@ -167,10 +173,16 @@ class Membership:
             found[slot] = one in who and two in who
         return found
 
-    def open(self, moment: Moment) -> RoundPlan:
-        """Ask for changes and begin an inner loop."""
+    def open(self, now: Callable[[], Moment]) -> RoundPlan:
+        """Ask for changes and begin an inner loop; nobody is asked where all loops are alike."""
+        if self._steady is not None:
+            return self._steady
+        moment = now()
         if not self.online:
-            return RoundPlan(self._stages(moment))
+            is_closing = moment.closing or not self.sequence.is_partial
+            plan = RoundPlan(self._stages(moment), closing=is_closing)
+            self._steady = plan if self.sequence.is_constant else None
+            return plan
         found = []
         for one in self.online:
             with Asking("online", one):
@@ -188,8 +200,10 @@ class Membership:
         changed = before != (self.sequence, self.gone, self.cut)
         if changed:
             self._mask()
-        now = replace(moment, live=self.live, everybody=not self.gone)
-        return self._loop(now, changes)._replace(changed=changed)
+        there = replace(moment, live=self.live, everybody=not self.gone)
+        plan = self._loop(there, changes)
+        plan.changed, plan.closing = changed, moment.closing or not self.sequence.is_partial
+        return plan
 
     def _last(self, change: Change, round_: int) -> None:
         named = (*change.leave, *change.join, *change.absent, *change.stale)

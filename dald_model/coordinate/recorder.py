@@ -63,7 +63,7 @@ class Recorder:
             **record.found._asdict(),
             "objective": outcome.objective(self._membership, record.objectives),
             "rho": self._mean(state.rho),
-            "solved": sum(map(len, plan.stages)),
+            "solved": len(plan.who),
             "absent": plan.absent,
             "who": plan.who,
             "proposal": proposal,

@@ -107,6 +107,7 @@ class Run:
         self._choose_watchdog(settings.learnt)
         self._recalled = self._watchdog.recalled if self._watchdog else ()
         self._stopping = settings.stopping or self._default_stopping()
+        self._is_tested = settings.tests(method)
         check_order(membership, self._stopping, method)
         self._sweeper = self._chosen_sweeper()
         self._recorder = Recorder(membership, layer, settings, progress)
@@ -205,17 +206,16 @@ class Run:
 
     def _inner_loop(self) -> Termination | None:
         """One inner loop, or a block of them that each end an outer loop."""
-        moment = self._moment()
-        plan = self.membership.open(moment)
+        plan = self.membership.open(self._moment)
         self._connect(plan)
         if plan.changed:
-            self._begin_anew(moment)
+            self._begin_anew()
         tolerance = self.settings.accuracy.of(
             self._falling(self._found), learns=self._watchdog is not None
         )
         if self._retried:
             tolerance = max(tolerance, self.settings.accuracy.enough)
-        self.layer.round = moment.round
+        self.layer.round = self._round + 1
         try:
             records = self._sweeper.run(self.state, plan.stages, tolerance, self._most())
         except ClientFailedError:
@@ -235,7 +235,7 @@ class Run:
             said = f"the callback ended the run after round {self._round}"
             return Termination(Status.INTERRUPTED, None, said)
         inner = self._inner
-        if (moment.closing or not self.membership.sequence.is_partial) and self._ends(inner):
+        if plan.closing and self._ends(inner):
             if self._stops(tolerance):
                 return self._converged()
             said = self._certified()
@@ -322,7 +322,7 @@ class Run:
         self._best.take(state, self._round)
         self.layer.keep()
 
-    def _begin_anew(self, moment: Moment) -> None:
+    def _begin_anew(self) -> None:
         """The problem, or the order, is another one from this round on.
 
         What is known of the clients stays, as far as their edges see the same of them.
@@ -331,7 +331,7 @@ class Run:
         self._choose_watchdog(learnt)
         self._stopping = self.settings.stopping or self._default_stopping()
         self._best = Best()  # the one so far was the best of another problem
-        self._monitor.renew(moment.round)
+        self._monitor.renew(self._round + 1)
 
     def _connect(self, plan: RoundPlan) -> None:
         """Tell the state who is off and who hears nothing in this inner loop."""
@@ -413,10 +413,6 @@ class Run:
         """
         is_apart = self.method.goal is Goal.FIXED_POINT or self._inner > 0
         return found._replace(primal_scaled=0.0) if is_apart else found
-
-    @property
-    def _is_tested(self) -> bool:
-        return self.settings.tests(self.method)
 
     def _is_answer(self) -> bool:
         """Whether everybody who counts was solved."""

@@ -7,6 +7,7 @@ the total size of the edges, n the number of clients.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from zipfile import BadZipFile
@@ -117,9 +118,10 @@ class State:
 
     def snapshot(self) -> State:
         """A copy that later rounds leave alone."""
-        arrays = {name: array.copy() for name, array in self._arrays().items()}
-        channels = None if self.channels is None else self.channels.snapshot()
-        return replace(self, **arrays, channels=channels)
+        found, every = copy(self), vars(self).items()
+        vars(found).update({name: one.copy() for name, one in every if isinstance(one, np.ndarray)})
+        found.channels = None if self.channels is None else self.channels.snapshot()
+        return found
 
     def go_back(self, earlier: State) -> None:
         """Take the clients' answers and the multipliers of an earlier state of this run.

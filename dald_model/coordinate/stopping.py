@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from dald_model.errors import OptionError
@@ -159,12 +160,12 @@ class Accuracy:
         if given is not None and not (is_number(given) and 0 < given < 1):
             raise OptionError(f"accuracy: given {given!r}, expected a number between 0 and 1")
 
-    @property
+    @cached_property
     def eps(self) -> float:
         """The smaller tolerance; where it is zero, what rounding leaves of it."""
         return max(min(self.eps_pri, self.eps_dual), 1e-9)
 
-    @property
+    @cached_property
     def floor(self) -> float:
         """The accuracy of the last rounds."""
         return min(max(1e-3 * self.eps, 1e-10), 1e-6)
@@ -181,7 +182,7 @@ class Accuracy:
         most, share = LEARNT if learns else PLAIN
         return min(most, max(share * self.eps * max(primal, dual), self.floor))
 
-    @property
+    @cached_property
     def enough(self) -> float:
         """The coarsest accuracy that may end a run."""
         return max(0.1 * self.eps, self.floor) if self.given is None else self.given

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.engines.edge_ends import Ends
-from dald_model.solvers.arrays.augmented import copies
+from dald_model.solvers.arrays.augmented import all_copies
 from dald_model.solvers.arrays.indexing import block_diagonal, ranges
 from dald_model.solvers.base import Session
 
@@ -75,6 +75,11 @@ class Batch:
         matrix = block_diagonal([matrix for matrix, _ in sides])
         return matrix, np.concatenate([offset for _, offset in sides])
 
+    @cached_property
+    def _squares(self) -> sp.csc_array:
+        """Those of the matrix, transposed."""
+        return self.sides[0].power(2).T
+
     def weights(self, rho: np.ndarray, source: np.ndarray) -> np.ndarray:
         r""":math:`\pm 2 \rho^2`, kept while the penalties are the same array ``source``."""
         if self._source is not source:
@@ -91,7 +96,7 @@ class Batch:
         if self._reached is None or self._reached[0] is not rho:
             weight = 2 * rho[self.ends.at] ** 2
             if self.repeats is None:
-                bent = self.sides[0].power(2).T @ weight
+                bent = self._squares @ weight
             else:
                 edges = weight.reshape(int(self.repeats.sum()), -1)
                 bent = np.add.reduceat(edges, np.cumsum(self.repeats) - self.repeats).reshape(-1)
@@ -123,7 +128,7 @@ class Layout:
         self._signs = np.concatenate([sub.signs for sub in subs])
         free = [0.0 if sub.client.is_server else LOOSE for sub in subs]
         self._loose = np.repeat(free, heights)
-        self._copies = np.array([copies(sub) for sub in subs])
+        self._copies = all_copies(subs)
         self._sizes = np.array([sub.size for sub in subs])
         self._columns = np.concatenate([[0], np.cumsum(self._sizes)])
         # How often up to here an entry does not follow the one before.

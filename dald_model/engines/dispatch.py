@@ -10,12 +10,12 @@ import numpy as np
 
 from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
-from dald_model.compile.subproblem import Subproblem
-from dald_model.declare.remote import RemoteClient
 from dald_model.engines.batches import Batch, Layout
+from dald_model.engines.bench import Bench, Given
+from dald_model.engines.homes import homes
 from dald_model.engines.place import Loss, RemoteSession
 from dald_model.engines.placement import Placement
-from dald_model.errors import LostError, OptionError
+from dald_model.errors import LostError
 from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.solvers.base import (
     FOUND,
@@ -47,20 +47,6 @@ class Event(NamedTuple):
     failed: str
     next: str
     message: str
-
-
-class _Bench(NamedTuple):
-    """A session, the clients it was opened with, and whether their numbers are around points.
-
-    ``numbers`` are those of each client, and the points that ``data`` have them around.
-    """
-
-    session: Session
-    solver: Solver
-    places: dict[Hashable, int]
-    is_centred: bool
-    data: list[Subproblem]
-    numbers: list[tuple[Any, Any, np.ndarray]]
 
 
 class SolverLayer:
@@ -97,11 +83,13 @@ class SolverLayer:
         self._centre = self._points(centre)
         self._begun = {name: solvers[0] for name, solvers in self._chains.items()}
         self._final = {name: solvers[-1] for name, solvers in self._chains.items()}
-        self._benches: dict[Hashable, _Bench] = {}
+        self._benches: dict[Hashable, Bench] = {}
         self._layout = Layout(compiled)
         self._placement = placement
         self._kinds = {name: self._alike(name) for name in compiled.layout}
-        self._homes = self._settled(self._kinds)
+        self._homes = (
+            {} if placement is None else homes(compiled, self._chains, self._kinds, placement)
+        )
         together: dict[Any, list[Hashable]] = {}
         for name in compiled.layout:
             together.setdefault((self._kinds[name], self._homes.get(name)), []).append(name)
@@ -126,7 +114,7 @@ class SolverLayer:
             if isinstance(bench.session, RemoteSession):
                 bench.session.renew()
             else:
-                anew = bench._replace(session=solver.open(bench.data))
+                anew = bench._replace(session=solver.open(bench.given.clients))
                 self._benches |= dict.fromkeys(names, anew)
         self._batches, self._renewals = self._forgotten(), self._renewals + 1
 
@@ -269,41 +257,6 @@ class SolverLayer:
         first = self._chains[name][0]
         return id(first), alike(first, self.compiled[name])
 
-    def _settled(self, alike: Mapping[Hashable, Hashable]) -> dict[Hashable, int]:
-        """Client -> the number of its host, of those who have one.
-
-        Raises
-        ------
-        OptionError
-            If nobody has.
-        """
-        if self._placement is None:
-            return {}
-        levels = []
-        sites = {
-            name: sub.client.host
-            for name, sub in self.compiled.items()
-            if isinstance(sub.client, RemoteClient)
-        }
-        if sites:
-            return sites
-        for level in self.compiled.network.levels:
-            groups: dict[Hashable, list[Subproblem]] = {}
-            for name in level:
-                sub = self.compiled[name]
-                if self._chains[name][0] in NUMERICAL and not obstacle(sub):
-                    groups.setdefault(alike[name], []).append(sub)
-            levels.append(list(groups.values()))
-        if not any(levels):
-            name = next(iter(self.compiled))
-            why = obstacle(self.compiled[name]) or f"its solver is {self.solver(name).name!r}"
-            raise OptionError(
-                f"engine: no client can be solved elsewhere, {name!r} because {why}; expected one "
-                f"with a solver among {', '.join(repr(one.name) for one in NUMERICAL)}; leave "
-                "engine out"
-            )
-        return self._placement.homes(levels)
-
     def answers(
         self, batches: Sequence[Batch], turns: Sequence[Turn], tolerance: float
     ) -> Iterator[tuple[int, Batch, Turn, Answers]]:
@@ -360,7 +313,7 @@ class SolverLayer:
     def _around(self, batch: Batch, wait: Callable[[], Answers]) -> Answers:
         """Answers from elsewhere, in the user's coordinates."""
         answers, centre = wait(), self._centre[batch.columns]
-        if not centre.any() or not self._benches[batch.names[0]].is_centred:
+        if not centre.any() or not self._benches[batch.names[0]].given.is_centred:
             return answers
         return answers._replace(points=answers.points + centre)
 
@@ -388,7 +341,8 @@ class SolverLayer:
         self, batch: Batch, turn: Turn, answers: Answers, tolerance: float
     ) -> Iterator[tuple[Batch, Turn, Answers]]:
         """The answers, or where a solver failed those of each client by itself."""
-        if all(status in FOUND for status in answers.statuses):
+        statuses = answers.statuses
+        if statuses.count("optimal") == len(statuses) or all(one in FOUND for one in statuses):
             yield batch, turn, answers
             return
         subs = [self.compiled[name] for name in batch.names]
@@ -416,7 +370,7 @@ class SolverLayer:
     def first_answer(self, batch: Batch, turn: Turn, tolerance: float) -> Answers:
         """What the clients' session answers, whether it found points or not."""
         centre = self._centre[batch.columns]
-        if not centre.any() or not self._benches[batch.names[0]].is_centred:
+        if not centre.any() or not self._benches[batch.names[0]].given.is_centred:
             return batch.session.minimise(turn, tolerance)
         answers = batch.session.minimise(turn._replace(points=turn.points - centre), tolerance)
         return answers._replace(points=answers.points + centre)
@@ -435,45 +389,27 @@ class SolverLayer:
     def _open(self, names: list[Hashable]) -> bool:
         """Have a session of some clients with their present numbers; whether it is another one."""
         solver, before = self._chains[names[0]][0], self._benches.get(names[0])
-        is_centred = solver in NUMERICAL and bool(self._centre.any())
         if before is not None and (before.solver is not solver or list(before.places) != names):
             before = None
-        subs, numbers = self._numbers(names, is_centred, before)
+        subs = [self.compiled[name] for name in names]
+        given = Given(subs, [])
+        if solver in NUMERICAL and self._centre.any():
+            centres = [self._centre[self.compiled.columns[name]] for name in names]
+            given = Given.around(subs, centres, before and before.given)
         lasting = before.session if before is not None else None
-        if before is not None and isinstance(lasting, Lasting) and lasting.begin_again(subs):
-            bench = before._replace(is_centred=is_centred, data=subs, numbers=numbers)
-            self._benches |= dict.fromkeys(names, bench)
+        if before and isinstance(lasting, Lasting) and lasting.begin_again(given.clients):
+            self._benches |= dict.fromkeys(names, before._replace(given=given))
             return False
         places = {name: at for at, name in enumerate(names)}
         home = self._homes.get(names[0])
         is_elsewhere = solver in NUMERICAL or isinstance(solver, AtSite)
         if self._placement is not None and home is not None and is_elsewhere:
-            session: Session = self._placement.open(home, solver.name, subs)
+            session: Session = self._placement.open(home, solver.name, given.clients)
         else:
-            session = solver.open(subs)
-        bench = _Bench(session, solver, places, is_centred, subs, numbers)
+            session = solver.open(given.clients)
+        bench = Bench(session, solver, places, given)
         self._benches |= dict.fromkeys(names, bench)
         return True
-
-    def _numbers(
-        self, names: list[Hashable], is_centred: bool, before: _Bench | None
-    ) -> tuple[list[Subproblem], list[tuple[Any, Any, np.ndarray]]]:
-        """Clients as sessions take them, and what of; those that are as before are the same."""
-        subs = [self.compiled[name] for name in names]
-        if not is_centred:
-            return subs, []
-        columns, found = self.compiled.columns, []
-        numbers = [(sub.lowered, sub.sides, self._centre[columns[sub.name]]) for sub in subs]
-        known = before.numbers if before is not None and before.is_centred else ()
-        for at, (sub, (lowered, sides, centre)) in enumerate(zip(subs, numbers, strict=True)):
-            there = None
-            if before is not None and known:
-                then, its_sides, its_centre = known[at]
-                if its_sides is sides and np.array_equal(its_centre, centre):
-                    there = then, before.data[at]
-            is_same = there is not None and there[0] is lowered
-            found.append(there[1] if there and is_same else sub.around(centre, there))
-        return found, numbers
 
     def _batch(self, names: list[Hashable]) -> Batch:
         bench = self._benches[names[0]]
@@ -497,12 +433,3 @@ def rested(
     if is_its and placement is None and left.again(solver, centre):
         return left
     return SolverLayer(compiled, solver, centre, placement)
-
-
-def obstacle(sub: Subproblem) -> str:
-    """Why a client cannot be solved elsewhere; empty if it can."""
-    if sub.client.is_server:
-        return "it is a server, which has no data"
-    if sub.client.is_coupling:
-        return "it is a coupling, which has no data"
-    return "" if sub.form is not None else "cvxpy's canonical form of it could not be read"

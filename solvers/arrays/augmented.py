@@ -14,6 +14,8 @@ from dald_model.solvers.base import Turn
 
 SHARED = 2**20
 """Bytes of numbers over edges that are worked on together: more would not be faster."""
+PRODUCTS = 2**16
+"""Of entries of sides: so many are kept at most."""
 
 
 class Augmented:
@@ -36,7 +38,7 @@ class Augmented:
         self._signs = [sub.signs for sub in subproblems]
         self._sizes = np.array([sub.size for sub in subproblems])
         self._heights = np.array([sub.signs.size for sub in subproblems])
-        self._edges = np.array([copies(sub) for sub in subproblems])
+        self._edges = all_copies(subproblems)
         self._stops = np.cumsum(self._heights)
         self._penalties = np.zeros(int(self._heights.sum()))
         self._kept = SelectionCache(self._choose, len(subproblems))
@@ -90,6 +92,8 @@ class Augmented:
                 part.add_diagonals(rho, diagonals)
             found[:, each, each] = diagonals.reshape(-1, size)
             return found
+        if chosen.products is not None:
+            return chosen.products.hessians(rho, size)
         heights = self._heights[which]
         stops = np.cumsum(heights)
         for out, at, start, stop in zip(found, which, stops - heights, stops, strict=True):
@@ -141,7 +145,7 @@ class Augmented:
                 )
                 parts.append(run)
             begin = end
-        is_diagonal = True
+        is_diagonal, products = True, None
         others = np.flatnonzero(edges == 0)
         if others.size:
             sides = [self._sides[at] for at in which[others].tolist()]
@@ -159,14 +163,17 @@ class Augmented:
                 np.concatenate([signs[i] for i in others.tolist()]),
             )
             parts.append(rest)
+            if not (is_diagonal or parts[1:] or (sizes != sizes[0]).any()):
+                products = _Products.of(matrix, int(sizes[0]))
         size = int(sizes.sum())
-        return _Chosen(parts, size, is_diagonal, selection(self._ends(which)), entries)
+        return _Chosen(parts, size, is_diagonal, selection(self._ends(which)), entries, products)
 
 
 class _Chosen(NamedTuple):
     """What is constant for one selection of clients.
 
     ``ends`` are their entries among those of all clients, ``starts`` where each one's begin here.
+    ``products`` are None unless the K of all of them are made at once.
     """
 
     parts: list[_Run | _Rest]
@@ -174,6 +181,40 @@ class _Chosen(NamedTuple):
     is_diagonal: bool
     ends: np.ndarray | slice
     starts: np.ndarray
+    products: _Products | None
+
+
+class _Products(NamedTuple):
+    """The products of every two entries of a row of block-diagonal sides, row by row.
+
+    ``cells`` is where they are added up in the K of all ``clients``, ``first`` and ``second`` are
+    the factors.
+    """
+
+    clients: int
+    rows: np.ndarray
+    cells: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+
+    @classmethod
+    def of(cls, sides: Any, size: int) -> _Products | None:
+        """Those of clients of one size; None of rows that have too many."""
+        counts = np.diff(sides.indptr)
+        if (counts.astype(float) ** 2).sum() > PRODUCTS:
+            return None
+        entries = np.repeat(np.arange(sides.nnz), np.repeat(counts, counts))
+        rows = np.repeat(np.arange(counts.size), counts**2)
+        others = ranges(np.repeat(sides.indptr[:-1], counts), np.repeat(counts, counts))
+        column, other = sides.indices[entries], sides.indices[others]
+        cells = column.astype(int) * size + other % size
+        clients = sides.shape[1] // size
+        return cls(clients, rows, cells, sides.data[entries], sides.data[others])
+
+    def hessians(self, rho: np.ndarray, size: int) -> np.ndarray:
+        """The K, shape (k, m, m)."""
+        values = self.first * (self.second * (2 * rho**2)[self.rows])
+        return np.bincount(self.cells, values, self.clients * size**2).reshape(-1, size, size)
 
 
 class _Run(NamedTuple):
@@ -253,6 +294,19 @@ class _Rest(NamedTuple):
         """See :class:`_Run`."""
         squares = (turn.rho[self.entries] * (self.sides @ points[self.columns])) ** 2
         found[self.clients] = 2 * np.add.reduceat(squares, self.starts)
+
+
+def all_copies(subproblems: Sequence[Subproblem]) -> np.ndarray:
+    """The :func:`copies` of many clients, of which most have the very same sides, (k,)."""
+    known: dict[tuple[int, ...], int] = {}
+    found = []
+    for sub in subproblems:
+        key = (*map(id, sub.sides), id(sub.signs))
+        count = known.get(key)
+        if count is None:
+            count = known[key] = copies(sub)
+        found.append(count)
+    return np.array(found)
 
 
 def copies(sub: Subproblem, *, is_ordered: bool = True) -> int:

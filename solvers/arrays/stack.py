@@ -62,6 +62,14 @@ class Stack(NamedTuple):
         flat = offset.reshape(len(terms), -1) if offset.any() else None
         return cls(kind, weight, matrix, flat, parameter, width)
 
+    def weighed(self, terms: Sequence[Term]) -> Stack:
+        """The same functions of the same arguments with the weights and parameters of these."""
+        weight, parameter = np.zeros_like(self.weight), np.zeros_like(self.parameter)
+        for i, term in enumerate(terms):
+            own = term.weight.size
+            weight[i, :own], parameter[i, :own] = term.weight, term.parameter
+        return self._replace(weight=weight, parameter=parameter)
+
     def take(self, index: Index) -> Stack:
         """The terms of some of the clients."""
         return Stack(

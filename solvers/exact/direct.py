@@ -10,6 +10,7 @@ import numpy as np
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
+from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.base import Answers, Multipliers, Session, Turn
 from dald_model.solvers.exact.quadratic_step import StepMethod, again
@@ -85,6 +86,7 @@ class _Session:
         forms = _forms(subproblems)
         self._method = method(forms)
         self._augmented = Augmented(subproblems)
+        self._terms: Terms | None = None
         self._set(forms)
 
     def begin_again(self, subproblems: Sequence[Subproblem]) -> bool:
@@ -103,7 +105,10 @@ class _Session:
         self._linear = np.stack([form.quadratic.linear for form in self._forms])
         self._constants = np.array([form.quadratic.constant for form in self._forms])
         valued = [[t for t in form.terms if not t.is_set] for form in self._forms]
-        self._terms = Terms(valued, self._forms[0].size) if valued[0] else None
+        if valued[0]:
+            known = self._terms
+            self._terms = Terms(valued, forms[0].size) if known is None else known.again(valued)
+            self._parts = SelectionCache(self._terms.part, len(forms))
         self._broken = np.zeros(len(forms), dtype=bool)
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
@@ -124,7 +129,7 @@ class _Session:
         bend = step.energy - self._augmented.energies(turn, points.reshape(-1))
         objectives = bend / 2 + np.vecdot(self._linear[which], points) + self._constants[which]
         if self._terms is not None:
-            objectives += self._terms.values(which, points)
+            objectives += self._parts(which).values(None, points)
         held = Multipliers.table(step.multipliers)
         if not failed.any():
             return Answers(points.reshape(-1), objectives, ["optimal"] * which.size, held, {})

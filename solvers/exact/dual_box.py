@@ -13,14 +13,16 @@ largest bound is 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import ClassVar
 
 import daqp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.form import Form
+from dald_model.compile.form import Form, Term
 from dald_model.solvers.arrays.indexing import double, outer, selection, times
+from dald_model.solvers.arrays.terms import has_arguments_of
 from dald_model.solvers.exact.active_set import FLAT, MISSED, made_up, run
 from dald_model.solvers.exact.cholesky import inverse_roots, triangles
 from dald_model.solvers.exact.elimination import variable_scales
@@ -49,15 +51,31 @@ class DualBoxQP:
 
     def __init__(self, forms: Sequence[Form]) -> None:
         self._models: list[daqp.Model] = []
+        self._terms: list[list[Term]] = []
         self.take(forms)
 
     def take(self, forms: Sequence[Form]) -> None:
         """See :class:`dald_model.solvers.exact.quadratic_step.LastingMethod`."""
         terms = [[term for term in form.terms if term.kind.is_polyhedral] for form in forms]
-        self._matrix = np.stack([np.concatenate([_dense(t.matrix) for t in own]) for own in terms])
-        self._offset = np.stack([np.concatenate([t.offset for t in own]) for own in terms])
+        pairs = zip(chain(*terms), chain(*self._terms), strict=False)
+        if not (self._terms and all(has_arguments_of(*pair) for pair in pairs)):
+            self._read(terms)
+        self._terms = terms
         self._weight = np.stack([np.concatenate([t.weight for t in own]) for own in terms])
         count, values, size = self._matrix.shape
+        self._roots = np.empty((count, size, size))
+        self._duals = np.empty((count, values, values))
+        self._units = np.ones((count, values))
+        self._gains = np.ones((count, values))
+        self._failed = np.ones(count, dtype=bool)
+        self._is_new = np.ones(count, dtype=bool)
+        self._models = self._models or [made_up(values, 0, values) for _ in forms]
+
+    def _read(self, terms: list[list[Term]]) -> None:
+        """Take what is inside of the bars."""
+        self._matrix = np.stack([np.concatenate([_dense(t.matrix) for t in own]) for own in terms])
+        self._offset = np.stack([np.concatenate([t.offset for t in own]) for own in terms])
+        _, values, size = self._matrix.shape
         # Absolute values of single variables, as in the lasso, need no products with A
         self._columns: np.ndarray | None = None
         columns = np.abs(self._matrix).argmax(axis=2)
@@ -66,13 +84,6 @@ class DualBoxQP:
             self._entries = self._matrix[:, range(values), columns[0]]
         # All variables: then the values inside the bars are the point
         self._covers = self._columns is not None and set(self._columns) == set(range(size))
-        self._roots = np.empty((count, size, size))
-        self._duals = np.empty((count, values, values))
-        self._units = np.ones((count, values))
-        self._gains = np.ones((count, values))
-        self._failed = np.ones(count, dtype=bool)
-        self._is_new = np.ones(count, dtype=bool)
-        self._models = self._models or [made_up(values, 0, values) for _ in forms]
 
     def factor(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
         """Take new H; failed are also those where A H^-1 A' is not positive definite."""

@@ -151,7 +151,7 @@ class DaqpProgram:
 
     def _state(self, cone: ConeProgram) -> None:
         """Take the costs and the right sides, and know nothing of turns before."""
-        self._cone, right = cone, cone.rhs
+        self._cone, self._transposed, right = cone, cone.rows.T, cone.rhs
         self._possible = bool((right[self._empty] >= 0).all())
         if self._dependent is not None:
             rows, transform = self._dependent
@@ -265,7 +265,7 @@ class DaqpProgram:
         cone, mine = self._cone, values[: self._size]
         bent, duals = cone.matrix @ values, self._duals(forces)
         objective = float((bent / 2 + cone.linear) @ values) + cone.constant
-        left = (bent + slope + cone.rows.T @ duals)[: self._size] + self._curvature @ mine
+        left = (bent + slope + self._transposed @ duals)[: self._size] + self._curvature @ mine
         return ClientAnswer("optimal", mine, objective, duals, np.abs(left), "")
 
     def _failed(self, reason: str) -> ClientAnswer:

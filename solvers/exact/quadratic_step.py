@@ -48,6 +48,8 @@ class Step(NamedTuple):
     @property
     def multipliers(self) -> np.ndarray:
         """All of them: equality, inequality, balls."""
+        if not (self.equality.size or self.inequality.size or self.balls.size):
+            return self.equality
         balls = self.balls.reshape(len(self.points), -1)
         return np.concatenate([self.equality, self.inequality, balls], axis=1)
 

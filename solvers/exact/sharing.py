@@ -101,10 +101,20 @@ class _Session:
     """One run over clients of one shape."""
 
     def __init__(self, subproblems: Sequence[Subproblem]) -> None:
+        self._augmented = Augmented(subproblems)
+        self._set(subproblems)
+
+    def begin_again(self, subproblems: Sequence[Subproblem]) -> bool:
+        """See :class:`dald_model.solvers.base.Lasting`."""
+        self._augmented = self._augmented.again(subproblems)
+        self._set(subproblems)
+        return True
+
+    def _set(self, subproblems: Sequence[Subproblem]) -> None:
+        """Take all numbers but those of the sides, and know nothing of turns before."""
         forms = [sub.form for sub in subproblems if sub.form is not None]
         found = [_reduced(form) for form in forms]
         reduced = [one for one in found if isinstance(one, _Reduced)]
-        self._augmented = Augmented(subproblems)
         self._linear = np.stack([form.quadratic.linear for form in forms])
         self._curved = np.stack([_diagonal(form) for form in forms])
         self._constants = np.array([form.quadratic.constant for form in forms])

@@ -115,11 +115,12 @@ class AndersonMixer:
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
         """See :class:`Accelerator`."""
         held = self._held if evaluation.is_whole else 0
-        lengths = np.sqrt(np.diag(self._gram)[:held])
+        lengths = np.sqrt(self._gram.diagonal()[:held])
         if not (held and (lengths > 0).all() and np.isfinite(lengths).all()):
             return None
         right = self._products(evaluation.after - evaluation.before) / lengths
-        scaled = self._gram[:held, :held] / np.outer(lengths, lengths) + RIDGE * np.eye(held)
+        scaled = self._gram[:held, :held] / np.outer(lengths, lengths)
+        scaled.flat[:: held + 1] += RIDGE
         found = np.linalg.solve(scaled, right)
         # A residual is as long as its products with columns of length one, and longer
         if not np.abs(found).max() <= LARGEST * np.linalg.norm(right):

@@ -36,6 +36,10 @@ energy of the pull, t falls to :data:`WIDER` of itself; by more than the second,
 WIDER = 0.25
 TOLERANCE = 1e-11
 """Of the coordinator's own solver."""
+TRIALS = 6
+"""So often bounds are added that were missed."""
+MISSED = 1e-10
+"""A bound that was left out is missed where it is higher by more than this share of all heights."""
 ROUNDING = np.finfo(float).eps
 """A fall of all clients together by less than this share of what their bounds are made of is none:
 bounds resolve points to the root of it, where an objective bends."""
@@ -106,7 +110,7 @@ class BundleModel:
         slopes = slopes - left[agreed.classes] * agreed.factor
         prices = self._joint.nearest(slopes, evaluation.after[0])
         sides = self._coordinates.sides(agreed.expand(free))
-        point = np.stack([prices, np.where(self._heads, sides[1], sides[0])])
+        point = np.array([prices, np.where(self._heads, sides[1], sides[0])])
         if not np.isfinite(point).all():
             return None
         self._asked = _Question(point, free, self._centre, heights)
@@ -138,20 +142,21 @@ class BundleModel:
         pull = np.concatenate([self._nearness * agreed.weight, np.zeros(above)])
         # In units of the heights and, as coordinates are roots of energies, of their root
         unit = np.sqrt(scale)
+        bounds = sp.csr_array(sp.hstack([rows.matrix / unit, -epigraph]))
         program = ConeProgram(
             matrix=sp.csc_array(sp.diags_array(pull)),
             constant=0.0,
             linear=np.concatenate([np.zeros(centre.size), np.ones(above)]),
-            rows=sp.csc_array(sp.vstack([ties, sp.hstack([rows.matrix / unit, -epigraph])])),
-            rhs=np.concatenate([(agreed.rhs - agreed.rows @ centre) / unit, -height / scale]),
-            cones=(("ZeroConeT", agreed.rhs.size), ("NonnegativeConeT", size)),
+            rows=sp.csc_array(ties),
+            rhs=(agreed.rhs - agreed.rows @ centre) / unit,
+            cones=(("ZeroConeT", agreed.rhs.size),),
         )
-        same = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), TOLERANCE)
-        answer = solved_once(program, **same)
-        if str(answer.status) not in ("Solved", "AlmostSolved"):
+        is_bare = np.bincount(number, rows.is_likely, above)[number] == 0
+        found = _bounded(program, bounds, -height / scale, rows.is_likely | is_bare)
+        if found is None:
             return None
-        tied, shares = np.split(np.array(answer.z), [agreed.rhs.size])
-        moved, risen = np.split(np.array(answer.x), [centre.size])
+        point, tied, shares = found
+        moved, risen = np.split(point, [centre.size])
         sizes = np.zeros(above)
         np.maximum.at(sizes, number, np.abs(rows.height) + abs(rows.matrix) @ np.abs(centre))
         self.is_spent = bool(-scale * risen.sum() < ROUNDING * sizes.sum())
@@ -160,3 +165,33 @@ class BundleModel:
         heights = np.full(count, -np.inf)
         heights[owners] = highest + scale * risen
         return centre + unit * moved, heights, np.maximum(shares, 0.0), tied
+
+
+def _bounded(
+    program: ConeProgram, bounds: sp.csr_array, rhs: np.ndarray, chosen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """The optimum of a program under many bounds more, and the multipliers of both.
+
+    Few of them are active: it is solved with those ``chosen``, and again with those it missed;
+    in the end with all.
+    """
+    same = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), TOLERANCE)
+    trials = 0
+    while True:
+        part = program._replace(
+            rows=sp.csc_array(sp.vstack([program.rows, bounds[chosen]])),
+            rhs=np.concatenate([program.rhs, rhs[chosen]]),
+            cones=(*program.cones, ("NonnegativeConeT", int(chosen.sum()))),
+        )
+        answer = solved_once(part, **same)
+        if str(answer.status) not in ("Solved", "AlmostSolved"):
+            return None
+        point = np.array(answer.x)
+        is_missed = ~chosen & (bounds @ point - rhs > MISSED)
+        if not is_missed.any():
+            tied, own = np.split(np.array(answer.z), [program.rhs.size])
+            shares = np.zeros(rhs.size)
+            shares[chosen] = own
+            return point, tied, shares
+        trials += 1
+        chosen = chosen | is_missed | (trials == TRIALS)

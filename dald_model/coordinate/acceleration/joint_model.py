@@ -10,12 +10,13 @@ is the coordination step of ALADIN (Houska, Frasch and Diehl 2016), with any :ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import SuperLU, splu
+from scipy.sparse.linalg import splu
 
 from dald_model.coordinate.acceleration.agreed_points import AgreedPoints
 from dald_model.coordinate.acceleration.coordinates import Coordinates
@@ -23,6 +24,8 @@ from dald_model.coordinate.acceleration.responses import Stiffness
 
 DENSE = 600
 """Up to this many free directions the system is a dense one."""
+MANY = 10000
+"""Coordinates from which on stars are eliminated in an order of their own."""
 RIDGE = 1e-10
 """Share of the diagonal that is taken from rows that may depend on each other."""
 
@@ -57,7 +60,7 @@ class JointModel:
         middle = agreed.nearest(points)
         start = agreed.expand(middle) - points
         right = -agreed.gather(slopes + self._times(stiffness, start))
-        rhs = agreed.rhs - agreed.rows @ middle
+        rhs = agreed.rhs - agreed.rows @ middle if agreed.rhs.size else agreed.rhs
         try:
             free = _minimiser(self._matrix(stiffness), right, agreed.rows, rhs)
         except (np.linalg.LinAlgError, RuntimeError):  # the second is what SuperLU raises
@@ -79,10 +82,17 @@ class JointModel:
         is_dense = size <= DENSE
         total = np.zeros((size, size) if is_dense else 0)
         for group, (vectors, values) in zip(self.coordinates.groups, stiffness, strict=True):
-            classes = agreed.classes[group.columns]
-            scaled = agreed.factor[group.columns][:, :, None] * vectors
+            classes, factor = agreed.classes[group.columns], agreed.factor[group.columns]
+            if group.is_server:  # curved, if at all, along each coordinate by itself
+                own = factor * values * factor
+                if is_dense and len(own) == 1:
+                    np.add.at(total, (classes, classes), own)
+                else:
+                    pieces.append(((classes * (size + 1)).reshape(-1), own.reshape(-1)))
+                continue
+            scaled = factor[:, :, None] * vectors
             if is_dense and (classes == classes[0]).all():
-                wide = np.moveaxis(scaled, 1, 0).reshape(classes.shape[1], -1)
+                wide = scaled.transpose(1, 0, 2).reshape(classes.shape[1], -1)
                 np.add.at(
                     total,
                     (classes[0][:, None], classes[0][None, :]),
@@ -105,36 +115,54 @@ class JointModel:
         return sp.csr_array(self.coordinates.signed.T)
 
     @cached_property
-    def _prices(self) -> SuperLU:
-        r"""Factors of :math:`E W E^\top`, E having a row for each coordinate."""
+    def _prices(self) -> Callable[[np.ndarray], np.ndarray]:
+        r"""The inverse of :math:`E W E^\top`, E having a row for each coordinate."""
         signed, weight = self.coordinates.signed, self.coordinates.weight
         weighted = sp.csr_array(sp.diags_array(weight) @ signed)
         matrix = sp.csc_array(signed.T @ weighted + RIDGE * sp.eye_array(self.coordinates.size))
-        return splu(
-            matrix,
-            permc_spec="MMD_AT_PLUS_A",
-            diag_pivot_thresh=0.0,
-            options={"SymmetricMode": True},
-        )
+        return _inverse(matrix)
 
     def nearest(self, slopes: np.ndarray, prices: np.ndarray) -> np.ndarray:
         r"""The prices with :math:`E \mu = -\phi` of least :math:`\sum (\mu - \mu_0)^2 / w`."""
         signed, found = self.coordinates.signed, prices
         for _ in range(2):  # the second pass mends what the ridge leaves
             missing = -slopes - self._transposed @ found
-            found = found + self.coordinates.weight * (signed @ self._prices.solve(missing))
+            found = found + self.coordinates.weight * (signed @ self._prices(missing))
         return found
+
+
+def _inverse(matrix: sp.csc_array) -> Callable[[np.ndarray], np.ndarray]:
+    """Solutions with a symmetric and positive definite matrix.
+
+    Of large stars the leaves are eliminated first: SuperLU's own order takes time that grows with
+    the square of how many a server has.
+    """
+    options: dict[str, Any] = {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+    counts = np.diff(matrix.indptr)
+    size = counts.size
+    links = (matrix.nnz - size) // 2
+    if size < MANY or np.count_nonzero(counts == 2) != links:
+        return splu(matrix, permc_spec="MMD_AT_PLUS_A", **options).solve
+    order = np.argsort(counts, kind="stable")
+    factors = splu(sp.csc_array(matrix[order][:, order]), permc_spec="NATURAL", **options)
+
+    def solve(rhs: np.ndarray) -> np.ndarray:
+        found = np.empty(size)
+        found[order] = factors.solve(rhs[order])
+        return found
+
+    return solve
 
 
 def _minimiser(
     matrix: np.ndarray | sp.csc_array, right: np.ndarray, rows: sp.csc_array, rhs: np.ndarray
 ) -> np.ndarray:
     """The z of :math:`R z = h` where the gradient of the quadratic is normal to the rows."""
+    if isinstance(matrix, np.ndarray) and not rhs.size:
+        return np.linalg.solve(matrix, right)
     scale = float(matrix.diagonal().mean())
     both = np.concatenate([right, scale * rhs])
     if isinstance(matrix, np.ndarray):
-        if not rhs.size:
-            return np.linalg.solve(matrix, right)
         low = scale * rows.toarray()
         whole = np.block([[matrix, low.T], [low, -RIDGE * scale * np.eye(rhs.size)]])
         return np.linalg.solve(whole, both)[: right.size]

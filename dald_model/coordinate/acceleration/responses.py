@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -27,6 +28,12 @@ class Stiffness(NamedTuple):
         """B times changes of the coordinates, (n, r)."""
         along = np.einsum("nik,ni->nk", self.vectors, change) * self.values
         return np.einsum("nik,nk->ni", self.vectors, along)
+
+
+def known_sum(values: np.ndarray) -> float:
+    """The sum of those that are no NaN."""
+    total = float(values.sum())
+    return float(np.nansum(values)) if math.isnan(total) else total
 
 
 class Models(Protocol):
@@ -85,7 +92,7 @@ class Responses:
         wrong = np.where(is_sound[:, None], wrong, 0.0)
         self._stiffness = None
         self._response += scale[:, None, None] * (wrong[:, :, None] * wrong[:, None, :])
-        return float(np.nansum(error))
+        return known_sum(error)
 
     def recall(self, at: slice, stiffness: Stiffness) -> None:
         r"""Begin with what is known of some of the clients: :math:`S = (I + B)^{-1}`."""

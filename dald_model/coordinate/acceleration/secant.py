@@ -18,7 +18,7 @@ from dald_model.coordinate.acceleration.evaluation import (
 )
 from dald_model.coordinate.acceleration.joint_model import JointModel
 from dald_model.coordinate.acceleration.learnt import Learnt, recall
-from dald_model.coordinate.acceleration.responses import EDGE, Models, Responses
+from dald_model.coordinate.acceleration.responses import EDGE, Models, Responses, known_sum
 from dald_model.coordinate.measurement import LEARNT
 from dald_model.errors import OptionError
 from dald_model.validate import argument, check_whole
@@ -147,7 +147,7 @@ class SecantModel:
                 if not group.is_server:
                     mine = (one[group.columns] for one in (points, moved, told))
                     error += model.learn(*mine)
-            self._error = math.sqrt(error) / (math.sqrt(np.nansum(told**2)) or 1.0)
+            self._error = math.sqrt(error) / (math.sqrt(known_sum(told**2)) or 1.0)
         self._points, self._slopes = points, slopes
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
@@ -161,13 +161,14 @@ class SecantModel:
         if found is None:
             return None
         agreed, there, prices = found
-        told = float(np.linalg.norm(agreed - self._points + there - self._slopes))
+        change = agreed - self._points + there - self._slopes
+        told = math.sqrt(change.dot(change))
         predicted, residual = self._error * told, evaluation.size(rho)
         share = residual / predicted if predicted > residual else 1.0
         if not share >= SHORTEST:
             return None
         sides = self.coordinates.sides(agreed)
-        point = np.stack([prices, np.where(self._heads, sides[1], sides[0])])
+        point = np.array([prices, np.where(self._heads, sides[1], sides[0])])
         if share < 1:
             point = evaluation.after + share * (point - evaluation.after)
             sides = evaluation.sides + share * (sides - evaluation.sides)

@@ -111,6 +111,7 @@ class Watchdog:
         self._heads = np.zeros(compiled.size, dtype=bool)
         for (tail, head), slot in compiled.slots.items():
             self._heads[slot] = rank[head] > rank[tail]
+        self._later_ends = np.array([~self._heads, self._heads])
         off = None if state.channels is None else state.channels.off
         opening = Opening(compiled, self._heads, state.rho, off, learnt, state.whole)
         self._accelerator = acceleration.open(opening)
@@ -189,7 +190,7 @@ class Watchdog:
         """The outer loop that ended; prices are those of the penalties that it was run with."""
         if state.channels is not None:
             channels, after = state.channels, self._point(state)
-            known = np.stack([state.sides, channels.multiplier_estimates])
+            known = np.array([state.sides, channels.multiplier_estimates])
             sides, estimates = np.where(channels.heard, known, np.nan)
             sides[:, channels.off], estimates[:, channels.off] = 0.0, after[0, channels.off]
             is_whole = bool((channels.fresh | channels.off).all()) and not channels.lagging
@@ -198,7 +199,7 @@ class Watchdog:
                 self._before, after, sides, estimates, objectives, state.points.copy(), is_whole
             )
         mu, weight = self._before[0], 2 * self._rho**2
-        estimates = np.stack(
+        estimates = np.array(
             [
                 mu + weight * (state.sides[0] - state.received[0]),
                 mu + weight * (state.received[1] - state.sides[1]),
@@ -246,8 +247,7 @@ class Watchdog:
 
     def _later(self, sides: np.ndarray, later: np.ndarray) -> np.ndarray:
         """Sides (2, Q) with others at the later ends."""
-        is_later = np.stack([~self._heads, self._heads])
-        return np.where(is_later, later, sides)
+        return np.where(self._later_ends, later, sides)
 
     def _point(self, state: State) -> np.ndarray:
-        return np.stack([state.mu, np.where(self._heads, state.sides[1], state.sides[0])])
+        return np.array([state.mu, np.where(self._heads, state.sides[1], state.sides[0])])

@@ -6,9 +6,11 @@ import cvxpy as cp
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import dald_model as dm
-from dald_model.coordinate.acceleration.bundle import BundleModel
+from dald_model.compile.form import ConeProgram
+from dald_model.coordinate.acceleration.bundle import BundleModel, _bounded
 from dald_model.coordinate.acceleration.coordinates import Coordinates
 from dald_model.coordinate.acceleration.cuts import RECENT, Cuts
 from dald_model.coordinate.acceleration.evaluation import Evaluation
@@ -160,3 +162,31 @@ def test_the_first_turn_is_that_of_the_bounds_where_clients_have_kinks() -> None
     history = drawn("absolute", "star").solve(max_rounds=4).history
     proposed: Any = history["proposal"].iloc[1:].str.removesuffix(", taken back")
     assert set(proposed) == {"bundle"}
+
+
+def test_bounds_that_were_left_out_at_first_are_found() -> None:
+    """Of the largest of 60 planes and a parabola, begun with one plane; KKT and cvxpy say so."""
+    rng = np.random.default_rng(4)
+    slopes, heights, pull = rng.normal(size=(60, 5)), rng.normal(size=60), 0.3
+    program = ConeProgram(
+        matrix=sp.csc_array(np.diag([*5 * [pull], 0.0])),
+        linear=np.array([*5 * [0.0], 1.0]),
+        constant=0.0,
+        rows=sp.csc_array((0, 6)),
+        rhs=np.zeros(0),
+        cones=(("ZeroConeT", 0),),
+    )
+    bounds = sp.csr_array(np.column_stack([slopes, -np.ones(60)]))
+    found = _bounded(program, bounds, -heights, np.arange(60) == 7)
+    assert found is not None
+    point, _, shares = found
+    z = cp.Variable(5)
+    problem = cp.Problem(cp.Minimize(pull / 2 * cp.sum_squares(z) + cp.max(slopes @ z + heights)))
+    problem.solve(solver=cp.CLARABEL)
+    assert z.value is not None
+    np.testing.assert_allclose(point[:5], z.value, atol=1e-6)
+    np.testing.assert_allclose(pull * point[:5], -slopes.T @ shares, atol=1e-8)
+    assert shares.sum() == pytest.approx(1.0, abs=1e-9)
+    gaps = point[5] - (slopes @ point[:5] + heights)
+    assert gaps.min() >= -1e-9
+    assert np.abs(gaps * shares).max() <= 1e-9

@@ -11,11 +11,12 @@ import cvxpy as cp
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import dald_model as dm
 from dald_model.coordinate.acceleration.agreed_points import AgreedPoints
 from dald_model.coordinate.acceleration.coordinates import Coordinates
-from dald_model.coordinate.acceleration.joint_model import JointModel
+from dald_model.coordinate.acceleration.joint_model import MANY, JointModel, _inverse
 from dald_model.coordinate.acceleration.responses import Responses, Stiffness
 
 RNG = np.random.default_rng(5)
@@ -180,3 +181,23 @@ def _quadratic(compiled, coordinates, columns, points):
     to_x = np.linalg.lstsq(sub.sides[0].toarray(), matrix)[0]
     x = to_x @ points[columns]
     return to_x.T, to_x.T @ (2 * (x - name))
+
+
+@pytest.mark.parametrize("links", ["star", "path"])
+def test_large_systems_of_prices_are_solved(links: str) -> None:
+    """Of stars, whose leaves are eliminated first, and of other graphs; what is left over says so.
+
+    A pivot of a leaf is its diagonal entry, so with the matrix of a graph plus the identity the
+    solution is as long as the right side at most.
+    """
+    size = 2 * MANY
+    ends = np.arange(1, size), np.arange(size - 1)
+    if links == "star":  # two of them, side by side
+        ends = np.arange(2, size), np.arange(2, size) % 2
+    adjacent = sp.coo_array((np.ones(ends[0].size), ends), shape=(size, size))
+    adjacent = sp.csr_array(adjacent + adjacent.T)
+    matrix = sp.csc_array(sp.diags_array(adjacent.sum(axis=1) + 1.0) - adjacent)
+    rhs = RNG.normal(size=size)
+    found = _inverse(matrix)(rhs)
+    np.testing.assert_allclose(matrix @ found, rhs, atol=1e-9)
+    assert np.linalg.norm(found) <= np.linalg.norm(rhs)
