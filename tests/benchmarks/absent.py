@@ -10,7 +10,7 @@ import dald_model as dm
 from tests.benchmarks import common
 from tests.benchmarks.acceleration import COUNT, MOST, SIZE, drawn
 
-KINDS = ("least squares", "huber", "lasso", "group lasso", "simplex", "hinge")
+KINDS = ("least squares", "huber", "lasso", "group lasso", "simplex", "hinge", "linear program")
 SEEDS = (0, 1)
 SHARE = 0.3
 

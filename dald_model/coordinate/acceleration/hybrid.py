@@ -171,6 +171,8 @@ class HybridAccelerator:
                 self._rates[1], self._turn = 1.0, 0
                 self._first, self._rounds = self._least, 0
             found = curved.propose(evaluation, rho)
+        elif found is None and not evaluation.is_whole:
+            found = self._both[1].propose(evaluation, rho)  # turns are counted in whole rounds
         return found
 
     def reject(self, name: str) -> None:

@@ -148,7 +148,7 @@ def test_kinks_take_few_rounds(kind: str, graph: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("graph", ["star", "grid", "path"])
-@pytest.mark.parametrize("kind", ["hinge", "absolute"])
+@pytest.mark.parametrize("kind", ["hinge", "absolute", "linear program"])
 def test_a_third_absent_costs_few_rounds(kind: str, graph: str) -> None:
     """Issue on few rounds: at most four times as many; bounds that say no more stand back."""
     whole = drawn(kind, graph).solve()
