@@ -18,7 +18,7 @@ NUMBER = re.compile(r"(?:(?<![\w)\].])-)?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 FOLDED = 20
 """More clients than these are told by kind, not one by one."""
 UNBROKEN = 12
-"""Cells of a notebook's table up to so many characters stay on one line: ``171 -> 21``, ``1e-02``."""
+"""Cells of a notebook's table up to so many characters stay on one line, as ``171 -> 21``."""
 KINDS = 6
 """The most kinds of clients that are told."""
 

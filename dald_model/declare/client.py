@@ -464,7 +464,7 @@ def symbolic(part: Any, called: Mapping[int, str] = MappingProxyType({})) -> str
 
 
 def _as_written(text: str) -> str:
-    """cvxpy's text without what a user did not write: defaults, stretched scalars, `sum_squares`.
+    """What cvxpy prints, without what a user did not write: defaults and stretched scalars.
 
     >>> _as_written("quad_over_lin([9x2] @ w + Promote(c, (9,)), 1.0, None, False)")
     'sum_squares([9x2] @ w + c)'

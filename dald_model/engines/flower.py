@@ -65,8 +65,8 @@ class Flower:
 
     Examples
     --------
-    ``python notebooks/three_sites/run.py`` starts a SuperLink, three sites and this ServerApp, which
-    is its ``app`` in short::
+    ``python notebooks/three_sites/run.py`` starts a SuperLink, three sites and this ServerApp, in
+    short::
 
         import dald_model as dm
         from flwr.serverapp import ServerApp
