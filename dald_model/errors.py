@@ -36,11 +36,14 @@ class DaldError(Exception):
     --------
     >>> import dald_model as dm
     >>> from dald_model.models.mean import common_number
-    >>> try:
-    ...     _ = common_number([0, 1, 2]).solve(callback=lambda at: 1 / 0)
-    ... except dm.DaldError as error:
-    ...     print(error.result.status, error.result.rounds)
-    user_error 1
+    >>> model = common_number([0, 1, 2])
+    >>> for options in ({"rho": -1}, {"start": "nowhere"}):  # one net for all of them
+    ...     try:
+    ...         _ = model.solve(**options)
+    ...     except dm.DaldError as error:
+    ...         print(type(error).__name__, error.result)
+    OptionError None
+    OptionError None
     """
 
     result: Any = None
@@ -157,7 +160,9 @@ class RunError(DaldError, RuntimeError):
     ...     _ = common_number([0, 1, 2]).solve(callback=lambda at: 1 / 0)
     ... except dm.RunError as error:
     ...     print(error)
+    ...     print(error.result.status, error.result.rounds)
     callback: ... raised ZeroDivisionError (division by zero) after 1 round; ...
+    user_error 1
     """
 
 

@@ -99,7 +99,9 @@ class Explanation(Printed, tuple[Reason, ...]):
     def report(self, *, wide: bool) -> list[Part]:
         """Who solves whom, why nobody faster does, and how the order is coordinated."""
         layer = [Heading("Solver layer"), self._frame(120 if wide else 40), self._refusals()]
-        return [*layer, Heading("Coordination"), self._coordination()]
+        lines = [f"  {line}" for line in self._coordination()]
+        folds = lines if wide else [part for line in lines for part in _wrapped(line)]
+        return [*layer, Heading("Coordination"), folds]
 
     def _frame(self, width: int) -> pd.DataFrame:
         """One row a kind of client: who solves it, as what, and how much smaller it became."""
@@ -146,13 +148,12 @@ class Explanation(Printed, tuple[Reason, ...]):
             self.acceleration,
             self.algorithm.explain() if self.algorithm else "",
         ]
-        lines = [line for text in said for line in text.splitlines()]
-        return [part for line in lines for part in _wrapped(line)]
+        return [line for text in said for line in text.splitlines()]
 
 
 def _wrapped(line: str) -> list[str]:
-    """A line, indented, in lines of at most 100 characters that keep its own indent."""
-    indent = "  " + " " * (len(line) - len(line.lstrip()))
+    """A line in lines of at most 100 characters that keep its indent."""
+    indent = " " * (len(line) - len(line.lstrip()))
     return textwrap.wrap(line.lstrip(), 100, initial_indent=indent, subsequent_indent=indent + "  ")
 
 

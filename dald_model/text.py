@@ -17,6 +17,8 @@ NUMBER = re.compile(r"(?:(?<![\w)\].])-)?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 """A number in a text; a minus belongs to it where none can be subtracted."""
 FOLDED = 20
 """More clients than these are told by kind, not one by one."""
+UNBROKEN = 12
+"""Cells of a notebook's table up to so many characters stay on one line, as ``171 -> 21``."""
 KINDS = 6
 """The most kinds of clients that are told."""
 
@@ -207,10 +209,12 @@ def _html_table(frame: pd.DataFrame, head: bool = True) -> str:
     """A frame as HTML: text to the left as in print, nothing cut, whatever pandas' options."""
 
     def row(kind: str, cells: Iterable[Any]) -> str:
-        left = f'{kind} style="text-align: left"'
-        words = [escape(str(cell)) for cell in cells]
-        shown = [f"<b>{word}</b>" if word == "FAILED" else word for word in words]
-        return f"<tr>{''.join(f'<{left}>{word}</{kind}>' for word in shown)}</tr>"
+        def cell(text: str) -> str:
+            whole = "; white-space: nowrap" if len(text) <= UNBROKEN else ""
+            word = f"<b>{text}</b>" if text == "FAILED" else escape(text)
+            return f'<{kind} style="text-align: left{whole}">{word}</{kind}>'
+
+        return f"<tr>{''.join(map(cell, map(str, cells)))}</tr>"
 
     top = f"<thead>{row('th', frame.columns)}</thead>" if head else ""
     rows = "".join(row("td", cells) for cells in frame.to_numpy())

@@ -69,7 +69,7 @@ first = natural[: natural.size // 2]
 left.bar(range(first.size), first**2)
 left.axhline(1.0, color="tab:red", label="ρ = 1 for all")
 left.set(yscale="log", xlabel="coefficient", ylabel="ρ² that its curvature asks for")
-left.legend()
+figure.legend(*left.get_legend_handles_labels(), loc="outside upper left")
 for run, said, style in ((result, "default", "o-"), (plain, "ρ = 1", "-")):
     right.semilogy(run.history.primal_scaled, style, markersize=3, label=said)
 right.set(xlabel="round", ylabel="primal residual")

@@ -91,8 +91,8 @@ class FailureMonitor:
                 Status.STALLED,
                 edge,
                 f"no improvement for {self.patience} rounds; the largest residual is on edge "
-                f"{edge}; ask for a larger eps_pri and eps_dual, a more accurate solver, or leave "
-                "rho to its default; see result.diagnose()",
+                f"{edge}; see result.diagnose(), then try another solver (solver='CLARABEL'), rho "
+                "left to its default, or solve(start=result); last, a larger eps_pri and eps_dual",
             )
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -435,7 +436,7 @@ def summands(expression: cp.Expression) -> list[cp.Expression]:
 
 def short(part: Any, width: int = 60) -> str:
     """The text of an expression, objective or constraint on one line, cut to ``width``."""
-    text = " ".join(str(part).split())
+    text = _as_written(" ".join(str(part).split()))
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
@@ -459,4 +460,18 @@ def symbolic(part: Any, called: Mapping[int, str] = MappingProxyType({})) -> str
         named = part.tree_copy(names)
     except (ValueError, TypeError, NotImplementedError):
         named = part  # an atom that wants its data as numbers, such as quad_form
-    return " ".join(str(named).split())
+    return _as_written(" ".join(str(named).split()))
+
+
+def _as_written(text: str) -> str:
+    """What cvxpy prints, without what a user did not write: defaults and stretched scalars.
+
+    >>> _as_written("quad_over_lin([9x2] @ w + Promote(c, (9,)), 1.0, None, False)")
+    'sum_squares([9x2] @ w + c)'
+    """
+    text = text.replace(", None, False)", ")")
+    text = re.sub(r"\b(Sum|Hstack|Vstack)\(", lambda found: found[0].lower(), text)
+    text = re.sub(r"\breshape\(([^(),]+), \(1,\), F\)", r"\1", text)
+    text = re.sub(r"\bPromote\(([^()\s]+), \(\d+(?:, \d+)*,?\)\)", r"\1", text)
+    inside = r"(?:[^()]|\((?:[^()]|\([^()]*\))*\))*"  # parentheses, three deep
+    return re.sub(rf"\bquad_over_lin\(({inside}), 1\.0\)", r"sum_squares(\1)", text)

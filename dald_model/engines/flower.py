@@ -65,7 +65,8 @@ class Flower:
 
     Examples
     --------
-    ::
+    ``python notebooks/three_sites/run.py`` starts a SuperLink, three sites and this ServerApp, in
+    short::
 
         import dald_model as dm
         from flwr.serverapp import ServerApp

@@ -23,6 +23,10 @@ MOST_NAMES = 100
 """The most nodes that are drawn with their names; more are dots."""
 MOST_DOTS, MOST_ROWS = 300, 40
 """More nodes are drawn level by level where there are few levels: a row of dots is a grey bar."""
+DOT = 0.06
+"""The inches that a dot takes."""
+HUB = 10
+"""A server or a coupling of more neighbours is a large dot."""
 CROWD = 7.0
 """The inches that a consensus graph of dots takes."""
 LETTER, HIGH, GAP = 8, 0.2, 0.15
@@ -82,6 +86,8 @@ def graph_plot(
     couplings = [name for name in couplings if name in graph]
     names = _names(graph)
     boxes = {name: box for one in graph for name, box in _boxes([one], names).items()}
+    if not names:  # a hub among dots is seen by its size
+        boxes |= {n: 4 * boxes[n] for n in (*servers, *couplings) if graph.degree[n] > HUB}
     middle = list(servers) or [max(graph, key=graph.degree.__getitem__)]
     if all(one in middle or two in middle for one, two in graph.edges):
         layout = nx.shell_layout(graph, [middle, [name for name in graph if name not in middle]])
@@ -192,7 +198,7 @@ def _names(graph: nx.Graph) -> dict[Hashable, str]:
 def _boxes(row: Collection[Hashable], names: Mapping[Hashable, str]) -> dict[Hashable, np.ndarray]:
     """Boxes of one size that hold every name of a row, or dots."""
     if not names:
-        return dict.fromkeys(row, np.array([0.06, 0.06]))
+        return dict.fromkeys(row, np.array([DOT, DOT]))
     long = max(1.3 * HIGH, *(_length(names[name]) for name in row))
     upright = len(row) * (long + GAP) > WIDEST
     return dict.fromkeys(row, np.array([HIGH, long] if upright else [long, HIGH]))
@@ -282,7 +288,8 @@ def _drawing(
             text.set(parse_math=False, rotation=90 if boxes[name][1] > HIGH else 0)
             text.set_bbox({"boxstyle": "round,pad=0.3", "fc": colour, "ec": "0.25", "lw": 0.8})
     else:
-        dots = {"node_size": 12, "linewidths": 0.4, "edgecolors": "0.25"}
+        sizes = [12 * (boxes[name][0] / DOT) ** 2 for name in places]
+        dots = {"node_size": sizes, "linewidths": 0.4, "edgecolors": "0.25"}
         nx.draw_networkx_nodes(graph, places, node_color=colours, ax=axis, **dots)
     every = int(np.ceil(0.2 * len(heights or ()) / (top - low)))
     for label, height in list((heights or {}).items())[:: max(1, every)]:

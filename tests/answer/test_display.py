@@ -81,10 +81,10 @@ def test_a_model_with_a_shared_variable_and_mixed_senses() -> None:
     model.client("c", 0, [w >= 1])
     table = """\
 Model 'shared': 3 clients
-  client    objective                     variables   constraints
-  1         maximize u + -(norm1(w))      u, w[2x2]*  2
-  (2, 'b')  minimize max(w, None, False)  w[2x2]*     0
-  c         minimize 0.0                  w[2x2]*     1
+  client    objective                 variables   constraints
+  1         maximize u + -(norm1(w))  u, w[2x2]*  2
+  (2, 'b')  minimize max(w)           w[2x2]*     0
+  c         minimize 0.0              w[2x2]*     1
 """
     assert str(model) == table + "  * shared through a server: w"
     model.topology(nx.Graph([(1, "c"), ("c", (2, "b"))], name="wire"))
@@ -168,15 +168,14 @@ Compiled 'star': 3 subproblems, 2 edges, 4 consensus constraints
 
 def test_a_subproblem_is_the_augmented_lagrangian() -> None:
     sub = hospitals().compile()["hospital 1"]
-    # What cvxpy 1.9 calls the sum of squares; the rest is ours.
-    squares = "quad_over_lin(rho[{0}] * C[{0}], 1.0, None, False)"
+    squares = "sum_squares(rho[{0}] * C[{0}])"
     text = f"""\
 Subproblem of 'hospital 1'
   minimize norm1([20x3] @ x1 + -[20]) + mu[hospital 0] @ C[hospital 0] + \
 {squares.format("hospital 0")} + mu[hospital 2] @ C[hospital 2] + {squares.format("hospital 2")}
     -5.0 <= x1
-    C[hospital 0] == neighbours[hospital 0] + -(Hstack(reshape(x1, (3,), F)))
-    C[hospital 2] == Hstack(reshape(x1[0:2], (2,), F)) + -neighbours[hospital 2]"""
+    C[hospital 0] == neighbours[hospital 0] + -(hstack(reshape(x1, (3,), F)))
+    C[hospital 2] == hstack(reshape(x1[0:2], (2,), F)) + -neighbours[hospital 2]"""
     assert str(sub) == text
     assert repr(sub) == text
 

@@ -98,7 +98,7 @@ def test_values_that_break_a_constraint_fail() -> None:
     found = model.solve(max_rounds=3).certificate()
     assert not found.ok
     assert found.violation > 1e-4
-    says(found, "FAILED", "of Sum(x0")
+    says(found, "FAILED", "of sum(x0")
 
 
 def test_results_without_a_point_or_without_clients() -> None:

@@ -98,7 +98,7 @@ def test_a_chain_word_for_word() -> None:
     text = """\
 Model 'chain': 160 clients
   clients  number  objective                                         variables    constraints
-  0..159   160     minimize quad_over_lin(x0..159 + Promote(-159...  x0..159[3]  1
+  0..159   160     minimize sum_squares(x0..159 + -159.0..-0.0) ...  x0..159[3]  1
   consensus: 159
     x0..158 == x1..159 (159)"""
     assert re.sub(r" +", " ", str(chain(160))) == re.sub(r" +", " ", text)
