@@ -14,7 +14,7 @@ from dald_model.declare.problem import Problem
 from dald_model.solvers.base import FOUND
 from dald_model.solvers.exact.conic import ClarabelProgram
 from dald_model.solvers.exact.one_by_one import ClientAnswer, Scaling
-from dald_model.values import panics_as_errors, preserved
+from dald_model.values import REFUSALS, panics_as_errors, preserved
 
 ROUGH, ROUGHER = 1e-6, 1e-4
 """Relative accuracy of cone programs: once as accurate as it has to be and once less."""
@@ -226,7 +226,7 @@ def _by_cvxpy(sub: Subproblem) -> np.ndarray:
         try:
             with panics_as_errors():
                 problem.solve(solver=cp.CLARABEL)
-        except cp.SolverError:
+        except REFUSALS:
             return nothing
         return sub.point() if problem.status in FOUND else nothing
 

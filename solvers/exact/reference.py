@@ -21,7 +21,7 @@ from dald_model.declare.problem import Problem
 from dald_model.errors import OptionError
 from dald_model.solvers.base import FOUND, NOTHING, Answers, Encoding, Multipliers, Session, Turn
 from dald_model.solvers.exact.conic import FAR, PROVEN, attempts
-from dald_model.values import evaluated, flat, panics_as_errors
+from dald_model.values import REFUSALS, evaluated, flat, panics_as_errors
 
 Options = dict[str, Any]
 
@@ -119,7 +119,7 @@ class Reference:
                 # An inaccurate answer is told once, in the status, and not as a warning a round.
                 warnings.filterwarnings("ignore", message="Solution may be inaccurate")
                 problem.solve(solver=self.solver, warm_start=self.solver != "CLARABEL", **options)
-        except cp.SolverError as error:
+        except REFUSALS as error:  # cvxpy cannot write tv(x) of one entry, for one
             return "solver_error", str(error)
         return PLAIN.get(problem.status, "solver_error"), problem.status
 

@@ -65,6 +65,7 @@ MENDED = {
         50001264,
         50002019,
     ],
+    "cvxpy cannot write one client by itself, and its exception is everybody's": [70000176],
     "nothing bends along an entry, and its length is that of rounding errors": [700474],
 }
 
