@@ -12,6 +12,7 @@ from dald_model.answer.scales import Points, Scales, measures, reach
 from dald_model.answer.wishes import NOISE, SMALL, farthest, felt, middles, moved, shrunk, wished
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.measurement import CAUTION
 from dald_model.coordinate.units import Units
 from dald_model.values import flat
 
@@ -26,6 +27,7 @@ def calibrated(
     agreeing: Agreeing,
     points: Points,
     before: Scales | None,
+    units: Units | None = None,
     is_agreed: bool = False,
 ) -> Scales:
     """The scales at a solution.
@@ -39,6 +41,9 @@ def calibrated(
         Client -> its part of the solution.
     before : Scales or None
         Units in which the clients' own problems are given to the solver.
+    units : Units or None
+        Of the run, whose lengths count for entries that everybody wants where they are, if they are
+        less than these are from zero.
     is_agreed : bool
         Whether no client wishes for anything but the solution.
     """
@@ -69,7 +74,11 @@ def calibrated(
         for name, move in moves.items()
     }
     found = farthest(agreeing, moves, shares)
-    spreads = _filled(subs, agreeing, points, found, NOISE * (paid + size))
+    lengths = {name: np.abs(points[name]) for name in subs}
+    if units is not None:  # zero may be far away for no reason
+        apart = units.point_lengths / CAUTION
+        lengths = {n: np.fmin(far, apart[compiled.columns[n]]) for n, far in lengths.items()}
+    spreads = _filled(subs, agreeing, points, lengths, found, NOISE * (paid + size))
     counted = subs if agreed else {name: subs[name] for name in missing}
     worth = sum(_changes(counted, points, spreads).values()) + (0.0 if agreed else paid)
     return Scales(max(worth, FLOOR * size) or 1.0, spreads)
@@ -104,6 +113,7 @@ def _filled(
     subs: Mapping[Hashable, Subproblem],
     agreeing: Agreeing,
     points: Points,
+    lengths: Points,
     found: np.ndarray,
     noise: float,
 ) -> dict[Hashable, np.ndarray]:
@@ -111,9 +121,7 @@ def _filled(
     sizes = np.zeros(agreeing.many)
     for name, place in agreeing.columns.items():
         if not subs[name].client.is_server and not found[agreeing.classes[place]].all():
-            local = found[agreeing.classes[place]] * agreeing.factors[place]
-            near = _from_zero(subs[name], points[name], local)
-            one = felt(subs[name], points[name], near, noise)
+            one = felt(subs[name], points[name], lengths[name], noise)
             np.maximum.at(sizes, agreeing.classes[place], one / agreeing.factors[place])
     found = np.where(found > 0, found, sizes)
     for name, place in agreeing.columns.items():
@@ -128,20 +136,6 @@ def _filled(
             part[part == 0] = part.max(initial=0.0) or overall
             at += v.size
     return spreads
-
-
-def _from_zero(sub: Subproblem, point: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """How far entries are from zero, but no farther than others of their variables are spread.
-
-    Zero may be far away for no reason.
-    """
-    found, at = np.abs(point), 0
-    for v in sub.variables:
-        most = spread[at : at + v.size].max(initial=0.0)
-        if most > 0:
-            found[at : at + v.size] = np.minimum(found[at : at + v.size], most)
-        at += v.size
-    return found
 
 
 def _across(sub: Subproblem, spread: np.ndarray) -> np.ndarray:

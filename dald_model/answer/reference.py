@@ -321,7 +321,8 @@ def _at(
     values = found.values
     size = before
     if size is None or not is_known:
-        size = calibrated(given.result.compiled, given.live, given.split(values), before)
+        points = given.split(values)
+        size = calibrated(given.result.compiled, given.live, points, before, given.units)
     cost = cost_near(given.cost, values, given.measures(values, size), size.worth)
     duals = {
         rule.id: found.duals[at]
@@ -338,7 +339,7 @@ def _of_agreed(given: Task, made: Reference) -> Scales:
     In units of the problem as it stands: those that were met are what solvers leave of nothing.
     """
     points = given.split(made.values)
-    return calibrated(given.result.compiled, given.live, points, None, is_agreed=True)
+    return calibrated(given.result.compiled, given.live, points, None, given.units, is_agreed=True)
 
 
 def _is_ordinary(given: Task, made: Reference, found: Scales) -> bool:

@@ -22,10 +22,11 @@ as such counts every move where scales do not stay when the problem is solved in
 where all clients want zero.
 Last resorts, each only where the one before says nothing: where everybody agrees on everything, a
 point inside of a client's constraints takes the place of its wish; an entry that everybody wants
-where it is has the spread :math:`|x_e^*|` or, if that is less, the largest spread in its variable,
-then the largest of all, or one; a problem in which everybody agrees is worth what F changes by over
-the spreads. Where solvers resolve none of these, as where all want zero, they are the model's
-natural lengths (:mod:`dald_model.coordinate.units`) and what F changes by over them.
+where it is has the spread :math:`|x_e^*|` or, if that is less, its natural length
+(:mod:`dald_model.coordinate.units`), then the largest spread in its variable, the largest of all,
+or one; a problem in which everybody agrees is worth what F changes by over the spreads. Where
+solvers resolve none of these, as where all want zero, they are the natural lengths and what F
+changes by over them.
 """
 
 from __future__ import annotations

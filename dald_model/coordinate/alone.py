@@ -25,19 +25,20 @@ PRICES = 0.3, 3.0
 SMALL = 1e-4
 """Answers of cone programs below this many rough lengths may be zero: they are asked for again in
 their own units."""
-ROUNDED = 1e-12
-"""Answers below this many are zero: doubles resolve no more beside rows of that length."""
+ROUNDED = 1e-10
+"""Answers below this many are zero: solvers resolve no more beside rows of that length."""
 FAR = 100.0
 """Answers of cone programs beyond this many may be the end of a solver's patience whatever is
 asked, as of 1 / x: they are asked for once more from where they are."""
 STEP = 3.0
-"""Rough lengths are powers of ten to this: a solver balances what is less."""
+"""Rough lengths are powers of ten to this, one from 0.1 to 100: a solver balances what is less."""
 WORTH = 1e-2
 """Share of what a small move is paid that it gains, half of it where an objective is quadratic;
 what rounding leaves of no move gains nothing."""
 RESOLVED = 1e-9
-"""Moves below this share of an answer are what it is rounded by, and what is left of a right-hand
-side that is below this share of what it was before."""
+"""Moves below this share of an answer are what it is rounded by."""
+HELD = 1e-7
+"""A row whose right-hand side is below this share of what it is made of is met with equality."""
 BALANCED = 1e-3
 """Share of the slopes that meet at an answer which may be left of their sum."""
 
@@ -103,13 +104,14 @@ def answer_nearer(sub: Subproblem, own: np.ndarray, there: np.ndarray) -> np.nda
     """The client's answer that is nearest to a point, of more than one; ``own`` is one.
 
     Where an objective is flat along several variables together a solver's answer is the nearest to
-    zero. It is asked again from the point, where that is far from zero beside what rows tell there.
+    zero. It is asked again from the point, where zero is not near that and the answer is far from
+    it beside what rows tell there.
     """
     if sub.form is None or np.isnan(own).any() or np.isnan(there).any():
         return own
     rough = rough_lengths(sub, there)
     before = _size(own - there, rough)
-    if before <= FAR:
+    if before <= FAR or _size(there, rough) < SETTLED * before:
         return own
     again = answer_around(sub, there)
     # Who has none seen from there had but met the end of a solver's patience
@@ -133,7 +135,7 @@ def rough_lengths(sub: Subproblem, around: np.ndarray | None = None) -> np.ndarr
     right = cone.rhs
     if around is not None:
         right = right - own @ around
-        right[np.abs(right) <= RESOLVED * (np.abs(cone.rhs) + abs(own) @ np.abs(around))] = 0.0
+        right[np.abs(right) <= HELD * (np.abs(cone.rhs) + abs(own) @ np.abs(around))] = 0.0
     digits = np.full(sub.size, np.nan)
     for others in (np.abs(right), most):
         told = (own.data != 0) & (others[own.row] > 0) & np.isnan(digits[own.col])
@@ -144,7 +146,7 @@ def rough_lengths(sub: Subproblem, around: np.ndarray | None = None) -> np.ndarr
         digits[count > 0] = sums[count > 0] / count[count > 0]
     known = ~np.isnan(digits)
     digits[~known] = digits[known].mean() if known.any() else 0.0
-    return 10.0 ** (STEP * np.round(digits / STEP))
+    return 10.0 ** (STEP * np.floor((digits + 1) / STEP))
 
 
 def _size(point: np.ndarray, lengths: np.ndarray) -> float:

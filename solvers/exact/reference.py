@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -124,6 +124,14 @@ class Reference:
         return PLAIN.get(problem.status, "solver_error"), problem.status
 
 
+class _Written(NamedTuple):
+    """A problem, the energy it was divided by, and variables in those of the problem, by id."""
+
+    problem: cp.Problem
+    energy: float
+    at: Mapping[int, cp.Expression]
+
+
 class _Program:
     """A subproblem in natural units, see the module, whose Parameters are those of the subproblem.
 
@@ -132,13 +140,12 @@ class _Program:
 
     def __init__(self, sub: Subproblem, turn: Turn) -> None:
         self._sub, self._told = sub, (turn.lengths, turn.slopes)
-        self._energy, self._centre = 1.0, np.zeros(sub.size)
-        self._at: Mapping[int, cp.Expression] = {v.id: v for v in sub.variables}
-        self._problem = sub.problem
-        if turn.lengths.size:
-            self._write()
+        self._centre = np.zeros(sub.size)
+        self._stated = _Written(sub.problem, 1.0, {v.id: v for v in sub.variables})
+        self._written = self._write() if turn.lengths.size else self._stated
+        self._used = self._written
 
-    def _write(self) -> None:
+    def _write(self) -> _Written:
         sub, (lengths, slopes) = self._sub, self._told
         centres, spreads = sub.spread(self._centre), sub.spread(lengths)
         measures = {key: Measure(centres[key], spreads[key]) for key in centres}
@@ -147,44 +154,54 @@ class _Program:
         reaches = np.split(np.where(across > 0, across, 1.0), stops)
         for gap, reach in zip(gaps, reaches, strict=True):
             measures[gap.id] = Measure(np.zeros(gap.shape), reach)
-        known = [*sub.variables, *gaps]
         goal, rules = sub.problem.objective.expr, sub.problem.constraints
-        self._energy = float((lengths * slopes).max())
-        self._at, goal, rules = measured(goal, rules, known, measures)
+        energy = float((lengths * slopes).max())
+        at, goal, rules = measured(goal, rules, [*sub.variables, *gaps], measures)
         own, ties = rules[: len(sub.client.constraints)], rules[len(sub.client.constraints) :]
         even = [tie.expr / reach == 0 for tie, reach in zip(ties, reaches, strict=True)]
-        self._problem = Problem(cp.Minimize(goal / self._energy), [*own, *even])
+        return _Written(Problem(cp.Minimize(goal / energy), [*own, *even]), energy, at)
 
     def is_of(self, turn: Turn) -> bool:
         """Whether the units of a turn are those of the program."""
         return all(map(np.array_equal, self._told, (turn.lengths, turn.slopes)))
 
     def minimise(self, reference: Reference, tolerance: float) -> tuple[str, str]:
-        """The status of the minimum, and what was said of it."""
-        found = reference.answer(self._problem, tolerance)
-        if found[0] == "solver_error" and self._problem is not self._sub.problem:
-            # Units that are off by orders of magnitude hide a proof that there is no minimum
-            stated = reference.answer(self._sub.problem, tolerance)
-            return stated if stated[0] in PROVEN else found
-        lengths = self._told[0]
-        if found[0] in FOUND and lengths.size and not self._centre.any():
+        """The status of the minimum, and what was said of it.
+
+        Units may be off by orders of magnitude: where they give no accurate answer it is asked for
+        in the user's, too, and that there is none only counts where nobody has one.
+        """
+        problem, lengths = self._written.problem, self._told[0]
+        found = reference.answer(problem, tolerance)
+        self._used = self._written
+        if problem is self._sub.problem:
+            return found
+        if found[0] in FOUND and not self._centre.any():
             point = self.point()
             if (np.abs(point) > FAR * lengths).any():
                 self._centre = point
-                self._write()
-                found = reference.answer(self._problem, tolerance)
-        return found
+                self._used = self._written = self._write()
+                found = reference.answer(self._written.problem, tolerance)
+        if found[0] == "optimal":
+            return found
+        stated = reference.answer(self._sub.problem, tolerance)
+        if stated[0] == "optimal" or (stated[0] in FOUND and found[0] not in FOUND):
+            self._used = self._stated
+            return stated
+        if found[0] in PROVEN and stated[0] != found[0]:
+            return "solver_error", f"{found[1]} in natural units, {stated[1]} in the user's"
+        return stated if stated[0] in PROVEN and found[0] not in FOUND else found
 
     def point(self) -> np.ndarray:
         """Where the minimum is, (m,); the user's variables have these values then."""
         for v in self._sub.variables:
-            v.save_value(self._at[v.id].value)
+            v.save_value(self._used.at[v.id].value)
         return self._sub.point()
 
     def duals(self) -> np.ndarray:
         """Of the client's own constraints, flat."""
-        own = self._problem.constraints[: len(self._sub.client.constraints)]
-        duals = [self._energy * flat(d.value) for rule in own for d in rule.dual_variables]
+        own = self._used.problem.constraints[: len(self._sub.client.constraints)]
+        duals = [self._used.energy * flat(d.value) for rule in own for d in rule.dual_variables]
         return np.concatenate([NOTHING, *duals])
 
 
@@ -221,6 +238,10 @@ class _Session:
             Multipliers.joined(held),
             messages,
         )
+
+    def begin_again(self, subproblems: Sequence[Subproblem]) -> bool:
+        """See :class:`dald_model.solvers.base.Lasting`: what cvxpy has compiled is kept."""
+        return list(subproblems) == list(self._subproblems)
 
     def _program(self, at: int, turn: Turn) -> _Program:
         """That of a client in the units of its turn."""

@@ -104,19 +104,20 @@ def breaking_choice(moment: dm.Moment, generator: Any) -> list[Any]:
     return [0, 1, 2, "server"]
 
 
-BREAKING: dict[str, tuple[dict[str, Any], str]] = {
-    "metric": ({"metrics": {"norm": raises(3, ERROR)}}, "metrics: 'norm'"),
-    "online": ({"online": breaking_online}, "online: Callback(function="),
+BREAKING: dict[str, tuple[dict[str, Any], str, int]] = {
+    "metric": ({"metrics": {"norm": raises(3, ERROR)}}, "metrics: 'norm'", 3),
+    "online": ({"online": breaking_online}, "online: Callback(function=", 3),
     # With a penalty of one it starts at zero, and takes more than three rounds
-    "sequence": ({"sequence": dm.Sequence.custom(breaking_choice), "rho": 1.0}, "sequence: "),
-    "stopping": ({"stopping": Stop(ERROR)}, "stopping: Stop()"),
-    "penalty rule": ({"rho": Rule()}, "rho: Rule()"),
+    "sequence": ({"sequence": dm.Sequence.custom(breaking_choice), "rho": 1.0}, "sequence: ", 3),
+    # It is asked after a sweep, which is made by then
+    "stopping": ({"stopping": Stop(ERROR)}, "stopping: Stop()", 4),
+    "penalty rule": ({"rho": Rule()}, "rho: Rule()", 3),
 }
 
 
 @pytest.mark.parametrize("what", BREAKING)
-def test_three_rounds_are_kept_and_the_exception_is_the_cause(what: str) -> None:
-    given, said = BREAKING[what]
+def test_the_rounds_made_are_kept_and_the_exception_is_the_cause(what: str) -> None:
+    given, said, made = BREAKING[what]
     model, w = three()
     with pytest.raises(dm.RunError) as caught:
         model.solve(acceleration=None, **given)
@@ -124,17 +125,17 @@ def test_three_rounds_are_kept_and_the_exception_is_the_cause(what: str) -> None
     assert isinstance(error.__cause__, ZeroDivisionError)
     assert str(error).startswith(said)
     assert str(error).endswith(
-        " raised ZeroDivisionError (division by zero) after 3 rounds; what was found is kept, as "
-        "`result` of this error"
+        f" raised ZeroDivisionError (division by zero) after {made} rounds; what was found is "
+        "kept, as `result` of this error"
     )
-    check_kept(error.result, given, w)
+    check_kept(error.result, given, w, made)
 
 
-def check_kept(result: Any, given: dict[str, Any], w: cp.Variable) -> None:
-    """The judge is a run of three rounds that nobody broke off."""
+def check_kept(result: Any, given: dict[str, Any], w: cp.Variable, made: int) -> None:
+    """The judge is a run of as many rounds that nobody broke off."""
     assert isinstance(result, dm.Result)
     assert result.status == "user_error"
-    assert result.rounds == 3
+    assert result.rounds == made
     alike = {k: v for k, v in given.items() if k == "sequence" or v == 1.0}
     if "stopping" in given:
         alike["stopping"] = dm.FixedBudget(1)
@@ -143,7 +144,7 @@ def check_kept(result: Any, given: dict[str, Any], w: cp.Variable) -> None:
     if "online" in given:
         alike["online"] = lambda moment: None
     model, v = three()
-    whole = model.solve(acceleration=None, **alike, max_rounds=3)
+    whole = model.solve(acceleration=None, **alike, max_rounds=made)
     columns = ["outer", "inner", "primal", "dual", "objective", "rho"]
     np.testing.assert_array_equal(result.history[columns], whole.history[columns])
     assert result.answer_round == whole.answer_round

@@ -40,8 +40,9 @@ first share of how far the answers were from that, and these do not come nearer 
 clients are asked beyond their bounds, up to so many times that distance steeper."""
 TOLERANCE = 1e-11
 """Of the coordinator's own solver."""
-TRIALS = 6
-"""So often bounds are added that were missed."""
+FEW, TRIALS = 200, 6
+"""More bounds than these are left out at first, and so often those that were missed are added: of
+less an interior point is as quick, whose multipliers, of many, do not hang on what was left out."""
 MISSED = 1e-10
 """A bound that was left out is missed where it is higher by more than this share of all heights."""
 ROUNDING = np.finfo(float).eps
@@ -177,7 +178,8 @@ class BundleModel:
             cones=(("ZeroConeT", agreed.rhs.size),),
         )
         is_bare = np.bincount(number, rows.is_likely, above)[number] == 0
-        found = _bounded(program, bounds, -height / scale, rows.is_likely | is_bare)
+        likely = rows.is_likely | is_bare | (size <= FEW)
+        found = _bounded(program, bounds, -height / scale, likely)
         if found is None:
             return None
         point, tied, shares = found
