@@ -211,18 +211,39 @@ def is_sloping(sub: Subproblem) -> bool:
     That may be several variables together, each of which is curved: nothing but kinks and
     constraints keeps such a client from going on for ever. It does so wherever the origin is.
     """
+    root, scaled = _together(sub)
+    if not _is_singular(scaled):
+        return False
     assert sub.form is not None
-    hessian, linear = sub.form.quadratic.full, sub.form.quadratic.linear
-    live = np.diag(hessian) > 0
-    root = np.sqrt(np.diag(hessian)[live])
-    scaled = hessian[np.ix_(live, live)] / np.outer(root, root)
+    values, vectors = np.linalg.eigh(scaled)
+    slopes = sub.form.quadratic.linear[root > 0] / root[root > 0]
+    along = vectors[:, values <= ZERO * values[-1]].T @ slopes
+    return bool(np.linalg.norm(along) > SLOPED * np.linalg.norm(slopes))
+
+
+def is_flat_together(sub: Subproblem) -> bool:
+    """Whether a quadratic is flat along several variables that are curved each, but for terms.
+
+    What these terms want there is little beside a curvature, however weak the hold is.
+    """
+    assert sub.form is not None
+    return bool(sub.form.terms) and _is_singular(_together(sub)[1])
+
+
+def _together(sub: Subproblem) -> tuple[np.ndarray, np.ndarray]:
+    """The roots of a quadratic's curvatures, and its Hessian in units of those that are not 0."""
+    assert sub.form is not None
+    hessian = sub.form.quadratic.full
+    root = np.sqrt(np.maximum(np.diag(hessian), 0.0))
+    live = root > 0
+    return root, hessian[np.ix_(live, live)] / np.outer(root[live], root[live])
+
+
+def _is_singular(scaled: np.ndarray) -> bool:
     try:
-        np.linalg.cholesky(scaled - ZERO * np.eye(root.size))
+        np.linalg.cholesky(scaled - ZERO * np.eye(len(scaled)))
     except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(scaled)
-        slopes = linear[live] / root
-        along = vectors[:, values <= ZERO * values[-1]].T @ slopes
-        return bool(np.linalg.norm(along) > SLOPED * np.linalg.norm(slopes))
+        return True
     return False
 
 

@@ -21,6 +21,7 @@ from dald_model.coordinate.curvature import (
     curvatures,
     is_bent,
     is_defined_at_zero,
+    is_flat_together,
     is_sloping,
     middle,
 )
@@ -373,12 +374,37 @@ class Survey:
             elif bend < GONE * hold:
                 self._endless.add(name)
 
-        for name in set(self._held).difference(bent):
+        others = [name for name in self._held if not is_bent(self._subs[name])]
+        for name in others:
             sub = self._subs[name]
             # Curved the same everywhere in each variable it may not be along all of them together
             may_go = sub.size <= DEAR and (self._is_dragged(name) or is_sloping(sub))
             if may_go and np.isnan(answer_alone(sub)).any():
                 self._dragged.add(name)
+        flat = [n for n in others if self._subs[n].size <= DEAR and is_flat_together(self._subs[n])]
+        self._doubt_flat(tuple(name for name in flat if name not in self._dragged))
+
+    def _doubt_flat(self, names: tuple[Hashable, ...]) -> None:
+        """Ask without a hold whom it keeps where it is along what a quadratic is flat along.
+
+        Who is held where it has answered stays there, unless the hold is what kept it.
+        """
+        before = self._found.copy()
+        sides = sides_of(self._compiled, before)
+        for batch in self._layer.batches(names):
+            self._ask(batch, batch.ends.own(sides))
+        for name in names:
+            part = self._compiled.columns[name]
+            root = np.sqrt(self._curvatures[name].diagonal)
+            first = root * np.abs(before[part] - self._base[part])
+            again = root * np.abs(self._found[part] - before[part])
+            self._found[part] = before[part]
+            if again.max() > DRAGGED * first.max():
+                alone = answer_alone(self._subs[name])
+                if np.isnan(alone).any():
+                    self._dragged.add(name)
+                else:
+                    self._found[part] = alone
 
     def _is_dragged(self, name: Hashable) -> bool:
         """Whether an answer is where the hold balances the slopes that the client has at zero.
