@@ -68,7 +68,24 @@ def answer_alone(sub: Subproblem) -> np.ndarray:
 
 def answer_around(sub: Subproblem, point: np.ndarray) -> np.ndarray:
     """The same of who has a form, asked from a point and with the digits that it has there."""
-    return point + _answer(sub.around(point), rough_lengths(sub, point))
+    near, rough = sub.around(point), rough_lengths(sub, point)
+    left = _answer(near, rough)
+    return point + (_correction(near, rough) if np.isnan(left).any() else left)
+
+
+def _correction(sub: Subproblem, rough: np.ndarray) -> np.ndarray:
+    """A small answer that is the same in two units, whatever is left of it when asked for less.
+
+    NaN where it is not: there an objective is flat, or the answer is no more than rounding.
+    """
+    first = minimised(sub, ROUGH, rough)
+    size = _size(first.point, rough)
+    if first.status in FOUND and ROUNDED <= size < SMALL:
+        again = minimised(sub, ROUGH, size * rough)
+        is_same = _size(again.point - first.point, rough) <= SETTLED * size
+        if again.status in FOUND and is_same and _is_balanced(sub, again, rough):
+            return again.point
+    return np.full(sub.size, np.nan)
 
 
 def _answer(sub: Subproblem, rough: np.ndarray) -> np.ndarray:
