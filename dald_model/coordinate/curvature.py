@@ -205,29 +205,30 @@ def is_bent(sub: Subproblem) -> bool:
     return sub.form is not None and sub.form.valued and bool(_smooth(sub.form))
 
 
-def is_sloping(sub: Subproblem) -> bool:
-    """Whether the quadratic part of an objective slopes along what has no curvature.
+def is_flat_together(sub: Subproblem) -> bool:
+    """Whether the quadratic part of an objective is flat along variables that are curved each.
 
-    That may be several variables together, each of which is curved: nothing but kinks and
-    constraints keeps such a client from going on for ever. It does so wherever the origin is.
+    What kinks want there is little beside a curvature, however weak a hold is.
     """
-    root, scaled = _together(sub)
-    if not _is_singular(scaled):
-        return False
+    _, scaled = _together(sub)
+    try:
+        np.linalg.cholesky(scaled - ZERO * np.eye(len(scaled)))
+    except np.linalg.LinAlgError:
+        return True
+    return False
+
+
+def is_sloping(sub: Subproblem) -> bool:
+    """Whether it slopes there: nothing but kinks and constraints keeps such a client.
+
+    It does so wherever the origin is.
+    """
     assert sub.form is not None
+    root, scaled = _together(sub)
     values, vectors = np.linalg.eigh(scaled)
     slopes = sub.form.quadratic.linear[root > 0] / root[root > 0]
     along = vectors[:, values <= ZERO * values[-1]].T @ slopes
     return bool(np.linalg.norm(along) > SLOPED * np.linalg.norm(slopes))
-
-
-def is_flat_together(sub: Subproblem) -> bool:
-    """Whether a quadratic is flat along several variables that are curved each, but for terms.
-
-    What these terms want there is little beside a curvature, however weak the hold is.
-    """
-    assert sub.form is not None
-    return bool(sub.form.terms) and _is_singular(_together(sub)[1])
 
 
 def _together(sub: Subproblem) -> tuple[np.ndarray, np.ndarray]:
@@ -237,14 +238,6 @@ def _together(sub: Subproblem) -> tuple[np.ndarray, np.ndarray]:
     root = np.sqrt(np.maximum(np.diag(hessian), 0.0))
     live = root > 0
     return root, hessian[np.ix_(live, live)] / np.outer(root[live], root[live])
-
-
-def _is_singular(scaled: np.ndarray) -> bool:
-    try:
-        np.linalg.cholesky(scaled - ZERO * np.eye(len(scaled)))
-    except np.linalg.LinAlgError:
-        return True
-    return False
 
 
 def is_angular(sub: Subproblem) -> bool:
