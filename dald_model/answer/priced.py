@@ -11,6 +11,7 @@ import numpy as np
 from dald_model._cvxpy import Equality, Inequality, has_domain
 from dald_model.answer.scales import reach
 from dald_model.compile.measures import Measure
+from dald_model.declare.client import limits
 from dald_model.values import entries, flat, preserved
 
 PRICED = (
@@ -46,10 +47,13 @@ def term(rule: Any, share: Share) -> Any:
 def is_free(rule: Any, share: Share, around: Mapping[int, Measure], worth: float) -> bool:
     """Whether a price is nothing beside a worth, all the way that its constraint reaches.
 
-    Then the Lagrangian is not given its term: a function at the edge of its domain that counts for
-    1e-20 of the cost is more than a cone solver can take.
+    Then the domain takes the place of its term in the Lagrangian, if that can be written: a
+    function at the edge of its domain that counts for 1e-20 of the cost is more than a cone solver
+    can take.
     """
     if not isinstance(rule, Inequality) or rule.expr.is_affine() or not has_domain(rule.expr):
+        return False
+    if not all(edge.is_dcp() for edge in limits(rule.expr)):
         return False
     return float(np.abs(flat(share[0])) @ reach([rule.expr], around)) <= NOTHING * worth
 
