@@ -213,6 +213,8 @@ class Run:
         tolerance = self.settings.accuracy.of(
             self._falling(self._found), learns=self._watchdog is not None
         )
+        if self.settings.is_foretold and not self._round:
+            tolerance = min(tolerance, self.settings.accuracy.enough)
         if self._retried:
             tolerance = max(tolerance, self.settings.accuracy.enough)
         self.layer.round = self._round + 1
