@@ -8,9 +8,9 @@ piecewise linear. So they are extrapolated, with weights w that combine the earl
     \sum_i w_i = 1, \quad \sum_i w_i \theta_i = \theta, \quad \min |w|^2,
 
 and, where all values lie on one line, their powers up to some degree as well; along logarithms,
-too, where they are of one sign. Which way is gone is chosen by hindsight: the one that would have told
-the last answer best, or none if staying there would. It is only where a run begins: whatever is
-foretold, the same residuals decide when it ends.
+too, where they are of one sign. Which way is gone is chosen by hindsight: the one that would have
+told the last answer best, or none if staying there would. It is only where a run begins: whatever
+is foretold, the same residuals decide when it ends.
 """
 
 from __future__ import annotations
