@@ -15,6 +15,7 @@ is foretold, the same residuals decide when it ends.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Self
 
@@ -121,10 +122,25 @@ def _along(name: str, known: np.ndarray, values: np.ndarray, only: Way | None) -
     for degree, count in WINDOWS:
         way = name, degree, count
         if count <= len(at) and only in (None, way):
-            mine = at[-count:, 0]
-            found = _least((mine / np.abs(mine).max()) ** np.arange(degree + 1)[:, None])
+            mine = at[-count:, 0] / np.abs(at[-count:, 0]).max()
+            if count == degree + 1:
+                found = _through(mine)
+            else:
+                found = _least(mine ** np.arange(degree + 1)[:, None])
             if found is not None:
-                yield way, np.concatenate([np.zeros(len(at) - count), found])
+                whole = np.zeros(len(at))
+                whole[-count:] = found
+                yield way, whole
+
+
+def _through(points: np.ndarray) -> np.ndarray | None:
+    """Lagrange's weights at zero of the polynomial through values at these points."""
+    points = points.tolist()
+    found = [
+        math.prod(other / (other - one) for at, other in enumerate(points) if at != mine)
+        for mine, one in enumerate(points)
+    ]
+    return np.array(found) if sum(map(abs, found)) <= AMPLIFIED else None
 
 
 def _least(features: np.ndarray) -> np.ndarray | None:
@@ -133,9 +149,6 @@ def _least(features: np.ndarray) -> np.ndarray | None:
     None where there are none, or where they would amplify errors.
     """
     wanted = np.eye(len(features))[0]
-    if features.shape[0] == features.shape[1]:
-        found = np.linalg.solve(features, wanted)
-    else:
-        found = np.linalg.lstsq(features, wanted)[0]
+    found = np.linalg.lstsq(features, wanted)[0]
     is_sound = np.abs(features @ found - wanted).max() <= REACHED
     return found if is_sound and np.abs(found).sum() <= AMPLIFIED else None
