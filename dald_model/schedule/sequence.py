@@ -472,8 +472,8 @@ class Sequence(metaclass=Constructed):
         SequenceError
             If it does not fit the graph.
         """
-        is_default = self.order is None and safest is not None
-        network = safest if is_default else self.network(graph, servers)
+        known = safest if self.order is None else None
+        network = known or self.network(graph, servers)
         self.strategy.check(network)
         parts = [part.bind(graph, servers) for part in self.parts]
         turns = [0] * len(parts)  # each part counts the loops that are its own
