@@ -155,7 +155,7 @@ def solve(
         from: after a Parameter has changed, or for more rounds, ``start=result``. By default all
         multipliers are zero, and the variables where the clients' own answers are, or zero where a
         penalty is given or the algorithm sets one, as in the paper. What was learnt of clients is
-        kept (``result.recalled``); where three or more answers with other values of Parameters led
+        kept (``result.recalled``); where three or more answers with other values of a Parameter led
         to it, the run begins where the next one is expected, see
         :mod:`dald_model.answer.foretold`, but not with ``acceleration=None``. Natural units are
         kept, too, until a Parameter has moved the numbers of a client by more than
