@@ -64,6 +64,7 @@ __all__ = [
     "domain_of_atoms",
     "is_affine_throughout",
     "record_solution",
+    "value_of",
     "with_parts",
 ]
 
@@ -125,6 +126,14 @@ def arguments(rule: cp.Constraint) -> list[Any]:
 def is_affine_throughout(expression: Any) -> bool:
     """Whether all its atoms are affine: cvxpy calls zero times a logarithm affine as well."""
     return expression.is_affine() and all(issubclass(a, AffAtom) for a in expression.atoms())
+
+
+def value_of(expression: Any) -> Any:
+    """The value of an expression whose Parameters all have one.
+
+    For ``value`` cvxpy first goes through the whole expression to look for Parameters without.
+    """
+    return expression._value_impl()
 
 
 def domain_of_atoms(expression: Any) -> list[cp.Constraint]:

@@ -41,7 +41,8 @@ def decompose(problem: cp.Problem, name: str = "problem", *, clients: Any = None
     A problem that stays in one piece is split by the summands of its objective. Where these fall
     into sets without a variable in common, constraints between the sets are couplings. Else the
     summands share variables: each constraint goes to the first summand that holds all its
-    variables; one that no summand holds becomes a client without objective.
+    variables; one that no summand holds becomes a client without objective, and takes others with
+    it that have no other variables.
 
     A problem that falls into parts without a variable in common is one model, in which each is
     solved by itself, side by side with the others; ``print(model)`` and ``model.parts`` say so.

@@ -12,7 +12,7 @@ import numpy as np
 
 from dald_model.algorithms.dald import DALD
 from dald_model.answer.assemble import assemble
-from dald_model.answer.beginning import begin, still_measured
+from dald_model.answer.beginning import begin, foretold, still_measured, trailed
 from dald_model.answer.claims import overstated
 from dald_model.answer.gap_option import gap_test
 from dald_model.answer.result import Result
@@ -155,8 +155,11 @@ def solve(
         from: after a Parameter has changed, or for more rounds, ``start=result``. By default all
         multipliers are zero, and the variables where the clients' own answers are, or zero where a
         penalty is given or the algorithm sets one, as in the paper. What was learnt of clients is
-        kept (``result.recalled``), and natural units are, until a Parameter has moved the numbers
-        of a client by more than :data:`dald_model.coordinate.measured.MOVED`.
+        kept (``result.recalled``); where three or more answers with other values of a Parameter led
+        to it, the run begins where the next one is expected, see
+        :mod:`dald_model.answer.foretold`, but not with ``acceleration=None``. Natural units are
+        kept, too, until a Parameter has moved the numbers of a client by more than
+        :data:`dald_model.coordinate.measured.MOVED`.
     metrics : dict
         Name of a column of the history -> function of an :class:`Iterate`, called each round, for
         curves of your own: ``metrics={"norm": lambda at: np.linalg.norm(at[w])}``.
@@ -257,6 +260,8 @@ def solve(
             units = replace(units, start=np.zeros(units.start.size))
         state, rule = begin(compiled, method.rho, start, units)
         state.whole = among or HERE
+        is_default = is_own and algorithm.__class__ is DALD and acceleration is not None
+        is_foretold = is_default and among is None and foretold(compiled, start, state)
         given: dict[str, Any] = {
             "algorithm": algorithm,
             "sequence": sequence,
@@ -285,6 +290,7 @@ def solve(
             acceleration,
             insists=acceleration is not DEFAULT_ACCELERATION,
             learnt=None if start is None else start.learnt,
+            is_foretold=is_foretold,
             gap_test=None if gap is None else gap_test(compiled, gap),
             begun=begun,
             checkpoint=None
@@ -310,6 +316,7 @@ def solve(
             placement.close()
     result = assemble(outcome, (eps_pri, eps_dual), time.perf_counter() - begun)
     result.measured = measured
+    result.trail = trailed(result, start)
     if measured is not None and result.status.has_answer:
         _doubt(result)
     if outcome.error is not None:

@@ -11,6 +11,7 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.answer.by_name import ClientValues, chosen
+from dald_model.answer.foretold import Trail
 from dald_model.compile.decomposition import Decomposition, Recovered
 from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.measured import Measured
@@ -156,6 +157,9 @@ class Answer(Identified):
         The clients of which this run began with what an earlier one had learnt.
     unaccelerated : str
         Why no acceleration proposed anything in the end; "" where one did.
+    trail : Trail or None
+        The last answers along a path of Parameters, from which ``solve(start=result)`` foretells
+        the next.
     """
 
     elsewhere = (
@@ -186,6 +190,7 @@ class Answer(Identified):
     recalled: tuple[Hashable, ...] = ()
     unaccelerated: str = ""
     losses: tuple[Loss, ...] = ()
+    trail: Trail | None = None
     duals: Duals = field(init=False)
 
     def __post_init__(self) -> None:
@@ -232,7 +237,7 @@ class Answer(Identified):
         found = copy(self)
         memo |= {id(name): name for name in self.compiled}  # a name may be known by its identity
         for each in fields(self):
-            if each.name not in ("compiled", "given", "measured", "learnt"):
+            if each.name not in ("compiled", "given", "measured", "learnt", "trail"):
                 setattr(found, each.name, deepcopy(getattr(self, each.name), memo))
         return found
 

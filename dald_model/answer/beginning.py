@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from dald_model.answer.foretold import Trail, present
 from dald_model.answer.result import Result
 from dald_model.answer.saved import SavedAnswer
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.measured import Measured
 from dald_model.coordinate.penalty import PenaltyRule, ResidualBalancing, as_rule
 from dald_model.coordinate.state import State
+from dald_model.coordinate.status import Status
 from dald_model.coordinate.units import Units
 from dald_model.errors import OptionError
 from dald_model.text import listed
@@ -26,6 +28,23 @@ def still_measured(compiled: Decomposition, start: Any) -> Measured | None:
     """What was measured for the start, where the problem is much the same."""
     known = start.measured if isinstance(start, Result) and start.compiled is compiled else None
     return known if known and known.holds(compiled) else None
+
+
+def foretold(compiled: Decomposition, start: Any, state: State) -> bool:
+    """Have a run begin where the answer is expected; whether that is known."""
+    if not isinstance(start, Result) or start.compiled is not compiled or start.trail is None:
+        return False
+    return start.trail.foretell(present(p.value for p in compiled.model.parameters), state)
+
+
+def trailed(result: Result, start: Any) -> Trail | None:
+    """The answers that lead to this one, it included."""
+    state = result.state
+    if state is None or state.channels is not None or result.status is not Status.OPTIMAL:
+        return None
+    is_same = isinstance(start, Result) and start.compiled is result.compiled
+    values = present(value for _, value in result.given)
+    return Trail.after(start.trail if is_same else None, values, state)
 
 
 def begin(compiled: Decomposition, rho: Any, start: Any, units: Units) -> tuple[State, PenaltyRule]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,6 +58,11 @@ class Lowered:
         self.read, self.instantiator, self.maps = read, instantiator, maps
         self.moved = 0
         self._template = template
+
+    @cached_property
+    def varying(self) -> list[int]:
+        """The pieces that have Parameters of the user's in them."""
+        return [at for at, one in enumerate(self.read.given.pieces) if one.parameters()]
 
     def around(self, centre: np.ndarray, known: tuple[Lowered, Lowered] | None = None) -> Lowered:
         """The same client in its differences from a point of shape (m,).

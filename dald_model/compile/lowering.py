@@ -126,15 +126,17 @@ class Lowering:
         given = before.read.given.again()
         if given is None or not before.read.template.accepts(given.numbers):
             return None
-        parts = [
-            _shared_matrices(affine_parts(piece), part) if piece.parameters() else part
-            for piece, part in zip(given.pieces, before.read.parts, strict=True)
-        ]
+        parts = list(before.read.parts)
+        for at in before.varying:
+            parts[at] = _shared_matrices(affine_parts(given.pieces[at]), parts[at])
         read = before.read._replace(given=given, parts=parts, is_first=False)
         try:
-            return self._checked(client, read, before)
+            found = self._checked(client, read, before)
         except NotRowByRowError:
             return None
+        if found is not None:
+            found.varying = before.varying
+        return found
 
     def _row_by_row(self, client: Client, before: Lowered | None = None) -> Lowered | None:
         """Lower a client with sums over rows from one of these rows; None if that will not do."""

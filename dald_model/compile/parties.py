@@ -262,7 +262,8 @@ class _Splitter:
         sides: dict[Hashable, cp.Expression] = {}
         factors: dict[Hashable, list[Any]] = {}
         for name, blocks in self._blocks.items():
-            basis, factor = shared_rows(sp.vstack(blocks, "csr"))
+            whole = blocks[0].copy() if len(blocks) == 1 else sp.vstack(blocks, "csr")
+            basis, factor = shared_rows(whole)
             if not basis.shape[0]:  # zero times a variable asks nothing of its owner
                 continue
             sides[name] = product(basis, self._variables[name])

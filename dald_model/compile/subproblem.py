@@ -180,23 +180,22 @@ class Subproblem(Identified):
         that is changed in place is seen by :meth:`instantiate`, with which every solve begins.
         """
         known = self._lowered
-        if known is None or (
-            self._seen
-            and any(
-                p.value is not one
-                for p, one in zip(self.client.parameters, self._seen, strict=True)
-            )
-        ):
+        if known is None:
             return self._relowered()
+        if self._seen:
+            for p, one in zip(self.client.parameters, self._seen, strict=True):
+                if p.value is not one:
+                    return self._relowered()
         return known[1]
 
     def _relowered(self) -> Lowered | None:
         """The same where Parameters may have been changed in place."""
         known, parameters = self._lowered, self.client.parameters
         self._seen = [p.value for p in parameters]
-        if known is None or (parameters and known[0] != _values(parameters)):
+        values = _values(parameters)
+        if known is None or known[0] != values:
             before = known and known[1]
-            known = self._lowered = _values(parameters), self._lower(self.client, before)
+            known = self._lowered = values, self._lower(self.client, before)
         return known[1]
 
     @property

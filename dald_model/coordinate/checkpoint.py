@@ -20,7 +20,7 @@ from dald_model.errors import OptionError
 from dald_model.text import counted, shortened
 from dald_model.values import flat
 
-VERSION = 1
+VERSION = 2
 """Of the format; another one is refused."""
 MOVED = 1e-6
 """Numbers of a client that moved by more than this share of their size are others: rounding, on

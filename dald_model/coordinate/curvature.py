@@ -244,12 +244,13 @@ def is_angular(sub: Subproblem) -> bool:
     """Whether an objective has no curvature at all, or kinks besides those at variables of zero."""
     if isinstance(sub.client, RemoteClient):
         return sub.client.introduction.is_angular
-    if sub.form is None or not sub.form.valued:
+    form = sub.form
+    if form is None or not form.valued:
         return False
-    quadratic = sub.form.quadratic
+    quadratic = form.quadratic
     numbers = quadratic.matrix if quadratic.root is None else quadratic.root
-    is_flat = not (np.any(numbers) or _smooth(sub.form))
-    return is_flat or any(map(_is_elsewhere, sub.form.terms))
+    is_flat = not (_smooth(form) or np.any(numbers))
+    return is_flat or any(map(_is_elsewhere, form.terms))
 
 
 def is_defined_at_zero(sub: Subproblem) -> bool:

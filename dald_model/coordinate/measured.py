@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,8 +65,8 @@ class Measured:
         """
         if not _near(_offsets(compiled), self.offsets):
             return False
-        for name, then in self.forms.items():
-            now = compiled[name].form
+        for then, sub in zip(self.forms.values(), compiled.values(), strict=True):
+            now = sub.form
             if now is not then and not (now and then and _alike(now, then)):
                 return False
         return True
@@ -80,22 +80,28 @@ def _offsets(compiled: Decomposition) -> np.ndarray:
 
 
 def _alike(now: Form, then: Form) -> bool:
-    one, two = list(numbers(now)), list(numbers(then))
-    return len(one) == len(two) and all(map(_near, one, two))
+    one, two = _arrays(now), _arrays(then)
+    return len(one) == len(two) and all(
+        a is b or _near(_stored(a), _stored(b)) for a, b in zip(one, two, strict=True)
+    )
 
 
-def numbers(form: Form) -> Iterator[np.ndarray]:
+def numbers(form: Form) -> list[np.ndarray]:
     """All numbers of a form but for the constant, which moves nothing."""
+    return [_stored(one) for one in _arrays(form)]
+
+
+def _arrays(form: Form) -> list[Any]:
+    """Where they are, in arrays that may be sparse."""
+    found: list[Any] = []
     if not form.complete:
         cone = form.cone
-        yield from (_stored(cone.matrix), cone.linear, _stored(cone.rows), cone.rhs)
+        found += (cone.matrix, cone.linear, cone.rows, cone.rhs)
     quadratic = form.quadratic
-    yield quadratic.linear
-    yield quadratic.full if quadratic.root is None else quadratic.root
+    found += (quadratic.linear, quadratic.full if quadratic.root is None else quadratic.root)
     for term in form.terms:
-        yield from (term.weight, _stored(term.matrix), term.offset, term.parameter)
-    for rows in (form.equalities, form.inequalities):
-        yield from rows
+        found += (term.weight, term.matrix, term.offset, term.parameter)
+    return [*found, *form.equalities, *form.inequalities]
 
 
 def _stored(matrix: Any) -> np.ndarray:
@@ -107,6 +113,5 @@ def _near(now: np.ndarray, then: np.ndarray) -> bool:
         return True
     if now.shape != then.shape:
         return False
-    return bool(
-        np.linalg.norm(now - then) <= MOVED * max(np.linalg.norm(now), np.linalg.norm(then))
-    )
+    moved = now - then
+    return bool(np.vdot(moved, moved) <= MOVED**2 * max(np.vdot(now, now), np.vdot(then, then)))

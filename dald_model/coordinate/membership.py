@@ -127,7 +127,8 @@ class Membership:
     def follow(self, sequence: Sequence) -> None:
         """Take another sequence."""
         self.sequence = sequence
-        self.bound: Bound = sequence.bind(self.compiled.graph, self.compiled.servers)
+        compiled = self.compiled
+        self.bound: Bound = sequence.bind(compiled.graph, compiled.servers, compiled.network)
         self._steady: RoundPlan | None = None
 
     @property

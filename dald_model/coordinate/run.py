@@ -58,6 +58,7 @@ KEPT = (
     "round",
     "retried",
     "certifies_from",
+    "is_foretold",
     "found",
     "best",
     "monitor",
@@ -98,6 +99,7 @@ class Run:
             state.channels = Channels.start(state.sides)
         self._outer, self._inner, self._round = 1, 0, 0
         self._retried, self._certifies_from = 0, 1
+        self._is_foretold = settings.is_foretold
         self._written: int | None = None
         self._found = Residuals(*4 * [math.inf])
         self._best = Best()
@@ -213,6 +215,8 @@ class Run:
         tolerance = self.settings.accuracy.of(
             self._falling(self._found), learns=self._watchdog is not None
         )
+        if self._is_foretold and not self._round:
+            tolerance = min(tolerance, self.settings.accuracy.enough)
         if self._retried:
             tolerance = max(tolerance, self.settings.accuracy.enough)
         self.layer.round = self._round + 1

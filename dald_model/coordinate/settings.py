@@ -35,6 +35,9 @@ class Settings:
         Whether it is refused where it does not apply; else the run goes without.
     learnt : Learnt or None
         What the run that this one goes on from knew of the clients.
+    is_foretold : bool
+        Whether the run begins where its answer is expected, so that the first round may be the
+        last, and clients are minimised as exactly.
     gap_test : callable or None
         What is certified of an iterate that may end the run; empty where that is too little.
     begun : float or None
@@ -53,6 +56,7 @@ class Settings:
     acceleration: Acceleration | None = None
     insists: bool = False
     learnt: Learnt | None = None
+    is_foretold: bool = False
     gap_test: Callable[[State], str] | None = None
     begun: float | None = None
     checkpoint: Checkpoint | None = None

@@ -41,9 +41,13 @@ def moved_to(sub: Subproblem, point: np.ndarray, told: np.ndarray) -> np.ndarray
     if not known.size:
         return None
     matrix, offset = sub.sides
-    chosen = matrix if known.size == told.size else matrix[known]
-    apart = told[known] - (chosen @ point + offset[known])
-    if (np.diff(chosen.indptr) <= 1).all():
-        counts = np.asarray(chosen.power(2).sum(axis=0)).reshape(-1)
-        return point + (chosen.T @ apart) / np.where(counts > 0, counts, 1.0)
-    return point + spla.lsqr(chosen, apart)[0]
+    apart = told - (matrix @ point + offset)
+    heights = np.diff(matrix.indptr)
+    if (heights <= 1).all():
+        rows, columns, data = np.flatnonzero(heights), matrix.indices, matrix.data
+        is_known = np.isfinite(told[rows])
+        rows, columns, data = rows[is_known], columns[is_known], data[is_known]
+        counts = np.bincount(columns, data**2, point.size)
+        moved = np.bincount(columns, data * apart[rows], point.size)
+        return point + moved / np.where(counts > 0, counts, 1.0)
+    return point + spla.lsqr(matrix[known], apart[known])[0]

@@ -14,13 +14,21 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model._cvxpy import STACKED, DivExpression, Equality, NegExpression, Sum, domain_of_atoms
+from dald_model._cvxpy import (
+    STACKED,
+    DivExpression,
+    Equality,
+    NegExpression,
+    Sum,
+    domain_of_atoms,
+    value_of,
+)
 from dald_model.declare.outline import Outlined, outlined
 from dald_model.declare.problem import Problem
 from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
 from dald_model.text import Heading, Part, Printed, counted, shortened, together
-from dald_model.values import evaluated
+from dald_model.values import REFUSALS, number
 
 MISSHAPEN = np.asarray(cp.upper_tri(np.eye(2)).value).shape != cp.upper_tri(np.eye(2)).shape
 """Whether cvxpy, as 1.9.3 does, gives ``cp.upper_tri`` k x 1 entries and k values."""
@@ -146,7 +154,12 @@ class Client(Identified, Printed):
         """
         for v in self.variables:
             v.save_value(values[v.id])
-        return evaluated(self.cost)
+        if any(p.value is None for p in self.parameters):
+            return float("nan")
+        try:
+            return number(value_of(self.cost))
+        except REFUSALS:
+            return float("nan")
 
     @cached_property
     def parameters(self) -> list[cp.Parameter]:

@@ -64,22 +64,27 @@ def _sum(terms: Sequence[cp.Expression]) -> cp.Expression:
 def declare_summands(
     model: Declaration, problem: cp.Problem, terms: Sequence[cp.Expression]
 ) -> None:
-    """Declare a client for each summand, and one for each constraint that none of them holds."""
+    """Declare a client for each summand, and for constraints that none of them holds.
+
+    Of these those are together whose variables one of them has: apart they would be steps of a
+    recursion, say, which tell each other of the last step over as many rounds as there are.
+    """
     constants = [t for t in terms if not t.variables()]
-    clients: list[tuple[list[cp.Expression], list[cp.Constraint]]] = [
-        ([t], []) for t in terms if t.variables()
-    ]
-    if clients:
-        clients[0][0].extend(constants)
-    for rule in problem.constraints:
-        wanted = set(ids_of([rule]))
-        fits = [held for mine, held in clients if wanted.issubset(ids_of(mine))]
-        if fits:
-            fits[0].append(rule)
-        else:
-            clients.append(([], [rule]))
-    for mine, held in clients:
-        _declare(model, problem, mine, held)
+    goals = [[t] for t in terms if t.variables()]
+    homes = [set(ids_of(mine)) for mine in goals]
+    count = len(homes)
+    if goals:
+        goals[0].extend(constants)
+    wanted = [set(ids_of([rule])) for rule in problem.constraints]
+    owner: dict[int, int] = {}
+    for at in sorted(range(len(wanted)), key=lambda at: -len(wanted[at])):
+        fits = (home for home, has in enumerate(homes) if wanted[at] <= has and count)
+        owner[at] = next(fits, len(homes))
+        if owner[at] == len(homes):
+            homes.append(wanted[at])
+    for home in range(len(homes)):
+        held = [rule for at, rule in enumerate(problem.constraints) if owner[at] == home]
+        _declare(model, problem, goals[home] if home < count else [], held)
 
 
 def _declare(

@@ -462,15 +462,18 @@ class Sequence(metaclass=Constructed):
             return networks.safest(graph, servers)
         return self.order(graph)
 
-    def bind(self, graph: nx.Graph, servers: Names = ()) -> Bound:
-        """Make the sequence ready for a consensus graph.
+    def bind(
+        self, graph: nx.Graph, servers: Names = (), safest: HierarchicalNetwork | None = None
+    ) -> Bound:
+        """Make the sequence ready for a consensus graph, of which the default order may be known.
 
         Raises
         ------
         SequenceError
             If it does not fit the graph.
         """
-        network = self.network(graph, servers)
+        known = safest if self.order is None else None
+        network = known or self.network(graph, servers)
         self.strategy.check(network)
         parts = [part.bind(graph, servers) for part in self.parts]
         turns = [0] * len(parts)  # each part counts the loops that are its own

@@ -37,7 +37,11 @@ class Sums(NamedTuple):
 def common_sums(parts: Sequence[Any]) -> Sums | str:
     """The sums of the rows of some matrices over the same variables, or why there are none."""
     stacked: Any
-    if any(sp.issparse(part) for part in parts):
+    # Of most couplings all rows are in one of them, and scipy takes its time for nothing too
+    parts = [part for part in parts if part.shape[0]] or parts[:1]
+    if len(parts) == 1:
+        stacked = sp.csr_array(parts[0], copy=True)
+    elif any(sp.issparse(part) for part in parts):
         stacked = sp.csr_array(sp.vstack([sp.csr_array(part) for part in parts], "csr"))
     else:
         stacked = sp.csr_array(np.concatenate(parts))

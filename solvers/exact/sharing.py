@@ -257,17 +257,22 @@ def _in_sums(form: Form, matrix: Any) -> Form:
     stops = np.cumsum(
         [form.equalities.rhs.size, form.inequalities.rhs.size, *(t.offset.size for t in form.terms)]
     )
+    spans = zip([0, *stops[:-1]], stops, strict=True)
     blocks: list[Any] = [
-        matrix[start:stop] for start, stop in zip([0, *stops[:-1]], stops, strict=True)
+        matrix if stop - start == matrix.shape[0] else matrix[start:stop] if stop > start else None
+        for start, stop in spans
     ]
     size = matrix.shape[1]
+    equal, below = (
+        np.zeros((0, size)) if block is None else block.toarray() for block in blocks[:2]
+    )
     terms = [t._replace(matrix=block) for t, block in zip(form.terms, blocks[2:], strict=True)]
     nothing = Quadratic(np.zeros((size, size)), np.zeros(size), 0.0)
     return replace(
         form,
         size=size,
         quadratic=nothing,
-        equalities=Rows(blocks[0].toarray(), form.equalities.rhs),
-        inequalities=Rows(blocks[1].toarray(), form.inequalities.rhs),
+        equalities=Rows(equal, form.equalities.rhs),
+        inequalities=Rows(below, form.inequalities.rhs),
         terms=tuple(terms),
     )

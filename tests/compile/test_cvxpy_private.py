@@ -24,6 +24,7 @@ from dald_model._cvxpy import (
     domain_of_atoms,
     is_affine_throughout,
     record_solution,
+    value_of,
     with_parts,
 )
 
@@ -346,3 +347,11 @@ def test_a_solution_is_recorded_as_by_an_ordinary_solve() -> None:
     np.testing.assert_array_equal(x.value, [1.0, 2.0])
     stats: Any = problem.solver_stats
     assert (stats.solver_name, stats.num_iters) == ("DALD", 4)
+
+
+def test_values_of_expressions() -> None:
+    """Results: else the cost of each client is walked through for Parameters once more a solve."""
+    x, scale = cp.Variable(3, value=np.arange(3.0)), cp.Parameter(nonneg=True, value=2.0)
+    for expression in (scale * cp.sum_squares(x) + 1, x[1], scale, cp.Constant(4.0), cp.norm1(-x)):
+        np.testing.assert_array_equal(value_of(expression), expression.value)
+    assert value_of(cp.sum_squares(cp.Variable())) is None

@@ -125,6 +125,16 @@ def test_a_constraint_that_no_summand_of_a_chain_holds_is_a_client() -> None:
     assert model.clients["client 3"].objective.expr.value == 0
 
 
+def test_constraints_of_the_same_variables_are_one_client() -> None:
+    """Those that no summand holds, in the order in which they were stated."""
+    x = variables(3)
+    narrow, wide, more = x[0] >= x[2], x[0] + x[1] + x[2] >= 9, x[1] <= x[0] + x[2]
+    cost = cp.square(x[0] - x[1]) + cp.square(x[1] - x[2])
+    model = swaps(stated(cp.Minimize(cost + cp.square(x[2])), [narrow, wide, more, x[2] <= 8]))
+    assert owned(model) == [["x0", "x1"], ["x1", "x2"], ["x2"], ["x2", "x0", "x1"]]
+    assert model.clients["client 3"].constraints == (narrow, wide, more)
+
+
 def test_an_equality_within_a_client_stays_there() -> None:
     a, b = variables(2, 2)
     model = swaps(cp.Problem(cp.Minimize(sum(pulled([a, b]))), [a == b, a[0] == 2 * a[1]]))

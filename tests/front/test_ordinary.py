@@ -143,6 +143,44 @@ def covariance() -> cp.Problem:
     return stated(cp.Maximize(cp.log_det(S) - cp.trace(S @ seen)), [cp.sum(cp.abs(S)) <= 8])
 
 
+def landing() -> cp.Problem:
+    """With the least fuel: all steps are rows of the same three variables."""
+    steps = 8
+    at, speed = cp.Variable((steps + 1, 2), name="at"), cp.Variable((steps + 1, 2), name="speed")
+    u = cp.Variable((steps, 2), name="u")
+    rules: list[Any] = [at[0] == [5, 10], speed[0] == [0, -1], at[steps] == 0, speed[steps] == 0]
+    for t in range(steps):
+        rules += [
+            at[t + 1] == at[t] + speed[t] + u[t] / 2,
+            speed[t + 1] == speed[t] + u[t] - np.array([0, 0.2]),
+            cp.norm(u[t]) <= 3,
+        ]
+    return cp.Problem(cp.Minimize(sum(cp.norm(u[t]) for t in range(steps))), rules)
+
+
+def congestion() -> cp.Problem:
+    """Flows that cost the more the nearer they come to capacities."""
+    net = nx.DiGraph([(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)])
+    flow = {edge: cp.Variable(nonneg=True, name=f"f{edge}") for edge in net.edges}
+    most = {edge: 2 + 0.3 * at for at, edge in enumerate(net.edges)}
+    rules: list[Any] = []
+    for node in net:
+        out = sum(flow[e] for e in net.out_edges(node)) - sum(flow[e] for e in net.in_edges(node))
+        rules.append(out == {0: 1.5, 3: -1.5}.get(node, 0))
+    cost = sum(most[edge] * cp.inv_pos(most[edge] - v) for edge, v in flow.items())
+    return cp.Problem(cp.Minimize(cost), rules)
+
+
+def moved_mass() -> cp.Problem:
+    """From one histogram to another, smoothed by entropy."""
+    rng = np.random.default_rng(15)
+    a, b = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(5))
+    plan = cp.Variable((4, 5), name="plan")
+    cost = cp.sum(cp.multiply(rng.uniform(size=(4, 5)), plan)) - 0.1 * cp.sum(cp.entr(plan))
+    rules: list[Any] = [cp.sum(plan, axis=1) == a, cp.sum(plan, axis=0) == b]
+    return cp.Problem(cp.Minimize(cost), rules)
+
+
 MAKERS: list[Callable[[], cp.Problem]] = [
     portfolio,
     worst_case_risk,
@@ -156,6 +194,9 @@ MAKERS: list[Callable[[], cp.Problem]] = [
     floor_plan,
     centre,
     covariance,
+    landing,
+    congestion,
+    moved_mass,
 ]
 
 

@@ -1,0 +1,154 @@
+r"""Where the next answer of a path is expected, from the last ones and their Parameters.
+
+Answers of a convex problem are piecewise smooth in its Parameters; of a quadratic program they are
+piecewise linear. So they are extrapolated, with weights w that combine the earlier values
+:math:`\theta_i` of the Parameters to the present ones,
+
+.. math::
+    \sum_i w_i = 1, \quad \sum_i w_i \theta_i = \theta, \quad \min |w|^2,
+
+and, where all values lie on one line, their powers up to some degree as well; along logarithms,
+too, where they are of one sign. Which way is gone is chosen by hindsight: the one that would have
+told the last answer best, or none if staying there would. It is only where a run begins: whatever
+is foretold, the same residuals decide when it ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from dald_model.coordinate.state import State
+from dald_model.values import flat
+
+Way = tuple[str, int, int]
+"""Coordinates, degree, and how many answers."""
+Told = tuple[Way, np.ndarray]
+
+KEPT = 32
+"""Answers that are known at most."""
+LARGEST = 2_000_000
+"""And how many numbers they may be all together."""
+WINDOWS = ((1, 2), (1, 4), (2, 3), (3, 4), (3, 7), (4, 5))
+"""Degrees of polynomials, and how many of the last answers each is laid through: of higher ones the
+errors of answers are amplified more than what is left of a smooth path."""
+AMPLIFIED = 100.0
+"""Sum of the sizes of weights from which on errors of answers would be most of what they give."""
+REACHED = 1e-7
+"""Values of Parameters are combined up to this share of how far they moved."""
+
+
+class Trail(NamedTuple):
+    """The last answers of a path, of k different values of the Parameters.
+
+    Attributes
+    ----------
+    values : ndarray, shape (k, p)
+        Of all Parameters.
+    answers : ndarray, shape (k, 3 Q)
+        Multipliers and sides of the edges.
+    """
+
+    values: np.ndarray
+    answers: np.ndarray
+
+    @classmethod
+    def after(cls, before: Trail | None, values: np.ndarray, state: State) -> Self | None:
+        """One that has a further answer; None where it has too many numbers."""
+        answer = np.concatenate([state.estimate, *state.sides])
+        kept = min(KEPT, LARGEST // (answer.size + values.size))
+        if kept < 2 or not values.size:
+            return None
+        if before is None:
+            return cls(values[None], answer[None])
+        is_other = np.flatnonzero((before.values != values).any(axis=1))[1 - kept :]
+        then = before.values[is_other], before.answers[is_other]
+        return cls(np.vstack([then[0], values]), np.vstack([then[1], answer]))
+
+    def foretell(self, values: np.ndarray, state: State) -> bool:
+        """Set multipliers and sides to those expected with these values; whether any are."""
+        known, answers = self
+        if len(known) < 3 or (values == known[-1]).all():
+            return False
+        units = state.units
+        scale = np.concatenate([units.slopes, units.lengths, units.lengths])
+        stays = np.eye(len(known) - 1)[-1]
+        ways, weights = zip((None, stays), *_ways(known[:-1], known[-1]), strict=True)
+        missed = (np.array(weights) @ answers[:-1] - answers[-1]) / scale
+        chosen = ways[int(np.nanargmin(np.vecdot(missed, missed)))]
+        found = next((w for _, w in _ways(known, values, chosen)), None) if chosen else None
+        if found is None:
+            return False
+        state.mu, *sides = (found @ answers).reshape(3, -1)
+        state.sides = np.array(sides)
+        return True
+
+
+def present(values: Iterable[Any]) -> np.ndarray:
+    """The values of all Parameters as one vector."""
+    return np.concatenate([*map(flat, values), np.zeros(0)])
+
+
+def _ways(known: np.ndarray, values: np.ndarray, only: Way | None = None) -> Iterator[Told]:
+    """All ways from known values to others, or one of them, each with its weights."""
+    is_moved = (known != values).any(axis=0)
+    known, values = known[:, is_moved], values[is_moved]
+    for name in ("values", "logarithms") if only is None else only[:1]:
+        if name == "values":
+            yield from _along(name, known, values, only)
+        elif (known * values > 0).all():
+            yield from _along(name, np.log(np.abs(known)), np.log(np.abs(values)), only)
+
+
+def _along(name: str, known: np.ndarray, values: np.ndarray, only: Way | None) -> Iterator[Told]:
+    """The same in these coordinates."""
+    at = known - values
+    at /= np.abs(at).max(axis=0)
+    if at.shape[1] > 1:
+        _, sizes, directions = np.linalg.svd(at - at[-1], full_matrices=False)
+        directions = directions[sizes > REACHED * sizes[0]]
+        left = at[-1] - at[-1] @ directions.T @ directions
+        if np.linalg.norm(left) > REACHED * np.linalg.norm(at[-1]):
+            return
+        at = at @ directions.T
+    if at.shape[1] > 1:
+        found = _least(np.vstack([np.ones(len(at)), at.T]))
+        if found is not None:
+            yield (name, 1, len(at)), found
+        return
+    for degree, count in WINDOWS:
+        way = name, degree, count
+        if count <= len(at) and only in (None, way):
+            mine = at[-count:, 0] / np.abs(at[-count:, 0]).max()
+            if count == degree + 1:
+                found = _through(mine)
+            else:
+                found = _least(mine ** np.arange(degree + 1)[:, None])
+            if found is not None:
+                whole = np.zeros(len(at))
+                whole[-count:] = found
+                yield way, whole
+
+
+def _through(points: np.ndarray) -> np.ndarray | None:
+    """Lagrange's weights at zero of the polynomial through values at these points."""
+    points = points.tolist()
+    found = [
+        math.prod(other / (other - one) for at, other in enumerate(points) if at != mine)
+        for mine, one in enumerate(points)
+    ]
+    return np.array(found) if sum(map(abs, found)) <= AMPLIFIED else None
+
+
+def _least(features: np.ndarray) -> np.ndarray | None:
+    """The least weights of which the first feature is one in all and the others nothing.
+
+    None where there are none, or where they would amplify errors.
+    """
+    wanted = np.eye(len(features))[0]
+    found = np.linalg.lstsq(features, wanted)[0]
+    is_sound = np.abs(features @ found - wanted).max() <= REACHED
+    return found if is_sound and np.abs(found).sum() <= AMPLIFIED else None
