@@ -150,8 +150,8 @@ class Instantiator:
 
     def _bend(self, matrix: sp.csr_array) -> None:
         """Take P over all entries."""
-        self._P = matrix
-        self._live = np.flatnonzero(matrix.diagonal())
+        self._P, self._diagonal = matrix, matrix.diagonal()
+        self._live = np.flatnonzero(self._diagonal)
         self._is_diagonal = matrix.nnz == self._live.size
 
     def _cost(self) -> None:
@@ -180,7 +180,7 @@ class Instantiator:
         found._given = problem, widening
         found.__dict__.pop("program", None)
         if problem.P is not before.P:
-            for made in ("_picked", "_squares"):
+            for made in ("_picked", "_squares", "_weights"):
                 found.__dict__.pop(made, None)
             found._bend(widening.square(problem.P[: problem.own, : problem.own]))
         found._cost()
@@ -195,8 +195,15 @@ class Instantiator:
     def _picked(self) -> ColumnBlocks:
         """The root of P where it is diagonal."""
         live = self._live
-        root = np.sqrt(self._P.diagonal()[live]), (np.arange(live.size), live)
+        root = np.sqrt(self._diagonal[live]), (np.arange(live.size), live)
         return ColumnBlocks(sp.csr_array(root, shape=(live.size, self._stops[-1])), self._stops)
+
+    @cached_property
+    def _weights(self) -> list[tuple[int, np.ndarray]]:
+        """The diagonal of P by pieces, where it is one."""
+        spans = enumerate(pairwise(self._stops))
+        found = [(at, self._diagonal[start:stop]) for at, (start, stop) in spans]
+        return [(at, weights) for at, weights in found if weights.any()]
 
     @cached_property
     def _squares(self) -> list[tuple[int, ColumnBlocks]]:
@@ -244,7 +251,11 @@ class Instantiator:
         if self._is_diagonal and 2 * self._live.size < maps.size:
             return Quadratic(None, linear, constant, _dense(maps.times(self._picked)))
         matrix = np.zeros((maps.size, maps.size))
-        for at, blocks in self._squares:
+        for at, weights in self._weights if self._is_diagonal else ():
+            own = maps.matrices[at]
+            product = np.diag(weights) if own is None else own.T @ scaled(weights, own)
+            matrix += _dense(product)
+        for at, blocks in () if self._is_diagonal else self._squares:
             if blocks.parts:
                 own, product = maps.matrices[at], maps.times(blocks)
                 matrix += _dense(product if own is None else own.T @ product)
@@ -259,7 +270,7 @@ class Instantiator:
         f = maps.offset
         if not self._is_sloped:
             return np.zeros(maps.size), self._constant
-        bent = self._P @ f
+        bent = self._diagonal * f if self._is_diagonal else self._P @ f
         constant = self._constant + float(f @ bent / 2 + self._linear @ f)
         return maps.transposed_times(bent + self._linear), constant
 
