@@ -145,6 +145,13 @@ def domain_of_atoms(expression: Any) -> list[cp.Constraint]:
     return found
 
 
+def has_domain(expression: Any) -> bool:
+    """Whether :func:`domain_of_atoms` is all of where an expression is finite: of no indicator."""
+    if isinstance(expression, Atom):
+        return all(has_domain(one) for one in expression.args)
+    return not isinstance(expression, indicator)
+
+
 def with_parts(part: Any, instead: Mapping[int, Any]) -> Any:
     """An expression or a constraint in which some parts, by ``id``, are others.
 

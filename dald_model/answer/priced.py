@@ -8,9 +8,10 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from dald_model._cvxpy import Equality, Inequality
+from dald_model._cvxpy import Equality, Inequality, has_domain
 from dald_model.answer.scales import reach
 from dald_model.compile.measures import Measure
+from dald_model.declare.client import limits
 from dald_model.values import entries, flat, preserved
 
 PRICED = (
@@ -25,6 +26,9 @@ PRICED = (
 )
 """Constraints whose dual value enters the Lagrangian; any other stays a constraint."""
 
+NOTHING = 1e-9
+"""Share of a worth that is none of it."""
+
 Share = tuple[Any, ...]
 """Values of a constraint's ``dual_variables``."""
 
@@ -38,6 +42,20 @@ def term(rule: Any, share: Share) -> Any:
     if isinstance(rule, Equality | cp.Zero):
         return cp.scalar_product(share[0], rule.expr)
     return -cp.scalar_product(rule.args, list(share))
+
+
+def is_free(rule: Any, share: Share, around: Mapping[int, Measure], worth: float) -> bool:
+    """Whether a price is nothing beside a worth, all the way that its constraint reaches.
+
+    Then the domain takes the place of its term in the Lagrangian, if that can be written: a
+    function at the edge of its domain that counts for 1e-20 of the cost is more than a cone solver
+    can take.
+    """
+    if not isinstance(rule, Inequality) or rule.expr.is_affine() or not has_domain(rule.expr):
+        return False
+    if not all(edge.is_dcp() for edge in limits(rule.expr)):
+        return False
+    return float(np.abs(flat(share[0])) @ reach([rule.expr], around)) <= NOTHING * worth
 
 
 def amiss(rule: Any, share: Share, around: Mapping[int, Measure]) -> float:
@@ -68,11 +86,16 @@ def amiss(rule: Any, share: Share, around: Mapping[int, Measure]) -> float:
 
 
 def _outside(rule: Any, share: Share) -> float:
-    """How far a dual value is outside its cone."""
-    if not isinstance(rule, cp.Cone):
+    """How far a dual value is outside its cone.
+
+    The distance grows with the value, and cvxpy projects on some cones by a solver, whose tolerance
+    does not: so it is asked about a value of one.
+    """
+    size = max((float(np.abs(flat(one)).max(initial=0.0)) for one in share), default=0.0)
+    if not isinstance(rule, cp.Cone) or not size:
         return 0.0
     # cvxpy divides by the size of a cone's argument even where that is zero.
     with preserved(rule.dual_variables), np.errstate(divide="ignore", invalid="ignore"):
         for variable, value in zip(rule.dual_variables, share, strict=True):
-            variable.save_value(value)
-        return float(np.max(rule.dual_residual))
+            variable.save_value(value / size)
+        return size * float(np.max(rule.dual_residual))

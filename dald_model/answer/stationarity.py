@@ -38,13 +38,13 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.answer.answer import Answer
-from dald_model.answer.priced import PRICED, amiss, term
+from dald_model.answer.priced import PRICED, amiss, is_free, term
 from dald_model.answer.rescaling import Solved, cost_near, minimise
 from dald_model.answer.scales import Points, Scales, measures
 from dald_model.answer.subgradient import steepest
 from dald_model.compile.measures import Measure
 from dald_model.compile.subproblem import Subproblem
-from dald_model.declare.client import unique_variables
+from dald_model.declare.client import limits, unique_variables
 from dald_model.solvers.exact.average import Average
 from dald_model.values import flat
 
@@ -127,8 +127,10 @@ def certificate(
         rules = list(zip(sub.client.constraints, _shares(result, name), strict=True))
         priced = [(r, s) for r, s in rules if isinstance(r, PRICED)]
         shares[name] = sum(amiss(rule, share, around) for rule, share in priced)
+        free = {rule.id for rule, share in priced if is_free(rule, share, around, least)}
+        terms = [term(rule, share) for rule, share in priced if rule.id not in free]
         kept = [rule for rule, _ in rules if not isinstance(rule, PRICED)]
-        terms = [term(rule, share) for rule, share in priced]
+        kept += [edge for rule, _ in priced if rule.id in free for edge in limits(rule.expr)]
         given[name] = _lagrangian(sub, price, terms, kept, points[name], spread)
     for name, one in list(given.items()):
         if _has_kinks(result.compiled[name]):

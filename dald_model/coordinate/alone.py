@@ -28,8 +28,7 @@ their own units."""
 ROUNDED = 1e-10
 """Answers below this many are zero: solvers resolve no more beside rows of that length."""
 FAR = 100.0
-"""Answers of cone programs beyond this many may be the end of a solver's patience whatever is
-asked, as of 1 / x: they are asked for once more from where they are."""
+"""Answers of cone programs this many from where others are may be others that are as good."""
 STEP = 3.0
 """Rough lengths are powers of ten to this, one from 0.1 to 100: a solver balances what is less."""
 WORTH = 1e-2
@@ -68,7 +67,24 @@ def answer_alone(sub: Subproblem) -> np.ndarray:
 
 def answer_around(sub: Subproblem, point: np.ndarray) -> np.ndarray:
     """The same of who has a form, asked from a point and with the digits that it has there."""
-    return point + _answer(sub.around(point), rough_lengths(sub, point))
+    near, rough = sub.around(point), rough_lengths(sub, point)
+    left = _answer(near, rough)
+    return point + (_correction(near, rough) if np.isnan(left).any() else left)
+
+
+def _correction(sub: Subproblem, rough: np.ndarray) -> np.ndarray:
+    """A small answer that is the same in two units, whatever is left of it when asked for less.
+
+    NaN where it is not: there an objective is flat, or the answer is no more than rounding.
+    """
+    first = minimised(sub, ROUGH, rough)
+    size = _size(first.point, rough)
+    if first.status in FOUND and ROUNDED <= size < SMALL:
+        again = minimised(sub, ROUGH, size * rough)
+        is_same = _size(again.point - first.point, rough) <= SETTLED * size
+        if again.status in FOUND and is_same and _is_balanced(sub, again, rough):
+            return again.point
+    return np.full(sub.size, np.nan)
 
 
 def _answer(sub: Subproblem, rough: np.ndarray) -> np.ndarray:
@@ -85,13 +101,13 @@ def _answer(sub: Subproblem, rough: np.ndarray) -> np.ndarray:
         if not _is_there(answer, size * rough):
             return np.zeros(sub.size)
     # Where an objective falls for ever, or is flat for ever, an answer is as far out as the solver
-    # was patient.
+    # was patient, whatever is asked: the next one, from there, is as far out again.
     other = minimised(sub, ROUGHER, (size or 1.0) * rough)
     if not {answer.status, other.status} <= set(FOUND) or not _is_balanced(sub, answer, rough):
         return nothing
     apart = np.abs(answer.point - other.point)
     if _size(apart, rough) <= SETTLED * _size(answer.point, rough):
-        if size > FAR and not _stays(sub, answer.point, size * rough):
+        if size >= SMALL and not _stays(sub, answer.point, size * rough):
             return nothing
         # An entry of which no digit stays is what is left of a zero beside larger ones
         return np.where(apart > SETTLED * np.abs(answer.point), 0.0, answer.point)
@@ -117,6 +133,21 @@ def answer_nearer(sub: Subproblem, own: np.ndarray, there: np.ndarray) -> np.nda
     # Who has none seen from there had but met the end of a solver's patience
     is_farther = _size(again - there, rough) >= SETTLED * before
     return own if is_farther else again
+
+
+def nearest_inside(sub: Subproblem, point: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """What a client could answer that is nearest to a point, in lengths; NaN where it has no form.
+
+    That is inside of its constraints and of the domain of its objective, or at the edge.
+    """
+    if sub.form is None:
+        return np.full(sub.size, np.nan)
+    cone = sub.form.cone
+    nothing = cone._replace(matrix=0 * cone.matrix, linear=0 * cone.linear)
+    program = ClarabelProgram(nothing, Scaling(lengths, 1 / lengths), polishes=False)
+    program.set(np.diag(1 / lengths**2))
+    answer = program.minimise(-point / lengths**2, ROUGH)
+    return answer.point if answer.status in FOUND else np.full(sub.size, np.nan)
 
 
 def rough_lengths(sub: Subproblem, around: np.ndarray | None = None) -> np.ndarray:

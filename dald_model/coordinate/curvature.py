@@ -205,25 +205,39 @@ def is_bent(sub: Subproblem) -> bool:
     return sub.form is not None and sub.form.valued and bool(_smooth(sub.form))
 
 
-def is_sloping(sub: Subproblem) -> bool:
-    """Whether the quadratic part of an objective slopes along what has no curvature.
+def is_flat_together(sub: Subproblem) -> bool:
+    """Whether the quadratic part of an objective is flat along variables that are curved each.
 
-    That may be several variables together, each of which is curved: nothing but kinks and
-    constraints keeps such a client from going on for ever. It does so wherever the origin is.
+    What kinks want there is little beside a curvature, however weak a hold is.
+    """
+    _, scaled = _together(sub)
+    try:
+        np.linalg.cholesky(scaled - ZERO * np.eye(len(scaled)))
+    except np.linalg.LinAlgError:
+        return True
+    return False
+
+
+def is_sloping(sub: Subproblem) -> bool:
+    """Whether it slopes there: nothing but kinks and constraints keeps such a client.
+
+    It does so wherever the origin is.
     """
     assert sub.form is not None
-    hessian, linear = sub.form.quadratic.full, sub.form.quadratic.linear
-    live = np.diag(hessian) > 0
-    root = np.sqrt(np.diag(hessian)[live])
-    scaled = hessian[np.ix_(live, live)] / np.outer(root, root)
-    try:
-        np.linalg.cholesky(scaled - ZERO * np.eye(root.size))
-    except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(scaled)
-        slopes = linear[live] / root
-        along = vectors[:, values <= ZERO * values[-1]].T @ slopes
-        return bool(np.linalg.norm(along) > SLOPED * np.linalg.norm(slopes))
-    return False
+    root, scaled = _together(sub)
+    values, vectors = np.linalg.eigh(scaled)
+    slopes = sub.form.quadratic.linear[root > 0] / root[root > 0]
+    along = vectors[:, values <= ZERO * values[-1]].T @ slopes
+    return bool(np.linalg.norm(along) > SLOPED * np.linalg.norm(slopes))
+
+
+def _together(sub: Subproblem) -> tuple[np.ndarray, np.ndarray]:
+    """The roots of a quadratic's curvatures, and its Hessian in units of those that are not 0."""
+    assert sub.form is not None
+    hessian = sub.form.quadratic.full
+    root = np.sqrt(np.maximum(np.diag(hessian), 0.0))
+    live = root > 0
+    return root, hessian[np.ix_(live, live)] / np.outer(root[live], root[live])
 
 
 def is_angular(sub: Subproblem) -> bool:

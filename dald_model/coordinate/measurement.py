@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate.alone import response, rough_lengths
+from dald_model.coordinate.alone import nearest_inside, response, rough_lengths
 from dald_model.coordinate.carried import carried
 from dald_model.coordinate.curvature import Curvature, is_defined_at_zero, pull
 from dald_model.coordinate.largest import bounds_of_largest
@@ -85,10 +85,30 @@ class _Measurement:
 
     def units(self) -> Units:
         """See the module."""
-        compiled, size = self._compiled, self._own.size
-        stiffness, kinks, penalty = np.zeros((3, compiled.size))
-        ends = np.zeros(compiled.size)
-        bends = np.zeros(size)
+        compiled = self._compiled
+        stiffness, kinks, penalty, bends = self._stiffnesses()
+        if not stiffness.any():
+            self._go_inside()
+            stiffness, kinks, penalty, bends = self._stiffnesses()
+        self._see_bounds(stiffness, penalty)
+        stiffness = self._filled(stiffness)
+        penalty = self._filled(penalty) if penalty.any() else stiffness
+        least = self._least(stiffness)
+        penalty = np.where(stiffness < least, np.maximum(penalty, least), penalty)
+        stiffness = np.maximum(stiffness, least)
+        lengths = CAUTION * self._natural(stiffness)
+        slopes = stiffness * lengths
+        points = self._of_points(lengths, slopes, bends)
+        penalty = alike_in_sums(compiled, np.sqrt(penalty / 2))
+        return Units(lengths, slopes, kinks, *points, penalty, np.nan_to_num(self._starts))
+
+    def _stiffnesses(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """How stiff entries are, how steep kinks are along them, what counts for penalties, (Q,).
+
+        And how clients' variables bend.
+        """
+        stiffness, kinks, penalty, ends = np.zeros((4, self._compiled.size))
+        bends = np.zeros(self._own.size)
         for alike in self._together:
             if alike.subs[0].name not in self._curvatures:
                 continue  # a server
@@ -100,18 +120,19 @@ class _Measurement:
             own = sight.curvatures(share)
             np.add.at(penalty, entries, own)
             np.add.at(ends, entries, own > 0)
-        penalty /= np.maximum(ends, 1)
-        self._see_bounds(stiffness, penalty)
-        penalty = self._filled(penalty)
-        stiffness = self._filled(stiffness)
-        least = self._least(stiffness)
-        penalty = np.where(stiffness < least, np.maximum(penalty, least), penalty)
-        stiffness = np.maximum(stiffness, least)
-        lengths = CAUTION * self._natural(stiffness)
-        slopes = stiffness * lengths
-        points = self._of_points(lengths, slopes, bends)
-        penalty = alike_in_sums(compiled, np.sqrt(penalty / 2))
-        return Units(lengths, slopes, kinks, *points, penalty, np.nan_to_num(self._starts))
+        return stiffness, kinks, penalty / np.maximum(ends, 1), bends
+
+    def _go_inside(self) -> None:
+        """Have clients without an answer be where they could answer, nearest to the others'.
+
+        Where these are outside of a logarithm's domain it says nothing there.
+        """
+        for alike in self._together:
+            for sub, lengths in zip(alike.subs, self._lengths(alike), strict=True):
+                if sub.name in self._curvatures and sub.name not in self._having:
+                    part = self._compiled.columns[sub.name]
+                    inside = nearest_inside(sub, np.nan_to_num(self._own[part]), lengths)
+                    self._own[part] = np.where(np.isnan(inside), self._own[part], inside)
 
     def _stiffness(self, alike: Alike) -> tuple[np.ndarray, ...]:
         """How stiff clients are in their variables, (k, m): themselves, and with what rows carry.

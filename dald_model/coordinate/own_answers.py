@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.alone import (
     answer_alone,
     answer_around,
@@ -21,20 +20,16 @@ from dald_model.coordinate.curvature import (
     curvatures,
     is_bent,
     is_defined_at_zero,
+    is_flat_together,
     is_sloping,
     middle,
 )
+from dald_model.coordinate.hold import WEAK, Hold, hold, lengths_and_slopes
 from dald_model.coordinate.sides import is_far, moved_to, place, sides_of
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.base import FOUND, Turn
 
-WEAK = 1e-2
-"""Share of its natural penalty with which a client is held while it is asked for its own answer.
-
-Squared it is a ridge of 1e-4 beside curvatures of one: what the client hardly knows stays near
-where it is held, and does not pass for a length of the problem.
-"""
 ACCURACY = 1e-9
 """Relative accuracy of these answers, if they are numerical."""
 GONE = 10.0
@@ -135,9 +130,7 @@ class Survey:
         bent = [point if point.any() else None for point in points]
         found = curvatures(list(self._subs.values()), bent)
         self._curvatures = dict(zip(self._subs, found, strict=True))
-        self._holds: dict[
-            Hashable, tuple[Curvature, tuple[np.ndarray, np.ndarray, np.ndarray]]
-        ] = {}
+        self._holds: dict[Hashable, tuple[Curvature, Hold]] = {}
         if not alone:
             self._leave_zero()
         held = [name for name in self._subs if self._is_held(name)]
@@ -257,7 +250,9 @@ class Survey:
         """Take numbers around where clients bend, if that is far from zero beside their lengths."""
         for name in self._held:
             base = self._bent(name)
-            if (np.abs(base) > OUTLYING * _guess(self._curvatures[name], base)[0]).any():
+            if (
+                np.abs(base) > OUTLYING * lengths_and_slopes(self._curvatures[name], base)[0]
+            ).any():
                 self._layer.centre(self._base)
                 return
 
@@ -355,14 +350,14 @@ class Survey:
         for name, known in zip(bent, at_points, strict=True):
             sub, part, there = self._subs[name], columns[name], known.diagonal
             zero = self._curvatures[name]
-            hold = WEAK**2 * zero.diagonal.max()
+            felt = WEAK**2 * zero.diagonal.max()
             bend = there.max()
             live = zero.diagonal > 0
             ratios = np.maximum(there[live] / zero.diagonal[live], np.finfo(float).tiny)
             if is_defined_at_zero(sub) and np.log(ratios).mean() < np.log(FLAT):
                 self._nearer[name] = zero.answer
             is_dragged = self._is_dragged(name)
-            if sub.size <= DEAR and (is_dragged or bend < hold / GONE):
+            if sub.size <= DEAR and (is_dragged or bend < felt / GONE):
                 alone = answer_alone(sub)
                 if not np.isnan(alone).any():
                     self._found[part] = alone
@@ -370,15 +365,44 @@ class Survey:
                     continue
             if is_dragged:
                 self._dragged.add(name)
-            elif bend < GONE * hold:
+            elif bend < GONE * felt:
                 self._endless.add(name)
 
-        for name in set(self._held).difference(bent):
+        flat = []
+        for name in self._held:
             sub = self._subs[name]
+            if is_bent(sub) or sub.size > DEAR:
+                continue
             # Curved the same everywhere in each variable it may not be along all of them together
-            may_go = sub.size <= DEAR and (self._is_dragged(name) or is_sloping(sub))
+            is_flat = is_flat_together(sub)
+            may_go = self._is_dragged(name) or (is_flat and is_sloping(sub))
             if may_go and np.isnan(answer_alone(sub)).any():
                 self._dragged.add(name)
+            elif is_flat and sub.form is not None and sub.form.terms:
+                flat.append(name)
+        self._doubt_flat(tuple(flat))
+
+    def _doubt_flat(self, names: tuple[Hashable, ...]) -> None:
+        """Ask without a hold whom it keeps where it is along what a quadratic is flat along.
+
+        Who is held where it has answered stays there, unless the hold is what kept it.
+        """
+        before = self._found.copy()
+        sides = sides_of(self._compiled, before)
+        for batch in self._layer.batches(names):
+            self._ask(batch, batch.ends.own(sides))
+        for name in names:
+            part = self._compiled.columns[name]
+            root = np.sqrt(self._curvatures[name].diagonal)
+            first = root * np.abs(before[part] - self._base[part])
+            again = root * np.abs(self._found[part] - before[part])
+            self._found[part] = before[part]
+            if again.max() > DRAGGED * first.max():
+                alone = answer_alone(self._subs[name])
+                if np.isnan(alone).any():
+                    self._dragged.add(name)
+                else:
+                    self._found[part] = alone
 
     def _is_dragged(self, name: Hashable) -> bool:
         """Whether an answer is where the hold balances the slopes that the client has at zero.
@@ -439,38 +463,11 @@ class Survey:
         points = np.where(np.abs(answers.points) <= least, 0.0, answers.points)
         self._found[batch.columns] = np.where(is_found, points, np.nan)
 
-    def _hold(self, name: Hashable) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A client's penalties and first lengths and slopes, made once for a curvature."""
+    def _hold(self, name: Hashable) -> Hold:
+        """A client's hold, made once for a curvature."""
         known = self._curvatures[name]
         before = self._holds.get(name)
         if before is None or before[0] is not known:
-            hold = _weak(self._subs[name], known), *_guess(known, self._bent(name))
-            before = self._holds[name] = known, hold
+            made = hold(self._subs[name], known, self._bent(name))
+            before = self._holds[name] = known, made
         return before[1]
-
-
-def _weak(sub: Subproblem, known: Curvature) -> np.ndarray:
-    """The penalties of the hold, shape (q,)."""
-    share = sub.sight.curvatures(known.diagonal)
-    share[share == 0] = share[share > 0].mean() if share.any() else 1.0
-    return WEAK * np.sqrt(share / 2)
-
-
-def _guess(known: Curvature, base: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    r"""Lengths and slopes of a client's variables by its curvature alone, each of shape (m,).
-
-    .. math:: X_k = \sqrt{E / h_k}, \qquad M_k = E / X_k, \qquad E = \max_k h_k L_k^2
-
-    with L the distances of the quadratic model's minimum from where the client is held first. What
-    has no curvature is as
-    long as the longest.
-    """
-    bend, far = known.diagonal, np.abs(known.answer - base)
-    energy = float((bend * far**2).max(initial=0.0))
-    if energy == 0.0:
-        ones = np.ones(far.size)
-        return ones, ones
-    bent = bend > 0
-    lengths = np.full(far.size, max(far.max(), np.sqrt(energy / bend[bent]).max()))
-    lengths[bent] = np.sqrt(energy / bend[bent])
-    return lengths, energy / lengths

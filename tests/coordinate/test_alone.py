@@ -43,3 +43,28 @@ def test_a_cone_program_says_how_long_its_variables_are(unit: float) -> None:
     found = compiled["boxed"].spread(alone.rough_lengths(compiled["boxed"]))
     assert found[x.id] == pytest.approx(unit)
     assert found[z.id] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e3, 1e6])
+def test_what_falls_for_ever_has_no_answer(unit: float) -> None:
+    """Of 1 / (x1 x2) a solver's answer is as far out as it was patient, and in some units twice."""
+    x, model = cp.Variable(2), dm.Model()
+    model.client("falls", cp.inv_prod(unit * x))
+    model.client("other", cp.sum_squares(unit * x))
+    compiled = model.compile()
+    assert np.isnan(alone.answer_alone(compiled["falls"])).all()
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_the_nearest_point_inside_is_the_projection(unit: float) -> None:
+    """On a box, and on the domain of a logarithm, whatever the objective wants."""
+    x, y, model = cp.Variable(2), cp.Variable(), dm.Model()
+    model.client("box", 1e3 * cp.norm1(x / unit), [x >= unit, x <= 3 * unit])
+    model.client("log", -cp.log(y / unit))
+    model.client("other", cp.sum_squares(x / unit) + (y / unit) ** 2)
+    compiled = model.compile()
+    lengths = np.full(2, unit)
+    found = alone.nearest_inside(compiled["box"], unit * np.array([-5.0, 2.5]), lengths)
+    assert found == pytest.approx(unit * np.array([1.0, 2.5]), rel=1e-5)
+    found = alone.nearest_inside(compiled["log"], np.array([-2 * unit]), lengths[:1])
+    assert found == pytest.approx(0.0, abs=1e-5 * unit)

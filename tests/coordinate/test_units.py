@@ -187,6 +187,19 @@ def test_optimal_is_verified_whatever_a_kink_weighs(weight: float) -> None:
     assert result.verify().ok
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1e-3, 1.0, 1e3, 1e6])
+def test_kinks_alone_tell_a_penalty_in_any_unit(unit: float) -> None:
+    """Who bends has no answer alone, and who has one has but kinks: max(x, 0) + 1 / (x1 x2)."""
+    y, model = cp.Variable(2), dm.Model()
+    x = unit * y
+    model.client("flat", cp.sum(cp.pos(x)), [x >= -4, x <= 4])
+    model.client("falls", cp.inv_prod(x))
+    result = model.solve()
+    assert result.status == "optimal"
+    assert abs(result.value - 3) <= GAP * 3  # at x = (1, 1)
+    assert result.rounds <= 12
+
+
 # --- large penalties, and what a start brings along -----------------------------------------------
 
 

@@ -66,6 +66,13 @@ MENDED = {
         50002019,
     ],
     "cvxpy cannot write one client by itself, and its exception is everybody's": [70000176],
+    "a quadratic is flat along variables together, and the hold outweighs its kinks": [80000864],
+    "an answer seen from itself is rounding, and passes for none": [70001394],
+    "verify asks for a function at the edge of its domain that costs nothing": [50002961, 80001339],
+    "verify takes the tolerance of cvxpy's projection for a price outside of its cone": [
+        50003186,
+        70001368,
+    ],
     "nothing bends along an entry, and its length is that of rounding errors": [700474],
 }
 
