@@ -14,7 +14,7 @@ from dald_model.answer.gap import Certificate, certify
 from dald_model.answer.saving import written
 from dald_model.answer.verification import Verification, verify
 from dald_model.coordinate.status import Status
-from dald_model.engines.dispatch import Event
+from dald_model.engines.assignment import Event
 from dald_model.engines.place import Loss
 from dald_model.errors import OptionError, ResultError
 from dald_model.later import pd

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dald_model.compile.affine import affine_parts
-from dald_model.compile.instantiation import is_same
+from dald_model.compile.affine_maps import is_same
 from dald_model.compile.lowered import Lowered, Read
 from dald_model.declare.client import Client
 from dald_model.declare.outline import Outlined

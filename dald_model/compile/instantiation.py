@@ -1,18 +1,17 @@
-r"""Instantiation: the numbers of a form from a client's affine maps and its template."""
+"""Instantiation: the numbers of a form from a client's affine maps and its template."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from copy import copy
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.affine import SPARSE, Coefficients, explicit, scaled, side_by_side
+from dald_model.compile.affine import SPARSE, explicit, scaled
+from dald_model.compile.affine_maps import AffineMaps, ColumnBlocks, dense, is_same
 from dald_model.compile.form import ConeProgram, Quadratic, Rows, Term
 from dald_model.compile.kinds.kind import Kind
 from dald_model.compile.recognition import Block, Canonical, Structure
@@ -20,101 +19,8 @@ from dald_model.compile.wide_program import wide_program
 from dald_model.compile.widening import Repeats, Widening, repeated
 
 NOTHING, NO_ROWS = np.zeros(0), sp.csr_array((0, 0))
-KEPT = 64
-"""How many numbers of rows are known."""
 Sizes = tuple[np.ndarray, np.ndarray]
 """Weights and parameters."""
-
-
-class AffineMaps:
-    """The affine maps :math:`y_j = F_j x + f_j` of a client's pieces, m variables in all.
-
-    ``parts`` are the pieces as :func:`dald_model.compile.affine.affine_parts` gives them; matrices
-    of coefficients that are in ``before``, too, are taken from there.
-    """
-
-    def __init__(
-        self,
-        parts: Sequence[tuple[Coefficients, np.ndarray]],
-        variables: Sequence[cp.Variable],
-        before: AffineMaps | None = None,
-    ) -> None:
-        self.size = sum(v.size for v in variables)
-        known = {}
-        if before is not None:
-            pairs = zip(*before._made, strict=True)
-            known = {id(part[0]): matrix for part, matrix in pairs}
-        self.matrices = [
-            known[id(part[0])]
-            if id(part[0]) in known
-            else side_by_side(part[0], variables, part[1].size)
-            for part in parts
-        ]
-        self._made = parts, self.matrices
-        self.offsets = [offset for _, offset in parts]
-        self.sizes = tuple(offset.size for offset in self.offsets)
-        self.stops = _stops(self.sizes)
-        one = len(self.offsets) == 1
-        self.offset = self.offsets[0] if one else np.concatenate([*self.offsets, NOTHING])
-
-    def moves(self, other: AffineMaps) -> bool:
-        """Whether only offsets differ."""
-        pairs = zip(self.matrices, other.matrices, strict=True)
-        return all(one is two for one, two in pairs) and np.array_equal(self.stops, other.stops)
-
-    def has(self, other: AffineMaps, pieces: Iterable[int]) -> bool:
-        """Whether some of its pieces are those of another."""
-        return all(self._made[0][at] is other._made[0][at] for at in pieces)
-
-    def times(self, blocks: ColumnBlocks) -> Any:
-        """The matrix @ F for all pieces together; the data themselves where it picks them."""
-        total: Any = None
-        for at, block, factor in blocks.parts:
-            own = self.matrices[at]
-            if own is None:
-                part: Any = block
-            elif factor is None:
-                part = block @ own
-            elif (factor == 1.0).all():
-                part = own
-            else:
-                part = scaled(factor, own)
-            total = part if total is None else _dense(total) + _dense(part)
-        return sp.csr_array((blocks.height, self.size)) if total is None else total
-
-    def transposed_times(self, vector: np.ndarray) -> np.ndarray:
-        """F.T @ vector for all pieces together, shape (m,)."""
-        total = np.zeros(self.size)
-        for own, start, stop in zip(self.matrices, self.stops[:-1], self.stops[1:], strict=True):
-            if vector[start:stop].any():
-                total += vector[start:stop] if own is None else own.T @ vector[start:stop]
-        return total
-
-
-@lru_cache(maxsize=KEPT)
-def _stops(sizes: tuple[int, ...]) -> np.ndarray:
-    """Where pieces of these sizes begin and end: the same array for clients of one shape."""
-    return np.cumsum([0, *sizes])
-
-
-class ColumnBlocks:
-    """A matrix over all pieces, taken apart by piece, once for all clients of a template.
-
-    ``parts`` lists (piece, block, factor): the block is diag(factor), or factor is None.
-    """
-
-    def __init__(self, matrix: Any, stops: np.ndarray) -> None:
-        self.height = matrix.shape[0]
-        self.parts: list[tuple[int, sp.csr_array, np.ndarray | None]] = []
-        for at, (start, stop) in enumerate(pairwise(stops)):
-            block = sp.csr_array(matrix[:, start:stop])
-            block.sort_indices()
-            if block.nnz:
-                each = np.arange(block.nnz)
-                picks = block.shape == (block.nnz, block.nnz)
-                picks = picks and np.array_equal(block.indices, each)
-                picks = picks and np.array_equal(block.indptr[:-1], each)
-                self.parts.append((at, block, block.data if picks else None))
 
 
 class _Arguments(NamedTuple):
@@ -150,8 +56,8 @@ class Instantiator:
 
     def _bend(self, matrix: sp.csr_array) -> None:
         """Take P over all entries."""
-        self._P = matrix
-        self._live = np.flatnonzero(matrix.diagonal())
+        self._P, self._diagonal = matrix, matrix.diagonal()
+        self._live = np.flatnonzero(self._diagonal)
         self._is_diagonal = matrix.nnz == self._live.size
 
     def _cost(self) -> None:
@@ -180,7 +86,7 @@ class Instantiator:
         found._given = problem, widening
         found.__dict__.pop("program", None)
         if problem.P is not before.P:
-            for made in ("_picked", "_squares"):
+            for made in ("_picked", "_squares", "_weights"):
                 found.__dict__.pop(made, None)
             found._bend(widening.square(problem.P[: problem.own, : problem.own]))
         found._cost()
@@ -195,8 +101,15 @@ class Instantiator:
     def _picked(self) -> ColumnBlocks:
         """The root of P where it is diagonal."""
         live = self._live
-        root = np.sqrt(self._P.diagonal()[live]), (np.arange(live.size), live)
+        root = np.sqrt(self._diagonal[live]), (np.arange(live.size), live)
         return ColumnBlocks(sp.csr_array(root, shape=(live.size, self._stops[-1])), self._stops)
+
+    @cached_property
+    def _weights(self) -> list[tuple[int, np.ndarray]]:
+        """The diagonal of P by pieces, where it is one."""
+        spans = enumerate(pairwise(self._stops))
+        found = [(at, self._diagonal[start:stop]) for at, (start, stop) in spans]
+        return [(at, weights) for at, weights in found if weights.any()]
 
     @cached_property
     def _squares(self) -> list[tuple[int, ColumnBlocks]]:
@@ -242,12 +155,16 @@ class Instantiator:
         if not self._P.nnz:
             return Quadratic(None, linear, constant, np.zeros((0, maps.size)))
         if self._is_diagonal and 2 * self._live.size < maps.size:
-            return Quadratic(None, linear, constant, _dense(maps.times(self._picked)))
+            return Quadratic(None, linear, constant, dense(maps.times(self._picked)))
         matrix = np.zeros((maps.size, maps.size))
-        for at, blocks in self._squares:
+        for at, weights in self._weights if self._is_diagonal else ():
+            own = maps.matrices[at]
+            product = np.diag(weights) if own is None else own.T @ scaled(weights, own)
+            matrix += dense(product)
+        for at, blocks in () if self._is_diagonal else self._squares:
             if blocks.parts:
                 own, product = maps.matrices[at], maps.times(blocks)
-                matrix += _dense(product if own is None else own.T @ product)
+                matrix += dense(product if own is None else own.T @ product)
         return Quadratic((matrix + matrix.T) / 2, linear, constant)
 
     def moved(self, quadratic: Quadratic, maps: AffineMaps) -> Quadratic:
@@ -259,7 +176,7 @@ class Instantiator:
         f = maps.offset
         if not self._is_sloped:
             return np.zeros(maps.size), self._constant
-        bent = self._P @ f
+        bent = self._diagonal * f if self._is_diagonal else self._P @ f
         constant = self._constant + float(f @ bent / 2 + self._linear @ f)
         return maps.transposed_times(bent + self._linear), constant
 
@@ -312,25 +229,10 @@ class Instantiator:
         _, blocks, extra, rhs = self._rows[which]
         if not rhs.size:
             return Rows(np.zeros((0, maps.size + extra.shape[1])), rhs)
-        matrix = _dense(maps.times(blocks))
+        matrix = dense(maps.times(blocks))
         if extra.shape[1]:
             matrix = np.hstack([matrix, extra])
         return Rows(matrix, self._right_side(which, maps))
-
-
-def is_same(one: Any, two: Any) -> bool:
-    """Whether two matrices or vectors, dense, sparse or None, are the same."""
-    if one is two:
-        return True
-    if one is None or two is None:
-        return False
-    if one.shape != two.shape or sp.issparse(one) != sp.issparse(two):
-        return False
-    return (one != two).nnz == 0 if sp.issparse(one) else np.array_equal(one, two)
-
-
-def _dense(matrix: Any) -> np.ndarray:
-    return matrix.toarray() if sp.issparse(matrix) else matrix
 
 
 def cone_program(

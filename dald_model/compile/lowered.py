@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dald_model.compile.affine import Coefficients
+from dald_model.compile.affine_maps import AffineMaps
 from dald_model.compile.form import Form
-from dald_model.compile.instantiation import AffineMaps, Instantiator
+from dald_model.compile.instantiation import Instantiator
 from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.structure import SplitClient
 from dald_model.compile.template import Template

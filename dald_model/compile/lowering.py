@@ -13,10 +13,11 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.compile.affine import Coefficients, affine_parts
+from dald_model.compile.affine_maps import AffineMaps, is_same
 from dald_model.compile.agreement import FEW, MANY, agrees
 from dald_model.compile.exemplar import Exemplar
 from dald_model.compile.form import ConeProgram, Form, Rows
-from dald_model.compile.instantiation import AffineMaps, Instantiator, cone_program, is_same
+from dald_model.compile.instantiation import Instantiator, cone_program
 from dald_model.compile.lowered import Lowered, Read
 from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.structure import SplitClient, split

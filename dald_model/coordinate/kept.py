@@ -31,7 +31,7 @@ from dald_model.solvers.exact.active_manifold import ActiveManifold
 PACKAGES = (
     "dald_model.algorithms.",
     "dald_model.coordinate.",
-    "dald_model.engines.dispatch",
+    "dald_model.engines.assignment",
     "dald_model.engines.place",
     "dald_model.schedule.",
     "dald_model.solvers.exact.reference",

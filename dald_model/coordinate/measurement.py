@@ -184,9 +184,10 @@ class _Measurement:
         origin = sides_of(compiled, np.zeros(self._own.size))
         magnitude = np.nan_to_num(np.abs(self._sides - origin)).max(axis=0)
         resolved = np.full(compiled.size, ROUNDED)
+        of_others = REFINED if layer.is_centred else RESOLVED
         for name, known in self._curvatures.items():
             if not (known.is_known and layer.solver(name).is_exact):
-                resolved[compiled[name].entries] = REFINED if layer.is_centred else RESOLVED
+                resolved[compiled[name].entries] = of_others
         self._nothing = self._parts.largest(np.where(resolved > ROUNDED, UNFELT, NOTHING))
         found[found <= resolved * magnitude] = 0.0
         # What agrees beside others that do not has their energy.

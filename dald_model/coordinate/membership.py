@@ -10,6 +10,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Asking
@@ -124,6 +125,7 @@ class Membership:
             if change.sequence is not None
         }
 
+    @uncollected()
     def follow(self, sequence: Sequence) -> None:
         """Take another sequence."""
         self.sequence = sequence

@@ -12,7 +12,7 @@ from dald_model.coordinate.best import Best
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
-from dald_model.engines.dispatch import Event
+from dald_model.engines.assignment import Event
 from dald_model.engines.place import Loss
 from dald_model.errors import DaldError
 from dald_model.text import listed

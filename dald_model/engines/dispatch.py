@@ -1,15 +1,16 @@
-"""Assignment of clients to solvers in a run, and fallback where a solver fails."""
+"""Solver layer of a run: sessions of clients, here or at hosts, and fallback where one fails."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
+from dald_model.engines.assignment import Assignment, Event
 from dald_model.engines.batches import Batch, Layout
 from dald_model.engines.bench import Bench, Given
 from dald_model.engines.homes import homes
@@ -28,33 +29,19 @@ from dald_model.solvers.base import (
     Turn,
 )
 from dald_model.solvers.exact.at_site import AtSite
-from dald_model.solvers.inexact.local import LocalSteps
-from dald_model.solvers.registry import NUMERICAL, Choice, alike
+from dald_model.solvers.registry import NUMERICAL
 
-PROVEN = ("infeasible", "unbounded")
-"""Statuses that a client's most general solver is believed without asking another."""
 MEMORYLESS = ("average", "factor")
 """Solvers whose answers do not depend on earlier ones, down to the last bit."""
 COPIED = 4
 """How many times over the stages that are kept ready may hold the clients."""
 
 
-class Event(NamedTuple):
-    """Fallback of one client from a failed solver to the next."""
-
-    round: int
-    client: Hashable
-    failed: str
-    next: str
-    message: str
-
-
 class SolverLayer:
-    """Solver layer of one run: the solvers of each client in the order they are tried.
+    """Solver layer of one run: sessions of clients, each with the solver that it is assigned.
 
-    A client whose solver finds no point goes to its next solver and stays there until that one
-    fails, when all others have their turn again. That a client is infeasible or unbounded is
-    believed of the most general of its solvers only. Clients with one solver and one form share a
+    A client whose solver finds no point goes to the next of its
+    :class:`dald_model.engines.assignment.Assignment`. Clients with one solver and one form share a
     session. With a ``centre`` it begins as :meth:`centre` would leave it.
 
     With a ``placement`` the sessions of clients are at the hosts of an engine, one a host, as far
@@ -71,33 +58,22 @@ class SolverLayer:
     ) -> None:
         self.compiled = compiled
         self.round = 0
-        self.events: list[Event] = []
-        choice = Choice(solver)
-        choice.check(compiled)
-        self._option = dict(solver) if isinstance(solver, Mapping) else solver
-        self._choice = choice
-        self._chains: dict[Hashable, list[Solver]] = {
-            name: choice.chain(sub) for name, sub in compiled.items()
-        }
-        self._known = {name: (sub.lowered, sub.sides) for name, sub in compiled.items()}
+        self._assignment = Assignment(compiled, solver)
         self._centre = self._points(centre)
-        self._begun = {name: solvers[0] for name, solvers in self._chains.items()}
-        self._final = {name: solvers[-1] for name, solvers in self._chains.items()}
         self._benches: dict[Hashable, Bench] = {}
         self._layout = Layout(compiled)
         self._placement = placement
-        self._kinds = {name: self._alike(name) for name in compiled.layout}
+        kinds = self._assignment.kinds
         self._homes = (
-            {} if placement is None else homes(compiled, self._chains, self._kinds, placement)
+            {} if placement is None else homes(compiled, self._assignment.chains, kinds, placement)
         )
         together: dict[Any, list[Hashable]] = {}
         for name in compiled.layout:
-            together.setdefault((self._kinds[name], self._homes.get(name)), []).append(name)
+            together.setdefault((kinds[name], self._homes.get(name)), []).append(name)
         for names in together.values():
             self._open(names)
         self._together = list(together.values())
         self._batches = self._forgotten()
-        self._is_exact: bool | None = None
         self._renewals = 0
         self._unanswered: dict[Hashable, tuple[int, ...]] = {}
 
@@ -108,7 +84,7 @@ class SolverLayer:
         """
         for bench in {id(bench): bench for bench in self._benches.values()}.values():
             names = [name for name in bench.places if self._benches[name] is bench]
-            solver = self._chains[names[0]][0]
+            solver = self._assignment[names[0]]
             if solver.name in MEMORYLESS:
                 continue
             if isinstance(bench.session, RemoteSession):
@@ -123,20 +99,8 @@ class SolverLayer:
 
         False where that cannot be: the option is another, or the solver of a client.
         """
-        if solver != self._option or self._placement is not None or self.events:
+        if self._placement is not None or not self._assignment.is_of(solver):
             return False
-        for name, sub in self.compiled.items():
-            (lowered, sides), known = (sub.lowered, sub.sides), self._known[name]
-            if sides is not known[1]:
-                return False
-            if lowered is known[0]:
-                continue
-            self._known[name] = lowered, sides
-            if lowered is not None and known[0] is not None and lowered.is_like(known[0]):
-                continue
-            chain = self._choice.chain(sub)
-            if chain != self._chains[name] or self._alike(name) != self._kinds[name]:
-                return False
         self.round, self._centre = 0, self._points(centre)
         if sum([self._open(names) for names in self._together]):
             self._batches = self._forgotten()
@@ -148,15 +112,19 @@ class SolverLayer:
         return np.zeros(size) if centre is None else centre
 
     @property
+    def events(self) -> list[Event]:
+        """Clients that fell back on another solver so far."""
+        return self._assignment.events
+
+    @property
     def changes(self) -> tuple[int, int]:
         """Another one as soon as batches of before are out of date."""
         return len(self.events), self._renewals
 
     def kept(self) -> dict[str, Any]:
         """What a file holds of it."""
-        tried = {n: [one.name for one in solvers] for n, solvers in self._chains.items()}
         return {
-            "tried": tried,
+            "tried": self._assignment.tried(),
             "centre": self._centre,
             "events": self.events,
             "losses": self.losses,
@@ -164,23 +132,15 @@ class SolverLayer:
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Be as a layer of the same options was when it was kept, with sessions of its own."""
-        for name, tried in kept["tried"].items():
-            self._chains[name].sort(key=lambda one, tried=tried: tried.index(one.name))
-        self._centre, self.events = kept["centre"], kept["events"]
+        self._assignment.restore(kept["tried"], kept["events"])
+        self._centre = kept["centre"]
         if self._placement is not None:
             self._placement.losses[:0] = kept["losses"]
         for names in self._together:
-            for apart in self._by_solver(names):
+            for apart in self._assignment.by_solver(names):
                 self._open(apart)
-        self._batches, self._is_exact = self._forgotten(), None
+        self._batches = self._forgotten()
         self._renewals += 1
-
-    def _by_solver(self, names: list[Hashable]) -> list[list[Hashable]]:
-        """Clients that began with one solver: those who still have it, and each other by itself."""
-        first = {name: self._chains[name][0] for name in names}
-        most = next((one for one in first.values() if one is self._begun[names[0]]), None)
-        still = [name for name in names if first[name] is most]
-        return ([still] if still else []) + [[n] for n in names if first[n] is not most]
 
     @property
     def is_elsewhere(self) -> bool:
@@ -225,19 +185,16 @@ class SolverLayer:
     @property
     def is_exact(self) -> bool:
         """Whether no client's solver makes use of the accuracy that it is asked for."""
-        if self._is_exact is None:
-            first = {id(chain[0]): chain[0] for chain in self._chains.values()}
-            self._is_exact = all(one.is_exact for one in first.values())
-        return self._is_exact
+        return self._assignment.is_exact
 
     @property
     def minimises(self) -> bool:
         """Whether clients are minimised, rather than brought some steps nearer to it."""
-        return not any(isinstance(chain[0], LocalSteps) for chain in self._chains.values())
+        return self._assignment.minimises
 
     def solver(self, name: Hashable) -> Solver:
         """The solver that has the client now."""
-        return self._chains[name][0]
+        return self._assignment[name]
 
     def batches(self, stage: Iterable[Hashable]) -> list[Batch]:
         """The clients of a stage by session."""
@@ -251,11 +208,6 @@ class SolverLayer:
         for name in stage:
             parted.setdefault(id(self._benches[name].session), []).append(name)
         return [self._batch(names) for names in parted.values()]
-
-    def _alike(self, name: Hashable) -> Hashable:
-        """What the clients of a session have in common, wherever they are."""
-        first = self._chains[name][0]
-        return id(first), alike(first, self.compiled[name])
 
     def answers(
         self, batches: Sequence[Batch], turns: Sequence[Turn], tolerance: float
@@ -356,16 +308,17 @@ class SolverLayer:
         self, name: Hashable, one: Answers, turn: Turn, tolerance: float
     ) -> tuple[Batch, Answers]:
         """Ask a client's other solvers where its own found nothing."""
-        solvers, verdict = self._chains[name], one
-        for _ in solvers[1:]:
-            is_final = solvers[0] is self._final[name]
-            verdict = one if is_final else verdict
-            if one.statuses[0] in FOUND or (is_final and one.statuses[0] in PROVEN):
+        assigned, verdict = self._assignment, one
+        for _ in assigned.chains[name][1:]:
+            verdict = one if assigned.is_final(name) else verdict
+            if assigned.is_believed(name, one.statuses[0]):
                 break
-            self._next(name, one)
+            assigned.move_on(name, self.round, one)
+            self._open([name])
+            self._batches = self._forgotten()
             one = self.first_answer(self._batch([name]), turn, tolerance)
-        is_final = solvers[0] is self._final[name]
-        return self._batch([name]), one if is_final or one.statuses[0] in FOUND else verdict
+        is_last = assigned.is_final(name) or one.statuses[0] in FOUND
+        return self._batch([name]), one if is_last else verdict
 
     def first_answer(self, batch: Batch, turn: Turn, tolerance: float) -> Answers:
         """What the clients' session answers, whether it found points or not."""
@@ -375,20 +328,9 @@ class SolverLayer:
         answers = batch.session.minimise(turn._replace(points=turn.points - centre), tolerance)
         return answers._replace(points=answers.points + centre)
 
-    def _next(self, name: Hashable, failed: Answers) -> None:
-        before = self._chains[name].pop(0)
-        self._chains[name].append(before)
-        message = failed.messages.get(0, failed.statuses[0])
-        self.events.append(
-            Event(self.round, name, before.name, self._chains[name][0].name, message)
-        )
-        self._open([name])
-        self._batches = self._forgotten()
-        self._is_exact = None
-
     def _open(self, names: list[Hashable]) -> bool:
         """Have a session of some clients with their present numbers; whether it is another one."""
-        solver, before = self._chains[names[0]][0], self._benches.get(names[0])
+        solver, before = self._assignment[names[0]], self._benches.get(names[0])
         if before is not None and (before.solver is not solver or list(before.places) != names):
             before = None
         subs = [self.compiled[name] for name in names]

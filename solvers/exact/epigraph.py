@@ -18,8 +18,9 @@ import numpy as np
 
 from dald_model.compile.form import Form
 from dald_model.solvers.exact.cone_program import cone_program
+from dald_model.solvers.exact.daqp_program import DaqpProgram
 from dald_model.solvers.exact.one_by_one import Scaling
-from dald_model.solvers.exact.polyhedral import LARGEST, DaqpProgram
+from dald_model.solvers.exact.polyhedral import LARGEST
 from dald_model.solvers.exact.quadratic_step import Errors, Step
 
 

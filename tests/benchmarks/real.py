@@ -31,6 +31,9 @@ LOSSES: dict[str, Loss] = {
     "hinge": lambda x, A, b: cp.sum(cp.pos(1 - cp.multiply(np.sign(b), A @ x))),
     "absolute": lambda x, A, b: cp.norm1(A @ x - b),
 }
+ROWS = {"least squares": (30, 100, 400, 1600), "logistic": (30, 100, 400)}
+ROWS["hinge"] = (100, 400, 1600)
+"""Of each client where they are of about one size."""
 SOLVERS = {
     "least squares": ("OSQP", "PIQP", "CLARABEL"),
     "logistic": ("CLARABEL", "SCS"),
@@ -145,6 +148,11 @@ def all_in_one(problem: cp.Problem, solvers: Sequence[str]) -> list[tuple[str, F
     return found
 
 
+def right(found: Sequence[tuple[str, Found]], best: float) -> list[tuple[str, Found]]:
+    """Those that are accurate enough beside the best value."""
+    return [(solver, one) for solver, one in found if one.gap(best) <= GOOD]
+
+
 def by_hand(case: Case) -> float:
     """Seconds a client and round of a DPP problem of which a Parameter changes, fastest solver."""
     order = sorted(range(len(case.parts)), key=lambda i: case.parts[i][0].shape[0])
@@ -249,6 +257,47 @@ def network() -> dm.Model:
     return model
 
 
+def equal(loss: str, rows: int) -> Case:
+    """Clients of about as many rows each: what there is to gain grows with these."""
+    rng = np.random.default_rng(8)
+    truth, parts = rng.normal(size=20) / np.sqrt(20), []
+    for count in (rows * np.exp(rng.normal(0, 0.5, CLIENTS))).astype(int).tolist():
+        A = rng.normal(size=(count, 20))
+        parts.append((A, A @ truth + rng.normal(size=count)))
+    return Case(loss, loss, parts)
+
+
+def overtaking() -> str:
+    """From how many rows a client on the all-in-one solve takes longer."""
+    lines = []
+    for loss in ("least squares", "logistic", "hinge"):
+        for rows in ROWS[loss]:
+            common.say(f"7 real: {loss}, about {rows} rows")
+            case = equal(loss, rows)
+            own, compiling, _ = ours(star(case))
+            able = right(all_in_one(star(case).monolithic(), SOLVERS[loss]), own.value)
+            solver, fastest = min(able, key=lambda pair: pair[1].seconds)
+            lines.append(
+                [
+                    loss,
+                    f"{rows:,}",
+                    common.times(fastest.seconds / own.seconds),
+                    common.number(own.seconds),
+                    common.number(compiling),
+                    common.number(fastest.seconds),
+                    str(own.rounds),
+                    own.said,
+                    solver,
+                ]
+            )
+    heads = ["clients are", "rows a client", "best AIO / ours", "ours [s]", "of which compile"]
+    heads += ["AIO [s]", "rounds", "it says", "AIO's solver"]
+    return (
+        f"Where the all-in-one solve is overtaken: {CLIENTS} clients of 20 columns and about so "
+        "many rows each, dense.\n\n" + common.markdown(heads, lines)
+    )
+
+
 class Line(NamedTuple):
     """A row of the table; ratios are NaN where there is no opponent."""
 
@@ -283,8 +332,7 @@ def line(title: str, model: dm.Model, case: Case | None, solvers: Sequence[str])
     own, compiling, a_round = ours(model)
     pooled = all_in_one(model.monolithic(), solvers)
     best = min(found.value for _, found in pooled)
-    able = [(name, one) for name, one in pooled if one.gap(best) <= GOOD]
-    solver, fastest = min(able, key=lambda pair: pair[1].seconds)
+    solver, fastest = min(right(pooled, best), key=lambda pair: pair[1].seconds)
     clients, hand, theirs = len(model.clients), np.nan, np.nan
     if case is not None:
         clients = len(case.parts)
@@ -333,5 +381,5 @@ def table(full: bool) -> str:
         "relative to the best that any solver found.\n\n"
         + common.markdown(heads, [one.cells() for one in lines])
         + "\n\n"
-        + "\n\n".join(means)
+        + "\n\n".join([*means, overtaking()])
     )

@@ -24,6 +24,7 @@ from dald_model.coordinate.checkpoint import Checkpoint
 from dald_model.coordinate.columns import as_columns, as_rows
 from dald_model.coordinate.kept import NotKeptError, Reader, Writer
 from dald_model.engines import InProcess
+from dald_model.engines.assignment import Event
 from tests.zoo import GRAPHS, PROBLEMS
 
 PLAIN = {"acceleration": None, "max_rounds": 30}
@@ -279,6 +280,7 @@ def test_what_is_written_is_read_again_with_what_it_shares() -> None:
         "containers": [array, {"a": array, (1, 2): {3}}, slice(1, None)],
         "sparse": cp.Constant(np.eye(2)).value,
         "record": dm.Change(leave=[1]),
+        "fallback": Event(2, 1, "newton", "conic", "no point"),
         "compiled": compiled,
         "bytes": b"\x00a",
     }
@@ -291,6 +293,8 @@ def test_what_is_written_is_read_again_with_what_it_shares() -> None:
     assert again["containers"][1][1, 2] == {3}
     assert again["containers"][2] == slice(1, None)
     assert again["record"].leave == (1,)
+    assert again["fallback"] == found["fallback"]
+    assert isinstance(again["fallback"], Event)
     assert again["compiled"] is compiled
     assert again["bytes"] == b"\x00a"
     with pytest.raises(NotKeptError, match=r"builtins\.object"):

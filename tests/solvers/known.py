@@ -197,3 +197,10 @@ def lambda_value(one: Known, x: np.ndarray, part: dict[str, np.ndarray]) -> floa
         total += float(sub.mu[name].value @ gap.value)
         total += float(((sub.rho[name].value * gap.value) ** 2).sum())
     return total
+
+
+def orders(count: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """All, ranges, strides, one, and any others, each more than once as runs ask for them."""
+    some = [np.arange(count), np.arange(2, count - 1), np.arange(0, count, 2), np.array([3])]
+    some += [rng.permutation(count)[: count - 2], rng.permutation(count)[:3]]
+    return [which for which in some for _ in range(3)]

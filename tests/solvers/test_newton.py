@@ -1,4 +1,4 @@
-r"""Newton's method and its terms, against cvxpy's atoms, proofs of optimality and other solvers.
+r"""Newton's method, against cvxpy's atoms, proofs of optimality and other solvers.
 
 How far a point x may be from the minimiser is proved, not compared. Where the objective is strongly
 convex with modulus s, x minimises a problem whose cost differs by :math:`r^\top x` and whose rows
@@ -21,25 +21,21 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from dald_model.compile.form import Form, Quadratic, Rows, Term
-from dald_model.compile.kinds import KINDS, named
+from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.base import Answers, Turn
 from dald_model.solvers.exact.newton import Newton, NewtonSession
 from tests.duals import raw
-
-ATOMS: dict[str, Any] = {
-    "logistic": lambda u, bound: cp.logistic(u),
-    "huber": lambda u, bound: cp.huber(u, bound) / 2,
-    "exp": lambda u, bound: cp.exp(u),
-    "log": lambda u, bound: -cp.log(u),
-    "entropy": lambda u, bound: -cp.entr(u),
-    "hinge": lambda u, bound: cp.square(cp.pos(u)) / 2,
-    "abs": lambda u, bound: cp.abs(u),
-}
-SMOOTH = [kind.name for kind in KINDS if kind.is_smooth and kind.name != "linear"]
-BOUND = 0.7
+from tests.solvers.smooth_terms import (
+    BOUND,
+    SMOOTH,
+    expression,
+    make_form,
+    make_term,
+    random_form,
+    random_term,
+)
 
 
 @dataclass
@@ -60,66 +56,6 @@ class Stub:
         self.signs = np.ones(len(side))
 
 
-def make_form(
-    terms: Sequence[Term],
-    *,
-    quadratic: np.ndarray | None = None,
-    equalities: tuple[np.ndarray, np.ndarray] | None = None,
-    inequalities: tuple[np.ndarray, np.ndarray] | None = None,
-    complete: bool = True,
-) -> Form:
-    size = terms[0].matrix.shape[1]
-    none = (np.zeros((0, size)), np.zeros(0))
-    return Form(
-        size,
-        Quadratic(np.zeros((size, size)) if quadratic is None else quadratic, np.zeros(size), 0.5),
-        Rows(*(equalities or none)),
-        Rows(*(inequalities or none)),
-        tuple(terms),
-        complete,
-        lambda: cast(Any, None),  # no test asks for the cone program
-    )
-
-
-def make_term(kind: str, matrix: Any, offset: Any = None, weight: Any = None) -> Term:
-    width = 3 if kind in ("logsumexp", "norm") else 1
-    count = matrix.shape[0] // width
-    return Term(
-        named(kind),
-        np.ones(count) if weight is None else weight,
-        matrix,
-        np.zeros(matrix.shape[0]) if offset is None else offset,
-        np.full(count, BOUND if kind == "huber" else 0.0),
-        width,
-    )
-
-
-def random_term(kind: str, rng: np.random.Generator, size: int = 4) -> Term:
-    """Positive kinds have an inner point that is not zero."""
-    matrix = rng.standard_normal((12, size))
-    offset = rng.standard_normal(12)
-    if kind == "entropy":  # of single variables: others are refused
-        matrix = matrix * np.tile(np.eye(size), (12 // size, 1))
-    if kind in ("log", "entropy"):
-        offset = 0.1 + rng.random(12) - matrix @ rng.standard_normal(size)
-    return make_term(kind, matrix, offset, 0.5 + rng.random(4 if kind == "logsumexp" else 12))
-
-
-def random_form(kind: str, rng: np.random.Generator, rest: str = "") -> Form:
-    terms = [random_term(kind, rng)]
-    rows = {}
-    if rest == "abs":
-        terms.append(make_term("abs", np.eye(4), rng.standard_normal(4), np.full(4, 0.5)))
-    if rest == "rows":  # they hold at the same inner point as the domain
-        solution = np.linalg.lstsq(terms[0].matrix, 1 - terms[0].offset, rcond=None)[0]
-        inner = Terms([terms], 4).inner()[0] if kind in ("log", "entropy") else solution
-        rows = {
-            "equalities": (np.ones((1, 4)), np.array([inner.sum()])),
-            "inequalities": (np.eye(4), inner + 0.05),
-        }
-    return make_form(terms, quadratic=0.1 * np.diag(rng.random(4)), **rows)
-
-
 def open_session(forms: Sequence[Form]) -> NewtonSession:
     stubs = [Stub(form) for form in forms]
     assert not any(Newton().refuses(cast(Subproblem, stub)) for stub in stubs)
@@ -130,15 +66,6 @@ def everyone(mu: np.ndarray, rho: float = 0.7) -> Turn:
     """A turn of clients with a row of mu each, whose neighbours are at zero."""
     flat = mu.ravel()
     return Turn(np.arange(len(mu)), flat, np.full(flat.size, rho), np.zeros(flat.size))
-
-
-def expression(term: Term, x: Any) -> Any:
-    u = term.matrix @ x + term.offset
-    if term.width == 1:
-        return term.weight @ ATOMS[term.kind.name](u, BOUND)
-    groups = [u[at : at + term.width] for at in range(0, len(term.offset), term.width)]
-    atom = cp.log_sum_exp if term.kind.name == "logsumexp" else cp.norm2
-    return sum(w * atom(group) for w, group in zip(term.weight, groups, strict=True))
 
 
 def gradient(form: Form, x: np.ndarray) -> np.ndarray:
@@ -173,92 +100,6 @@ def assert_proved(form: Form, answers: Answers, mu: np.ndarray, rho: float, tol:
     allowed = tol * max(1.0, np.abs(x).max()) * np.sqrt(x.size)
     assert np.linalg.norm(residual) <= steepness * allowed
     assert np.minimum(inequality, slack).max(initial=0) <= allowed
-
-
-# --- terms ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", [*SMOOTH, "abs", "norm"])
-def test_terms_agree_with_cvxpys_atoms(kind: str) -> None:
-    rng = np.random.default_rng(1)
-    matrix, x = rng.standard_normal((2, 12, 4)), rng.standard_normal((2, 4))
-    terms = []
-    for i in range(2):
-        offset = rng.standard_normal(12)
-        if kind in ("log", "entropy"):
-            offset = 0.1 + rng.random(12) - matrix[i] @ x[i]
-        weight = 0.5 + rng.random(4 if kind in ("logsumexp", "norm") else 12)
-        terms.append(make_term(kind, matrix[i], offset, weight))
-    stacked = Terms([[term] for term in terms], 4)
-    both = np.arange(2)
-    for i, term in enumerate(terms):
-        variable = cp.Variable(4, value=x[i])
-        right = expression(term, variable)
-        one = np.array([i])
-        assert stacked.values(both, x)[i] == pytest.approx(right.value, rel=1e-13)
-        if term.is_smooth:
-            slope = right.grad[variable].toarray()[:, 0]
-            np.testing.assert_allclose(stacked.gradients(both, x)[i], slope, rtol=1e-12, atol=1e-13)
-            hessian = stacked.hessians(both, x)[i]
-            step = 1e-5  # the error of central differences is of order step^2, and 1e-16 / step
-            for j, unit in enumerate(step * np.eye(4)):
-                change = stacked.gradients(one, x[one] + unit) - stacked.gradients(
-                    one, x[one] - unit
-                )
-                np.testing.assert_allclose(
-                    hessian[j], change[0] / (2 * step), atol=1e-7 * np.abs(hessian).max()
-                )
-        else:
-            assert stacked.kinks(both, x)[i] == pytest.approx(right.value, rel=1e-13)
-
-
-@pytest.mark.parametrize("density", [0.03, 0.5])
-@pytest.mark.parametrize("kind", SMOOTH)
-def test_sparse_matrices_give_the_same(kind: str, density: float) -> None:
-    rng = np.random.default_rng(2)
-    dense = [rng.standard_normal((60, 8)) * (rng.random((60, 8)) < density) for _ in range(3)]
-    offset = 8 + rng.standard_normal(60)
-    full = Terms([[make_term(kind, a, offset)] for a in dense], 8)
-    thin = Terms([[make_term(kind, sp.csr_array(a), offset)] for a in dense], 8)
-    assert (thin.bytes == 0) == (density < 0.1)
-    x, which = 0.3 * rng.standard_normal((2, 8)), np.array([2, 0])
-    for name in ("values", "gradients", "hessians"):
-        found, right = getattr(thin, name)(which, x), getattr(full, name)(which, x)
-        np.testing.assert_allclose(found, right, rtol=1e-12, atol=1e-12 * np.abs(right).max())
-
-
-def test_huge_and_tiny_arguments_are_safe() -> None:
-    def at(kind: str, *u: float) -> tuple[float, np.ndarray, np.ndarray]:
-        terms = Terms([[make_term(kind, np.eye(len(u)))]], len(u))
-        one, x = np.array([0]), np.array([u])
-        return terms.values(one, x)[0], terms.gradients(one, x)[0], terms.hessians(one, x)[0]
-
-    value, slope, hessian = at("logistic", 800, -800)
-    assert value == 800
-    np.testing.assert_allclose(slope, [1, 0], atol=1e-300)
-    assert np.abs(hessian).max() < 1e-300
-    value, slope, hessian = at("logsumexp", 1e4, 1e4, -1e4)
-    assert value == pytest.approx(1e4 + np.log(2), rel=1e-15)
-    np.testing.assert_allclose(slope, [0.5, 0.5, 0])
-    np.testing.assert_allclose(hessian[:2, :2], [[0.25, -0.25], [-0.25, 0.25]])
-    value, slope, _ = at("huber", 1e300, -BOUND / 2)
-    assert value == pytest.approx(BOUND * 1e300)
-    np.testing.assert_allclose(slope, [BOUND, -BOUND / 2])
-    value, slope, hessian = at("entropy", 1e-300, 1.0)
-    assert value == pytest.approx(0, abs=1e-290)
-    np.testing.assert_allclose(slope, [1 - 300 * np.log(10), 1])
-    np.testing.assert_allclose(np.diag(hessian), [1e300, 1])
-    assert at("entropy", 0.0)[0] == 0
-    for kind, u in (("entropy", -1e-9), ("log", 0.0), ("log", -1.0), ("exp", 1000.0)):
-        assert at(kind, u)[0] == np.inf
-
-
-def test_a_part_of_evenly_spaced_clients_shares_their_matrices() -> None:
-    rng = np.random.default_rng(3)
-    terms = Terms([random_form("exp", rng).terms for _ in range(6)], 4)
-    whole = terms.part(np.arange(6))._stacks[0].matrix
-    for which in (np.arange(2, 5), np.array([1, 3, 5]), np.array([4])):
-        assert np.shares_memory(terms.part(which)._stacks[0].matrix.full, whole.full)
 
 
 # --- one client -----------------------------------------------------------------------------------

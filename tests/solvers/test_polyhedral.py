@@ -14,8 +14,8 @@ import scipy.optimize
 import dald_model as dm
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import Answers, Session, Solver, Turn
-from dald_model.solvers.exact import polyhedral
-from dald_model.solvers.exact.polyhedral import Polyhedral
+from dald_model.solvers.exact import daqp_program
+from dald_model.solvers.exact.polyhedral import LARGEST, Polyhedral
 from tests.duals import duals, raw
 from tests.expect import error
 
@@ -356,7 +356,7 @@ def test_a_number_that_is_no_number_leaves_the_next_turn_right(value: float) -> 
 
 
 def test_a_point_that_misses_the_conditions_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(polyhedral, "MISSED", -1.0)
+    monkeypatch.setattr(daqp_program, "MISSED", -1.0)
     x = cp.Variable(3)
     answers = ask(Polyhedral().open([client(cp.norm1(x), [], x)]), np.ones(3), 1.0)
     assert answers.statuses == ["solver_error"]
@@ -378,7 +378,7 @@ def test_clients_of_other_sizes_share_a_session() -> None:
 
 def test_what_polyhedral_refuses() -> None:
     assert isinstance(Polyhedral(), Solver)
-    x, long = cp.Variable(4), cp.Variable(polyhedral.LARGEST)
+    x, long = cp.Variable(4), cp.Variable(LARGEST)
     assert "SecondOrderConeT" in Polyhedral().refuses(client(cp.norm(x) + cp.max(x), [], x))
     assert "logistic" in Polyhedral().refuses(client(cp.sum(cp.logistic(x)), [], x))
     assert "columns" in Polyhedral().refuses(client(cp.norm_inf(long), [], long))

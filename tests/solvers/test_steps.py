@@ -21,7 +21,6 @@ from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.exact.epigraph import EpigraphQP
 from dald_model.solvers.exact.quadratic_step import Step
 from tests.solvers.quadratics import (
-    exact,
     form,
     hessians,
     kinds,
@@ -32,8 +31,6 @@ from tests.solvers.quadratics import (
     units,
     values,
 )
-
-EPS = float(np.finfo(float).eps)
 
 TIGHT = 1e-10
 """Relative optimality residual of what counts as working accuracy, as the methods promise."""
@@ -168,74 +165,6 @@ def test_refusals_say_what_is_in_the_way() -> None:
     )
 
 
-@pytest.mark.parametrize("rows", [0, 1, 3, 8])
-@pytest.mark.parametrize("decades", [0, 9])
-def test_factor_is_exact_whatever_the_units(rows: int, decades: float) -> None:
-    rng = np.random.default_rng(10 + rows)
-    H, c = hessians(rng, 4, 8, decades), rng.normal(size=(4, 8))
-    c *= 1 / units(H)
-    E, e = rng.normal(size=(4, rows, 8)), rng.normal(size=(4, rows))
-    _, step = run(Factor, [form(8, (E[i], e[i])) for i in range(4)], H, c)
-    for i in range(4):
-        D = units(H[i])
-        found = exact(H[i], c[i], E[i], e[i])
-        # The condition that no choice of units takes away
-        kappa = np.linalg.cond(H[i] * np.outer(D, D))
-        kappa *= np.linalg.cond(E[i] * D / np.linalg.norm(E[i] * D, axis=1)[:, None]) if rows else 1
-        scale = np.abs(found[:8] / D).max()
-        assert np.abs((step.points[i] - found[:8]) / D).max() <= 100 * kappa * EPS * scale
-        forces = np.abs(found[8:, None] * E[i] * D).max(initial=0)
-        off = (step.equality[i] - found[8:])[:, None] * E[i] * D
-        assert np.abs(off).max(initial=0) <= 100 * kappa * EPS * max(forces, scale)
-
-
-def test_factor_of_hilberts_matrix_is_stationary() -> None:
-    # Condition 1e10 that no units take away: points are off by 1e-6, the gradient must not be
-    size = 8
-    hilbert = 1 / (1.0 + np.arange(size)[:, None] + np.arange(size))
-    c = np.ones((1, size))
-    _, step = run(Factor, [form(size)], hilbert[None], c)
-    assert np.abs(hilbert @ step.points[0] + c).max() <= 1e-13 * np.abs(step.points).max()
-
-
-def test_factor_with_dependent_rows() -> None:
-    rng = np.random.default_rng(20)
-    H, c = hessians(rng, 3, 5), rng.normal(size=(3, 5))
-    E, e = rng.normal(size=(2, 5)), rng.normal(size=2)
-    double, level = np.vstack([E, E[0] - 2 * E[1]]), np.r_[e, e[0] - 2 * e[1]]
-    odd = [*level[:2], level[2] + 1]
-    forms = [
-        form(5, (double, level)),
-        form(5, (double, odd)),
-        form(5, (np.eye(5)[:3], e[[0, 0, 1]])),
-    ]
-    method = Factor(forms)
-    assert method.factor(np.arange(3), H).tolist() == [False, True, False]
-    step = method.solve(np.arange(3), c)
-    assert step.failed.tolist() == [False, True, False]
-    np.testing.assert_allclose(
-        step.points[0], exact(H[0], c[0], E, e)[:5].astype(float), rtol=1e-12
-    )
-    assert residual(forms[0], H[0], c[0], step, 0) <= 1e-13
-    assert residual(forms[2], H[2], c[2], step, 2) <= 1e-13
-
-
-def test_factor_needs_curvature_only_where_the_rows_leave_freedom() -> None:
-    # x1 + x2 = 2 and minimise (x1 - x2)^2/2 - 3 x3 + x3^2/2: the Hessian is singular along (1, 1)
-    H = np.array([[1.0, -1, 0], [-1, 1, 0], [0, 0, 1]])
-    c = np.array([[0, 0, -3.0]])
-    _, step = run(Factor, [form(3, ([[1.0, 1, 0]], [2.0]))], H[None], c)
-    np.testing.assert_allclose(step.points, [[1, 1, 3]], rtol=1e-15)
-    np.testing.assert_allclose(step.equality, [[0]], atol=1e-15)
-    # x3 fixed, so that nothing is said of its curvature; indefinite else
-    saddle = np.diag([1.0, 2.0, -5.0])
-    _, step = run(Factor, [form(3, ([[0, 0, 1.0]], [2.0]))], saddle[None], np.ones((1, 3)))
-    np.testing.assert_allclose(step.points, [[-1, -0.5, 2]], rtol=1e-15)
-    np.testing.assert_allclose(step.equality, [[9]], rtol=1e-15)
-    method = Factor([form(3, ([[1.0, 0, 0]], [2.0]))])
-    assert method.factor(np.array([0]), saddle[None]).all()
-
-
 def clarabel(given: Form, H: np.ndarray, c: np.ndarray) -> np.ndarray:
     x = cp.Variable(given.size)
     root = np.linalg.cholesky(H).T
@@ -259,129 +188,6 @@ def test_the_points_are_those_of_clarabel(name: str) -> None:
     for i in range(4):
         expected = clarabel(forms[i], H[i], c[i])
         np.testing.assert_allclose(step.points[i], expected, rtol=PEER, atol=PEER)
-
-
-def test_bounds_permuted_repeated_and_of_either_side() -> None:
-    # min (x - t)^2/2 within the tightest of the bounds: a clipped t, multipliers the distances
-    A = np.array([[0, 2.0], [-4, 0], [1, 0], [0, 1], [3, 0], [0, -1], [-1, 0]])
-    b = np.array(
-        [8.0, 4, 5, 7, 6, 0, 9]
-    )  # x2 <= 4, x1 >= -1, x1 <= 5, x2 <= 7, x1 <= 2, x2 >= 0, ...
-    for order in (np.arange(7), np.array([6, 3, 4, 0, 5, 2, 1])):
-        given = form(2, None, (A[order], b[order]))
-        for target, point, forces in [
-            ([9, 9], [2, 4], {4: 7 / 3, 0: 5 / 2}),
-            ([-9, -9], [-1, 0], {1: 8 / 4, 5: 9}),
-            ([1, 1], [1, 1], {}),
-        ]:
-            _, step = run(ActiveSet, [given], np.eye(2)[None], -np.array([target], dtype=float))
-            np.testing.assert_allclose(step.points[0], point, rtol=1e-14)
-            expected = np.zeros(7)
-            expected[list(forces)] = list(forces.values())
-            np.testing.assert_allclose(step.inequality[0], expected[order], rtol=1e-14)
-
-
-def test_a_row_with_one_entry_for_some_clients_only() -> None:
-    forms = [
-        form(2, None, (np.array([[1.0, 0], [0, 1]]), [1.0, 1])),
-        form(2, None, (np.array([[1.0, 0], [1, 1]]), [1.0, 1])),
-        form(2, None, (np.array([[0.0, 1], [0, 0]]), [1.0, 0])),
-    ]
-    H, c = np.stack([np.eye(2)] * 3), np.full((3, 2), -3.0)
-    _, step = run(ActiveSet, forms, H, c)
-    np.testing.assert_allclose(step.points, [[1, 1], [0.5, 0.5], [3, 1]], rtol=1e-14)
-    np.testing.assert_allclose(step.inequality, [[2, 2], [0, 2.5], [2, 0]], atol=1e-14)
-
-
-def test_bounds_that_meet_fix_a_variable() -> None:
-    A, b = np.array([[1.0, 0], [-2, 0], [0, 1]]), np.array([1.0, -2, 9])
-    for target, forces in ([5.0, 3], [4, 0, 0]), ([-5, 3], [0, 3, 0]):
-        _, step = run(ActiveSet, [form(2, None, (A, b))], np.eye(2)[None], -np.array([target]))
-        np.testing.assert_allclose(step.points, [[1, 3]], rtol=1e-14)
-        np.testing.assert_allclose(step.inequality, [forces], atol=1e-14)
-
-
-def test_rows_without_a_common_point_fail_and_others_do_not() -> None:
-    eye = np.eye(2)
-    forms = [
-        form(2, None, (np.vstack([eye, -eye, [[1.0, 1]]]), b))
-        for b in ([1.0, 1, 0, 0, 1], [1.0, 1, -2, 0, 1], [1, 1, 0, 0, -1.0], [1, 1, 0, 0, 2.0])
-    ]
-    method, which = ActiveSet(forms), np.arange(4)
-    assert not method.factor(which, np.stack([eye] * 4)).any()
-    for _ in range(2):
-        step = method.solve(which, np.full((4, 2), -3.0))
-        assert step.failed.tolist() == [False, True, True, False]
-        np.testing.assert_allclose(step.points[[0, 3]], [[0.5, 0.5], [1, 1]], rtol=1e-14)
-
-
-def test_active_set_with_dependent_and_impossible_equalities() -> None:
-    rng = np.random.default_rng(40)
-    E, e, (A, b) = rng.normal(size=(2, 5)), np.array([0.1, 0.2]), simplex(5)
-    double = np.vstack([E, E[0] + E[1]])
-    forms = [form(5, (double, np.r_[e, extra]), (A[:5], b[:5] + 1)) for extra in (0.3, 0.4)]
-    H, c = hessians(rng, 2, 5), rng.normal(size=(2, 5))
-    method, which = ActiveSet(forms), np.arange(2)
-    assert not method.factor(which, H).any()
-    step = method.solve(which, c)
-    assert step.failed.tolist() == [False, True]
-    assert residual(forms[0], H[0], c[0], step) <= TIGHT
-
-
-def test_more_rows_meet_in_a_point_than_it_has_coordinates() -> None:
-    # All 2^4 sign patterns and the bounds meet in (1, 0, 0, 0): degenerate in the extreme
-    signs = np.array(np.meshgrid(*[[-1.0, 1]] * 4)).reshape(4, -1).T
-    given = form(4, None, (np.vstack([signs, np.eye(4), -np.eye(4)]), np.ones(24)))
-    rng = np.random.default_rng(41)
-    H = hessians(rng, 1, 4)
-    method = ActiveSet([given])
-    method.factor(np.array([0]), H)
-    for _ in range(50):
-        c = -1e3 * (np.eye(4)[:1] + 0.1 * rng.normal(size=(1, 4))) * [1, 0.1, 0.1, 0.1]
-        step = method.solve(np.array([0]), c)
-        assert not step.failed.any()
-        assert residual(given, H[0], c[0], step) <= TIGHT
-
-
-@pytest.mark.parametrize("size", [5, 40])
-@pytest.mark.parametrize(("decades", "magnitude"), [(9, 1e-8), (9, 1.0), (5, 1e6), (0, 1e12)])
-def test_active_set_whatever_the_units(size: int, decades: float, magnitude: float) -> None:
-    rng = np.random.default_rng(42)
-    H = hessians(rng, 6, size, decades)
-    A, b = simplex(size)
-    forms = [form(size, (rng.normal(size=(1, size)), [0.0]), (A, b)) for _ in range(6)]
-    method = ActiveSet(forms)
-    assert not method.factor(np.arange(6), H).any()
-    for _ in range(5):
-        c = magnitude * rng.normal(size=(6, size)) / units(H)
-        step = method.solve(np.arange(6), c)
-        assert not step.failed.any()
-        assert max(residual(forms[i], H[i], c[i], step, i) for i in range(6)) <= TIGHT
-
-
-def test_a_region_far_from_the_minimum_without_rows() -> None:
-    # Both within 1 of 1e6, their sum 2e6 and the second one dearer, for slopes of size 1
-    A, b = np.vstack([np.eye(2), -np.eye(2)]), np.r_[1e6 + 1, 1e6 + 1, 1 - 1e6, 1 - 1e6]
-    given, H, c = form(2, ([[1.0, 1]], [2e6]), (A, b)), np.diag([1.0, 3.0]), np.ones((1, 2))
-    _, step = run(ActiveSet, [given], H[None], c)
-    np.testing.assert_allclose(step.points, [[1e6 + 1, 1e6 - 1]], rtol=1e-15)
-    assert residual(given, H, c[0], step) <= TIGHT
-
-
-def test_warm_starts_from_far_and_near() -> None:
-    rng = np.random.default_rng(43)
-    H, (A, b) = hessians(rng, 3, 20), simplex(20)
-    forms = [form(20, None, (A, b))] * 3
-    method, which = ActiveSet(forms), np.arange(3)
-    method.factor(which, H)
-    for magnitude in (1.0, 1e6, 1e-6, 0.0, 1e3, 1.0):
-        for jump in (1.0, 1e-3, 1e-6):
-            c = magnitude * (1 + jump * rng.normal(size=(3, 20)))
-            step = method.solve(which, c)
-            assert not step.failed.any()
-            fresh = run(ActiveSet, forms, H, c)[1]
-            scale = max(np.abs(c).max() / 40, 1e-300)
-            assert np.abs(step.points - fresh.points).max() <= 1e-10 * scale
 
 
 @pytest.mark.parametrize("size", [5, 30])

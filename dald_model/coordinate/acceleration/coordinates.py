@@ -17,10 +17,13 @@ FAR = 10.0
 """Penalties this many times those that coordinates were made with ask for others."""
 SAME = 1e-9
 """Directions that were seen before and now are the same up to this."""
+TOGETHER = 2**22
+"""Bytes of the matrices of a group: they stay in cache, and no round asks the system for memory,
+which takes a third of the time of one with 100,000 clients."""
 
 
 class Group(NamedTuple):
-    """Clients with as many shared directions.
+    """Clients with as many shared directions, of all or of some of those who have as many.
 
     Attributes
     ----------
@@ -113,10 +116,14 @@ class Coordinates:
         for at, kind in enumerate(kinds):
             gathered.setdefault(kind, []).append(at)
         for (width, served), found in gathered.items():
-            if width:
-                columns = starts[found][:, None] + np.arange(width)
-                known = [names[at] for at in found]
-                self.groups.append(Group(known, columns, degrees[found], served))
+            if not width:
+                continue
+            most = max(1, TOGETHER // (8 * width**2))
+            for first in range(0, len(found), most):
+                part = found[first : first + most]
+                columns = starts[part][:, None] + np.arange(width)
+                known = [names[at] for at in part]
+                self.groups.append(Group(known, columns, degrees[part], served))
 
     def fits(self, compiled: Decomposition, rho: np.ndarray, off: np.ndarray | None) -> bool:
         """Whether these serve a run that begins with other penalties, of the same sides."""

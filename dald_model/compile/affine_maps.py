@@ -1,0 +1,125 @@
+"""Affine maps of a client's pieces, and products with all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.compile.affine import Coefficients, scaled, side_by_side
+
+NOTHING = np.zeros(0)
+KEPT = 64
+"""How many numbers of rows are known."""
+
+
+class AffineMaps:
+    """The affine maps :math:`y_j = F_j x + f_j` of a client's pieces, m variables in all.
+
+    ``parts`` are the pieces as :func:`dald_model.compile.affine.affine_parts` gives them; matrices
+    of coefficients that are in ``before``, too, are taken from there.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[tuple[Coefficients, np.ndarray]],
+        variables: Sequence[cp.Variable],
+        before: AffineMaps | None = None,
+    ) -> None:
+        self.size = sum(v.size for v in variables)
+        known = {}
+        if before is not None:
+            pairs = zip(*before._made, strict=True)
+            known = {id(part[0]): matrix for part, matrix in pairs}
+        self.matrices = [
+            known[id(part[0])]
+            if id(part[0]) in known
+            else side_by_side(part[0], variables, part[1].size)
+            for part in parts
+        ]
+        self._made = parts, self.matrices
+        self.offsets = [offset for _, offset in parts]
+        self.sizes = tuple(offset.size for offset in self.offsets)
+        self.stops = _stops(self.sizes)
+        one = len(self.offsets) == 1
+        self.offset = self.offsets[0] if one else np.concatenate([*self.offsets, NOTHING])
+
+    def moves(self, other: AffineMaps) -> bool:
+        """Whether only offsets differ."""
+        pairs = zip(self.matrices, other.matrices, strict=True)
+        return all(one is two for one, two in pairs) and np.array_equal(self.stops, other.stops)
+
+    def has(self, other: AffineMaps, pieces: Iterable[int]) -> bool:
+        """Whether some of its pieces are those of another."""
+        return all(self._made[0][at] is other._made[0][at] for at in pieces)
+
+    def times(self, blocks: ColumnBlocks) -> Any:
+        """The matrix @ F for all pieces together; the data themselves where it picks them."""
+        total: Any = None
+        for at, block, factor in blocks.parts:
+            own = self.matrices[at]
+            if own is None:
+                part: Any = block
+            elif factor is None:
+                part = block @ own
+            elif (factor == 1.0).all():
+                part = own
+            else:
+                part = scaled(factor, own)
+            total = part if total is None else dense(total) + dense(part)
+        return sp.csr_array((blocks.height, self.size)) if total is None else total
+
+    def transposed_times(self, vector: np.ndarray) -> np.ndarray:
+        """F.T @ vector for all pieces together, shape (m,)."""
+        total = np.zeros(self.size)
+        for own, start, stop in zip(self.matrices, self.stops[:-1], self.stops[1:], strict=True):
+            if vector[start:stop].any():
+                total += vector[start:stop] if own is None else own.T @ vector[start:stop]
+        return total
+
+
+@lru_cache(maxsize=KEPT)
+def _stops(sizes: tuple[int, ...]) -> np.ndarray:
+    """Where pieces of these sizes begin and end: the same array for clients of one shape."""
+    return np.cumsum([0, *sizes])
+
+
+class ColumnBlocks:
+    """A matrix over all pieces, taken apart by piece, once for all clients of a template.
+
+    ``parts`` lists (piece, block, factor): the block is diag(factor), or factor is None.
+    """
+
+    def __init__(self, matrix: Any, stops: np.ndarray) -> None:
+        self.height = matrix.shape[0]
+        self.parts: list[tuple[int, sp.csr_array, np.ndarray | None]] = []
+        for at, (start, stop) in enumerate(pairwise(stops)):
+            block = sp.csr_array(matrix[:, start:stop])
+            block.sort_indices()
+            if block.nnz:
+                each = np.arange(block.nnz)
+                picks = block.shape == (block.nnz, block.nnz)
+                picks = picks and np.array_equal(block.indices, each)
+                picks = picks and np.array_equal(block.indptr[:-1], each)
+                self.parts.append((at, block, block.data if picks else None))
+
+
+def is_same(one: Any, two: Any) -> bool:
+    """Whether two matrices or vectors, dense, sparse or None, are the same."""
+    if one is two:
+        return True
+    if one is None or two is None:
+        return False
+    if one.shape != two.shape or sp.issparse(one) != sp.issparse(two):
+        return False
+    return (one != two).nnz == 0 if sp.issparse(one) else np.array_equal(one, two)
+
+
+def dense(matrix: Any) -> np.ndarray:
+    """A matrix that may be sparse, as an array."""
+    return matrix.toarray() if sp.issparse(matrix) else matrix
