@@ -81,8 +81,10 @@ class AndersonMixer:
     change of the graph or of Parameters. It knows nothing of single clients.
     """
 
+    name = "anderson"
     learnt = None
     recalled = ()
+    is_spent = False
 
     def __init__(self, memory: int, rho: np.ndarray, whole: Whole) -> None:
         size, self._whole = rho.size, whole
@@ -126,7 +128,7 @@ class AndersonMixer:
         if not np.abs(found).max() <= LARGEST * np.linalg.norm(right):
             return None
         mixed = np.tensordot(found / lengths, self._images[:held], 1)
-        return Proposal(evaluation.after - mixed, "anderson")
+        return Proposal(evaluation.after - mixed, self.name)
 
     def reject(self, name: str) -> None:
         """See :class:`Accelerator`: the next evaluation is as good to learn from."""

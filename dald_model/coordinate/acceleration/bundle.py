@@ -70,6 +70,7 @@ class BundleModel:
         Whether the fall that they promised last is rounding.
     """
 
+    name = "bundle"
     learnt = None
     recalled = ()
     is_spent = False
@@ -128,7 +129,7 @@ class BundleModel:
         if not np.isfinite(point).all():
             return None
         self._asked = _Question(point, free, self._centre, heights)
-        return Proposal(point, "bundle", sides)
+        return Proposal(point, self.name, sides)
 
     def _beyond(self, free: np.ndarray) -> np.ndarray:
         """How much steeper than their bounds clients are asked, (N,): not where bounds moved on.

@@ -98,9 +98,13 @@ class Secant:
             "send; its models speak for clients that are absent, and start= keeps them"
         )
 
-    def _largest(self, compiled: Decomposition) -> int:
+    def sizes(self, compiled: Decomposition) -> np.ndarray:
+        """How many directions each client has to learn at most."""
         clients = (sub for name, sub in compiled.items() if name not in compiled.servers)
-        return max((min(sub.size, sub.entries.size) for sub in clients), default=0)
+        return np.array([min(sub.size, sub.entries.size) for sub in clients], dtype=int)
+
+    def _largest(self, compiled: Decomposition) -> int:
+        return int(self.sizes(compiled).max(initial=0))
 
 
 class SecantModel:
@@ -113,6 +117,7 @@ class SecantModel:
     """
 
     name = "secant"
+    is_spent = False
 
     def __init__(self, opening: Opening) -> None:
         compiled, self._heads, rho, off, learnt, _ = opening
