@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from copy import copy
 from itertools import chain
 from typing import Any, Self
 
@@ -16,7 +17,7 @@ from dald_model.declare.consensus import ConsensusEquality, check_sides, read_eq
 from dald_model.declare.couplings import Coupling, check_parties, declare_coupling, fresh
 from dald_model.declare.independent import independent_clients
 from dald_model.declare.listing import Listing
-from dald_model.declare.topology import checked_topology
+from dald_model.declare.topology import checked_topology, rings
 from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
 from dald_model.text import Part, Printed
@@ -44,6 +45,9 @@ class Declaration(Identified, Printed):
         Whether clients may fall into independent parts, as those of
         :func:`dald_model.decompose` may; each is then solved by itself. Else who has no edge to
         the others is refused, as one whose edge was forgotten.
+    adopted : str
+        What clients agree over where that is not what the model says but what an algorithm needs;
+        else empty.
     """
 
     elsewhere = f"{Identified.elsewhere}; a compiled client travels by dald_model.pack"
@@ -59,8 +63,10 @@ class Declaration(Identified, Printed):
         self._owners: dict[int, list[Hashable]] = {}
         self._standing: dict[int, list[ConsensusEquality]] = {}
         self._topology: nx.Graph | None = None
+        self._others: dict[str, Self] = {}  # over other topologies
         self._is_served = False
         self.may_part = False
+        self.adopted = ""
 
     @property
     def clients(self) -> Clients:
@@ -342,6 +348,29 @@ class Declaration(Identified, Printed):
             self._topology = checked_topology(graph, self.name, self._clients, self.shared)
         self._changed()
 
+    def ways(self) -> Iterator[Self]:
+        """The model as it is, and if its topology was left open also over a server and a ring.
+
+        An algorithm takes the first that it can run over, see :func:`dald_model.options.opened`.
+        """
+        yield self
+        if self.shared and self.graph is None and not self.is_served:
+            yield from (self.over("server"), self.over("ring"))
+
+    def over(self, topology: nx.Graph | str) -> Self:
+        """The same clients over a graph, a "server", or a "ring" of those who share a variable."""
+        key = topology if isinstance(topology, str) else None
+        if key is not None and key in self._others:
+            return self._others[key]
+        found, graph = copy(self), topology
+        if key == "ring":
+            graph = rings(self._clients.values(), self.shared)
+        found.topology(graph)
+        found.adopted = "a server" if found.is_served else f"a {key or 'graph'} of clients"
+        if key is not None:
+            self._others[key] = found
+        return found
+
     def monolithic(self) -> cp.Problem:
         """The all-in-one (AIO) problem: one cvxpy problem over everybody's data.
 
@@ -375,6 +404,7 @@ class Declaration(Identified, Printed):
 
     def _changed(self) -> None:
         """Called after every declaration."""
+        self._others.clear()
 
     def _anew(self) -> Self:
         """One of this kind and name with nothing declared."""
@@ -388,5 +418,6 @@ class Declaration(Identified, Printed):
         found._owners = {key: list(names) for key, names in self._owners.items()}
         found._standing = {key: list(among) for key, among in self._standing.items()}
         found._is_served, found.may_part = self._is_served, self.may_part
+        found.adopted = self.adopted
         found._topology = None if self._topology is None else self._topology.copy()
         return found
