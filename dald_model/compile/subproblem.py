@@ -16,9 +16,10 @@ from dald_model.compile.form import Form
 from dald_model.compile.lowered import Lowered
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.sight import Sight
-from dald_model.declare.client import Client, symbolic
+from dald_model.declare.client import Client
 from dald_model.declare.consensus import Edge
 from dald_model.declare.problem import Problem
+from dald_model.declare.wording import symbolic
 from dald_model.identity import Identified
 from dald_model.text import together
 from dald_model.values import flat

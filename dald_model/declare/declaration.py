@@ -12,7 +12,8 @@ import cvxpy as cp
 import networkx as nx
 
 from dald_model.declare.alike import Clients
-from dald_model.declare.client import Client, all_in_one, check_name, declare_client
+from dald_model.declare.checked import check_name, declare_client
+from dald_model.declare.client import Client, all_in_one
 from dald_model.declare.consensus import ConsensusEquality, check_sides, read_equality
 from dald_model.declare.couplings import Coupling, check_parties, declare_coupling, fresh
 from dald_model.declare.independent import independent_clients
