@@ -333,7 +333,8 @@ class Subproblem(Identified):
         said, more = symbolic(goal), ""
         if len(self._edges) > NEIGHBOURS:
             goal, rules = self.client.cost, [*own[:NEIGHBOURS], *rules[len(own) :][:1]]
-            said = f"{symbolic(goal)} + sum over j of mu[j] @ C[j] + sum_squares(rho[j] * C[j])"
+            augmented = "mu[j] @ C[j] + sum_squares(multiply(rho[j], C[j]))"
+            said = f"{symbolic(goal)} + sum over j of {augmented}"
             names = together(map(str, self.neighbours), 60)
             more = f"    ... and so on for all of the {len(self._edges)} neighbours j: {names}"
             if len(own) > NEIGHBOURS:

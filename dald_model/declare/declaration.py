@@ -167,7 +167,7 @@ class Declaration(Identified, Printed):
         >>> import dald_model as dm
         >>> x, model = cp.Variable(2, name="x"), dm.Model("hospitals")
         >>> model.client("hospital 0", cp.norm1(x - [1, 2]), [x >= 0, cp.sum(x) <= 1])
-        Client 'hospital 0': minimize norm1(x + -[2]) over x[2], 2 constraints
+        Client 'hospital 0': minimize norm1(x - [2]) over x[2], 2 constraints
         """
         check_name(name)
         self._check_new(name, "client")
