@@ -150,7 +150,9 @@ class Wording:
         is_indexed = kind in ("index", "special_index", "transpose")
         least = ATOM if is_indexed else SUM
         if kind == "special_index" and not isinstance(part.key, tuple):
-            return f"{self._within(part.args[0], ATOM)}[{np.asarray(part.key).tolist()}]"
+            key = np.asarray(part.key)
+            chosen = f"{part.size} entries" if key.size > FEW else key.tolist()
+            return f"{self._within(part.args[0], ATOM)}[{chosen}]"
         asked.args = [Said(self._within(arg, least)) for arg in part.args]
         text = str(asked)
         public = NAMES.get(kind.removesuffix("Approx"), kind.removesuffix("Approx"))

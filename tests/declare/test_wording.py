@@ -77,6 +77,7 @@ def test_data_are_named_by_their_shapes_and_variables_as_they_are_called() -> No
     assert symbolic(loss, {x.id: "w"}) == "sum_squares([4x3] @ w - [4] + 2.0)"
     assert symbolic(cp.quad_form(x, np.eye(3))) == "quad_form(x, [3x3])"
     assert symbolic(cp.suppfunc(x, [cp.norm(x) <= 1])(y)) == "SuppFuncAtom(y)"
+    assert short(cp.sum(x[[0, 1, 2, 1, 0]] - 1)) == "sum(x[5 entries] + -1.0)"
     assert short(cp.Maximize(t - 1)) == "maximize t - 1.0"
     assert short(S >> 0) == "S >> 0"
     assert short(cp.SOC(t, x)) == "SOC(t, x)"
