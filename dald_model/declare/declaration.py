@@ -125,8 +125,9 @@ class Declaration(Declared):
         this ``t``, belongs to the coupling.
 
         Personalised models are of these too: ``model.couple(objective=weight * cp.norm(w0 - w1))``
-        is soft consensus of two clients. With a variable that all use no coupling is needed: a
-        client adds ``weight * cp.sum_squares(mine - shared)`` to its objective, or has
+        is soft consensus of two clients; of more take a coupling for each pair, as one norm is
+        solved in closed form and a sum of them is not. With a variable that all use no coupling is
+        needed: a client adds ``weight * cp.sum_squares(mine - shared)`` to its objective, or has
         ``shared + mine`` in it.
 
         Parameters
