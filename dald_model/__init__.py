@@ -40,6 +40,7 @@ from dald_model.errors import (
     RunError,
     SequenceError,
     SequenceWarning,
+    TopologyError,
 )
 from dald_model.algorithms.proximal import (
     DistributedProximal,
@@ -162,6 +163,7 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "DecompositionError",
     "SequenceError",
     "OptionError",
+    "TopologyError",
     "ResultError",
     "RunError",
     "LostError",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import Field, dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from dald_model.coordinate.method import Algorithm
 from dald_model.errors import OptionError
 from dald_model.later import pd
 from dald_model.model import Model
-from dald_model.options import DEFAULT_ACCELERATION
+from dald_model.options import DEFAULT_ACCELERATION, opened
 from dald_model.text import Heading, Part, Printed, shortened
 from dald_model.validate import check_from_zero
 from dald_model.values import number, preserved
@@ -147,7 +146,8 @@ def compare(
     solver : str
         The cvxpy solver of the all-in-one problem.
     graph : networkx.Graph
-        Over which methods among peers run; by default the one given to :meth:`Model.topology`.
+        Over which methods among peers run; by default the one given to :meth:`Model.topology`, or a
+        ring of those who share a variable.
     **options
         Options of :meth:`Model.solve` for all runs.
 
@@ -176,10 +176,14 @@ def compare(
     for tolerance in tolerances:
         check_from_zero("compare: given the tolerance ", tolerance)
     given = _given(algorithms)
-    chosen = [_model_of(model, run, graph) for _, run in given]
-    for (_, run), one in zip(given, chosen, strict=True):
-        if isinstance(run.get("algorithm"), MeasuresStep):
-            run["algorithm"] = run["algorithm"].measured(one.compile())
+    chosen: list[Model] = []
+    for _, run in given:
+        algorithm = run.get("algorithm") or DALD()
+        ways = _ways(model, run.pop("topology", None), graph)
+        compiled, _ = opened(algorithm, (way.compile() for way in ways))
+        if isinstance(algorithm, MeasuresStep):
+            run["algorithm"] = algorithm.measured(compiled)
+        chosen.append(next(way for way in ways if way.compile() is compiled))
     names = _names(given)
     runs = {name: run for name, (_, run) in zip(names, given, strict=True)}
     models = dict(zip(names, chosen, strict=True))
@@ -213,30 +217,14 @@ def compare(
     return Comparison(model, aio, results, histories, frame, told, tuple(tolerances))
 
 
-def _model_of(model: Model, run: dict[str, Any], graph: nx.Graph | None) -> Model:
-    """The model over what the algorithm can talk: its own topology, a server, or the graph.
-
-    Raises
-    ------
-    OptionError
-        If the algorithm is for none of them.
-    """
-    algorithm, asked = run.get("algorithm"), run.pop("topology", None)
+def _ways(model: Model, asked: nx.Graph | str | None, graph: nx.Graph | None) -> list[Model]:
+    """The model over what an algorithm may run: as it is, over a server, and among peers."""
+    if asked is not None:
+        return [model.over(asked)]
+    if not model.shared:
+        return [model]
     peers = model.graph if graph is None else graph
-    ways = [None, "server", *([] if peers is None else [peers])] if model.shared else [None]
-    refusals: list[OptionError] = []
-    for topology in ways if asked is None else [asked]:
-        found = model
-        if topology is not None:
-            found = copy(model)
-            found.topology(topology)
-        try:
-            if algorithm is not None:
-                algorithm.open(found.compile())
-            return found
-        except OptionError as error:
-            refusals.append(error)
-    raise refusals[-1]
+    return [model, model.over("server"), model.over("ring" if peers is None else peers)]
 
 
 def _given(algorithms: Any) -> list[tuple[str | None, dict[str, Any]]]:

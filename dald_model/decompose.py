@@ -13,11 +13,12 @@ import cvxpy as cp
 from dald_model._cvxpy import record_solution
 from dald_model.answer.result import Result
 from dald_model.coordinate.status import Status
-from dald_model.declare.client import short, summands
+from dald_model.declare.client import summands
 from dald_model.declare.independent import independent
 from dald_model.declare.ordinary import declare_division, declare_pieces, declare_summands
 from dald_model.declare.owners import divide, named_owners, owners_by_summand
 from dald_model.declare.pieces import Pieces
+from dald_model.declare.wording import short
 from dald_model.errors import DecompositionError, OptionError
 from dald_model.model import Model
 from dald_model.text import listed

@@ -8,6 +8,7 @@
     ├── DecompositionError   an ordinary problem in which no clients can be found
     ├── SequenceError        an order of clients that does not fit the consensus graph
     ├── OptionError          a wrong value of an option of ``solve``
+    │   └── TopologyError    an algorithm for another topology than the model's
     ├── ResultError          a question that this result cannot answer
     ├── RunError             a function of yours raised in a run; holds the result so far
     │   └── LostError        an engine lost clients and could not have them again
@@ -125,6 +126,23 @@ class OptionError(DaldError, ValueError):
     ... except dm.OptionError as error:
     ...     print(error)
     rho: given -1, expected positive finite numbers; ...
+    """
+
+
+class TopologyError(OptionError):
+    """An algorithm runs over another topology than the one that the model was given.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> model = common_number([0, 1, 2])
+    >>> model.topology("server")
+    >>> try:
+    ...     _ = model.solve(algorithm=dm.DGD(step=0.1))
+    ... except dm.TopologyError as error:
+    ...     print(error)
+    algorithm: DGD is peer to peer, but 'mean' has the server 'server'; ...
     """
 
 

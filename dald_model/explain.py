@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, islice
 from typing import Any
 
 import cvxpy as cp
@@ -22,7 +23,7 @@ from dald_model.coordinate.overlapped_sweeps import may_overlap, pays
 from dald_model.coordinate.stopping import Stopping
 from dald_model.declare.problem import Problem
 from dald_model.later import pd
-from dald_model.options import DEFAULT_ACCELERATION, with_algorithm
+from dald_model.options import DEFAULT_ACCELERATION, opened, with_algorithm
 from dald_model.schedule.moment import Moment, Residuals
 from dald_model.schedule.network import Levels
 from dald_model.schedule.sequence import Sequence
@@ -78,6 +79,8 @@ class Explanation(Printed, tuple[Reason, ...]):
         The consensus graph.
     algorithm : Algorithm or None
         If one was named.
+    adopted : str
+        The topology, where it was chosen for the algorithm; else empty.
     acceleration : str
         What accelerates the outer loops, or why nothing does.
     overlaps : bool
@@ -88,6 +91,7 @@ class Explanation(Printed, tuple[Reason, ...]):
     stages: Levels
     graph: nx.Graph
     algorithm: Algorithm | None
+    adopted: str
     acceleration: str
     overlaps: bool
 
@@ -141,6 +145,7 @@ class Explanation(Printed, tuple[Reason, ...]):
     def _coordination(self) -> list[str]:
         """How parallel the order is, what is known of it, and which algorithm follows it."""
         said = [
+            f"over {self.adopted}, chosen for the algorithm" if self.adopted else "",
             f"{self.parallelism}; {self.parallelism.overlapped}"
             if self.overlaps
             else str(self.parallelism),
@@ -178,7 +183,9 @@ def explain(
 ) -> Explanation:
     """Say what ``solve`` would do with these options, see :class:`Explanation`."""
     chosen = algorithm or DALD()
-    method = with_algorithm(chosen, chosen.open(compiled), None, solver)
+    others = (type(compiled)(way) for way in islice(compiled.model.ways(), 1, None))
+    compiled, own = opened(chosen, chain([compiled], others))
+    method = with_algorithm(chosen, own, None, solver)
     sequence = sequence or method.sequence or Sequence(label="by colour")
     bound = sequence.bind(compiled.graph, compiled.servers)
     choice = Choice(method.solver)
@@ -189,6 +196,7 @@ def explain(
         kinds.setdefault((names, tuple(noun for _, noun in _parts(sub))), []).append(sub)
     found = Explanation(_reason(names, alike) for (names, *_), alike in kinds.items())
     found.sequence, found.graph, found.algorithm = sequence, compiled.graph, algorithm
+    found.adopted = compiled.model.adopted
     unknown = Residuals(*4 * [math.inf])
     names = tuple(compiled)
     still = dict.fromkeys(names, 0.0)

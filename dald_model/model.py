@@ -62,6 +62,7 @@ class Model(Declaration):
         self._compiled: Compiled | None = None
 
     def _changed(self) -> None:
+        super()._changed()
         self._compiled = None
 
     @one_at_a_time()

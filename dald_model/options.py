@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -12,8 +12,8 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.hybrid import Hybrid
-from dald_model.coordinate.method import Method
-from dald_model.errors import OptionError
+from dald_model.coordinate.method import Algorithm, Method
+from dald_model.errors import OptionError, TopologyError
 from dald_model.schedule.moment import Residuals
 from dald_model.solvers.inexact.local import LocalSteps
 from dald_model.validate import check_from_zero, check_whole, is_number
@@ -97,6 +97,24 @@ def check_callback(given: Any) -> Callable[..., Any] | None:
             "each round, such as lambda at: print(at.round, at.row['primal_scaled']), or None"
         )
     return given
+
+
+def opened(algorithm: Algorithm, ways: Iterable[Decomposition]) -> tuple[Decomposition, Method]:
+    """The first of the ways in which an algorithm can run, and its choices there.
+
+    Raises
+    ------
+    OptionError
+        If there is none: what stands in its way where the topology does not, if anything does.
+    """
+    refusals: list[OptionError] = []
+    for compiled in ways:
+        compiled.instantiate()
+        try:
+            return compiled, algorithm.open(compiled)
+        except OptionError as error:
+            refusals.append(error)
+    raise next((e for e in reversed(refusals) if not isinstance(e, TopologyError)), refusals[0])
 
 
 def with_algorithm(algorithm: Any, method: Method, rho: Any, solver: Any) -> Method:

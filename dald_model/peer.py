@@ -17,8 +17,9 @@ from dald_model.coordinate.acceleration.anderson import Anderson
 from dald_model.coordinate.peers import AmongPeers
 from dald_model.coordinate.status import Status
 from dald_model.coordinate.stopping import FixedBudget
-from dald_model.declare.client import check_name, short
+from dald_model.declare.checked import check_name
 from dald_model.declare.remote import Neighbour, neighbour
+from dald_model.declare.wording import short
 from dald_model.engines.mpi_peers import Peers
 from dald_model.errors import DeclarationError, DisconnectedError, OptionError
 from dald_model.model import Model

@@ -72,9 +72,7 @@ def resume(path: str | Path, model: Model, **options: Any) -> Result:
     if not isinstance(model, Model):
         raise OptionError(f"resume: given {model!r} as the model, expected a dm.Model")
     check_checkpoint(options.get("checkpoint"), options.get("every", 1))
-    compiled = model.compile()
-    compiled.instantiate()
-    saved = Saved.read(Path(path), compiled)
+    saved = _saved(Path(path), model)
     missing = [name for name in saved.again if name not in options]
     if missing:
         raise OptionError(
@@ -91,3 +89,16 @@ def resume(path: str | Path, model: Model, **options: Any) -> Result:
             )
     written = {"checkpoint": path, "every": saved.every}
     return solve(model, **{**saved.options, **written, **options}, start=saved)
+
+
+def _saved(path: Path, model: Model) -> Saved:
+    """What was written, on the topology of the model or on one chosen for its algorithm."""
+    refusals = []
+    for way in model.ways():
+        compiled = way.compile()
+        compiled.instantiate()
+        try:
+            return Saved.read(path, compiled)
+        except OptionError as error:
+            refusals.append(error)
+    raise refusals[0]

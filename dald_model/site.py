@@ -16,8 +16,9 @@ from dald_model.coordinate.alone import response
 from dald_model.coordinate.curvature import is_angular, is_defined_at_zero, pull
 from dald_model.coordinate.own_answers import OwnAnswer, Survey
 from dald_model.coordinate.probing import probed
-from dald_model.declare.client import Client, short
+from dald_model.declare.client import Client
 from dald_model.declare.remote import Introduction
+from dald_model.declare.wording import short
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.engines.portable import Portable
 from dald_model.errors import DeclarationError

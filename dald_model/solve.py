@@ -46,6 +46,7 @@ from dald_model.options import (
     check_metrics,
     check_parameters,
     check_tolerances,
+    opened,
     with_algorithm,
 )
 from dald_model.schedule.changes import as_online
@@ -98,7 +99,9 @@ def solve(
     ----------
     algorithm : Algorithm
         What to do with the multipliers; default :class:`DALD`. Another to compare with it, or to
-        run a method as it was published: ``algorithm=dm.FedProx(alpha=0.1)``.
+        run a method as it was published: ``algorithm=dm.FedProx(alpha=0.1)``. One that wants a
+        server, or none, has it where :meth:`Model.topology` says nothing: a server, or a ring of
+        those who share a variable; the result says which.
     sequence : Sequence
         Who is solved when; default one colour of the consensus graph after the other, which is
         two-block ADMM where two colours suffice. Another where clients cannot all take part, or
@@ -199,6 +202,8 @@ def solve(
     LostError
         If an engine lost clients and could not place them again.
 
+    Notes
+    -----
     An error after the first round has begun, of whatever class, keeps what was found: its attribute
     ``result`` is an ordinary :class:`Result` of status "user_error", or "lost".
 
@@ -234,8 +239,8 @@ def solve(
         check_kind("engine", engine, "hosts", "dm.engines.Processes(workers=2), or None")
         check_kind("stopping", stopping, "ends", "dm.FixedBudget(v_max=1)")
         algorithm = algorithm or DALD()
-        opened = algorithm.open(compiled)
-        method = with_algorithm(algorithm, opened, rho, solver)
+        compiled, own = opened(algorithm, (way.compile() for way in model.ways()))
+        method = with_algorithm(algorithm, own, rho, solver)
         chosen = sequence or method.sequence or Sequence(label="by colour")
         membership = Membership(compiled, chosen, as_online(online))
         saved, start = (start, None) if isinstance(start, Saved) else (None, start)
@@ -251,11 +256,11 @@ def solve(
         is_measured = is_measured and among is None
         if is_measured and saved is None:
             if known is None:
-                own = layer if method.solver is None else SolverLayer(compiled, None)
-                known = Measured.anew(compiled, own)
+                asked = layer if method.solver is None else SolverLayer(compiled, None)
+                known = Measured.anew(compiled, asked)
             units, measured = known.units, known
         # What is given is a setting of the paper's or of a textbook's, which starts at zero.
-        is_own = opened.rho is None and opened.solver is None
+        is_own = own.rho is None and own.solver is None
         if not (is_own and isinstance(as_rule(rho), ResidualBalancing)):
             units = replace(units, start=np.zeros(units.start.size))
         state, rule = begin(compiled, method.rho, start, units)

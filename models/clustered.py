@@ -33,7 +33,9 @@ def clusterpath(parts: Parts, weight: float) -> dm.Model:
     Model
         With a coupling a pair of clients.
     """
-    return network_regression(parts, nx.complete_graph(list(parts)), weight)
+    model = network_regression(parts, nx.complete_graph(list(parts)), weight)
+    model.name = "clusterpath"
+    return model
 
 
 REFERENCE = 79.905755233

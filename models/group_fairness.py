@@ -1,9 +1,9 @@
 r"""Group fairness over all clients: scores that hardly correlate with a protected attribute.
 
 .. math::
-    \min_{w, s} \; \frac{1}{N} \sum_{i=1}^n \sum_{k=1}^{N_i}
-    \log\big(1 + \exp(-b_{ik} a_{ik}^\top w)\big) + \frac{\lambda}{2} \|w\|^2
-    \quad \text{s.t. } s_i = \frac{1}{N} \sum_{k=1}^{N_i} (z_{ik} - \bar z)\, a_{ik}^\top w, \;
+    \min_{w, s} \; & \frac{1}{N} \sum_{i=1}^n \sum_{k=1}^{N_i}
+    \log\big(1 + \exp(-b_{ik} a_{ik}^\top w)\big) + \frac{\lambda}{2} \|w\|^2 \\
+    \text{s.t. } & s_i = \frac{1}{N} \sum_{k=1}^{N_i} (z_{ik} - \bar z)\, a_{ik}^\top w, \;
     \Big|\sum_{i=1}^n s_i\Big| \le c
 
 :math:`z_{ik}` is the protected attribute of row :math:`k` of client :math:`i`, :math:`\bar z` its

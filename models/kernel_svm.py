@@ -1,9 +1,9 @@
 r"""A kernel machine over several owners of rows, by landmarks that all know.
 
 .. math::
-    \min_{w, c} \; \frac12 \|w\|^2
-    + C \sum_{i=1}^n \sum_{k=1}^{N_i} \max\big(0, 1 - b_{ik} (\phi(a_{ik})^\top w + c)\big),
-    \qquad \phi(a) = K_{ZZ}^{-1/2} \big(\kappa(z_1, a), \dots, \kappa(z_q, a)\big)^\top
+    \min_{w, c} \; & \frac12 \|w\|^2
+    + C \sum_{i=1}^n \sum_{k=1}^{N_i} \max\big(0, 1 - b_{ik} (\phi(a_{ik})^\top w + c)\big), \\
+    \phi(a) = {} & K_{ZZ}^{-1/2} \big(\kappa(z_1, a), \dots, \kappa(z_q, a)\big)^\top
 
 :math:`\kappa(z, a) = \exp(-\gamma \|z - a\|^2)`, and :math:`z_1, \dots, z_q` are landmarks, points
 that are nobody's rows. Each client maps its rows by itself; the machine is then the linear one of

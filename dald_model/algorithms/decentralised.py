@@ -25,7 +25,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.penalty import ResidualBalancing
 from dald_model.coordinate.stopping import FixedBudget, FixedTolerance
-from dald_model.errors import OptionError
+from dald_model.errors import OptionError, TopologyError
 from dald_model.schedule.participation import Participation
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.inexact.copying import Mixing, not_free
@@ -242,7 +242,7 @@ def peers(
         Naming what is in the way.
     """
     if compiled.servers:
-        raise OptionError(
+        raise TopologyError(
             f"algorithm: {who} is peer to peer, but {compiled.model.name!r} has the server "
             f"{compiled.servers[0]!r}; say who talks to whom by model.topology(graph)"
         )

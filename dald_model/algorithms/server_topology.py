@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
-from dald_model.errors import OptionError
+from dald_model.errors import OptionError, TopologyError
 from dald_model.solvers.arrays.augmented import copies
 
 
@@ -37,7 +37,7 @@ class Star:
             on something else than its variables.
         """
         if len(compiled.servers) != 1:
-            raise OptionError(
+            raise TopologyError(
                 f"algorithm: {who} is for clients that share their variables through one server, "
                 f"but {compiled.model.name!r} has {len(compiled.servers)} servers; use one "
                 "cp.Variable in all clients, without a graph, ask for a server by "

@@ -17,7 +17,7 @@ from dald_model.algorithms.steps import client_bound, told
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Method
 from dald_model.coordinate.stopping import FixedBudget
-from dald_model.errors import OptionError
+from dald_model.errors import OptionError, TopologyError
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.inexact.copying import not_free
 from dald_model.solvers.inexact.local import GradientSteps, ProximalGradientSteps
@@ -244,7 +244,7 @@ def two_clients(compiled: Decomposition, who: str) -> tuple[Hashable, Hashable]:
     """The two clients of a model that agree peer to peer, in the order that they were declared."""
     names = list(compiled)
     if compiled.servers or len(names) != 2:
-        raise OptionError(
+        raise TopologyError(
             f"algorithm: {who} is for two clients that agree peer to peer, but "
             f"{compiled.model.name!r} has {counted(len(names), 'client')}"
             f"{' and servers' if compiled.servers else ''}; DALD and ConsensusADMM take any"

@@ -156,10 +156,10 @@ class DADMM(ConsensusADMM):
     r"""D-ADMM (Mota, Xavier, Aguiar and Püschel 2013): ADMM colour by colour, without a server.
 
     .. math::
-        x_p^{k+1} = \arg\min_{x_p} f_p(x_p) + \gamma_p^{k\top} x_p
+        x_p^{k+1} = {} & \arg\min_{x_p} f_p(x_p) + \gamma_p^{k\top} x_p
         - r \sum_{j < p} x_j^{k+1\top} x_p - r \sum_{j > p} x_j^{k\top} x_p
-        + \tfrac{r D_p}{2} \|x_p\|^2, \quad
-        \gamma_p^{k+1} = \gamma_p^k + r \sum_j (x_p^{k+1} - x_j^{k+1})
+        + \tfrac{r D_p}{2} \|x_p\|^2, \\
+        \gamma_p^{k+1} = {} & \gamma_p^k + r \sum_j (x_p^{k+1} - x_j^{k+1})
 
     over the neighbours j of p, of whom those of an earlier colour are solved before, with
     :math:`r = 2 \rho^2`: :class:`ConsensusADMM` on a graph of clients. The default order is colour

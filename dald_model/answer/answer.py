@@ -17,7 +17,7 @@ from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.measured import Measured
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
-from dald_model.declare.client import symbolic
+from dald_model.declare.wording import symbolic
 from dald_model.engines.assignment import Event
 from dald_model.engines.place import Loss
 from dald_model.errors import ResultError

@@ -15,7 +15,8 @@ from dald_model.answer.reference import Reference, Task
 from dald_model.answer.rescaling import cost_near, minimise
 from dald_model.answer.scales import Scales, measures, reach
 from dald_model.compile.measures import Measure
-from dald_model.declare.client import limits, short
+from dald_model.declare.client import limits
+from dald_model.declare.wording import short
 from dald_model.values import (
     entries,
     evaluated,

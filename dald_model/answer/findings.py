@@ -16,6 +16,7 @@ from dald_model.coordinate.curvature import is_angular
 from dald_model.coordinate.pace import rounds_left
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
+from dald_model.declare.client import summands
 from dald_model.later import pd
 from dald_model.text import Bare, Heading, Part, Printed, counted, shortened
 
@@ -235,7 +236,21 @@ def _causes(result: Answer) -> Iterator[Finding]:
             "without them teaches nothing of them"
         )
     yield from _solvers(result, state)
+    yield from _sums(compiled)
     yield from _kinks(compiled)
+
+
+def _sums(compiled: Decomposition) -> Iterator[Finding]:
+    """Couplings that add up terms of different clients, of which each alone is simpler."""
+    for name, coupling in compiled.model.couplings.items():
+        terms = summands(coupling.objective.expr)
+        parties = {tuple(sorted(v.id for v in term.variables())) for term in terms}
+        if len(parties) > 1 and not coupling.constraints:
+            yield Finding(
+                f"coupling {name!r} is a sum of {len(terms)} terms in different variables; take "
+                "model.couple(objective=term) for each, as one norm or square is solved in closed "
+                "form where a sum of them is not"
+            )
 
 
 def _kinks(compiled: Decomposition) -> Iterator[Finding]:

@@ -27,7 +27,8 @@ from dald_model.compile.decomposition import Decomposition, Recovered
 from dald_model.compile.measures import Measure
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.units import Units
-from dald_model.declare.client import short, unique_variables
+from dald_model.declare.client import unique_variables
+from dald_model.declare.wording import short
 from dald_model.errors import ResultError
 from dald_model.later import pd
 from dald_model.solvers.exact.smooth_bound import least_within

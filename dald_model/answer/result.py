@@ -221,8 +221,11 @@ class Result(Printed, Answer):
 
     def report(self, *, wide: bool) -> list[Part]:
         """The summary."""
-        head = Heading(f"Result of {self.compiled.model.name!r}")
-        return [head, Bare(summary(self, len(self.compiled.model.clients)))]
+        model = self.compiled.model
+        told = summary(self, len(model.clients))
+        if model.adopted:
+            told.loc[len(told)] = "over", f"{model.adopted}, chosen for the algorithm"
+        return [Heading(f"Result of {model.name!r}"), Bare(told)]
 
 
 class Summarised(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, overload
 
@@ -30,6 +30,8 @@ class Compilable(Protocol):
     """What a result can be of: a :class:`dald_model.Model`."""
 
     def compile(self) -> Decomposition: ...  # noqa: D102 - see the class
+
+    def ways(self) -> Iterable[Compilable]: ...  # noqa: D102 - see Declaration.ways
 
 
 class SavedAnswer(Printed):
@@ -145,7 +147,13 @@ fallbacks, left, dropped :
         ResultError
             If clients, edges, constraints, or names or shapes of variables are other ones.
         """
-        return bound(self, self._header, self._arrays, model.compile())
+        refusals = []
+        for way in model.ways():  # a topology may have been chosen for the algorithm
+            try:
+                return bound(self, self._header, self._arrays, way.compile())
+            except ResultError as error:
+                refusals.append(error)
+        raise refusals[0]
 
     def table(self) -> pd.DataFrame:
         """One row an entry of a variable, as :meth:`Result.table`."""

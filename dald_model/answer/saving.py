@@ -17,8 +17,9 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.answer.answer import Answer
-from dald_model.declare.client import Client, symbolic
+from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality
+from dald_model.declare.wording import symbolic
 from dald_model.engines.archive import Archive, DamagedError, archived
 from dald_model.errors import ResultError
 from dald_model.later import pd

@@ -185,6 +185,12 @@ def verify(
     A result that is better than all solvers, and not by breaking constraints, has no gap; and where
     solvers find what is better than the certificate lets any point be, its bound is what counts.
 
+    The problem is the one that was solved, whatever values its Parameters have by now; where these
+    have changed, the note says so.
+
+    Where clients left or edges were dropped for good, the AIO problem is that of those who are
+    still there, over the copies of the clients.
+
     Parameters
     ----------
     result : Result
@@ -193,12 +199,6 @@ def verify(
     tol_objective, tol_feasibility, tol_dual : float
         What is allowed of the first two, the next two and the fifth row; a distance may be ten
         times what a violation may.
-
-    The problem is the one that was solved, whatever values its Parameters have by now; where these
-    have changed, the note says so.
-
-    Where clients left or edges were dropped for good, the AIO problem is that of those who are
-    still there, over the copies of the clients.
 
     Returns
     -------

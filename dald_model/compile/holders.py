@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import cvxpy as cp
 
-from dald_model.declare.client import Client, short
+from dald_model.declare.client import Client
 from dald_model.declare.consensus import Owners
 from dald_model.declare.outline import frozen
+from dald_model.declare.wording import short
 from dald_model.errors import DeclarationError
 
 

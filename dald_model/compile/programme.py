@@ -9,9 +9,10 @@ from itertools import takewhile
 import cvxpy as cp
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.declare.client import Client, symbolic
+from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality
 from dald_model.declare.formula import Formula, escaped, labelled, symbol
+from dald_model.declare.wording import symbolic
 from dald_model.text import outline, together
 from dald_model.values import flat
 

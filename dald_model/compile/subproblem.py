@@ -16,9 +16,10 @@ from dald_model.compile.form import Form
 from dald_model.compile.lowered import Lowered
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.sight import Sight
-from dald_model.declare.client import Client, symbolic
+from dald_model.declare.client import Client
 from dald_model.declare.consensus import Edge
 from dald_model.declare.problem import Problem
+from dald_model.declare.wording import symbolic
 from dald_model.identity import Identified
 from dald_model.text import together
 from dald_model.values import flat
@@ -331,7 +332,8 @@ class Subproblem(Identified):
         said, more = symbolic(goal), ""
         if len(self._edges) > NEIGHBOURS:
             goal, rules = self.client.cost, [*own[:NEIGHBOURS], *rules[len(own) :][:1]]
-            said = f"{symbolic(goal)} + sum over j of mu[j] @ C[j] + sum_squares(rho[j] * C[j])"
+            augmented = "mu[j] @ C[j] + sum_squares(multiply(rho[j], C[j]))"
+            said = f"{symbolic(goal)} + sum over j of {augmented}"
             names = together(map(str, self.neighbours), 60)
             more = f"    ... and so on for all of the {len(self._edges)} neighbours j: {names}"
             if len(own) > NEIGHBOURS:

@@ -9,7 +9,8 @@ import cvxpy as cp
 
 from dald_model.bulk import uncollected
 from dald_model.declare.alike_client import AlikeClient
-from dald_model.declare.client import Client, check_name, declare_client
+from dald_model.declare.checked import check_name, declare_client
+from dald_model.declare.client import Client
 from dald_model.declare.outline import Outline
 from dald_model.errors import DeclarationError
 

@@ -19,7 +19,8 @@ from typing import Any
 import cvxpy as cp
 
 from dald_model._cvxpy import Equality
-from dald_model.declare.client import check_data, check_variable, short
+from dald_model.declare.checked import check_data, check_variable
+from dald_model.declare.wording import short
 from dald_model.errors import DeclarationError
 from dald_model.identity import Identified
 from dald_model.text import listed

@@ -8,14 +8,10 @@ from typing import Any, ClassVar
 
 import cvxpy as cp
 
-from dald_model.declare.client import (
-    Client,
-    as_constraints,
-    as_objective,
-    check_convex,
-    short,
-)
+from dald_model.declare.checked import as_constraints, as_objective, check_convex
+from dald_model.declare.client import Client
 from dald_model.declare.consensus import Owners
+from dald_model.declare.wording import short
 from dald_model.errors import DeclarationError
 
 

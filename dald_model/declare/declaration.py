@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Hashable, Iterable, Mapping
-from itertools import chain
+from collections.abc import Hashable, Iterable, Iterator
+from copy import copy
 from typing import Any, Self
 
-import cvxpy as cp
 import networkx as nx
 
 from dald_model.declare.alike import Clients
-from dald_model.declare.client import Client, all_in_one, check_name, declare_client
+from dald_model.declare.checked import check_name, declare_client
+from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality, check_sides, read_equality
 from dald_model.declare.couplings import Coupling, check_parties, declare_coupling, fresh
-from dald_model.declare.independent import independent_clients
-from dald_model.declare.listing import Listing
-from dald_model.declare.topology import checked_topology
+from dald_model.declare.declared import Declared
+from dald_model.declare.topology import checked_topology, rings
 from dald_model.errors import DeclarationError
-from dald_model.identity import Identified
-from dald_model.text import Part, Printed
 
 
-class Declaration(Identified, Printed):
+class Declaration(Declared):
     r"""Clients, each with an objective and constraints, and the consensus between them.
 
     .. math::
@@ -37,30 +34,11 @@ class Declaration(Identified, Printed):
     ----------
     name : str
         What tables and messages call the model.
-
-    Attributes
-    ----------
-    may_part : bool
-        Whether clients may fall into independent parts, as those of
-        :func:`dald_model.decompose` may; each is then solved by itself. Else who has no edge to
-        the others is refused, as one whose edge was forgotten.
     """
 
-    elsewhere = f"{Identified.elsewhere}; a compiled client travels by dald_model.pack"
-    again = f"{Identified.again}, or take copy.copy(model), a model over the same variables"
-
     def __init__(self, name: str = "model") -> None:
-        self.name = name
-        self._clients: dict[Hashable, Client] = {}
-        self._agreements: list[ConsensusEquality] = []
-        self._couplings: dict[Hashable, Coupling] = {}
-        # Who uses a variable, and which equalities it stands in: a declaration looks only at what
-        # it touches, so that declaring many clients stays linear.
-        self._owners: dict[int, list[Hashable]] = {}
-        self._standing: dict[int, list[ConsensusEquality]] = {}
-        self._topology: nx.Graph | None = None
-        self._is_served = False
-        self.may_part = False
+        super().__init__(name)
+        self._others: dict[str, Self] = {}  # over other topologies
 
     @property
     def clients(self) -> Clients:
@@ -70,67 +48,6 @@ class Declaration(Identified, Printed):
         rows: ...)``, see :class:`dald_model.declare.alike.Clients`.
         """
         return Clients(self._clients, self)
-
-    @property
-    def agreements(self) -> tuple[ConsensusEquality, ...]:
-        """The declared consensus equalities, in order of declaration."""
-        return tuple(self._agreements)
-
-    @property
-    def couplings(self) -> Mapping[Hashable, Coupling]:
-        """The declared couplings by name, in order of declaration."""
-        return dict(self._couplings)
-
-    @property
-    def stated(self) -> Mapping[Hashable, Client]:
-        """Clients and couplings by name: who has constraints, as the user wrote them."""
-        return {**self._clients, **self._couplings}
-
-    @property
-    def parts(self) -> list[list[Hashable]]:
-        """The names of clients and couplings that hang together; one list unless it falls apart."""
-        return independent_clients(self.stated.values(), self._agreements)
-
-    @property
-    def shared(self) -> list[cp.Variable]:
-        """The variables that several clients use, in order of declaration."""
-        found = {v.id: v for c in self._clients.values() for v in c.variables}
-        return [v for key, v in found.items() if len(self._owners[key]) > 1]
-
-    @property
-    def variables(self) -> list[cp.Variable]:
-        """All variables, each once: the clients', the couplings', then the servers'."""
-        sides = (side for a in self._agreements for side in (a.left, a.right))
-        owned = (v for client in self.stated.values() for v in client.variables)
-        held = (v for side in sides for v in side.variables())
-        return list({v.id: v for v in chain(owned, held)}.values())
-
-    @property
-    def constraints(self) -> list[cp.Constraint]:
-        """All constraints, each once: the clients', the couplings', the consensus equalities."""
-        stated = [rule for client in self.stated.values() for rule in client.constraints]
-        stated += [a.constraint for a in self._agreements if a.constraint is not None]
-        return list({rule.id: rule for rule in stated}.values())
-
-    @property
-    def parameters(self) -> list[cp.Parameter]:
-        """The user's Parameters, each once, in order of declaration."""
-        sides = (side for a in self._agreements for side in (a.left, a.right))
-        found = [p for client in self.stated.values() for p in client.parameters]
-        found += [p for side in sides for p in side.parameters()]
-        return list({p.id: p for p in found}.values())
-
-    @property
-    def maximises(self) -> bool:
-        """Whether all objectives are maximised; the whole is then a maximisation."""
-        goals = [client.maximises for client in self._clients.values()]
-        goals += [c.maximises for c in self._couplings.values() if c.has_objective]
-        return bool(goals) and all(goals)
-
-    @property
-    def graph(self) -> nx.Graph | None:
-        """The graph given to :meth:`topology`; None where a server agrees with everybody."""
-        return self._topology
 
     def client(self, name: Hashable, objective: Any, constraints: Iterable[Any] = ()) -> Client:
         """Declare a client.
@@ -160,7 +77,7 @@ class Declaration(Identified, Printed):
         >>> import dald_model as dm
         >>> x, model = cp.Variable(2, name="x"), dm.Model("hospitals")
         >>> model.client("hospital 0", cp.norm1(x - [1, 2]), [x >= 0, cp.sum(x) <= 1])
-        Client 'hospital 0': minimize norm1(x + -[2]) over x[2], 2 constraints
+        Client 'hospital 0': minimize norm1(x - [2]) over x[2], 2 constraints
         """
         check_name(name)
         self._check_new(name, "client")
@@ -208,8 +125,9 @@ class Declaration(Identified, Printed):
         this ``t``, belongs to the coupling.
 
         Personalised models are of these too: ``model.couple(objective=weight * cp.norm(w0 - w1))``
-        is soft consensus of two clients. With a variable that all use no coupling is needed: a
-        client adds ``weight * cp.sum_squares(mine - shared)`` to its objective, or has
+        is soft consensus of two clients; of more take a coupling for each pair, as one norm is
+        solved in closed form and a sum of them is not. With a variable that all use no coupling is
+        needed: a client adds ``weight * cp.sum_squares(mine - shared)`` to its objective, or has
         ``shared + mine`` in it.
 
         Parameters
@@ -303,11 +221,6 @@ class Declaration(Identified, Printed):
         self._agreements.append(agreement)
         self._changed()
 
-    @property
-    def is_served(self) -> bool:
-        """Whether :meth:`topology` asked for a server also where none is needed."""
-        return self._is_served
-
     def topology(self, graph: nx.Graph | str | None) -> None:
         """Let clients agree on their shared variables peer to peer (Fed-DALD-DC).
 
@@ -342,39 +255,32 @@ class Declaration(Identified, Printed):
             self._topology = checked_topology(graph, self.name, self._clients, self.shared)
         self._changed()
 
-    def monolithic(self) -> cp.Problem:
-        """The all-in-one (AIO) problem: one cvxpy problem over everybody's data.
+    def ways(self) -> Iterator[Self]:
+        """The model as it is, and if its topology was left open also over a server and a ring.
 
-        Returns
-        -------
-        cp.Problem
-            The sum of the objectives under all constraints, the consensus equalities last. It is
-            a maximisation if every client maximises.
-
-        Examples
-        --------
-        >>> from dald_model.models.mean import common_number
-        >>> round(float(common_number([0, 1, 2]).monolithic().solve()), 6)
-        2.0
+        An algorithm takes the first that it can run over, see :func:`dald_model.options.opened`.
         """
-        return all_in_one(self.stated.values(), self.constraints, self.maximises)
+        yield self
+        if self.shared and self.graph is None and not self.is_served:
+            yield from (self.over("server"), self.over("ring"))
 
-    def report(self, *, wide: bool) -> list[Part]:
-        """The table of clients, and the consensus equalities."""
-        return Listing(
-            self.name,
-            self._clients,
-            self._agreements,
-            self._couplings,
-            self._owners,
-            self.shared,
-            self.parts if self.may_part else [],
-            self._topology,
-            self._is_served,
-        ).report(wide=wide)
+    def over(self, topology: nx.Graph | str) -> Self:
+        """The same clients over a graph, a "server", or a "ring" of those who share a variable."""
+        key = topology if isinstance(topology, str) else None
+        if key is not None and key in self._others:
+            return self._others[key]
+        found, graph = copy(self), topology
+        if key == "ring":
+            graph = rings(self._clients.values(), self.shared)
+        found.topology(graph)
+        found.adopted = "a server" if found.is_served else f"a {key or 'graph'} of clients"
+        if key is not None:
+            self._others[key] = found
+        return found
 
     def _changed(self) -> None:
         """Called after every declaration."""
+        self._others.clear()
 
     def _anew(self) -> Self:
         """One of this kind and name with nothing declared."""
@@ -388,5 +294,6 @@ class Declaration(Identified, Printed):
         found._owners = {key: list(names) for key, names in self._owners.items()}
         found._standing = {key: list(among) for key, among in self._standing.items()}
         found._is_served, found.may_part = self._is_served, self.may_part
+        found.adopted = self.adopted
         found._topology = None if self._topology is None else self._topology.copy()
         return found

@@ -16,7 +16,8 @@ import networkx as nx
 import numpy as np
 
 from dald_model._cvxpy import Equality
-from dald_model.declare.client import check_name, short
+from dald_model.declare.checked import check_name
+from dald_model.declare.wording import short
 from dald_model.errors import DecompositionError
 
 Owned = dict[int, Hashable]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import cvxpy as cp
@@ -12,6 +12,15 @@ from dald_model.declare.client import Client
 from dald_model.declare.consensus_form import check_reach, owners_of
 from dald_model.errors import DeclarationError
 from dald_model.text import listed
+
+
+def rings(clients: Iterable[Client], shared: Iterable[cp.Variable]) -> nx.Graph:
+    """A ring of those who use a variable, in order of declaration, for each shared variable."""
+    users = owners_of(clients)
+    graph = nx.Graph()
+    for variable in shared:
+        nx.add_cycle(graph, users[variable.id])
+    return graph
 
 
 def checked_topology(

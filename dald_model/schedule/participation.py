@@ -43,18 +43,21 @@ class Strategy(Protocol):
         ...
 
 
+KNOWN_OF_ALL = (
+    "every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); one "
+    "sweep a multiplier update converges on every graph in every order, where clients are "
+    "minimised exactly, for dual steps up to 1, from where rho stays (see "
+    "dald_model.coordinate.safeguards; two-block ADMM where two colours are followed)"
+)
+
+
 @dataclass(frozen=True)
 class Everybody:
     """Full cycle: every client in each inner loop, in the order of the network."""
 
     label: str = "full cycle"
     per_loop: None = None
-    known: str = (
-        "every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); one "
-        "sweep a multiplier update converges on every graph in every order, where clients are "
-        "minimised exactly, for dual steps up to 1, from where rho stays (see "
-        "dald_model.coordinate.safeguards; two-block ADMM where two colours are followed)"
-    )
+    known: str = field(default=KNOWN_OF_ALL, repr=False)  # else `help(dm.Sequence)` begins with it
 
     def check(self, network: HierarchicalNetwork) -> None:
         """See :class:`Strategy`."""

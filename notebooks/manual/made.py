@@ -53,6 +53,10 @@ CARD = """:::{{grid-item-card}} {name}
 """
 
 
+SPOKEN = {"svm": "SVM", "kernel_svm": "Kernel SVM", "minmax_fairness": "Min-max fairness"}
+"""Names of models that are not those of their files."""
+
+
 def make(app: Any = None) -> None:
     """All of it."""
     logging.getLogger("dald_model").setLevel(logging.WARNING)  # sphinx shows what others log
@@ -91,7 +95,8 @@ def gallery() -> None:
         first, _, rest = docstring.partition("\n")
         if is_older(folder / f"{file.stem}.md", file, Path(__file__)):
             draw(file.stem, folder / f"{file.stem}.svg")
-            title = f"# {file.stem.replace('_', ' ').capitalize()}\n\n{first}"
+            spoken = SPOKEN.get(file.stem) or file.stem.replace("_", " ").capitalize()
+            title = f"# {spoken}\n\n{first}"
             after = docstring.count("\n") + 3
             page = PAGE.format(
                 title=title,

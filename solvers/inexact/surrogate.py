@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.subproblem import Subproblem
-from dald_model.declare.client import Client, short
+from dald_model.declare.client import Client
+from dald_model.declare.wording import short
 from dald_model.errors import OptionError
 from dald_model.solvers.base import FOUND, Answers, Session, Turn
 from dald_model.solvers.exact.reference import Reference

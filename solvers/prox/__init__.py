@@ -8,7 +8,9 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from dald_model.declare.client import Client, check_data, check_variable, short, unique_variables
+from dald_model.declare.checked import check_data, check_variable
+from dald_model.declare.client import Client, unique_variables
+from dald_model.declare.wording import short
 from dald_model.declare.consensus import ConsensusEquality, Edge
 from dald_model.errors import DeclarationError, OptionError
 from dald_model.compile.form import Form

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.declare.client import short
+from dald_model.declare.wording import short
 from dald_model.errors import OptionError
 from tests.algorithms.small import alone, peers, refused, shared
 

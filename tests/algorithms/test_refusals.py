@@ -90,8 +90,10 @@ def test_several_clients_for_a_method_of_one(algorithm: Any, instead: str) -> No
 
 @named(GOSSIP)
 def test_a_server_instead_of_peers(algorithm: Any) -> None:
+    model = shared()
+    model.topology("server")  # left open, it would be a ring
     refused(
-        shared(),
+        model,
         algorithm,
         f"algorithm: {kind(algorithm)} is peer to peer, but 'shared' has the server 'server'; say "
         "who talks to whom by model.topology(graph)",

@@ -111,9 +111,11 @@ def test_d_admm(kind: str) -> None:
 
 
 def test_what_is_peer_to_peer_refuses_a_server_and_the_other_its_absence() -> None:
+    model = shared()
+    model.topology("server")  # left open, it would be a ring
     for name, algorithm in (("EXTRA", dm.EXTRA(0.1)), ("DADMM", dm.DADMM())):
         refused(
-            shared(),
+            model,
             algorithm,
             f"algorithm: {name} is peer to peer, but 'shared' has the server 'server'; say who "
             "talks to whom by model.topology(graph)",

@@ -62,10 +62,10 @@ def test_a_model_with_equalities() -> None:
     model = hospitals()
     text = """\
 Model 'three hospitals': 3 clients
-  client      objective                            variables  constraints
-  hospital 0  minimize norm1([20x3] @ x0 + -[20])  x0[3]      0
-  hospital 1  minimize norm1([20x3] @ x1 + -[20])  x1[3]      1
-  hospital 2  minimize norm1([20x3] @ x2 + -[20])  x2[3]      1
+  client      objective                           variables  constraints
+  hospital 0  minimize norm1([20x3] @ x0 - [20])  x0[3]      0
+  hospital 1  minimize norm1([20x3] @ x1 - [20])  x1[3]      1
+  hospital 2  minimize norm1([20x3] @ x2 - [20])  x2[3]      1
   consensus
     x0 == x1
     x1[0:2] == x2[0:2]"""
@@ -81,10 +81,10 @@ def test_a_model_with_a_shared_variable_and_mixed_senses() -> None:
     model.client("c", 0, [w >= 1])
     table = """\
 Model 'shared': 3 clients
-  client    objective                 variables   constraints
-  1         maximize u + -(norm1(w))  u, w[2x2]*  2
-  (2, 'b')  minimize max(w)           w[2x2]*     0
-  c         minimize 0.0              w[2x2]*     1
+  client    objective              variables   constraints
+  1         maximize u - norm1(w)  u, w[2x2]*  2
+  (2, 'b')  minimize max(w)        w[2x2]*     0
+  c         minimize 0.0           w[2x2]*     1
 """
     assert str(model) == table + "  * shared through a server: w"
     model.topology(nx.Graph([(1, "c"), ("c", (2, "b"))], name="wire"))
@@ -114,7 +114,7 @@ def test_a_model_in_a_notebook() -> None:
     model = hospitals()
     rows = cells(model._repr_html_())
     assert rows[0] == ["client", "objective", "variables", "constraints"]
-    assert rows[2] == ["hospital 1", "minimize norm1([20x3] @ x1 + -[20])", "x1[3]", "1"]
+    assert rows[2] == ["hospital 1", "minimize norm1([20x3] @ x1 - [20])", "x1[3]", "1"]
     assert "x1[0:2] == x2[0:2]" in model._repr_html_()
 
 
@@ -168,14 +168,14 @@ Compiled 'star': 3 subproblems, 2 edges, 4 consensus constraints
 
 def test_a_subproblem_is_the_augmented_lagrangian() -> None:
     sub = hospitals().compile()["hospital 1"]
-    squares = "sum_squares(rho[{0}] * C[{0}])"
+    squares = "sum_squares(multiply(rho[{0}], C[{0}]))"
     text = f"""\
 Subproblem of 'hospital 1'
-  minimize norm1([20x3] @ x1 + -[20]) + mu[hospital 0] @ C[hospital 0] + \
+  minimize norm1([20x3] @ x1 - [20]) + mu[hospital 0] @ C[hospital 0] + \
 {squares.format("hospital 0")} + mu[hospital 2] @ C[hospital 2] + {squares.format("hospital 2")}
     -5.0 <= x1
-    C[hospital 0] == neighbours[hospital 0] + -(hstack(reshape(x1, (3,), F)))
-    C[hospital 2] == hstack(reshape(x1[0:2], (2,), F)) + -neighbours[hospital 2]"""
+    C[hospital 0] == neighbours[hospital 0] - hstack([x1])
+    C[hospital 2] == hstack([x1[0:2]]) - neighbours[hospital 2]"""
     assert str(sub) == text
     assert repr(sub) == text
 

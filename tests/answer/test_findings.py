@@ -175,3 +175,26 @@ The largest residuals, beside natural lengths and slopes:
 To try, the most promising first:
   model.solve(start=result)"""
     )
+
+
+def test_a_sum_over_pairs_is_to_be_taken_apart() -> None:
+    """What is said to be typed gives the same optimum."""
+
+    def street(*, apart: bool) -> tuple[dm.Model, list[cp.Variable]]:
+        x = [cp.Variable(2, name=f"x{i}") for i in range(4)]
+        model = dm.Model("street")
+        for i in range(4):
+            model.client(i, cp.sum_squares(x[i] - [i, i**2]))
+        terms = [0.5 * cp.norm(x[i] - x[i + 1]) for i in range(3)]
+        for one in terms if apart else [sum(terms)]:
+            model.couple(objective=one)
+        return model, x
+
+    slow = street(apart=False)[0].solve(max_rounds=2, acceleration=None).diagnose()
+    said = [one.said for one in slow.findings if "sum of 3 terms" in one.said]
+    assert len(said) == 1
+    assert "model.couple(objective=term) for each" in said[0]
+    taken, _ = street(apart=True)
+    assert not any("terms in" in one.said for one in taken.solve(max_rounds=2).diagnose().findings)
+    whole = street(apart=False)[0].monolithic().solve()
+    assert taken.solve().value == pytest.approx(whole, rel=1e-6)

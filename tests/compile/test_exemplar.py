@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from dald_model.compile import lowering as room
 from dald_model.compile.lowering import Lowering
-from dald_model.declare.client import declare_client
+from dald_model.declare.checked import declare_client
 from dald_model.values import number, preserved
 from tests.compile.clients import Share, untyped
 

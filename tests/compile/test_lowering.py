@@ -18,7 +18,7 @@ import pytest
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.curvature import curvature
-from dald_model.declare.client import declare_client
+from dald_model.declare.checked import declare_client
 from dald_model.solvers import Turn
 from dald_model.solvers.base import FOUND
 from dald_model.values import flat, largest

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 import dald_model as dm
 from dald_model.compile.lowering import Lowering
-from dald_model.declare.client import declare_client
+from dald_model.declare.checked import declare_client
 from dald_model.values import flat, largest, number
 from tests.compile.both_ways import by_clarabel, by_cvxpy, compiled, first_answer, native, turn
 from tests.compile.clients import SPD, F, Share, b, untyped

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import dald_model as dm
-from dald_model.declare.client import MISSHAPEN
+from dald_model.declare.checked import MISSHAPEN
 from tests.declare.pair import at, pair
 from tests.expect import near, says
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.declare.client import declare_client
+from dald_model.declare.checked import declare_client
 from dald_model.declare.outline import Outline
 from tests.expect import says
 

@@ -106,8 +106,8 @@ def test_a_run_may_name_its_own_topology() -> None:
     assert (found.frame.gap < 1e-6).all()
     with pytest.raises(dm.OptionError, match="DGD is peer to peer"):
         dm.compare(squares(), {"DGD": {"algorithm": dm.DGD(0.01), "topology": "server"}})
-    with pytest.raises(dm.OptionError, match="DGD is peer to peer"):
-        dm.compare(squares(), [dm.DGD(0.01)])
+    found = dm.compare(squares(), [dm.DGD(0.01)])  # no graph: a ring
+    assert [len(one.compiled.edges) for one in found.results.values()] == [3]
 
 
 def test_a_measured_step_is_in_the_name_and_descends_as_the_theory_says() -> None:

@@ -82,8 +82,8 @@ def test_a_model_of_schools_word_for_word() -> None:
     text = """\
 Model 'schools': 160 clients
   clients        number  objective                                         variables  constraints
-  school 0..159  54      minimize norm1([4..35x7] @ w + -[4..35]) / 4....  w[7]*      0
-  school 1..158  106     minimize norm1([4..35x7] @ w + -[4..35]) / 4....  w[7]*      1
+  school 0..159  54      minimize norm1([4..35x7] @ w - [4..35]) / 4.0...  w[7]*      0
+  school 1..158  106     minimize norm1([4..35x7] @ w - [4..35]) / 4.0...  w[7]*      1
   * shared through a server: w"""
     assert str(schools(160)) == text
     text = """\
@@ -134,9 +134,9 @@ def test_a_client_an_edge_and_a_coupling() -> None:
     model = schools(6)
     client = model.clients["school 1"]
     assert str(client) == (
-        "Client 'school 1'\n  minimize norm1([5x7] @ w + -[5]) / 5.0\n    0.0 <= w\n  over w[7]"
+        "Client 'school 1'\n  minimize norm1([5x7] @ w - [5]) / 5.0\n    0.0 <= w\n  over w[7]"
     )
-    said = "Client 'school 1': minimize norm1([5x7] @ w + -[5]) / 5.0 over w[7], 1 constraint"
+    said = "Client 'school 1': minimize norm1([5x7] @ w - [5]) / 5.0 over w[7], 1 constraint"
     assert repr(client) == said
     assert "over w[7]" in client._repr_html_()
     x = [cp.Variable(2, name=f"x{i}") for i in range(3)]
