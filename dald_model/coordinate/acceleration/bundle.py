@@ -192,7 +192,7 @@ class BundleModel:
             return None
         heights = np.full(count, -np.inf)
         heights[owners] = highest + scale * risen
-        return centre + unit * moved, heights, np.maximum(shares, 0.0), tied
+        return centre + unit * moved, heights, np.maximum(shares, 0.0), unit * tied
 
 
 def _bounded(

@@ -1,5 +1,6 @@
 """Lower bounds of the clients' objectives, and the points that they propose."""
 
+import itertools
 from typing import Any
 
 import cvxpy as cp
@@ -190,3 +191,18 @@ def test_bounds_that_were_left_out_at_first_are_found() -> None:
     gaps = point[5] - (slopes @ point[:5] + heights)
     assert gaps.min() >= -1e-9
     assert np.abs(gaps * shares).max() <= 1e-9
+
+
+@pytest.mark.parametrize("seed", [15, 20, 21])
+def test_prices_of_sums_that_agree_are_in_the_units_of_slopes(seed: int) -> None:
+    """Where entries do not agree one by one: 31, 45 and 44 rounds by prices in units of heights."""
+    rng = np.random.default_rng(seed)
+    xs, model = [cp.Variable(3, name=f"x{i}") for i in range(4)], dm.Model("sums")
+    for i, x in enumerate(xs):
+        data = rng.normal(size=(9, 3)) * 10.0 ** rng.integers(-1, 2)
+        model.client(i, cp.norm1(data @ x - rng.normal(size=9)))
+    for x, y in itertools.pairwise(xs):
+        model.consensus(rng.normal(size=(2, 3)) @ x == rng.normal(size=(2, 3)) @ y)
+    result = model.solve()
+    assert result.verify().ok
+    assert result.rounds <= 20
