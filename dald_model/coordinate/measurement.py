@@ -87,7 +87,7 @@ class _Measurement:
         """See the module."""
         compiled = self._compiled
         stiffness, kinks, penalty, bends = self._stiffnesses()
-        if not stiffness.any():
+        if not stiffness.any() and self._distances.any():
             self._go_inside()
             stiffness, kinks, penalty, bends = self._stiffnesses()
         self._see_bounds(stiffness, penalty)

@@ -122,7 +122,7 @@ class Wording:
         return self._own(part), ATOM
 
     def _constant(self, part: cp.Constant) -> str:
-        if part.size > 1:
+        if part.size != 1:
             return " ".join(self._data(part).split())
         if part.is_complex():
             return str(part.value)

@@ -165,8 +165,10 @@ def test_who_is_refused() -> None:
         said = f"algorithm: {type(algorithm).__name__} {two} 'star' has 3 clients; {take}"
         refused(three, algorithm, said)
         assert name in said
+    star = shared()
+    star.topology("server")  # left open, the two would be neighbours
     refused(
-        shared(),
+        star,
         dm.PDHG(0.1, 0.1),
         f"algorithm: PDHG {two} 'shared' has 3 clients and servers; {take}",
     )

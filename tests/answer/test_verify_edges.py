@@ -77,7 +77,7 @@ def test_a_violation_that_is_not_a_number_fails() -> None:
             found[key] = np.array([-1.0, 1.0])
     row = result.verify()["constraint violation"]
     assert not row.ok
-    says(row.where, "GeoMean")
+    says(row.where, "geo_mean")
 
 
 def test_noise_in_the_price_of_a_bound_that_is_far_away() -> None:

@@ -322,7 +322,7 @@ def test_prox_keeps_shapes_and_values_and_thresholds_singular_values(rng: np.ran
         (
             lambda x, y: (-cp.norm1(x), np.zeros(2)),
             DeclarationError,
-            "prox: the expression -(norm1(x)) is concave by cvxpy's DCP rules, expected convex; "
+            "prox: the expression -norm1(x) is concave by cvxpy's DCP rules, expected convex; "
             "rewrite it with cvxpy's atoms (https://www.cvxpy.org/tutorial/dcp)",
         ),
         (

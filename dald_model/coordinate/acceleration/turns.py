@@ -87,7 +87,8 @@ class Turns:
         self._rounds += evaluation.is_whole
         if self._rounds == TURN and size > 0:
             # Both by the present penalties: others measure otherwise
-            self._end(self._begun.size(rho) / self._best.size(rho))
+            best = self._best.size(rho)
+            self._end(self._begun.size(rho) / best if best else math.inf)
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
         """See :class:`Accelerator`."""
