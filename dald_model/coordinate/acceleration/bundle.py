@@ -24,8 +24,9 @@ from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
 from dald_model.coordinate.acceleration.joint_model import JointModel
 from dald_model.solvers.exact.conic import solved_once
 
-LARGEST = 4000
-"""Coordinates of all clients together beyond which its own solver is too slow."""
+LARGEST, MANY, AGREED = 4000, 30_000, 400
+"""Coordinates of all clients together beyond which its own solver is too slow; and beyond which
+that is so although the clients agree on no more numbers than the last."""
 NEARNESS = 0.01
 """The first pull t, as a share of that of the first penalties."""
 NEAREST, FARTHEST = 1.0, 1e-9

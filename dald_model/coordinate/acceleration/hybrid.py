@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.anderson import Anderson
-from dald_model.coordinate.acceleration.bundle import LARGEST, BundleModel
+from dald_model.coordinate.acceleration.bundle import AGREED, LARGEST, MANY, BundleModel
 from dald_model.coordinate.acceleration.evaluation import BYTES, Accelerator, Opening
 from dald_model.coordinate.acceleration.secant import Secant, SecantModel
 from dald_model.coordinate.acceleration.turns import Member, Turns
@@ -55,10 +55,13 @@ class Hybrid:
         secant = SecantModel(opening)
         ways: list[tuple[Member, ...]] = [(secant, mixer)]
         first = 0
-        is_angular = secant.coordinates.size <= LARGEST and _is_angular(compiled)
+        size, agreed = secant.coordinates.size, secant.joint.agreed.weight.size
+        is_small = size <= LARGEST
+        may_bound = is_small or (size <= MANY and agreed <= AGREED)
+        is_angular = may_bound and _is_angular(compiled)
         if not (self.secant.takes(compiled) or secant.recalled or is_angular):
             ways.insert(0, (mixer,))
-        if secant.coordinates.size <= LARGEST:
+        if is_small or is_angular:  # many smooth clients do not need what bounds cost a round
             first = len(ways) if is_angular else 0
             ways.append((BundleModel(secant.joint, opening.heads), secant, mixer))
         return Turns(ways, first)
