@@ -48,5 +48,12 @@ numpydoc_xref_param_type = False  # a type here is a phrase, not a class to link
 def setup(app: Any) -> None:
     """What is not written by hand is made before anything is read."""
     app.connect("builder-inited", made.make)
+    app.connect("autodoc-skip-member", _says_nothing)
     app.connect("missing-reference", references.plain_where_it_exists)
     app.add_html_math_renderer("mathml", mathematics.INLINE, mathematics.BLOCK)
+
+
+def _says_nothing(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> Any:
+    """Leave out what only tuples say of their fields, which stand under the attributes."""
+    said = getattr(member, "__doc__", None) or ""
+    return True if said.startswith("Alias for field number") else None
