@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -230,7 +230,7 @@ def cases(seed: int = 17, count: int = COUNT) -> Iterator[Case]:
         wanted = star if kind == "star" else other
         if kind in ("ring", "path") and len(owners(people, raw)) >= 100:
             wanted = max(wanted, 60)
-        make = lambda a=(loss, people, raw, kind, at): model_of(*a)  # noqa: E731
+        make = partial(model_of, loss, people, raw, kind, at)
         yield Case(title, make, wanted, at % 3 == 2)
 
 
