@@ -16,6 +16,10 @@ from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition, Recovered
 from dald_model.coordinate.outcome import Outcome, objective
 from dald_model.coordinate.status import Status
+from dald_model.values import flat
+
+Points = Mapping[Hashable, np.ndarray]
+"""Client -> vector of its local variables."""
 
 
 @uncollected()
@@ -39,7 +43,9 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
         recovered = compiled.recover(points, duals, mu, membership.gone)
         settle(compiled, recovered, lengths)
         multipliers = {ends: mu[slot].copy() for ends, slot in compiled.slots.items()}
-        value = objective(membership, _costs(compiled, points, state.objectives))
+        is_whole = not (membership.gone or membership.cut)  # else not all have the same values
+        given = _agreed(compiled, recovered) if is_whole else points
+        value = objective(membership, _costs(compiled, given, points, state.objectives))
     if termination.status == Status.INFEASIBLE:
         value = compiled.sense * math.inf
     if termination.status == Status.UNBOUNDED:
@@ -72,18 +78,30 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
     return found
 
 
-def _costs(
-    compiled: Decomposition, points: Mapping[Hashable, np.ndarray], solvers: np.ndarray
-) -> np.ndarray:
-    """What each client minimises at its own variables, from the user's expressions.
+def _agreed(compiled: Decomposition, recovered: Recovered) -> dict[Hashable, np.ndarray]:
+    """The clients' variables at the values that the user gets, which all of them share."""
+    homes = compiled.form.homes.items()
+    values = {v.id: recovered.values[key] for key, own in homes for v in own.values()}
+    return {
+        name: np.concatenate([flat(values[v.id]) for v in sub.variables])
+        for name, sub in compiled.items()
+    }
 
-    A solver's figure may be a difference of large numbers, or a sum of squares multiplied out. It
-    counts only where the expression has no value, as at the edge of the domain of an atom, or where
-    it is at a site.
+
+def _costs(compiled: Decomposition, given: Points, own: Points, solvers: np.ndarray) -> np.ndarray:
+    """What each client minimises at the values that the user gets, from the user's expressions.
+
+    Where an expression has no value there, as at the edge of the domain of an atom, it counts at
+    the client's own copy: that is right as well, but where it is steep, as an inverse matrix is,
+    copies that all but agree differ. Last comes the solver's figure, which may be a difference of
+    large numbers, or a sum of squares multiplied out, and is all there is of who is at a site.
     """
     clients = [sub.client for sub in compiled.values()]
+    found = np.full(len(clients), np.nan)
     with undisturbed([v for one in clients for v in one.given.variables]):
-        each = [one.cost_at(compiled[one.name].spread(points[one.name])) for one in clients]
-    found = np.array(each)
-    found[[sub.client.is_remote for sub in compiled.values()]] = np.nan
+        for points in (given, own):
+            for i in np.flatnonzero(~np.isfinite(found)):
+                if not clients[i].is_remote:
+                    name = clients[i].name
+                    found[i] = clients[i].cost_at(compiled[name].spread(points[name]))
     return np.where(np.isfinite(found), found, solvers)

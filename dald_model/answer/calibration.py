@@ -9,7 +9,17 @@ import numpy as np
 from dald_model.answer.agreeing import Agreeing
 from dald_model.answer.rescaling import costs_of
 from dald_model.answer.scales import Points, Scales, measures, reach
-from dald_model.answer.wishes import NOISE, SMALL, farthest, felt, middles, moved, shrunk, wished
+from dald_model.answer.wishes import (
+    NOISE,
+    SMALL,
+    farthest,
+    felt,
+    middles,
+    moved,
+    raised,
+    shrunk,
+    wished,
+)
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.measurement import CAUTION
@@ -74,6 +84,8 @@ def calibrated(
         for name, move in moves.items()
     }
     found = farthest(agreeing, moves, shares)
+    if not agreed:
+        found = raised(subs, agreeing, points, here, found, paid)
     lengths = {name: np.abs(points[name]) for name in subs}
     if units is not None:  # zero may be far away for no reason
         apart = units.point_lengths / CAUTION

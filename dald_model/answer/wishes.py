@@ -27,6 +27,8 @@ SMALL = 1e-3
 """Beside the largest move of a client: moves that may be a solver's noise."""
 TRIALS = 200
 """How many groups of entries of a client are tried at most."""
+CHEAP = 1e-4
+"""Share of what all paid that a move has to cost somebody: as :func:`dald_model.verify` allows."""
 
 
 def wished(
@@ -119,13 +121,13 @@ def moved(points: Points, wishes: Points, before: Scales | None) -> dict[Hashabl
 def felt(sub: Subproblem, point: np.ndarray, move: np.ndarray, noise: float) -> np.ndarray:
     """A move without the entries that change a client's cost by less than noise, either way.
 
-    What is small beside the others is doubted: groups of it are tried together and halved where
-    they are felt. Where nothing is small the whole is tried, and kept or left out.
+    The whole is tried first, and left out or kept; then what is small beside the others is doubted:
+    groups of it are tried together and halved where they are felt.
     """
     here = cost_of(sub, point)
     doubted = np.flatnonzero((move != 0) & (np.abs(move) <= SMALL * np.abs(move).max(initial=0.0)))
-    some = doubted.size > 0
-    kept, groups = move.copy(), [doubted if some else np.flatnonzero(move)]
+    whole = np.flatnonzero(move)
+    kept, groups = move.copy(), [group for group in (doubted, whole) if group.size]
     for _ in range(TRIALS):
         if not groups:
             break
@@ -136,7 +138,9 @@ def felt(sub: Subproblem, point: np.ndarray, move: np.ndarray, noise: float) -> 
         changes = [abs(cost - here) for cost in costs if np.isfinite(cost - here)]
         if changes and max(changes) <= noise:
             kept[group] = 0.0
-        elif some and group.size > 1:
+            if group is whole:
+                break
+        elif group is not whole and group.size > 1:
             groups += np.array_split(group, 2)
     return kept
 
@@ -204,3 +208,41 @@ def farthest(agreeing: Agreeing, moves: Points, shares: Mapping[Hashable, float]
     least = np.minimum(np.sqrt(share) * whole, median[place])
     np.maximum.at(found, place, np.maximum(share * whole, least))
     return found
+
+
+def raised(
+    subs: Mapping[Hashable, Subproblem],
+    agreeing: Agreeing,
+    points: Points,
+    here: Mapping[Hashable, float],
+    found: np.ndarray,
+    paid: float,
+) -> np.ndarray:
+    """The moves of classes, those that are small beside their clients' others made to be felt.
+
+    At the edge of a domain, or where all but one are held by a bound, wishes may be so near that
+    nobody pays ``CHEAP`` of the worth for them, and no solver tells them apart. Such a move is as
+    long as costs that, up to where it is not small any more: an objective is convex, so it is no
+    longer than that. Some of the clients are asked.
+    """
+    least, asked = CHEAP * paid, np.zeros(found.size, dtype=int)
+    rises, most = np.zeros((2, found.size))
+    for name, sub in subs.items():
+        mine, factors = (
+            agreeing.classes[agreeing.columns[name]],
+            agreeing.factors[agreeing.columns[name]],
+        )
+        moves = found[mine] * factors
+        few = SMALL * moves.max(initial=0.0)
+        doubted = np.flatnonzero((moves > 0) & (moves < few) & (asked[mine] < ASKED))
+        for entry in doubted[:TRIALS] if not sub.client.is_server else ():
+            step = np.zeros(moves.size)
+            step[entry] = moves[entry]
+            changes = [abs(cost_of(sub, points[name] + s * step) - here[name]) for s in (1, -1)]
+            at = mine[entry]
+            asked[at] += 1
+            rises[at] = max([rises[at], *filter(np.isfinite, changes)])
+            most[at] = max(most[at], few / factors[entry])
+    is_cheap = (asked > 0) & (rises < least)
+    longer = found * least / np.where(rises > 0, rises, np.finfo(float).tiny)
+    return np.where(is_cheap, np.minimum(longer, most), found)

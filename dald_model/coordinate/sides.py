@@ -15,11 +15,15 @@ def sides_of(compiled: Decomposition, points: np.ndarray) -> np.ndarray:
 
 
 def is_far(sides: np.ndarray, origin: np.ndarray, share: float) -> np.ndarray:
-    """Entries of edges whose sides are far from these others, (Q,) bool."""
+    """Entries of edges of which a side is far from these others, (Q,) bool.
+
+    Where both sides have one origin the other is then as far, by ``share`` times how far they are
+    apart; where these are two, one of them may be where its side is and says nothing of the other.
+    """
     distance = np.abs(sides - origin)
     apart = np.abs(sides[0] - sides[1])
     with np.errstate(invalid="ignore"):
-        return distance.min(axis=0) > share * apart
+        return distance.max(axis=0) > (1 + share) * apart
 
 
 def place(compiled: Decomposition, found: np.ndarray) -> None:
