@@ -33,7 +33,8 @@ PASSES = 6
 SAME, CLOSE = 10.0, 1.1
 """Scales that differ by less than this factor need no further pass; of an inaccurate solution."""
 NOTHING = 1e-6
-"""Share of the change of F over natural lengths, below which a worth that varies is nothing."""
+"""Share of the change of F over natural lengths, below which a worth that varies is nothing; one
+that stays is so below the square of it, what an error of a solver's digits makes of a quadratic."""
 ORDINARY, LARGE = 100.0, 1e4
 """Units within this factor of those of the scales are a solver's own; an objective may be larger
 than its worth, as the gap relative to it that is asked for is 1e-11."""
@@ -216,13 +217,13 @@ def reference(given: Task, solver: str | None) -> Reference:
         made = replace(made, scales=_of_agreed(given, made))
     if made.scales and is_unresolved(given.result.compiled, given.split(made.values), made.scales):
         made = replace(made, scales=_of_agreed(given, made))
-    if made.scales and not stays:
-        made = _beyond_noise(given, made)
+    if made.scales:
+        made = _beyond_noise(given, made, NOTHING**2 if stays else NOTHING)
     return replace(made, seconds=time.perf_counter() - begun)
 
 
-def _beyond_noise(given: Task, made: Reference) -> Reference:
-    """The solution in natural units where the worth, never the same, is nothing beside these.
+def _beyond_noise(given: Task, made: Reference, share: float) -> Reference:
+    """The solution in natural units where the worth is at most such a share of theirs: nothing.
 
     Where all want zero it is what solvers leave of nothing, and so are the spreads.
     """
@@ -231,7 +232,7 @@ def _beyond_noise(given: Task, made: Reference) -> Reference:
         return made
     points = given.split(made.values)
     wide = natural(given.result.compiled, given.live, points, given.units)
-    if made.scales.worth > NOTHING * wide.worth:
+    if made.scales.worth > share * wide.worth:
         return made
     solver, again = _again(given, made, wide)
     if not again.is_optimal:
@@ -287,6 +288,8 @@ def doubted(given: Task, made: Reference) -> Reference | None:
     if not found.is_optimal:
         return None
     other = _at(given, found, name, made.scales, made.notes, is_known=not made.is_calibrated)
+    if other.is_calibrated:
+        other = _beyond_noise(given, other, NOTHING**2)
     return replace(other, seconds=made.seconds + time.perf_counter() - begun)
 
 
