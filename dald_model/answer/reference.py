@@ -225,10 +225,11 @@ def reference(given: Task, solver: str | None) -> Reference:
 def _beyond_noise(given: Task, made: Reference, share: float) -> Reference:
     """The solution in natural units where the worth is at most such a share of theirs: nothing.
 
-    Where all want zero it is what solvers leave of nothing, and so are the spreads.
+    Where all want zero it is what solvers leave of nothing, and so are the spreads. A worth above
+    the energy that the run began with is something, and natural units need not be found.
     """
     assert made.scales is not None
-    if given.units is None:
+    if given.units is None or made.scales.worth > given.units.energy:
         return made
     points = given.split(made.values)
     wide = natural(given.result.compiled, given.live, points, given.units)

@@ -74,6 +74,15 @@ MENDED = {
         70001368,
     ],
     "nothing bends along an entry, and its length is that of rounding errors": [700474],
+    "one of two is held where it answers, and what the origin does to the other is a length": [
+        91000741
+    ],
+    "an optimum is singular, and an inverse is taken where rounding puts it": [
+        100000281,
+        100003026,
+    ],
+    "what hardly anybody pays for passes for a spread": [92000527, 100000215, 100001309],
+    "a second solver finds zero, and what it leaves of it passes for a spread": [91002156],
 }
 
 
