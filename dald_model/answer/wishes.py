@@ -244,5 +244,6 @@ def raised(
             rises[at] = max([rises[at], *filter(np.isfinite, changes)])
             most[at] = max(most[at], few / factors[entry])
     is_cheap = (asked > 0) & (rises < least)
-    longer = found * least / np.where(rises > 0, rises, np.finfo(float).tiny)
-    return np.where(is_cheap, np.minimum(longer, most), found)
+    longer = found[is_cheap] * least / np.maximum(rises[is_cheap], NOISE * least)
+    found[is_cheap] = np.minimum(longer, most[is_cheap])
+    return found

@@ -5,28 +5,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-
-
-def shared_singular() -> tuple[dm.Model, float]:
-    r"""A matrix that everybody shares, singular at the optimum, and the optimum.
-
-    :math:`p^\top X^{-1} p + \operatorname{tr} X` with :math:`p = 1` is least at
-    :math:`X = 11^\top / \sqrt 3`, of rank one, where it is :math:`2 \sqrt 3`: with
-    :math:`X = s\,qq^\top`, q = p/|p|, it is 3/s + s. Half of the trace is another client's.
-    """
-    X = cp.Variable((3, 3), name="X", PSD=True)
-    model = dm.Model("singular")
-    model.client("inverse", cp.Minimize(cp.matrix_frac(np.ones(3), X) + cp.trace(X) / 2))
-    model.client("trace", cp.Minimize(cp.trace(X) / 2 + 0.0 * cp.sum_squares(X)))
-    return model, 2 * np.sqrt(3)
-
-
-def test_the_value_at_a_singular_matrix_is_its_limit_from_inside() -> None:
-    model, least = shared_singular()
-    result = model.solve()
-    assert result.status == "optimal"
-    assert result.value == pytest.approx(least, rel=1e-5)
-    assert result.verify()
+from dald_model.answer.domains import inside
 
 
 def test_the_value_is_the_objective_at_the_values_given() -> None:
@@ -34,8 +13,42 @@ def test_the_value_is_the_objective_at_the_values_given() -> None:
     x = cp.Variable(3, name="x")
     model = dm.Model("shared")
     for i in range(4):
-        A, b = rng.normal(size=(9, 3)), rng.normal(size=9)
-        model.client(i, cp.Minimize(cp.sum_squares(A @ x - b) + cp.norm1(x)))
-    result = model.solve()
+        A, b = rng.normal(size=(9, 3)), np.sign(rng.normal(size=9))
+        model.client(i, cp.Minimize(cp.sum(cp.logistic(cp.multiply(b, A @ x)))))
+    result = model.solve(max_rounds=2)  # the copies do not agree yet
     objective = model.monolithic().objective
     assert result.value == pytest.approx(float(objective.value), rel=1e-14)
+
+
+@pytest.mark.parametrize("low", [-1e-13, 0.0, 1e-13])
+def test_a_singular_matrix_is_moved_inside(low: float) -> None:
+    X = cp.Variable((2, 2), name="X", symmetric=True)
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    given = turn @ np.diag([low, 1.0]) @ turn.T
+    rules = cp.matrix_frac(np.ones(2), X).domain
+    moved = inside(rules, {X.id: given}, {X.id: np.ones((2, 2))})[X.id]
+    assert np.linalg.eigvalsh(moved)[0] == pytest.approx(1e-8, rel=1e-3)
+    assert moved - given == pytest.approx((1e-8 - low) * np.eye(2), abs=1e-15)
+
+
+@pytest.mark.parametrize("low", [-0.1, 0.1])
+def test_a_matrix_is_left_where_it_is_far_inside_or_outside(low: float) -> None:
+    X = cp.Variable((2, 2), name="X", symmetric=True)
+    rules = cp.matrix_frac(np.ones(2), X).domain
+    assert not inside(rules, {X.id: np.diag([low, 1.0])}, {X.id: np.ones((2, 2))})
+
+
+def test_the_value_at_a_singular_optimum() -> None:
+    r""":math:`p^\top X^{-1} p + \operatorname{tr} X` is :math:`2 \|p\|` at the least.
+
+    There X is :math:`pp^\top / \|p\|`, of rank one.
+    """
+    p = np.ones(3)
+    X = cp.Variable((3, 3), name="X", PSD=True)
+    model = dm.Model("singular")
+    model.client("inverse", cp.Minimize(cp.matrix_frac(p, X) + cp.trace(X) / 2))
+    model.client("trace", cp.Minimize(cp.trace(X) / 2 + 0.0 * cp.sum_squares(X)))
+    result = model.solve()
+    assert result.status == "optimal"
+    assert result.value == pytest.approx(2 * np.sqrt(3), rel=1e-5)
+    assert result.verify()
