@@ -78,10 +78,10 @@ def inside(
     semidefinite matrices are left alone.
     """
     moved = _on_planes(rules, values, lengths)
-    return moved | _lifted(rules, {**values, **moved}, lengths)
+    return moved | lifted(rules, {**values, **moved}, lengths)
 
 
-def _lifted(
+def lifted(
     rules: Sequence[cp.Constraint], values: Values, lengths: Values
 ) -> dict[int, np.ndarray]:
     """The values that have to be others for semidefinite matrices to be a little inside."""

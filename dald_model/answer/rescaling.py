@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 
+from dald_model.answer.domains import lifted
 from dald_model.compile.measures import Measure, measured
-from dald_model.declare.client import Client, unique_variables
+from dald_model.declare.client import Client, limits, unique_variables
 from dald_model.values import evaluated, is_inside, number, panics_as_errors, preserved
 
 ACCURATE = {
@@ -225,9 +226,11 @@ def cost_near(
 
     A point that is right to seven digits may lie outside the domain of a logarithm or a power by
     less than that. Then it is the least value within :math:`10^{-6}`, else :math:`10^{-4}`, of the
-    spread that counts, and NaN where there is none.
+    spread that counts, and NaN where there is none. Matrices that are singular but for rounding are
+    moved inside as those of an answer are (:func:`dald_model.answer.domains.lifted`).
     """
-    found = cost_at(expression, values)
+    spreads = {v.id: measures[v.id].spread for v in expression.variables()}
+    found = cost_at(expression, {**values, **lifted(limits(expression), values, spreads)})
     if np.isfinite(found):
         return found
     around = {v.id: Measure(values[v.id], measures[v.id].spread) for v in expression.variables()}

@@ -80,6 +80,7 @@ MENDED = {
     "an optimum is singular, and an inverse is taken where rounding puts it": [
         100000281,
         100003026,
+        100003857,
     ],
     "what hardly anybody pays for passes for a spread": [92000527, 100000215, 100001309],
     "a second solver finds zero, and what it leaves of it passes for a spread": [91002156],
