@@ -14,8 +14,9 @@ import scipy.sparse as sp
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.alone import response
 from dald_model.coordinate.curvature import is_angular, is_defined_at_zero, pull
-from dald_model.coordinate.own_answers import OwnAnswer, Survey
+from dald_model.coordinate.own_answers import OwnAnswer
 from dald_model.coordinate.probing import probed
+from dald_model.coordinate.survey import Survey
 from dald_model.declare.client import Client
 from dald_model.declare.remote import Introduction
 from dald_model.declare.wording import short

@@ -16,10 +16,10 @@ from dald_model.coordinate.alone import nearest_inside, response, rough_lengths
 from dald_model.coordinate.carried import carried
 from dald_model.coordinate.curvature import Curvature, is_defined_at_zero, pull
 from dald_model.coordinate.largest import bounds_of_largest
-from dald_model.coordinate.own_answers import own_answers
 from dald_model.coordinate.probing import probed
 from dald_model.coordinate.sides import sides_of
 from dald_model.coordinate.sums import alike_in_sums
+from dald_model.coordinate.survey import own_answers
 from dald_model.coordinate.together import Alike, Parts, together
 from dald_model.coordinate.told_answers import ask_site, introduced, is_remote, told_answers
 from dald_model.coordinate.units import Units

@@ -9,8 +9,9 @@ import numpy as np
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.curvature import Curvature
-from dald_model.coordinate.own_answers import FAR, HOLDS, OUTLYING, STILL, OwnAnswers
+from dald_model.coordinate.own_answers import OwnAnswers
 from dald_model.coordinate.sides import is_far, moved_to, place, sides_of
+from dald_model.coordinate.survey import FAR, HOLDS, OUTLYING, STILL
 from dald_model.declare.remote import Introduction, RemoteClient
 
 
@@ -34,7 +35,7 @@ def ask_site(sub: Subproblem, kind: str, *wanted: str, **arrays: np.ndarray) -> 
 def told_answers(compiled: Decomposition) -> OwnAnswers | None:
     """The clients' own answers as their sites told them; None where there are no sites.
 
-    They are those of :func:`dald_model.coordinate.own_answers.own_answers`, but that numbers are
+    They are those of :func:`dald_model.coordinate.survey.own_answers`, but that numbers are
     not taken around answers that are far from zero, and that who has no end alone has no answer
     where its objective is not defined everywhere.
     """
