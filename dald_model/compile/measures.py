@@ -30,22 +30,36 @@ def measured(
 ) -> tuple[dict[int, cp.Expression], cp.Expression, list[cp.Constraint]]:
     """Cost and rules over new variables, and the old ones as expressions of the new.
 
-    The old ones, and nothing new, where there is no measure, and where an expression cannot be
-    written in other variables.
+    Variables in an atom that takes no expression for them, such as ``perspective``, stay as they
+    are; and all, with nothing new, where there is no measure, or an expression cannot be written in
+    other variables all the same.
     """
     same: dict[int, cp.Expression] = {v.id: v for v in variables}
     if not measures:
         return same, cost, list(rules)
     swaps = {v.id: _variable(v, measures[v.id]) if v.id in measures else v for v in variables}
-    names = {id(v): swaps[v.id] for v in variables}
-    try:
-        goal = with_parts(cost, names)
-        held = [with_parts(rule, names) for rule in rules]
-        if goal.is_convex() and all(rule.is_dcp() for rule in held):
-            return swaps, goal, held
-    except REFUSALS:
-        pass  # an atom that takes no expression for a variable, such as perspective
+    for kept in (set(), _held([cost, *rules])):
+        instead = {v.id: v if v.id in kept else swaps[v.id] for v in variables}
+        names = {id(v): instead[v.id] for v in variables}
+        try:
+            goal = with_parts(cost, names)
+            held = [with_parts(rule, names) for rule in rules]
+            if goal.is_convex() and all(rule.is_dcp() for rule in held):
+                return instead, goal, held
+        except REFUSALS:
+            pass
     return same, cost, list(rules)
+
+
+def _held(parts: Sequence[cp.Expression | cp.Constraint]) -> set[int]:
+    """The variables, by id, of the atoms that take no expressions for them."""
+    found: set[int] = set()
+    for part in parts:
+        if isinstance(part, cp.perspective):
+            found.update(v.id for v in part.variables())
+        else:
+            found |= _held(part.args)
+    return found
 
 
 def _variable(variable: cp.Variable, measure: Measure) -> cp.Expression:

@@ -83,6 +83,7 @@ MENDED = {
         100003857,
     ],
     "what hardly anybody pays for passes for a spread": [92000527, 100000215, 100001309],
+    "a perspective takes no other units, and nothing of its client is given them": [90001318],
     "a second solver finds zero, and what it leaves of it passes for a spread": [91002156],
 }
 
