@@ -63,6 +63,7 @@ __all__ = [
     "arguments",
     "domain_of_atoms",
     "is_affine_throughout",
+    "is_approximated",
     "record_solution",
     "value_of",
     "with_parts",
@@ -126,6 +127,15 @@ def arguments(rule: cp.Constraint) -> list[Any]:
 def is_affine_throughout(expression: Any) -> bool:
     """Whether all its atoms are affine: cvxpy calls zero times a logarithm affine as well."""
     return expression.is_affine() and all(issubclass(a, AffAtom) for a in expression.atoms())
+
+
+def is_approximated(part: Any) -> bool:
+    """Whether cvxpy gives solvers something else than an expression or a constraint says.
+
+    It writes relative entropies of matrices by quadratures, which may be off by digits.
+    """
+    kinds = (cp.quantum_rel_entr, cp.RelEntrConeQuad, cp.OpRelEntrConeQuad)
+    return isinstance(part, kinds) or any(map(is_approximated, part.args))
 
 
 def value_of(expression: Any) -> Any:

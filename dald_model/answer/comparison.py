@@ -10,7 +10,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model._cvxpy import Equality, Inequality
+from dald_model._cvxpy import Equality, Inequality, is_approximated
 from dald_model.answer.reference import Reference, Task
 from dald_model.answer.rescaling import cost_near, minimise
 from dald_model.answer.scales import Scales, measures, reach
@@ -206,9 +206,11 @@ def _broken(
     around: Mapping[int, Measure],
     reaches: dict[int, np.ndarray] | None = None,
 ) -> float:
-    """The violation of a constraint, in units of its reach."""
+    """The violation of a constraint, in units of its reach; as cvxpy writes it, of spreads."""
     if not all(np.isfinite(flat(values[v.id])).all() for v in rule.variables()):
         return float("nan")
+    if is_approximated(rule):
+        return _away(rule, values, around)
     # cvxpy divides by the size of a cone's argument even where that is zero.
     with preserved(rule.variables()), np.errstate(all="ignore"):
         for v in rule.variables():
@@ -232,7 +234,7 @@ def _size(rule: Any, count: int) -> np.ndarray:
 
 
 def _away(rule: Any, values: Mapping[int, Any], around: Mapping[int, Measure]) -> float:
-    """How many spreads a point is from a constraint that has no value there; NaN if not known."""
+    """How many spreads a point is from what solvers take a constraint for; NaN if not known."""
     away = cp.Variable(nonneg=True)
     spreads = {
         v.id: Measure(np.asarray(values[v.id], float), around[v.id].spread)

@@ -8,7 +8,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from dald_model._cvxpy import Equality, Inequality, has_domain
+from dald_model._cvxpy import Equality, Inequality, has_domain, is_approximated
 from dald_model.answer.scales import reach
 from dald_model.compile.measures import Measure
 from dald_model.declare.client import limits
@@ -24,13 +24,20 @@ PRICED = (
     cp.ExpCone,
     cp.PowCone3D,
 )
-"""Constraints whose dual value enters the Lagrangian; any other stays a constraint."""
+"""Constraints whose dual value may enter the Lagrangian."""
 
+EXACT = 1e-12
+"""Relative difference of exponents that are the same."""
 NOTHING = 1e-9
 """Share of a worth that is none of it."""
 
 Share = tuple[Any, ...]
 """Values of a constraint's ``dual_variables``."""
+
+
+def is_priced(rule: Any) -> bool:
+    """Whether a constraint's dual value enters the Lagrangian; any other stays a constraint."""
+    return isinstance(rule, PRICED) and not is_approximated(rule)
 
 
 def term(rule: Any, share: Share) -> Any:
@@ -42,6 +49,29 @@ def term(rule: Any, share: Share) -> Any:
     if isinstance(rule, Equality | cp.Zero):
         return cp.scalar_product(share[0], rule.expr)
     return -cp.scalar_product(rule.args, list(share))
+
+
+def stated(rule: Any) -> list[Any]:
+    r"""A constraint without a price, said so that solvers take it.
+
+    Clarabel panics over ``PowConeND`` near its apex: :math:`\prod_k W_k^{\alpha_k} \ge |z|` is
+    said by geometric means, as far as they are exact.
+    """
+    if not isinstance(rule, cp.PowConeND) or not rule.alpha.is_constant():
+        return [rule]
+    W, alpha = rule.W, np.asarray(rule.alpha.value, dtype=float)
+    if W.ndim == 1:
+        columns = [(W, alpha)]
+    else:
+        by_cone = (W, alpha) if rule.axis == 0 else (W.T, alpha.T)
+        columns = [(by_cone[0][:, k], by_cone[1][:, k]) for k in range(by_cone[1].shape[1])]
+    means = [cp.geo_mean(one, weights) for one, weights in columns]
+    if any(
+        not np.allclose(m.w, a / a.sum(), rtol=EXACT)
+        for m, (_, a) in zip(means, columns, strict=True)
+    ):
+        return [rule]
+    return [cp.abs(cp.vec(rule.z, order="F")) <= cp.hstack(means)]
 
 
 def is_free(rule: Any, share: Share, around: Mapping[int, Measure], worth: float) -> bool:

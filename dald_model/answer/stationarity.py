@@ -38,7 +38,7 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.answer.answer import Answer
-from dald_model.answer.priced import PRICED, amiss, is_free, term
+from dald_model.answer.priced import amiss, is_free, is_priced, stated, term
 from dald_model.answer.rescaling import Solved, cost_near, minimise
 from dald_model.answer.scales import Points, Scales, measures
 from dald_model.answer.subgradient import steepest
@@ -125,11 +125,11 @@ def certificate(
             continue
         around = measures(sub, points[name], spread)
         rules = list(zip(sub.client.constraints, _shares(result, name), strict=True))
-        priced = [(r, s) for r, s in rules if isinstance(r, PRICED)]
+        priced = [(r, s) for r, s in rules if is_priced(r)]
         shares[name] = sum(amiss(rule, share, around) for rule, share in priced)
         free = {rule.id for rule, share in priced if is_free(rule, share, around, least)}
         terms = [term(rule, share) for rule, share in priced if rule.id not in free]
-        kept = [rule for rule, _ in rules if not isinstance(rule, PRICED)]
+        kept = [one for rule, _ in rules if not is_priced(rule) for one in stated(rule)]
         kept += [edge for rule, _ in priced if rule.id in free for edge in limits(rule.expr)]
         given[name] = _lagrangian(sub, price, terms, kept, points[name], spread)
     for name, one in list(given.items()):
@@ -253,7 +253,7 @@ def _apart(result: Answer) -> str:
         # Bounds that the compiler added for couplings come last and are nobody's
         for rule, share in zip(client.constraints, shares, strict=False):
             one = np.concatenate([flat(part) for part in share])
-            if not isinstance(rule, PRICED) and np.isnan(one).all():
+            if not is_priced(rule) and np.isnan(one).all():
                 continue  # cvxpy has no dual values of it
             totals[rule.id] = totals.get(rule.id, 0.0) + one
             sizes[rule.id] = sizes.get(rule.id, 0.0) + np.abs(one)

@@ -84,6 +84,11 @@ MENDED = {
     ],
     "what hardly anybody pays for passes for a spread": [92000527, 100000215, 100001309],
     "a perspective takes no other units, and nothing of its client is given them": [90001318],
+    "cvxpy gives solvers a quadrature in the place of an entropy of matrices": [
+        80000034,
+        90001304,
+    ],
+    "Clarabel panics over a power cone of many that verify asks it about": [80001275, 90000786],
     "a second solver finds zero, and what it leaves of it passes for a spread": [91002156],
 }
 
