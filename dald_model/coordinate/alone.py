@@ -62,14 +62,24 @@ def answer_alone(sub: Subproblem) -> np.ndarray:
     """The client's answer without any hold; NaN where it has none."""
     if sub.form is None:
         return _by_cvxpy(sub)
-    return _answer(sub, rough_lengths(sub))
+    rough = rough_lengths(sub)
+    found = _answer(sub, rough)
+    if not np.isnan(found).any():
+        return found
+    # What is far from zero beside what its rows tell there has no digits before it is seen from it
+    first = minimised(sub, ROUGH, rough)
+    if first.status not in FOUND or _size(first.point, rough_lengths(sub, first.point)) <= FAR:
+        return found
+    return answer_around(sub, first.point)
 
 
 def answer_around(sub: Subproblem, point: np.ndarray) -> np.ndarray:
     """The same of who has a form, asked from a point and with the digits that it has there."""
     near, rough = sub.around(point), rough_lengths(sub, point)
     left = _answer(near, rough)
-    return point + (_correction(near, rough) if np.isnan(left).any() else left)
+    found = point + (_correction(near, rough) if np.isnan(left).any() else left)
+    # What rounding leaves of a difference is no length
+    return np.where(np.abs(found) <= RESOLVED * np.abs(point), 0.0, found)
 
 
 def _correction(sub: Subproblem, rough: np.ndarray) -> np.ndarray:
