@@ -16,6 +16,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse.linalg as spla
 
 from dald_model._cvxpy import Inequality, is_affine_throughout
 from dald_model.compile.affine import affine_map
@@ -101,7 +102,7 @@ def lifted(
         if low >= least:
             continue
         wanted = flat((least - low) * np.eye(len(entries)))
-        step = np.linalg.lstsq(matrix.toarray(), wanted)[0]
+        step = spla.lsqr(matrix, wanted, atol=SMALL**2, btol=SMALL**2)[0]
         is_met = np.allclose(matrix @ step, wanted, rtol=0.0, atol=SMALL * (least - low))
         if is_met and (np.abs(step) <= AGREED * reach).all():
             at = 0

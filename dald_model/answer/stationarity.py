@@ -229,9 +229,11 @@ def _least(given: Sequence[_Lagrangian], radius: float, worth: float, solver: st
 
 
 def _value(one: _Lagrangian, least: Solved, worth: float) -> float:
+    """The value there; what a solver's tolerance leaves outside of a declaration is no gain."""
     if not least.is_optimal:
         return np.nan
-    return cost_near(one.cost, least.values, one.around, worth)
+    declared = {v.id: v.project(least.values[v.id]) for v in one.cost.variables()}
+    return cost_near(one.cost, declared, one.around, worth)
 
 
 def _shares(result: Answer, name: Hashable):
