@@ -55,6 +55,9 @@ FLOOR = 1e-12
 """Steps between points are rounding errors below this share of them; without rows none are
 subtracted."""
 
+LEVEL = 1e-6
+"""An objective that falls by more than this share of its parts along such a step goes on."""
+
 STALLS = 3
 """Steps without progress after which a guarded client whose descent is rounding gives up."""
 
@@ -181,6 +184,9 @@ class NewtonBatch:
             self._search(live, good, x, values, quadratic_gradients, is_inside, model.sizes)
 
         is_rounding = is_inside & model.is_rounding
+        if is_rounding.any():
+            slopes = quadratic_gradients + smooth_gradients
+            is_rounding &= self._is_level(live, x, values, slopes, quadratic_gradients, model.steps)
         good |= is_rounding
         taken, kept = (at, slice(None)) if good.all() else (live[good], good)
         self.x[taken], self.values[taken] = x[kept], values[kept]
@@ -222,6 +228,23 @@ class NewtonBatch:
         if renewed.any():
             self._renew(live[renewed])
             self._aim(live[renewed])
+
+    def _is_level(
+        self,
+        live: np.ndarray,
+        x: np.ndarray,
+        values: np.ndarray,
+        slopes: np.ndarray,
+        quadratic_gradients: np.ndarray,
+        steps: np.ndarray,
+    ) -> np.ndarray:
+        """Whether objectives hardly fall along steps that are small beside their points.
+
+        Beside a pole that is far from zero a step to twice the distance from it is as small.
+        """
+        sides = np.abs(quadratic_gradients) + np.abs(self.linear[selection(live)])
+        parts = np.vecdot(np.abs(x), sides) + np.abs(values)
+        return np.abs(np.vecdot(slopes, steps)) <= LEVEL * parts
 
     def _has_lost(self, live: np.ndarray, curvatures: np.ndarray, asked: np.ndarray) -> np.ndarray:
         """Whether too much curvature was lost since H was taken; False where not asked."""
