@@ -68,17 +68,24 @@ def answer_alone(sub: Subproblem) -> np.ndarray:
         return found
     # What is far from zero beside what its rows tell there has no digits before it is seen from it
     first = minimised(sub, ROUGH, rough)
-    if first.status not in FOUND or _size(first.point, rough_lengths(sub, first.point)) <= FAR:
+    near = rough_lengths(sub, first.point)
+    if first.status not in FOUND or _size(first.point, near) <= FAR:
         return found
-    return answer_around(sub, first.point)
+    left = _answer(sub.around(first.point), near)
+    # Who stays there may be where a solver's patience ended, and its objective is flat
+    return found if not _size(left, near) >= SMALL else _sum(first.point, left)
 
 
 def answer_around(sub: Subproblem, point: np.ndarray) -> np.ndarray:
     """The same of who has a form, asked from a point and with the digits that it has there."""
     near, rough = sub.around(point), rough_lengths(sub, point)
     left = _answer(near, rough)
-    found = point + (_correction(near, rough) if np.isnan(left).any() else left)
-    # What rounding leaves of a difference is no length
+    return _sum(point, _correction(near, rough) if np.isnan(left).any() else left)
+
+
+def _sum(point: np.ndarray, move: np.ndarray) -> np.ndarray:
+    """Where a move ends; what rounding leaves of a difference is no length."""
+    found = point + move
     return np.where(np.abs(found) <= RESOLVED * np.abs(point), 0.0, found)
 
 

@@ -102,9 +102,14 @@ class Survey:
         if is_far(sides_of(compiled, found), zero, OUTLYING).any():
             self._centre(missing)
         having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
-        far = is_far(sides_of(compiled, found), origin, OUTLYING)
+        # Servers are not held, and where they would be is not far from anything
+        base = self._base.copy()
+        for name in compiled.servers:
+            base[compiled.columns[name]] = found[compiled.columns[name]]
+        held_at = sides_of(compiled, base)
+        far = is_far(sides_of(compiled, found), held_at, OUTLYING)
         self._misplaced |= {n for n, sub in self._subs.items() if far[sub.entries].all()}
-        self._hold_nearer(origin, missing)
+        self._hold_nearer(origin, held_at, missing)
         self._go_halfway()
         return OwnAnswers(found, having, self._curvatures, self._starts(missing))
 
@@ -253,12 +258,12 @@ class Survey:
             if there is not None:
                 self._found[part] = answer_nearer(sub, self._found[part], there)
 
-    def _hold_nearer(self, origin: np.ndarray, missing: np.ndarray) -> None:
-        """Hold clients at their neighbours' answers while these are far from zero."""
+    def _hold_nearer(self, origin: np.ndarray, held_at: np.ndarray, missing: np.ndarray) -> None:
+        """Hold clients at their neighbours' answers while these are far from where they were."""
         compiled, found = self._compiled, self._found
         sides = sides_of(compiled, found)
         for _ in range(HOLDS):
-            if not is_far(sides, origin, FAR).any():
+            if not is_far(sides, held_at, FAR).any():
                 break
             centre = np.where(np.isnan(sides), sides[::-1], sides)
             centre = np.where(np.isnan(centre), origin, centre)
