@@ -219,10 +219,10 @@ def _is_there(answer: ClientAnswer, lengths: np.ndarray) -> bool:
 def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
     """How far a client's own answer moves for a price like the slopes that meet there, (m,).
 
-    Zero where it does not move, or where slopes are not known.
+    Zero where no variable moves that its neighbours see, or where slopes are not known.
     """
-    nothing = np.zeros(sub.size)
-    if sub.form is None or np.isnan(point).any():
+    nothing, seen = np.zeros(sub.size), sub.sight.of_variables > 0
+    if sub.form is None or np.isnan(point).any() or not seen.any():
         return nothing
     near = sub.around(point)
     rough = rough_lengths(sub, point)
@@ -232,7 +232,7 @@ def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
     for share in PRICES:
         for price in (share * slopes, -share * slopes):
             moved = program.minimise(price, ROUGH)
-            size = _size(moved.point, rough)
+            size = _size(moved.point[seen], rough[seen])
             if size < ROUNDED:
                 continue
             if moved.status in FOUND and size < SMALL:
@@ -242,7 +242,7 @@ def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
                 if not (_is_there(moved, size * rough) and gained > WORTH * abs(paid)):
                     continue
             if moved.status in FOUND and size > RESOLVED * _size(point, rough):
-                return np.abs(moved.point)
+                return np.where(np.abs(moved.point) < ROUNDED * rough, 0.0, np.abs(moved.point))
     return nothing
 
 
