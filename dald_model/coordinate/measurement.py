@@ -91,6 +91,7 @@ class _Measurement:
             self._go_inside()
             stiffness, kinks, penalty, bends = self._stiffnesses()
         self._see_bounds(stiffness, penalty)
+        penalty[penalty <= ROUNDED * stiffness] = 0.0  # beside kinks that keep variables at zero
         stiffness = self._filled(stiffness)
         penalty = self._filled(penalty) if penalty.any() else stiffness
         least = self._least(stiffness)

@@ -89,6 +89,13 @@ MENDED = {
         90001304,
     ],
     "Clarabel panics over a power cone of many that verify asks it about": [80001275, 90000786],
+    "rounding of an exact answer, or of a move that nobody sees, passes for a length": [
+        100000049,
+        100002665,
+    ],
+    "rounding of curvature beside kinks at zero passes for a penalty": [100001833],
+    "Newton's steps beside a pole far from zero pass for rounding": [100001680],
+    "a client far from zero has no answer that is seen from zero": [91000931],
     "a second solver finds zero, and what it leaves of it passes for a spread": [91002156],
 }
 
