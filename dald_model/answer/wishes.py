@@ -176,11 +176,14 @@ def shrunk(
             [cost_of(sub, point + share * moved) - cost for sub, point, moved, cost in touched]
         )
 
-    # Who stands at the edge of a domain has no value however short the step
-    touched = [t for t, rise in zip(touched, rises(NOISE), strict=True) if np.isfinite(rise)]
+    # Who stands at the edge of a domain has no value however short the step. Whose wish is anywhere
+    # may wish for what is so far away that a share of it leaves all domains.
+    size, reach = np.abs(points[name]).max(), np.abs(move).max(initial=0.0)
+    short = NOISE * min(1.0, size / reach) if size and reach else NOISE
+    touched = [t for t, rise in zip(touched, rises(short), strict=True) if np.isfinite(rise)]
     share = 1.0
     # Twice, as with two alike clients the rise is what is paid to the digit. NaN is too far.
-    while share > NOISE and paid > 0 and not rises(share).sum() <= 2 * paid:
+    while share > short and paid > 0 and not rises(share).sum() <= 2 * paid:
         share /= 2
     return share
 

@@ -96,6 +96,13 @@ MENDED = {
     "rounding of curvature beside kinks at zero passes for a penalty": [100001833],
     "Newton's steps beside a pole far from zero pass for rounding": [100001680],
     "a client far from zero has no answer that is seen from zero": [91000931],
+    "a wish is anywhere, so far away that a share of it leaves all domains": [
+        110000442,
+        110001652,
+    ],
+    "cvxpy's answer of a client is zero but for its tolerance, which passes for a length": [
+        100001037
+    ],
     "a second solver finds zero, and what it leaves of it passes for a spread": [91002156],
 }
 
