@@ -29,8 +29,11 @@ from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.base import FOUND, Turn
 
-ACCURACY, ROUNDED = 1e-9, 1e-13
-"""Relative accuracy of these answers, if they are numerical, and if they are exact."""
+ACCURACY = 1e-9
+"""Relative accuracy that is asked of these answers, if they are numerical."""
+NOISE, ROUNDED = 1e-6, 1e-13
+"""Answers below this many lengths are zero: numerical ones, as solvers leave the root of what they
+are asked for at the apex of a cone, and exact ones."""
 ALIKE = 1e4
 """Factor between the curvatures at two points from which on one says nothing of the other."""
 HOLDS, STILL = 3, 1e-3
@@ -372,7 +375,7 @@ class Survey:
         is_found = np.repeat([one in FOUND for one in answers.statuses], sizes)
         # Below its accuracy an answer has no digit, and beside zero nothing tells noise from size
         is_exact = np.repeat([self._layer.solver(name).is_exact for name in batch.names], sizes)
-        least = np.where(is_exact, ROUNDED, ACCURACY) * turn.lengths
+        least = np.where(is_exact, ROUNDED, NOISE) * turn.lengths
         points = np.where(np.abs(answers.points) <= least, 0.0, answers.points)
         self._found[batch.columns] = np.where(is_found, points, np.nan)
 

@@ -92,6 +92,8 @@ MENDED = {
     "rounding of an exact answer, or of a move that nobody sees, passes for a length": [
         100000049,
         100002665,
+        120000044,
+        120000776,
     ],
     "rounding of curvature beside kinks at zero passes for a penalty": [100001833],
     "Newton's steps beside a pole far from zero pass for rounding": [100001680],
