@@ -290,7 +290,7 @@ def doubted(given: Task, made: Reference) -> Reference | None:
         return None
     other = _at(given, found, name, made.scales, made.notes, is_known=not made.is_calibrated)
     if other.is_calibrated:
-        other = _beyond_noise(given, other, NOTHING**2)
+        other = _beyond_noise(given, other, NOTHING)
     return replace(other, seconds=made.seconds + time.perf_counter() - begun)
 
 

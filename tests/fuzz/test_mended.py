@@ -105,7 +105,10 @@ MENDED = {
     "cvxpy's answer of a client is zero but for its tolerance, which passes for a length": [
         100001037
     ],
-    "a second solver finds zero, and what it leaves of it passes for a spread": [91002156],
+    "a second solver finds zero, and what it leaves of it passes for a spread": [
+        91002156,
+        120001317,
+    ],
 }
 
 
