@@ -375,7 +375,8 @@ class Survey:
                 continue
             # Curved the same everywhere in each variable it may not be along all of them together
             is_flat = is_flat_together(sub)
-            may_go = self._is_dragged(name) or (is_flat and is_sloping(sub))
+            is_pulled = self._is_dragged(name) and not self._is_firm(name)
+            may_go = is_pulled or (is_flat and is_sloping(sub))
             if may_go and np.isnan(answer_alone(sub)).any():
                 self._dragged.add(name)
             elif is_flat and sub.form is not None and sub.form.terms:
@@ -403,6 +404,15 @@ class Survey:
                     self._dragged.add(name)
                 else:
                     self._found[part] = alone
+
+    def _is_firm(self, name: Hashable) -> bool:
+        """Whether a quadratic keeps a client along all variables together, and not its hold.
+
+        Such a client has an answer, whatever kinks it has besides: a small ridge under absolute
+        values is dragged by them, and a cone program for each took most of the time to begin.
+        """
+        is_curved = self._curvatures[name].diagonal.all()
+        return bool(is_curved) and not is_flat_together(self._subs[name], GONE * WEAK**2)
 
     def _is_dragged(self, name: Hashable) -> bool:
         """Whether an answer is where the hold balances the slopes that the client has at zero.
