@@ -53,8 +53,17 @@ def clocked(work: Callable[[], Any]) -> tuple[Any, float]:
         return found, time.process_time() - begun
 
 
-def ours(one: Case | Network) -> tuple[dm.Result, Found, float, float]:
-    """The whole job, compiled too; and the seconds of compiling alone, and of a round after it."""
+class Job(NamedTuple):
+    """A whole job of ours; and the seconds of compiling alone, and of a round after the first."""
+
+    result: dm.Result
+    found: Found
+    compiling: float
+    a_round: float
+
+
+def ours(one: Case | Network) -> Job:
+    """The whole job, compiled too."""
     model = one.model()
     _, compiling = clocked(model.compile)
     ends: list[float] = []
@@ -62,7 +71,7 @@ def ours(one: Case | Network) -> tuple[dm.Result, Found, float, float]:
         lambda: model.solve(callback=lambda _: ends.append(time.process_time()))
     )
     found = Found(compiling + solving, result.value, str(result.status), result.rounds)
-    return result, found, compiling, (ends[-1] - ends[0]) / max(1, len(ends) - 1)
+    return Job(result, found, compiling, (ends[-1] - ends[0]) / max(1, len(ends) - 1))
 
 
 def all_in_one(one: Case | Network, solver: str) -> Found | None:
@@ -102,31 +111,28 @@ class Race(NamedTuple):
 
 def race(one: Case | Network) -> Race:
     """Ours against each of the solvers, and the fastest of those that are right."""
-    best: Any = None
+    jobs = [ours(one)]
     pooled: dict[str, Found] = {}
     slow: set[str] = set()
-    result: Any = None
-    for _ in range(TURNS):
-        if best is None or best[0].seconds < SHORT:
-            result, *own = ours(one)
-            best = own if best is None or own[0].seconds < best[0].seconds else best
+    for turn in range(TURNS):
+        if turn and jobs[-1].found.seconds < SHORT:
+            jobs.append(ours(one))
         for solver in one.solvers:
             found = None if solver in slow else all_in_one(one, solver)
             if found is None or found.seconds > SHORT:
                 slow.add(solver)
-            if found is not None and found.seconds < pooled.get(solver, found).seconds + 1e-9:
+            if found is not None and (
+                solver not in pooled or found.seconds < pooled[solver].seconds
+            ):
                 pooled[solver] = found
-        if best[0].seconds > SHORT and len(slow) == len(one.solvers):
-            break
-    own, compiling, a_round = best
+    best = min(jobs, key=lambda job: job.found.seconds)
     least = min(found.value for found in pooled.values())
-    checked = "verified" if result.verify(aio=False).ok else "not verified"
-    own = own._replace(said=f"{own.said}, {checked}")
+    checked = "verified" if best.result.verify(aio=False).ok else "not verified"
+    own = best.found._replace(said=f"{best.found.said}, {checked}")
     able = right(list(pooled.items()), min(least, own.value))
-    solver, fastest = min(
-        able, key=lambda pair: pair[1].seconds, default=("none", Found(np.nan, 0))
-    )
-    return Race(own, compiling, a_round, own.gap(least), solver, fastest.seconds)
+    none = "none", Found(np.nan, 0)
+    solver, fastest = min(able, key=lambda pair: pair[1].seconds, default=none)
+    return Race(own, best.compiling, best.a_round, own.gap(least), solver, fastest.seconds)
 
 
 def right(found: Sequence[tuple[str, Found]], best: float) -> list[tuple[str, Found]]:
