@@ -62,7 +62,7 @@ class DualBoxQP:
             self._read(terms)
         self._terms = terms
         self._weight = np.stack([np.concatenate([t.weight for t in own]) for own in terms])
-        (count, values), size = self._weight.shape, terms[0][0].matrix.shape[1]
+        count, values, size = self._matrix.shape
         self._roots = np.empty((count, size, size))
         self._duals = np.empty((count, values, values))
         self._units = np.ones((count, values))
@@ -73,28 +73,22 @@ class DualBoxQP:
 
     def _read(self, terms: list[list[Term]]) -> None:
         """Take what is inside of the bars."""
+        self._matrix = np.stack([np.concatenate([_dense(t.matrix) for t in own]) for own in terms])
         self._offset = np.stack([np.concatenate([t.offset for t in own]) for own in terms])
-        self._columns: np.ndarray | None = None
+        _, values, size = self._matrix.shape
         # Absolute values of single variables, as in the lasso, need no products with A
-        single = [_single(own) for own in terms]
-        alike = [one for one in single if one and np.array_equal(one[0], (single[0] or one)[0])]
-        if len(alike) == len(single):
-            self._columns = alike[0][0]
-            self._entries = np.stack([entries for _, entries in alike])
-        else:
-            dense = [np.concatenate([_dense(t.matrix) for t in own]) for own in terms]
-            self._matrix = np.stack(dense)
+        self._columns: np.ndarray | None = None
+        columns = np.abs(self._matrix).argmax(axis=2)
+        if ((self._matrix != 0).sum(axis=2) == 1).all() and (columns == columns[:1]).all():
+            self._columns = columns[0]
+            self._entries = self._matrix[:, range(values), columns[0]]
         # All variables: then the values inside the bars are the point
-        size = terms[0][0].matrix.shape[1]
-        self._covers = self._columns is not None and set(self._columns.tolist()) == set(range(size))
+        self._covers = self._columns is not None and set(self._columns) == set(range(size))
 
     def factor(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
         """Take new H; failed are also those where A H^-1 A' is not positive definite."""
         roots, failed = inverse_roots(hessians, FLAT)
-        if self._columns is None:
-            spread = self._matrix[which] @ roots
-        else:
-            spread = self._entries[which][:, :, None] * roots[:, self._columns]
+        spread = self._matrix[which] @ roots
         duals = spread @ spread.transpose(0, 2, 1)
         scales = variable_scales(duals)
         duals *= outer(scales)
@@ -154,18 +148,6 @@ class DualBoxQP:
         pushes = np.zeros((duals.shape[0], self._roots.shape[1]))
         pushes[:, self._columns] = self._entries[at] * duals
         return pushes
-
-
-def _single(terms: Sequence[Term]) -> tuple[np.ndarray, np.ndarray] | None:
-    """The variable and the entry of each row where all rows have one only, else None."""
-    found = []
-    for term in terms:
-        rows = sp.csr_array(term.matrix)
-        if not ((np.diff(rows.indptr) == 1).all() and rows.data.all()):
-            return None
-        found.append((rows.indices, rows.data))
-    columns, entries = zip(*found, strict=True)
-    return np.concatenate(columns), np.concatenate(entries)
 
 
 def _dense(matrix: np.ndarray | sp.csr_array) -> np.ndarray:
