@@ -205,14 +205,15 @@ def is_bent(sub: Subproblem) -> bool:
     return sub.form is not None and sub.form.valued and bool(_smooth(sub.form))
 
 
-def is_flat_together(sub: Subproblem) -> bool:
+def is_flat_together(sub: Subproblem, share: float = ZERO) -> bool:
     """Whether the quadratic part of an objective is flat along variables that are curved each.
 
-    What kinks want there is little beside a curvature, however weak a hold is.
+    What kinks want there is little beside a curvature, however weak a hold is. Flat is what is
+    curved by less than a ``share`` of that.
     """
     _, scaled = _together(sub)
     try:
-        np.linalg.cholesky(scaled - ZERO * np.eye(len(scaled)))
+        np.linalg.cholesky(scaled - share * np.eye(len(scaled)))
     except np.linalg.LinAlgError:
         return True
     return False

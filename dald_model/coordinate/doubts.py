@@ -86,8 +86,9 @@ def doubts(
             continue
         # Curved the same everywhere in each variable it may not be along all of them together
         is_flat = is_flat_together(sub)
-        drags = is_dragged(at_base[sub.name], answers[sub.name], bases[sub.name])
-        may_go = drags or (is_flat and is_sloping(sub))
+        known = at_base[sub.name]
+        drags = is_dragged(known, answers[sub.name], bases[sub.name])
+        may_go = (drags and not is_firm(sub, known)) or (is_flat and is_sloping(sub))
         if may_go and np.isnan(answer_alone(sub)).any():
             found.dragged.add(sub.name)
         elif is_flat and sub.form is not None and sub.form.terms:
@@ -120,6 +121,15 @@ def _doubt_bent(
         found.dragged.add(sub.name)
     elif bend < GONE * felt:
         found.endless.add(sub.name)
+
+
+def is_firm(sub: Subproblem, known: Curvature) -> bool:
+    """Whether a quadratic keeps a client along all variables together, and not its hold.
+
+    Such a client has an answer, whatever kinks it has besides: a small ridge under absolute values
+    is dragged by them, and a cone program for each took most of the time to begin.
+    """
+    return bool(known.diagonal.all()) and not is_flat_together(sub, GONE * WEAK**2)
 
 
 def is_dragged(known: Curvature, answer: np.ndarray, base: np.ndarray) -> bool:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.coordinate import alone
+from dald_model.coordinate import alone, own_answers
+from dald_model.engines.dispatch import SolverLayer
 
 
 def test_clients_with_the_same_numbers_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,6 +27,26 @@ def test_clients_with_the_same_numbers_are_asked_once(monkeypatch: pytest.Monkey
     assert asked == [0, 2, 3]
     for answer, (_, centre) in zip(found, costs, strict=True):  # the minimum of a distance
         np.testing.assert_allclose(answer, centre, atol=1e-5)
+
+
+def test_who_is_kept_along_all_variables_is_asked_no_cone_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The median of b is the minimum of their distances plus a ridge that weighs less.
+
+    A ridge under kinks slopes nowhere at zero, so a client held there looks dragged by its hold.
+    """
+    rng, model, x = np.random.default_rng(0), dm.Model("medians"), cp.Variable(3)
+    targets = [centre + rng.normal(size=(41, 3)) for centre in (0.0, 1.0, 5.0)]
+    for at, b in enumerate(targets):
+        distances = cp.sum([cp.norm1(x - row) for row in b])
+        model.client(at, distances + 1e-3 * cp.sum_squares(x))
+    compiled = model.compile()
+    monkeypatch.setattr(own_answers, "answer_alone", lambda sub: pytest.fail(str(sub.name)))
+    found = own_answers.own_answers(compiled, SolverLayer(compiled, "auto"))
+    for at, b in enumerate(targets):
+        answer = found.points[compiled.columns[at]]
+        np.testing.assert_allclose(answer, np.median(b, axis=0), atol=1e-5)
 
 
 @pytest.mark.parametrize("unit", 10.0 ** np.arange(-6, 7, 3))
