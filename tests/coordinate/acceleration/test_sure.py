@@ -1,4 +1,4 @@
-"""Learned models in the turn of bounds: asked where they are sure, and not again where they lied."""
+"""Learned models in the turn of bounds: asked where they are sure, resting where they lied."""
 
 from types import SimpleNamespace
 from typing import Any, cast
