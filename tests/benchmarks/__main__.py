@@ -24,6 +24,7 @@ from tests.benchmarks import (
     rounds,
     scaling,
     starting,
+    wanted,
     wavefront,
     whole,
 )
@@ -31,7 +32,7 @@ from tests.benchmarks import (
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("--only", type=int, nargs="+", choices=range(1, 18), metavar="TABLE")
+    parser.add_argument("--only", type=int, nargs="+", choices=range(1, 19), metavar="TABLE")
     parser.add_argument("--kinds", nargs="+", default=[], help="table 1: words of clients' names")
     parser.add_argument("--full", action="store_true", help="with what takes many minutes")
     parser.add_argument("--out", type=Path, help="write the markdown to this file too")
@@ -55,6 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
         15: engines.table,
         16: lambda: many.table(full),
         17: owners.table,
+        18: wanted.table,
     }
     parts = ["# Benchmarks", common.header()]
     print("\n\n".join(parts), flush=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import dald_model as dm
@@ -25,9 +23,6 @@ def row(kind: str, graph: str) -> tuple[list[str], list[float]]:
         shown.append(str(result.rounds) if is_done else f"> {result.rounds} ({result.status})")
         ratios.append((result.rounds if is_done else MOST) / whole.rounds)
         sound = sound and is_done and result.verify().ok
-    plain: dict[str, Any] = {"acceleration": None, "online": dm.Dropout(SHARE, seed=SEEDS[0])}
-    before = drawn(kind, graph).solve(max_rounds=MOST, **plain)
-    shown.append(str(before.rounds) if before.status == "optimal" else f"> {before.rounds}")
     return [f"{kind}, {graph}", str(whole.rounds), *shown, "yes" if sound else "no"], ratios
 
 
@@ -40,7 +35,6 @@ def table() -> str:
         f"`online=dm.Dropout({SHARE})`, {COUNT} clients of {SIZE} shared entries, by default "
         f"options, at most {MOST:,} rounds. Over the rounds with none absent, where a run without "
         f"an answer counts {MOST:,}: geometric mean {np.exp(np.log(ratios).mean()):.2g}, worst "
-        f"{ratios.max():.2g}, at most 4 in {(ratios <= 4).mean():.0%} of the runs. Plain: without "
-        "acceleration, the first seed.\n\n"
-        + common.markdown([*heads, "plain, absent", "verified"], [one for one, _ in found])
+        f"{ratios.max():.2g}, at most 4 in {(ratios <= 4).mean():.0%} of the runs.\n\n"
+        + common.markdown([*heads, "verified"], [one for one, _ in found])
     )

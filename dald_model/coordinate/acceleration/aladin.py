@@ -102,7 +102,7 @@ class AladinModel(SecantModel):
             SentModels(opening.compiled, self.coordinates, group)
             for group in self.coordinates.groups
         ]
-        self._error = 0.0
+        self.error = 0.0
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
         """See :class:`Accelerator`."""

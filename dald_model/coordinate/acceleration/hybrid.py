@@ -9,6 +9,7 @@ from dald_model.coordinate.acceleration.anderson import Anderson
 from dald_model.coordinate.acceleration.bundle import AGREED, LARGEST, MANY, BundleModel
 from dald_model.coordinate.acceleration.evaluation import BYTES, Accelerator, Opening
 from dald_model.coordinate.acceleration.secant import Secant, SecantModel
+from dald_model.coordinate.acceleration.sure import SureModel
 from dald_model.coordinate.acceleration.turns import Member, Turns
 from dald_model.coordinate.curvature import is_angular
 
@@ -63,7 +64,8 @@ class Hybrid:
             ways.insert(0, (mixer,))
         if is_small or is_angular:  # many smooth clients do not need what bounds cost a round
             first = len(ways) if is_angular else 0
-            ways.append((BundleModel(secant.joint, opening.heads), secant, mixer))
+            bundle = BundleModel(secant.joint, opening.heads)
+            ways.append((SureModel(secant), bundle, secant, mixer))
         return Turns(ways, first)
 
     def reveals(self, compiled: Decomposition) -> str:

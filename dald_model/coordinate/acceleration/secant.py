@@ -114,6 +114,10 @@ class SecantModel:
     ----------
     coordinates : Coordinates
     joint : JointModel
+    error : float
+        How wrong the models were of the last round, as a share of what clients were told.
+    reach : float
+        How far from what they were told last the last proposal is, over the residual.
     """
 
     name = "secant"
@@ -132,7 +136,8 @@ class SecantModel:
         self.recalled = recall(self.coordinates, self._models, learnt)
         self._points: np.ndarray | None = None
         self._slopes = np.zeros(0)
-        self._error = 0.0 if self.recalled else math.inf
+        self.error = 0.0 if self.recalled else math.inf
+        self.reach = math.inf
         self._rest, self._pause = 0, 1
 
     @property
@@ -152,7 +157,7 @@ class SecantModel:
                 if not group.is_server:
                     mine = (one[group.columns] for one in (points, moved, told))
                     error += model.learn(*mine)
-            self._error = math.sqrt(error) / (math.sqrt(known_sum(told**2)) or 1.0)
+            self.error = math.sqrt(error) / (math.sqrt(known_sum(told**2)) or 1.0)
         self._points, self._slopes = points, slopes
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
@@ -168,7 +173,8 @@ class SecantModel:
         agreed, there, prices = found
         change = agreed - self._points + there - self._slopes
         told = math.sqrt(change.dot(change))
-        predicted, residual = self._error * told, evaluation.size(rho)
+        predicted, residual = self.error * told, evaluation.size(rho)
+        self.reach = told / residual if residual else math.inf
         share = residual / predicted if predicted > residual else 1.0
         if not share >= SHORTEST:
             return None

@@ -99,7 +99,7 @@ class Turns:
             found = one.propose(evaluation, rho)
             if found is not None:
                 return found
-            if one.is_spent and one is self._ways[self._turn][0]:
+            if one.is_spent and one in self._ways[self._turn]:
                 self._end(1.0)
         return None
 
