@@ -75,15 +75,21 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
 def _costs(
     compiled: Decomposition, points: Mapping[Hashable, np.ndarray], solvers: np.ndarray
 ) -> np.ndarray:
-    """What each client minimises at its own variables, from the user's expressions.
+    """What each client minimises at its own variables, as the user's expressions have it.
 
-    A solver's figure may be a difference of large numbers, or a sum of squares multiplied out. It
-    counts only where the expression has no value, as at the edge of the domain of an atom, or where
-    it is at a site.
+    From their affine pieces, or by cvxpy. A solver's figure may be a difference of large numbers,
+    or a sum of squares multiplied out. It counts only where the expression has no value, as at the
+    edge of the domain of an atom, or where it is at a site.
     """
-    clients = [sub.client for sub in compiled.values()]
-    with undisturbed([v for one in clients for v in one.given.variables]):
-        each = [one.cost_at(compiled[one.name].spread(points[one.name])) for one in clients]
-    found = np.array(each)
-    found[[sub.client.is_remote for sub in compiled.values()]] = np.nan
+    subs = list(compiled.values())
+    found = np.full(len(subs), math.nan)
+    with np.errstate(all="ignore"):
+        for at, sub in enumerate(subs):
+            if sub.lowered is not None and not sub.client.is_remote:
+                found[at] = sub.lowered.value(points[sub.name])
+    unknown = np.flatnonzero(~np.isfinite(found)).tolist()
+    left = [(at, subs[at]) for at in unknown if not subs[at].client.is_remote]
+    with undisturbed([v for _, sub in left for v in sub.client.given.variables]):
+        for at, sub in left:
+            found[at] = sub.client.cost_at(sub.spread(points[sub.name]))
     return np.where(np.isfinite(found), found, solvers)

@@ -51,12 +51,15 @@ def settle(compiled: Decomposition, recovered: Recovered, lengths: np.ndarray) -
 
     They are a server's, or means, and so nobody's own.
     """
+    limited = [rules for one in compiled.model.clients.values() if (rules := one.domains)]
+    if not limited:  # as mostly
+        return
     near: dict[int, np.ndarray] = {}
     parts = {n: sub.spread(lengths[compiled.columns[n]]) for n, sub in compiled.items()}
     for key, homes in compiled.form.homes.items():
         near[key] = np.max([parts[name][v.id] for name, v in homes.items()], axis=0)
-    for client in compiled.model.clients.values():
-        recovered.values.update(inside(client.domains, recovered.values, near))
+    for rules in limited:
+        recovered.values.update(inside(rules, recovered.values, near))
 
 
 def inside(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -77,6 +78,15 @@ class Lowered:
     def is_like(self, other: Lowered) -> bool:
         """Whether the two differ in costs and offsets alone: then the same solvers take them."""
         return self.structure is other.structure and self.maps.moves(other.maps)
+
+    def value(self, point: np.ndarray) -> float:
+        """The objective at a point of shape (m,), as accurately as the user's expression has it.
+
+        From the values of the expression's affine pieces; NaN where not all of it is known so.
+        """
+        if not self.form.valued:
+            return math.nan
+        return self.instantiator.value(self.maps, point)
 
     def local_duals(
         self, equality: np.ndarray, inequality: np.ndarray, balls: np.ndarray
