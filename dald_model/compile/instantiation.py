@@ -200,7 +200,7 @@ class Instantiator:
         return maps.transposed_times(bent + self._linear), constant
 
     def value(self, maps: AffineMaps, point: np.ndarray) -> float:
-        """The objective at a point, (m,), from the values of the pieces: nothing is multiplied out."""
+        """The objective at a point, (m,), from the values of its pieces: not multiplied out."""
         y = maps.at(point)
         bent = self._diagonal * y if self._P is None else self._P @ y
         found = self._constant + float((bent / 2 + self._linear) @ y)

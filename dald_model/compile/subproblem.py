@@ -179,7 +179,7 @@ class Subproblem(Identified):
             own, sides = map(_values, (self.client.parameters, self._given[1]))
             if (self._lowered[0], self._sides[0]) == (own, sides):
                 return
-        if all([_is_finite(p.value) for p in parameters]):
+        if all(_is_finite(p.value) for p in parameters):
             _ = self.sides
             lowered = self._relowered()
             form = lowered and lowered.form

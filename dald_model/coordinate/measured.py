@@ -83,7 +83,7 @@ def _alike(now: Form, then: Form) -> bool:
     if len(one) != len(two):
         return False
     others = [(a, b) for a, b in zip(one, two, strict=True) if a is not b]
-    return all([_near(_stored(a), _stored(b)) for a, b in others])
+    return all(_near(_stored(a), _stored(b)) for a, b in others)
 
 
 def numbers(form: Form) -> list[np.ndarray]:
