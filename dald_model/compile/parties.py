@@ -209,14 +209,14 @@ class _Splitter:
         coefficients, offset = affine_parts(node)
         variables = {v.id: v for v in node.variables()}
         own = [
-            (v, sp.csr_array(explicit(coefficients[key], v.size)))
+            (v, _sparse(explicit(coefficients[key], v.size)))
             for key, v in variables.items()
             if key not in self._party
         ]
         shares = {}
         for name in dict.fromkeys(self._party[key] for key in variables if key in self._party):
             blocks = [
-                sp.csr_array(explicit(coefficients[v.id], v.size))
+                _sparse(explicit(coefficients[v.id], v.size))
                 if v.id in coefficients
                 else sp.csr_array((node.size, v.size))
                 for v in self._variables[name]
@@ -262,7 +262,7 @@ class _Splitter:
         sides: dict[Hashable, cp.Expression] = {}
         factors: dict[Hashable, list[Any]] = {}
         for name, blocks in self._blocks.items():
-            whole = blocks[0].copy() if len(blocks) == 1 else sp.vstack(blocks, "csr")
+            whole = blocks[0] if len(blocks) == 1 else sp.vstack(blocks, "csr")
             basis, factor = shared_rows(whole)
             if not basis.shape[0]:  # zero times a variable asks nothing of its owner
                 continue
@@ -300,3 +300,8 @@ class _Splitter:
 
     def _link(self, local: cp.Expression, name: Hashable, side: cp.Expression) -> None:
         self.links.append(Link(local, self._coupling.name, side, name))
+
+
+def _sparse(matrix: Any) -> sp.csr_array:
+    """The same as a sparse matrix; itself where it is one."""
+    return matrix if isinstance(matrix, sp.csr_array) else sp.csr_array(matrix)
