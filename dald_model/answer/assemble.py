@@ -34,6 +34,8 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
         points = clients_inside(compiled, points, lengths)
         duals = {
             name: dual_values(sub, *state.held(compiled.places[name]), points[name])
+            if name in compiled.constrained
+            else ()
             for name, sub in compiled.items()
         }
         recovered = compiled.recover(points, duals, mu, membership.gone)

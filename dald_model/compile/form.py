@@ -254,7 +254,7 @@ class Form:
 
     def with_others(self, **numbers: Any) -> Form:
         """The same with other numbers in some of its parts, of the same shape."""
-        found = object.__new__(Form)
+        found = object.__new__(type(self))
         found.__dict__.update(self.__dict__, **numbers)
         found.__dict__.pop("cone", None)
         return found

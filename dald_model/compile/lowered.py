@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from copy import copy
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -71,7 +70,8 @@ class Lowered:
 
         ``known`` is another, and it around the same point, of which parts may be the same.
         """
-        found = copy(self)
+        found = object.__new__(type(self))  # a copy, as it is made of each client for each value
+        found.__dict__.update(self.__dict__)
         found.form = self.form.around(centre, known and (known[0].form, known[1].form))
         return found
 

@@ -293,7 +293,8 @@ class Subproblem(Identified):
         assert self._sides is not None
         assert self._lowered is not None
         assert lowered is not None
-        found = copy(self)
+        found = object.__new__(type(self))  # a copy, as it is made for each value of a Parameter
+        found.__dict__.update(self.__dict__)
         then, there = known or (None, None)
         sides = (matrix, offset + matrix @ centre) if there is None else there.sides
         found._sides = self._sides[0], sides
