@@ -80,16 +80,21 @@ class AffineMaps:
             total = part if total is None else dense(total) + dense(part)
         return sp.csr_array((blocks.height, self.size)) if total is None else total
 
-    def weighed(self, at: int, weights: np.ndarray, *, keeps: bool) -> np.ndarray:
-        """F.T @ diag(weights) @ F of one piece, (m, m); ``keeps`` it for the very same weights."""
+    def add_weighed(self, total: np.ndarray, at: int, weights: np.ndarray, *, keeps: bool) -> None:
+        """Add F.T @ diag(weights) @ F of one piece, symmetric, to a matrix, (m, m).
+
+        ``keeps`` it for the very same weights.
+        """
         own, (then, known) = self.matrices[at], self._weighed.get(at, (None, None))
         if own is None:
-            return np.diag(weights)
+            total.flat[:: self.size + 1] += weights
+            return
         if known is None or then is not weights:
             known = dense(own.T @ scaled(weights, own))
+            known = (known + known.T) / 2
             if keeps:
                 self._weighed[at] = weights, known
-        return known
+        total += known
 
     def transposed_times(self, vector: np.ndarray) -> np.ndarray:
         """F.T @ vector for all pieces together, shape (m,)."""

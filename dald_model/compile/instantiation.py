@@ -178,9 +178,11 @@ class Instantiator:
         if self._is_diagonal and 2 * self._live.size < maps.size:
             return Quadratic(None, linear, constant, dense(maps.times(self._picked)))
         matrix = np.zeros((maps.size, maps.size))
-        for at, weights in self._weights if self._is_diagonal else ():
-            matrix += maps.weighed(at, weights, keeps=keeps)
-        for at, blocks in () if self._is_diagonal else self._squares:
+        if self._is_diagonal:
+            for at, weights in self._weights:
+                maps.add_weighed(matrix, at, weights, keeps=keeps)
+            return Quadratic(matrix, linear, constant)
+        for at, blocks in self._squares:
             if blocks.parts:
                 own, product = maps.matrices[at], maps.times(blocks)
                 matrix += dense(product if own is None else own.T @ product)
