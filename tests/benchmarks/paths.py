@@ -117,7 +117,8 @@ def table() -> str:
         f"the whole path in units of a cold solve (mean of {COLD} steps), which declares a new "
         "model, its data and the AIO's objective, compiles and solves it; which compiles and "
         "solves it; and which solves the compiled model without a start. AIO: the all-in-one "
-        "problem re-solved by cvxpy with DPP Parameters and Clarabel, its compilation in the first step included. "
+        "problem re-solved by cvxpy with DPP Parameters and Clarabel, its compilation in the first "
+        "step included. "
         "Seconds of one processor. Gap: of the value, relative to the AIO's, the worst of all "
         "steps.\n\n" + common.markdown(heads, [row(name) for name in MAKERS])
     )
