@@ -44,7 +44,7 @@ SHARED = 2**20
 
 def _taken(given: Any, width: int) -> np.ndarray | str:
     """How often each variable is an argument of a norm of this width; or why that is nothing."""
-    matrix = sp.csr_array(given)
+    matrix: Any = sp.csr_array(given)
     if (np.diff(matrix.indptr) != 1).any():
         return "an argument of its {} terms is more than one variable"
     sizes = np.abs(matrix.data).reshape(-1, width)
