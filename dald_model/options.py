@@ -143,9 +143,12 @@ def with_algorithm(algorithm: Any, method: Method, rho: Any, solver: Any) -> Met
 
 def check_parameters(compiled: Decomposition) -> None:
     """Refuse Parameters of the user's that have no finite value."""
+    known: set[int] = set()
     for name, client in compiled.model.stated.items():
         for parameter in client.parameters:
-            _check_parameter(parameter, f"{client.kind} {name!r}")
+            if parameter.id not in known:
+                _check_parameter(parameter, f"{client.kind} {name!r}")
+                known.add(parameter.id)
     for agreement in compiled.model.agreements:
         for parameter in agreement.left.parameters() + agreement.right.parameters():
             _check_parameter(parameter, f"consensus {agreement}")

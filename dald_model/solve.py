@@ -230,7 +230,6 @@ def solve(
     check_parameters(compiled)
     measured = None
     try:
-        compiled.instantiate()
         check_kind("algorithm", algorithm, "open", "dm.DALD()")
         check_kind("sequence", sequence, "bind", "dm.Sequence.natural()")
         check_kind("acceleration", acceleration, "open", "dm.Anderson(), or None")

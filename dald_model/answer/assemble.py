@@ -38,6 +38,8 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
         points = clients_inside(compiled, points, lengths)
         duals = {
             name: dual_values(sub, *state.held(compiled.places[name]), points[name])
+            if name in compiled.constrained
+            else ()
             for name, sub in compiled.items()
         }
         recovered = compiled.recover(points, duals, mu, membership.gone)
@@ -89,19 +91,25 @@ def _agreed(compiled: Decomposition, recovered: Recovered) -> dict[Hashable, np.
 
 
 def _costs(compiled: Decomposition, given: Points, own: Points, solvers: np.ndarray) -> np.ndarray:
-    """What each client minimises at the values that the user gets, from the user's expressions.
+    """What each client minimises at the values that the user gets, as the user's expressions say.
 
-    Where an expression has no value there, as at the edge of the domain of an atom, it counts at
-    the client's own copy: that is right as well, but where it is steep, as an inverse matrix is,
-    copies that all but agree differ. Last comes the solver's figure, which may be a difference of
-    large numbers, or a sum of squares multiplied out, and is all there is of who is at a site.
+    From their affine pieces, or by cvxpy. Where an expression has no value there, as at the edge of
+    the domain of an atom, it counts at the client's own copy: that is right as well, but where it
+    is steep, as an inverse matrix is, copies that all but agree differ. Last comes the solver's
+    figure, which may be a difference of large numbers, or a sum of squares multiplied out, and is
+    all there is of who is at a site.
     """
-    clients = [sub.client for sub in compiled.values()]
-    found = np.full(len(clients), np.nan)
-    with undisturbed([v for one in clients for v in one.given.variables]):
-        for points in (given, own):
-            for i in np.flatnonzero(~np.isfinite(found)):
-                if not clients[i].is_remote:
-                    name = clients[i].name
-                    found[i] = clients[i].cost_at(compiled[name].spread(points[name]))
+    subs = list(compiled.values())
+    known = [(at, sub) for at, sub in enumerate(subs) if not sub.client.is_remote]
+    found = np.full(len(subs), np.nan)
+    for points in (given, own):
+        left = [(at, sub) for at, sub in known if not np.isfinite(found[at])]
+        with np.errstate(all="ignore"):
+            for at, sub in left:
+                if sub.lowered is not None:
+                    found[at] = sub.lowered.value(points[sub.name])
+        left = [(at, sub) for at, sub in left if not np.isfinite(found[at])]
+        with undisturbed([v for _, sub in left for v in sub.client.given.variables]):
+            for at, sub in left:
+                found[at] = sub.client.cost_at(sub.spread(points[sub.name]))
     return np.where(np.isfinite(found), found, solvers)

@@ -47,13 +47,12 @@ def clients_inside(
     ``lengths`` are those of all clients' variables, one after the other.
     """
     found = dict(points)
-    for name, sub in compiled.items():
-        rules = sub.client.domains
-        if rules:
-            near = sub.spread(lengths[compiled.columns[name]])
-            values = sub.spread(points[name])
-            moved = values | inside(rules, values, near)
-            found[name] = np.concatenate([flat(moved[v.id]) for v in sub.variables])
+    for name, rules in compiled.limited.items():
+        sub = compiled[name]
+        near = sub.spread(lengths[compiled.columns[name]])
+        values = sub.spread(points[name])
+        moved = values | inside(rules, values, near)
+        found[name] = np.concatenate([flat(moved[v.id]) for v in sub.variables])
     return found
 
 
@@ -62,6 +61,8 @@ def settle(compiled: Decomposition, recovered: Recovered, lengths: np.ndarray) -
 
     They are a server's, or means, and so nobody's own.
     """
+    if not compiled.limited:  # as mostly
+        return
     near: dict[int, np.ndarray] = {}
     parts = {n: sub.spread(lengths[compiled.columns[n]]) for n, sub in compiled.items()}
     for key, homes in compiled.form.homes.items():

@@ -15,7 +15,7 @@ is foretold, the same residuals decide when it ends.
 
 from __future__ import annotations
 
-import math
+import operator
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Self
 
@@ -122,25 +122,36 @@ def _along(name: str, known: np.ndarray, values: np.ndarray, only: Way | None) -
     for degree, count in WINDOWS:
         way = name, degree, count
         if count <= len(at) and only in (None, way):
-            mine = at[-count:, 0] / np.abs(at[-count:, 0]).max()
-            if count == degree + 1:
-                found = _through(mine)
-            else:
-                found = _least(mine ** np.arange(degree + 1)[:, None])
+            found = _fitted(at[-count:, 0].tolist(), degree)
             if found is not None:
                 whole = np.zeros(len(at))
                 whole[-count:] = found
                 yield way, whole
 
 
-def _through(points: np.ndarray) -> np.ndarray | None:
-    """Lagrange's weights at zero of the polynomial through values at these points."""
-    points = points.tolist()
-    found = [
-        math.prod(other / (other - one) for at, other in enumerate(points) if at != mine)
-        for mine, one in enumerate(points)
-    ]
-    return np.array(found) if sum(map(abs, found)) <= AMPLIFIED else None
+def _fitted(points: list[float], degree: int) -> list[float] | None:
+    r"""The weights of values at these points in their polynomial of least squares at zero.
+
+    By polynomials that are orthogonal on the points (Forsythe 1957),
+    :math:`w_i = \sum_k p_k(0) p_k(t_i) / |p_k|^2`: one goes through values at degree + 1 points.
+    """
+    farthest = max(map(abs, points))
+    points = [one / farthest for one in points]
+    found, before, now = [0.0] * len(points), [0.0] * len(points), [1.0] * len(points)
+    zeros, size = (0.0, 1.0), 1.0  # of the two polynomials at zero, and the last one's square
+    for at in range(degree + 1):
+        squares = [one * one for one in now]
+        length = sum(squares)
+        if not length:
+            return None
+        found = [w + zeros[1] * one / length for w, one in zip(found, now, strict=True)]
+        middle = sum(map(operator.mul, points, squares)) / length
+        back = length / size if at else 0.0
+        size = length
+        after = zip(points, now, before, strict=True)
+        now, before = [(t - middle) * one - back * two for t, one, two in after], now
+        zeros = zeros[1], -middle * zeros[1] - back * zeros[0]
+    return found if sum(map(abs, found)) <= AMPLIFIED else None
 
 
 def _least(features: np.ndarray) -> np.ndarray | None:

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model._cvxpy import DivExpression, NegExpression
+from dald_model.compile.made_once import MadeOnce
 from dald_model.declare.outline import frozen
 from dald_model.values import flat
 
@@ -35,6 +36,7 @@ SPARSE = 0.1
 """Density below which a matrix of several blocks stays sparse."""
 KEPT = 4096
 """How many of cvxpy's operators are kept; they depend on nothing but shapes."""
+_STACKED = MadeOnce()
 
 
 def affine_map(
@@ -65,14 +67,29 @@ def stacked_map(
     starts = dict(zip([v.id for v in variables], _starts([v.size for v in variables]), strict=True))
     parts = [affine_parts(expression) for expression in expressions]
     offsets = [offset for _, offset in parts]
-    heights, cells = [one.size for one in offsets], []
-    for (coefficients, offset), top in zip(parts, _starts(heights), strict=True):
-        for key, matrix in coefficients.items():
-            rows, columns, data = _cells(matrix, offset.size)
-            cells.append((rows + top, columns + starts[key], data))
+    heights = [one.size for one in offsets]
+    blocks = [
+        (top, starts[key], offset.size, matrix)
+        for (coefficients, offset), top in zip(parts, _starts(heights), strict=True)
+        for key, matrix in coefficients.items()
+    ]
     shape = sum(heights), sum(v.size for v in variables)
+    # Most sides are variables, or the same entries of them: one matrix for all that are alike
+    key = shape, *((*place, id(matrix)) for *place, matrix in blocks)
+    matrices = [matrix for *_, matrix in blocks if matrix is not None]
+    return _STACKED.of(key, matrices, lambda: _stacked(blocks, shape)), np.concatenate(offsets)
+
+
+def _stacked(
+    blocks: Sequence[tuple[int, int, int, Matrix]], shape: tuple[int, int]
+) -> sp.csr_array:
+    """The matrix of blocks that each begin in a row and a column, of some heights."""
+    cells = []
+    for top, left, height, matrix in blocks:
+        rows, columns, data = _cells(matrix, height)
+        cells.append((rows + top, columns + left, data))
     rows, columns, data = map(np.concatenate, zip(*cells, strict=True))
-    return sp.csr_array((data, (rows, columns)), shape=shape), np.concatenate(offsets)
+    return sp.csr_array((data, (rows, columns)), shape=shape)
 
 
 def present(constant: Any) -> Any:

@@ -43,6 +43,7 @@ class AffineMaps:
             for part in parts
         ]
         self._made = parts, self.matrices
+        self._weighed: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self.offsets = [offset for _, offset in parts]
         self.sizes = tuple(offset.size for offset in self.offsets)
         self.stops = _stops(self.sizes)
@@ -57,6 +58,11 @@ class AffineMaps:
     def has(self, other: AffineMaps, pieces: Iterable[int]) -> bool:
         """Whether some of its pieces are those of another."""
         return all(self._made[0][at] is other._made[0][at] for at in pieces)
+
+    def at(self, point: np.ndarray) -> np.ndarray:
+        """All pieces at a point of shape (m,), one after the other."""
+        found = [point if own is None else own @ point for own in self.matrices]
+        return (found[0] if len(found) == 1 else np.concatenate([*found, NOTHING])) + self.offset
 
     def times(self, blocks: ColumnBlocks) -> Any:
         """The matrix @ F for all pieces together; the data themselves where it picks them."""
@@ -73,6 +79,22 @@ class AffineMaps:
                 part = scaled(factor, own)
             total = part if total is None else dense(total) + dense(part)
         return sp.csr_array((blocks.height, self.size)) if total is None else total
+
+    def add_weighed(self, total: np.ndarray, at: int, weights: np.ndarray, *, keeps: bool) -> None:
+        """Add F.T @ diag(weights) @ F of one piece, symmetric, to a matrix, (m, m).
+
+        ``keeps`` it for the very same weights.
+        """
+        own, (then, known) = self.matrices[at], self._weighed.get(at, (None, None))
+        if own is None:
+            total.flat[:: self.size + 1] += weights
+            return
+        if known is None or then is not weights:
+            known = dense(own.T @ scaled(weights, own))
+            known = (known + known.T) / 2
+            if keeps:
+                self._weighed[at] = weights, known
+        total += known
 
     def transposed_times(self, vector: np.ndarray) -> np.ndarray:
         """F.T @ vector for all pieces together, shape (m,)."""
@@ -96,7 +118,7 @@ class ColumnBlocks:
     """
 
     def __init__(self, matrix: Any, stops: np.ndarray) -> None:
-        self.height = matrix.shape[0]
+        self.height, self._stops = matrix.shape[0], stops
         self.parts: list[tuple[int, sp.csr_array, np.ndarray | None]] = []
         for at, (start, stop) in enumerate(pairwise(stops)):
             block = sp.csr_array(matrix[:, start:stop])
@@ -107,6 +129,14 @@ class ColumnBlocks:
                 picks = picks and np.array_equal(block.indices, each)
                 picks = picks and np.array_equal(block.indptr[:-1], each)
                 self.parts.append((at, block, block.data if picks else None))
+
+    def at(self, y: np.ndarray) -> np.ndarray:
+        """The matrix @ y, of all pieces one after the other."""
+        found = np.zeros(self.height)
+        for at, block, factor in self.parts:
+            own = y[self._stops[at] : self._stops[at + 1]]
+            found += block @ own if factor is None else factor * own
+        return found
 
 
 def is_same(one: Any, two: Any) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import cvxpy as cp
 import networkx as nx
 import numpy as np
 
@@ -258,6 +260,16 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
     def sides(self, points: Mapping[Hashable, np.ndarray]) -> np.ndarray:
         """The values of all sides at the clients' points: row 0 tails, row 1 heads, (2, size)."""
         return self.stacked.at(np.concatenate([points[name] for name in self.layout]))
+
+    @cached_property
+    def limited(self) -> dict[Hashable, list[cp.Constraint]]:
+        """Client -> where it is defined, of those that are not defined everywhere."""
+        return {name: rules for name, sub in self.items() if (rules := sub.client.domains)}
+
+    @cached_property
+    def constrained(self) -> frozenset[Hashable]:
+        """The clients that have constraints of their own."""
+        return frozenset(name for name, sub in self.items() if sub.is_constrained)
 
     @property
     def stacked(self) -> StackedSides:

@@ -10,7 +10,7 @@ from dald_model.compile.lowered import Lowered, Read
 from dald_model.declare.client import Client
 from dald_model.declare.outline import Outlined
 
-SMALL = 16
+SMALL = 64
 """Entries up to which constants are compared, to find parts that are the same."""
 
 

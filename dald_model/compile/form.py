@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -244,14 +244,20 @@ class Form:
             if offset is None:
                 offset = term.offset + np.asarray(term.matrix @ centre)
             terms.append(term._replace(offset=offset))
-        return replace(
-            self,
+        return self.with_others(
             quadratic=quadratic,
             equalities=rows[0],
             inequalities=rows[1],
             terms=tuple(terms),
             program=lambda: self.cone.around(centre),
         )
+
+    def with_others(self, **numbers: Any) -> Form:
+        """The same with other numbers in some of its parts, of the same shape."""
+        found = object.__new__(type(self))
+        found.__dict__.update(self.__dict__, **numbers)
+        found.__dict__.pop("cone", None)
+        return found
 
     @property
     def digest(self) -> bytes:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.affine import SPARSE, explicit, scaled
+from dald_model.compile.affine import SPARSE, explicit
 from dald_model.compile.affine_maps import AffineMaps, ColumnBlocks, dense, is_same
 from dald_model.compile.form import ConeProgram, Quadratic, Rows, Term
 from dald_model.compile.kinds.kind import Kind
@@ -51,14 +51,25 @@ class Instantiator:
             self._stated(problem, at, structure.extra, widening)
             for at in (structure.zero, structure.nonneg)
         ]
-        self._bend(widening.square(problem.P[: problem.own, : problem.own]))
+        self._known: dict[int, np.ndarray] = {}
+        self._bend()
         self._cost()
 
-    def _bend(self, matrix: sp.csr_array) -> None:
-        """Take P over all entries."""
-        self._P, self._diagonal = matrix, matrix.diagonal()
+    def _bend(self) -> None:
+        """Take P over all entries; as a matrix only where it is more than a diagonal."""
+        problem, widening = self._given
+        P, own = problem.P, problem.own
+        columns = np.repeat(np.arange(P.shape[1]), np.diff(P.indptr))
+        self._P, self._is_diagonal = None, np.array_equal(P.indices, columns)
+        if self._is_diagonal:
+            diagonal = np.bincount(columns, P.data, minlength=P.shape[1])
+            self._diagonal = widening.entries.vector(diagonal[:own])
+        else:
+            self._P = widening.square(P[:own, :own])
+            self._diagonal = self._P.diagonal()
+            self._is_diagonal = self._P.nnz == np.count_nonzero(self._diagonal)
         self._live = np.flatnonzero(self._diagonal)
-        self._is_diagonal = matrix.nnz == self._live.size
+        self._is_bent = bool(self._live.size or not self._is_diagonal)
 
     def _cost(self) -> None:
         """Take the other costs of the problem."""
@@ -75,7 +86,7 @@ class Instantiator:
                 sizes = np.repeat(weight, counts), np.repeat(parameter, counts)
                 self._terms.append((block.kind, block.width, arguments, sizes))
         self._linear = widening.entries.vector(linear)
-        self._is_sloped = bool(self._P.nnz or self._linear.any())
+        self._is_sloped = bool(self._is_bent or self._linear.any())
 
     def again(self, problem: Canonical, widening: Widening) -> Instantiator | None:
         """The instantiator of a problem that differs in its costs; None if it does in more."""
@@ -86,9 +97,10 @@ class Instantiator:
         found._given = problem, widening
         found.__dict__.pop("program", None)
         if problem.P is not before.P:
+            found._known = dict(self._weights) if self._is_diagonal else {}
             for made in ("_picked", "_squares", "_weights"):
                 found.__dict__.pop(made, None)
-            found._bend(widening.square(problem.P[: problem.own, : problem.own]))
+            found._bend()
         found._cost()
         return found
 
@@ -106,15 +118,20 @@ class Instantiator:
 
     @cached_property
     def _weights(self) -> list[tuple[int, np.ndarray]]:
-        """The diagonal of P by pieces, where it is one."""
-        spans = enumerate(pairwise(self._stops))
-        found = [(at, self._diagonal[start:stop]) for at, (start, stop) in spans]
-        return [(at, weights) for at, weights in found if weights.any()]
+        """The diagonal of P by pieces, where it is one; as it was where it is the same."""
+        found = []
+        for at, (start, stop) in enumerate(pairwise(self._stops)):
+            weights, known = self._diagonal[start:stop], self._known.get(at)
+            if weights.any():
+                is_known = known is not None and np.array_equal(known, weights)
+                found.append((at, known if is_known else weights))
+        return found
 
     @cached_property
     def _squares(self) -> list[tuple[int, ColumnBlocks]]:
         """P by pieces in rows and columns."""
         spans = enumerate(pairwise(self._stops))
+        assert self._P is not None
         return [(at, ColumnBlocks(self._P[start:stop], self._stops)) for at, (start, stop) in spans]
 
     def _stated(
@@ -141,6 +158,7 @@ class Instantiator:
         if self._compared is None or self._compared[0] is not other:
             bent = self._constant == other._constant
             bent = bent and is_same(self._P, other._P) and is_same(self._linear, other._linear)
+            bent = bent and np.array_equal(self._diagonal, other._diagonal)
             stated = self._rows is other._rows or all(
                 is_same(one[at], two[at])
                 for one, two in zip(self._rows, other._rows, strict=True)
@@ -149,19 +167,22 @@ class Instantiator:
             self._compared = other, (bent, stated)
         return self._compared[1]
 
-    def quadratic(self, maps: AffineMaps) -> Quadratic:
-        r"""With P, q over y: :math:`F^\top P F`, :math:`F^\top (P f + q)`, and the constant."""
+    def quadratic(self, maps: AffineMaps, *, keeps: bool = False) -> Quadratic:
+        r"""With P, q over y: :math:`F^\top P F`, :math:`F^\top (P f + q)`, and the constant.
+
+        What the pieces have in it may be kept with the maps, for when only some have other weights.
+        """
         linear, constant = self._slope(maps)
-        if not self._P.nnz:
+        if not self._is_bent:
             return Quadratic(None, linear, constant, np.zeros((0, maps.size)))
         if self._is_diagonal and 2 * self._live.size < maps.size:
             return Quadratic(None, linear, constant, dense(maps.times(self._picked)))
         matrix = np.zeros((maps.size, maps.size))
-        for at, weights in self._weights if self._is_diagonal else ():
-            own = maps.matrices[at]
-            product = np.diag(weights) if own is None else own.T @ scaled(weights, own)
-            matrix += dense(product)
-        for at, blocks in () if self._is_diagonal else self._squares:
+        if self._is_diagonal:
+            for at, weights in self._weights:
+                maps.add_weighed(matrix, at, weights, keeps=keeps)
+            return Quadratic(matrix, linear, constant)
+        for at, blocks in self._squares:
             if blocks.parts:
                 own, product = maps.matrices[at], maps.times(blocks)
                 matrix += dense(product if own is None else own.T @ product)
@@ -176,9 +197,19 @@ class Instantiator:
         f = maps.offset
         if not self._is_sloped:
             return np.zeros(maps.size), self._constant
-        bent = self._diagonal * f if self._is_diagonal else self._P @ f
+        bent = self._diagonal * f if self._P is None else self._P @ f
         constant = self._constant + float(f @ bent / 2 + self._linear @ f)
         return maps.transposed_times(bent + self._linear), constant
+
+    def value(self, maps: AffineMaps, point: np.ndarray) -> float:
+        """The objective at a point, (m,), from the values of its pieces: not multiplied out."""
+        y = maps.at(point)
+        bent = self._diagonal * y if self._P is None else self._P @ y
+        found = self._constant + float((bent / 2 + self._linear) @ y)
+        for kind, width, arguments, (weight, parameter) in self._terms:
+            u = kind.grouped(arguments.blocks.at(y) + arguments.start, width)
+            found += float(weight @ kind.value(u, parameter))
+        return found
 
     def terms(self, maps: AffineMaps) -> tuple[Term, ...]:
         """The recognised functions of the client's own variables."""

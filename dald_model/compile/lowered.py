@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
+import math
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -70,13 +70,23 @@ class Lowered:
 
         ``known`` is another, and it around the same point, of which parts may be the same.
         """
-        found = copy(self)
+        found = object.__new__(type(self))  # a copy, as it is made of each client for each value
+        found.__dict__.update(self.__dict__)
         found.form = self.form.around(centre, known and (known[0].form, known[1].form))
         return found
 
     def is_like(self, other: Lowered) -> bool:
         """Whether the two differ in costs and offsets alone: then the same solvers take them."""
         return self.structure is other.structure and self.maps.moves(other.maps)
+
+    def value(self, point: np.ndarray) -> float:
+        """The objective at a point of shape (m,), as accurately as the user's expression has it.
+
+        From the values of the expression's affine pieces; NaN where not all of it is known so.
+        """
+        if not self.form.valued:
+            return math.nan
+        return self.instantiator.value(self.maps, point)
 
     def local_duals(
         self, equality: np.ndarray, inequality: np.ndarray, balls: np.ndarray

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from dald_model._cvxpy import Equality, is_affine_throughout, with_parts
 from dald_model.compile.affine import affine_parts, explicit
+from dald_model.compile.coupling_patterns import Apart, CouplingPatterns, shared_name
 from dald_model.compile.holders import Holders
 from dald_model.compile.pieces import beside, product, shaped, shared_rows
 from dald_model.declare.client import Client
@@ -77,13 +78,20 @@ def take_apart(
         and does not say of whom.
     """
     found = TakenApart()
-    holders = Holders(clients, owners)
+    holders, patterns = Holders(clients, owners), CouplingPatterns(owners)
     for coupling in couplings:
         check_parties(coupling, owners, known=True)
         party = _parties(coupling, owners)
         link = _as_edge(coupling, party)
         if link is not None:
             found.links.append(link)
+            continue
+        key = patterns.key(coupling, party)
+        known = patterns.again(key, coupling, party)
+        if known is not None:
+            found.clients[coupling.name], shared, links = known
+            found.links.extend(links)
+            found.derived[shared.id] = cp.hstack([link.right for link in links])
             continue
         splitter = _Splitter(coupling, party, holders)
         local = splitter.split()
@@ -92,6 +100,8 @@ def take_apart(
                 coupling, party, holders, whole=True
             )  # curvature that rests on a sign
             local = splitter.split()
+        elif splitter.apart is not None and not splitter.bounds:
+            patterns.learn(key, splitter.apart)
         found.clients[coupling.name] = local
         for name, rules in splitter.bounds.items():
             found.bounds.setdefault(name, []).extend(rules)
@@ -159,10 +169,11 @@ class _Splitter:
         self.bounds: dict[Hashable, list[cp.Constraint]] = {}
         self.links: list[Link] = []
         self.derived: dict[int, cp.Expression] = {}
+        self.apart: Apart | None = None
         self._instead: dict[int, Any] = {}
         self._pieces: list[_Piece] = []
         self._blocks: dict[Hashable, list[Any]] = {}
-        self._named: dict[Hashable, list[cp.Expression]] = {}
+        self._sides: list[tuple[Hashable, Any]] = []
         names = dict.fromkeys(party.values())
         self._variables = {
             name: [v for v in coupling.variables if party.get(v.id) == name] for name in names
@@ -173,10 +184,14 @@ class _Splitter:
         coupling = self._coupling
         for part in (coupling.objective.expr, *coupling.constraints):
             self._visit(part)
-        self._share()
+        shared = self._share()
         goal = type(coupling.objective)(with_parts(coupling.objective.expr, self._instead))
         rules = tuple(with_parts(rule, self._instead) for rule in coupling.constraints)
-        return Coupling(coupling.name, goal, rules)
+        left = Coupling(coupling.name, goal, rules)
+        if shared is not None and len(self.derived) == 1:
+            places = {name: at for at, name in enumerate(self._variables)}
+            self.apart = Apart(left, shared, [(places[name], b) for name, b in self._sides])
+        return left
 
     def _visit(self, node: Any) -> None:
         """Find what to put in the place of a part of the coupling."""
@@ -209,14 +224,14 @@ class _Splitter:
         coefficients, offset = affine_parts(node)
         variables = {v.id: v for v in node.variables()}
         own = [
-            (v, sp.csr_array(explicit(coefficients[key], v.size)))
+            (v, _sparse(explicit(coefficients[key], v.size)))
             for key, v in variables.items()
             if key not in self._party
         ]
         shares = {}
         for name in dict.fromkeys(self._party[key] for key in variables if key in self._party):
             blocks = [
-                sp.csr_array(explicit(coefficients[v.id], v.size))
+                _sparse(explicit(coefficients[v.id], v.size))
                 if v.id in coefficients
                 else sp.csr_array((node.size, v.size))
                 for v in self._variables[name]
@@ -257,16 +272,17 @@ class _Splitter:
         self.derived[local.id] = variable
         self._instead[id(variable)] = local
 
-    def _share(self) -> None:
+    def _share(self) -> cp.Variable | None:
         """Settle what each party shares of its affine parts, and put that into their places."""
         sides: dict[Hashable, cp.Expression] = {}
         factors: dict[Hashable, list[Any]] = {}
         for name, blocks in self._blocks.items():
-            whole = blocks[0].copy() if len(blocks) == 1 else sp.vstack(blocks, "csr")
+            whole = blocks[0] if len(blocks) == 1 else sp.vstack(blocks, "csr")
             basis, factor = shared_rows(whole)
             if not basis.shape[0]:  # zero times a variable asks nothing of its owner
                 continue
             sides[name] = product(basis, self._variables[name])
+            self._sides.append((name, basis))
             stops = np.cumsum([block.shape[0] for block in blocks])
             factors[name] = [factor]
             if len(blocks) > 1:
@@ -275,9 +291,9 @@ class _Splitter:
                     for stop, block in zip(stops, blocks, strict=True)
                 ]
         if not sides:
-            return
+            return None
         stops = np.cumsum([side.size for side in sides.values()])
-        shared = cp.Variable(int(stops[-1]), name=f"shared@{self._coupling.name}")
+        shared = cp.Variable(int(stops[-1]), name=shared_name(self._coupling))
         place = {
             name: slice(int(stop) - side.size, int(stop))
             for (name, side), stop in zip(sides.items(), stops, strict=True)
@@ -297,6 +313,12 @@ class _Splitter:
                 parts.append(cp.Constant(piece.offset))
             total = sum(parts[1:], parts[0])
             self._instead[id(piece.expression)] = shaped(total, piece.expression.shape)
+        return shared
 
     def _link(self, local: cp.Expression, name: Hashable, side: cp.Expression) -> None:
         self.links.append(Link(local, self._coupling.name, side, name))
+
+
+def _sparse(matrix: Any) -> sp.csr_array:
+    """The same as a sparse matrix; itself where it is one."""
+    return matrix if isinstance(matrix, sp.csr_array) else sp.csr_array(matrix)

@@ -17,11 +17,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.affine import SPARSE
+from dald_model.compile.made_once import MadeOnce
 
 EQUAL = 10
 """Digits to which two rows are the same up to a factor."""
 KEPT = 256
 """How many matrices are known by their factors."""
+_FACTOR, _BESIDE = MadeOnce(), MadeOnce()
 
 
 def shared_rows(matrix: Any) -> tuple[Any, Any]:
@@ -31,8 +33,10 @@ def shared_rows(matrix: Any) -> tuple[Any, Any]:
     rows of B are unit vectors.
     """
     stacked: Any = sp.csr_array(matrix)
-    stacked.eliminate_zeros()
-    stacked.sort_indices()
+    if not stacked.has_sorted_indices or not stacked.data.all():
+        stacked = stacked.copy()
+        stacked.eliminate_zeros()
+        stacked.sort_indices()
     arrays = (stacked.indptr, stacked.indices, stacked.data)
     # Couplings of one kind, such as the edges of a graph, mostly have the very same matrices
     return _factors(stacked.shape, *((part.dtype.str, part.tobytes()) for part in arrays))
@@ -64,7 +68,7 @@ def _factors(shape: tuple[int, int], *parts: tuple[str, bytes]) -> tuple[Any, An
 def product(matrix: Any, variables: Sequence[cp.Variable]) -> cp.Expression:
     """The flat expression ``matrix @ x``, x the stacked variables, written as a user would."""
     if len(variables) == 1:
-        return _times(sp.csr_array(matrix), variables[0])
+        return _times(matrix, variables[0])
     stops = np.cumsum([v.size for v in variables])
     parts = []
     for v, stop in zip(variables, stops, strict=True):
@@ -76,7 +80,13 @@ def product(matrix: Any, variables: Sequence[cp.Variable]) -> cp.Expression:
 
 def _times(block: Any, v: cp.Variable) -> cp.Expression:
     flat = v if v.ndim == 1 else cp.vec(v, order="F")
-    return flat if _is_identity(block) else dense_if_small(block) @ flat
+    factor = _FACTOR.of((id(block),), [block], lambda: _factor(block))
+    return flat if factor is None else factor @ flat
+
+
+def _factor(block: Any) -> Any:
+    """What is written before a variable; None for the identity."""
+    return None if _is_identity(block) else dense_if_small(block)
 
 
 def _is_identity(block: Any) -> bool:
@@ -90,6 +100,11 @@ def _is_identity(block: Any) -> bool:
 
 def beside(blocks: Sequence[tuple[int, Any]], shape: tuple[int, int]) -> Any:
     """The sparse matrix of blocks that each begin in a column, zero elsewhere."""
+    key = shape, *((start, id(block)) for start, block in blocks)
+    return _BESIDE.of(key, [block for _, block in blocks], lambda: _beside(blocks, shape))
+
+
+def _beside(blocks: Sequence[tuple[int, Any]], shape: tuple[int, int]) -> Any:
     found = [(start, sp.coo_array(block)) for start, block in blocks]
     data = np.concatenate([np.zeros(0), *(block.data for _, block in found)])
     rows = np.concatenate([np.zeros(0, int), *(block.row for _, block in found)])

@@ -131,6 +131,9 @@ def split(client: Client, *, whole: bool = False, by_rows: bool = False) -> Spli
 
 
 def _is_alike(now: np.ndarray, then: np.ndarray) -> bool:
+    if now.size == then.size == 1:  # as most are
+        one, two = now.item(), then.item()
+        return now.shape == then.shape and (one >= 0, one <= 0) == (two >= 0, two <= 0)
     return now.shape == then.shape and _signs(now) == _signs(then)
 
 

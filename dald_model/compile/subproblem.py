@@ -25,6 +25,8 @@ from dald_model.text import together
 from dald_model.values import flat
 
 NOTHING = np.zeros(0)
+DENSE = np.ndarray | np.generic
+"""Values of Parameters as numpy has them."""
 Sides = tuple[sp.csr_array, np.ndarray]
 """Matrix and offset."""
 KEPT = 64
@@ -155,6 +157,11 @@ class Subproblem(Identified):
         sides = [side for edge in self._edges for side in edge.given(self.name)]
         return sides, [p for side in sides for p in side.parameters()]
 
+    @cached_property
+    def _users(self) -> list[cp.Parameter]:
+        """The user's Parameters in the client and in its sides."""
+        return [*self.client.parameters, *self._given[1]]
+
     @property
     def side_parameters(self) -> list[cp.Parameter]:
         """The user's Parameters in the sides."""
@@ -165,8 +172,14 @@ class Subproblem(Identified):
 
         Nothing is made while one of these Parameters has no finite value.
         """
-        parameters = [*self.client.parameters, *self._given[1]]
-        if all(p.value is not None and np.isfinite(flat(p.value)).all() for p in parameters):
+        parameters = self._users
+        if self._lowered is not None and self._sides is not None:
+            if not parameters:
+                return
+            own, sides = map(_values, (self.client.parameters, self._given[1]))
+            if (self._lowered[0], self._sides[0]) == (own, sides):
+                return
+        if all(_is_finite(p.value) for p in parameters):
             _ = self.sides
             lowered = self._relowered()
             form = lowered and lowered.form
@@ -262,7 +275,7 @@ class Subproblem(Identified):
         """The same edges for a client with the same variables."""
         found = copy(self)
         found.client, found._lowered = client, None
-        for made in ("problem", "gaps", "_parameters"):
+        for made in ("problem", "gaps", "_parameters", "_users"):
             found.__dict__.pop(made, None)
         return found
 
@@ -280,7 +293,8 @@ class Subproblem(Identified):
         assert self._sides is not None
         assert self._lowered is not None
         assert lowered is not None
-        found = copy(self)
+        found = object.__new__(type(self))  # a copy, as it is made for each value of a Parameter
+        found.__dict__.update(self.__dict__)
         then, there = known or (None, None)
         sides = (matrix, offset + matrix @ centre) if there is None else there.sides
         found._sides = self._sides[0], sides
@@ -350,7 +364,14 @@ def _values(parameters: Sequence[cp.Parameter]) -> bytes:
 
 def _bytes(value: Any) -> bytes:
     """A value as something to compare: this is asked for often."""
-    return value.tobytes() if isinstance(value, np.ndarray) else flat(value).tobytes()
+    return value.tobytes() if isinstance(value, DENSE) else flat(value).tobytes()
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a Parameter has a value, of finite entries."""
+    if value is None:
+        return False
+    return bool(np.isfinite(value if isinstance(value, DENSE) else flat(value)).all())
 
 
 @lru_cache(maxsize=KEPT)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import scipy.sparse as sp
 
 from dald_model.compile.recognition import Canonical
 
@@ -74,8 +75,7 @@ class Tangent:
             return None
         P, count = self._base.P, self._count
         if self._is_bent:
-            P = P.copy()
-            P.data = found[:count]
+            P = sp.csc_array((found[:count], P.indices, P.indptr), shape=P.shape)
         return self._base._replace(P=P, q=found[count:-1], d=float(found[-1]))
 
 

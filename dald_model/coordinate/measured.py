@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
@@ -81,9 +80,10 @@ def _offsets(compiled: Decomposition) -> np.ndarray:
 
 def _alike(now: Form, then: Form) -> bool:
     one, two = _arrays(now), _arrays(then)
-    return len(one) == len(two) and all(
-        a is b or _near(_stored(a), _stored(b)) for a, b in zip(one, two, strict=True)
-    )
+    if len(one) != len(two):
+        return False
+    others = [(a, b) for a, b in zip(one, two, strict=True) if a is not b]
+    return all(_near(_stored(a), _stored(b)) for a, b in others)
 
 
 def numbers(form: Form) -> list[np.ndarray]:
@@ -105,7 +105,7 @@ def _arrays(form: Form) -> list[Any]:
 
 
 def _stored(matrix: Any) -> np.ndarray:
-    return matrix.data if sp.issparse(matrix) else matrix
+    return matrix if isinstance(matrix, np.ndarray) else matrix.data
 
 
 def _near(now: np.ndarray, then: np.ndarray) -> bool:

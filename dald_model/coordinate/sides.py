@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse.linalg as spla
 
 from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.made_once import MadeOnce
 from dald_model.compile.subproblem import Subproblem
+
+_SINGLE = MadeOnce()
 
 
 def sides_of(compiled: Decomposition, points: np.ndarray) -> np.ndarray:
@@ -39,18 +44,25 @@ def place(compiled: Decomposition, found: np.ndarray) -> None:
             sides[sub.rows, sub.entries] = matrix @ point + offset
 
 
+def _single(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Rows, columns and values of a matrix of which no row has two; None of another."""
+    heights = np.diff(matrix.indptr)
+    return None if (heights > 1).any() else (np.flatnonzero(heights), matrix.indices, matrix.data)
+
+
 def moved_to(sub: Subproblem, point: np.ndarray, told: np.ndarray) -> np.ndarray | None:
     """The point moved to where its sides are as told, the mean of these; None if all are NaN."""
     known = np.flatnonzero(np.isfinite(told))
     if not known.size:
         return None
     matrix, offset = sub.sides
-    apart = told - (matrix @ point + offset)
-    heights = np.diff(matrix.indptr)
-    if (heights <= 1).all():
-        rows, columns, data = np.flatnonzero(heights), matrix.indices, matrix.data
-        is_known = np.isfinite(told[rows])
-        rows, columns, data = rows[is_known], columns[is_known], data[is_known]
+    apart = told - (matrix @ point + offset if point.any() else offset)
+    single = _SINGLE.of(id(matrix), [matrix], lambda: _single(matrix))
+    if single is not None:
+        rows, columns, data = single
+        if known.size < told.size:
+            is_known = np.isfinite(told[rows])
+            rows, columns, data = rows[is_known], columns[is_known], data[is_known]
         counts = np.bincount(columns, data**2, point.size)
         moved = np.bincount(columns, data * apart[rows], point.size)
         return point + moved / np.where(counts > 0, counts, 1.0)

@@ -241,10 +241,11 @@ def together(matrices: Sequence[Any], shape: tuple[int, int], *, stays: bool = F
     never the same twice, which would be copied.
     """
     if is_sparse(matrices):
-        sparse = [sp.csr_array(one) for one in matrices]
-        for one in sparse:
+        # Of couplings that are alike it is the very same matrix
+        sparse = {id(one): sp.csr_array(one) for one in {id(one): one for one in matrices}.values()}
+        for one in sparse.values():
             one.resize(shape)
-        return Sparse(block_diagonal(sparse), shape)
+        return Sparse(block_diagonal([sparse[id(one)] for one in matrices]), shape)
     dense = [np.asarray(a.toarray() if sp.issparse(a) else a, dtype=float) for a in matrices]
     if stays and 8 * shape[0] * shape[1] >= LARGE:
         return Listed(dense, shape)

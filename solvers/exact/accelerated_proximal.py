@@ -19,16 +19,19 @@ augmented terms keep :math:`\kappa` small: some tens of steps do, a few from the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.form import Form, Term
+from dald_model.compile.made_once import MadeOnce
 from dald_model.solvers.arrays.indexing import selection, times
 from dald_model.solvers.exact.elimination import variable_scales
 from dald_model.solvers.exact.quadratic_step import Errors, Step, rows_of
 
+_TAKEN = MadeOnce()
 LIMIT = 5000
 """Steps for one turn; a client that needs more has failed."""
 WORST = 1e6
@@ -37,6 +40,17 @@ ROUNDING = 1e-15
 """Steps below this share of a point are rounding errors."""
 SHARED = 2**20
 """Bytes of Hessians that are worked on together: they stay in cache for all steps of a turn."""
+
+
+def _taken(given: Any, width: int) -> np.ndarray | str:
+    """How often each variable is an argument of a norm of this width; or why that is nothing."""
+    matrix: Any = sp.csr_array(given)
+    if (np.diff(matrix.indptr) != 1).any():
+        return "an argument of its {} terms is more than one variable"
+    sizes = np.abs(matrix.data).reshape(-1, width)
+    if not np.allclose(sizes, sizes[:, :1], rtol=1e-12, atol=0.0):
+        return "its {} terms weigh the variables of a group differently"
+    return np.bincount(matrix.indices, minlength=matrix.shape[1])
 
 
 class Proximal:
@@ -50,13 +64,11 @@ class Proximal:
         nonsmooth = [term for term in form.terms if not term.is_smooth]
         taken = np.zeros(form.size, dtype=int)
         for term in nonsmooth:
-            matrix = sp.csr_array(term.matrix)
-            if (np.diff(matrix.indptr) != 1).any():
-                return f"an argument of its {term.kind.name} terms is more than one variable"
-            sizes = np.abs(matrix.data).reshape(-1, term.width)
-            if not np.allclose(sizes, sizes[:, :1], rtol=1e-12, atol=0.0):
-                return f"its {term.kind.name} terms weigh the variables of a group differently"
-            taken += np.bincount(matrix.indices, minlength=form.size)
+            matrix, width = term.matrix, term.width
+            found = _TAKEN.of((id(matrix), width), [matrix], partial(_taken, matrix, width))
+            if isinstance(found, str):
+                return found.format(term.kind.name)
+            taken += found
         reasons = [
             rows_of("equalities", form.equalities.rhs.size),
             rows_of("inequalities", form.inequalities.rhs.size),

@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model.compile.made_once import MadeOnce
+
+_KNOWN = MadeOnce()
 KEPT = 256
 """How many sets of rows are known by their sums."""
 DIGITS = 12
@@ -36,6 +39,11 @@ class Sums(NamedTuple):
 
 def common_sums(parts: Sequence[Any]) -> Sums | str:
     """The sums of the rows of some matrices over the same variables, or why there are none."""
+    key = tuple(map(id, parts))
+    return _KNOWN.of(key, parts, lambda: _common_sums(parts))
+
+
+def _common_sums(parts: Sequence[Any]) -> Sums | str:
     stacked: Any
     # Of most couplings all rows are in one of them, and scipy takes its time for nothing too
     parts = [part for part in parts if part.shape[0]] or parts[:1]

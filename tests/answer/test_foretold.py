@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.answer.foretold import KEPT, Trail
+from dald_model.answer.foretold import AMPLIFIED, KEPT, Trail, _fitted
 from dald_model.coordinate.state import State
 from dald_model.coordinate.units import Units
 from dald_model.models.mean import common_number
@@ -126,3 +126,13 @@ def test_the_letter_of_the_algorithms_goes_on_from_where_it_was() -> None:
     optimum = 1 / (1 + weight.value)
     miss = [np.abs(one[x] - optimum).max() for one in (told, plain)]
     assert miss[0] < 0.1 * miss[1]
+
+
+@pytest.mark.parametrize(("degree", "count"), [(1, 2), (1, 4), (2, 3), (3, 4), (3, 7), (4, 5)])
+def test_weights_along_a_line_are_those_of_least_squares(degree, count):
+    points = np.random.default_rng(degree + count).uniform(0.5, 3, size=count)
+    powers = points ** np.arange(degree + 1)[:, None]
+    expected = np.linalg.lstsq(powers, np.eye(degree + 1)[0])[0]
+    found = _fitted(points.tolist(), degree)
+    assert found is None or np.allclose(found, expected, atol=1e-9)
+    assert (found is None) == (np.abs(expected).sum() > AMPLIFIED)

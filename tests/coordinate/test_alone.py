@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.coordinate import alone, own_answers
+from dald_model.coordinate import alone, doubts, survey
 from dald_model.engines.dispatch import SolverLayer
 
 
@@ -42,8 +42,9 @@ def test_who_is_kept_along_all_variables_is_asked_no_cone_program(
         distances = cp.sum([cp.norm1(x - row) for row in b])
         model.client(at, distances + 1e-3 * cp.sum_squares(x))
     compiled = model.compile()
-    monkeypatch.setattr(own_answers, "answer_alone", lambda sub: pytest.fail(str(sub.name)))
-    found = own_answers.own_answers(compiled, SolverLayer(compiled, "auto"))
+    for module in (alone, doubts, survey):
+        monkeypatch.setattr(module, "answer_alone", lambda sub: pytest.fail(str(sub.name)))
+    found = survey.own_answers(compiled, SolverLayer(compiled, "auto"))
     for at, b in enumerate(targets):
         answer = found.points[compiled.columns[at]]
         np.testing.assert_allclose(answer, np.median(b, axis=0), atol=1e-5)
