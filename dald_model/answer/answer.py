@@ -108,8 +108,9 @@ class Answer(Identified):
     status : Status
         A string such as "optimal", with its explanation in ``status.message``.
     value : float
-        The sum of the clients' objectives, as the user wrote them, each at the client's own
-        variables; ``inf`` or ``-inf`` where the problem is infeasible or unbounded, as in cvxpy.
+        The objective, as the user wrote it, at the values of the variables; a client's where it has
+        none there, as at the edge of a domain, and where somebody left, at the client's own copies.
+        ``inf`` or ``-inf`` where the problem is infeasible or unbounded, as in cvxpy.
     rounds : int
         Inner loops in total, the unit of communication.
     answer_round : int

@@ -53,8 +53,7 @@ class Certificate(Printed):
         How much better a point could be, relative to the size of the value or, where that is
         larger, to what the clients bargain for.
     apart : float
-        How far the value that the run reported, the sum of the clients' at their own copies, is
-        from ``value``, relative to the same.
+        How far the value that the run reported is from ``value``, relative to the same.
     violation : float
         The largest violation of a constraint at the result's values, in units of what the
         constraint moves by over natural lengths.
