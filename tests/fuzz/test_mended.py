@@ -94,6 +94,7 @@ MENDED = {
         100002665,
         120000044,
         120000776,
+        120002120,
     ],
     "rounding of curvature beside kinks at zero passes for a penalty": [100001833],
     "Newton's steps beside a pole far from zero pass for rounding": [100001680],
