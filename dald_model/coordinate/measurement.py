@@ -162,7 +162,8 @@ class _Measurement:
         share = curved * spread + kinked * (2 * elsewhere / over)
         for i, (sub, one) in enumerate(zip(alike.subs, known, strict=True)):
             if not one.is_known:
-                bend[i], straight = self._probed(sub, lengths[i])
+                found, straight = self._probed(sub, lengths[i])
+                bend[i] = np.where(found > 2 * ROUNDED * kinks[i] / over[i], found, 0.0)
                 sharp[i] = alike.sight.slopes(bend[i] * lengths[i] / 2)
                 share[i] = bend[i] * (1 + (kinked[i] - 1) * straight)
             elif self._is_held(sub, one, lengths[i]):

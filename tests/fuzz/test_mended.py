@@ -96,7 +96,7 @@ MENDED = {
         120000776,
         120002120,
     ],
-    "rounding of curvature beside kinks at zero passes for a penalty": [100001833],
+    "rounding of curvature beside kinks passes for a penalty": [100001833, 110000054],
     "Newton's steps beside a pole far from zero pass for rounding": [100001680],
     "a client far from zero has no answer that is seen from zero": [91000931],
     "a wish is anywhere, so far away that a share of it leaves all domains": [
