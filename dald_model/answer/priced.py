@@ -65,7 +65,7 @@ def stated(rule: Any) -> list[Any]:
     else:
         by_cone = (W, alpha) if rule.axis == 0 else (W.T, alpha.T)
         columns = [(by_cone[0][:, k], by_cone[1][:, k]) for k in range(by_cone[1].shape[1])]
-    means = [cp.geo_mean(one, weights) for one, weights in columns]
+    means: list[Any] = [cp.geo_mean(one, weights) for one, weights in columns]
     if any(
         not np.allclose(m.w, a / a.sum(), rtol=EXACT)
         for m, (_, a) in zip(means, columns, strict=True)

@@ -3,7 +3,7 @@ r"""Expressions in other units, :math:`x = \bar x + X \circ z`, over variables z
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -51,7 +51,7 @@ def measured(
     return same, cost, list(rules)
 
 
-def _held(parts: Sequence[cp.Expression | cp.Constraint]) -> set[int]:
+def _held(parts: Sequence[Any]) -> set[int]:
     """The variables, by id, of the atoms that take no expressions for them."""
     found: set[int] = set()
     for part in parts:

@@ -112,7 +112,7 @@ def test_gradient_descent_of_a_maximisation_climbs() -> None:
     by_hand = follow(lambda x, k: x - whole.gradient(x), np.zeros(8))
     seen, result = run(model, dm.GradientDescent(1.0), of(w))
     same(seen, by_hand)
-    assert result.value == pytest.approx(-whole.value(w.value))
+    assert result.value == pytest.approx(-whole.value(np.asarray(w.value)))
 
 
 def test_gradient_descent_of_variables_that_not_all_clients_have() -> None:

@@ -17,7 +17,7 @@ def test_the_value_is_the_objective_at_the_values_given() -> None:
         model.client(i, cp.Minimize(cp.sum(cp.logistic(cp.multiply(b, A @ x)))))
     result = model.solve(max_rounds=2)  # the copies do not agree yet
     objective = model.monolithic().objective
-    assert result.value == pytest.approx(float(objective.value), rel=1e-14)
+    assert result.value == pytest.approx(np.asarray(objective.value).item(), rel=1e-14)
 
 
 @pytest.mark.parametrize("low", [-1e-13, 0.0, 1e-13])
