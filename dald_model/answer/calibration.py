@@ -69,7 +69,8 @@ def calibrated(
     if missing:  # what those pay who would go on for ever is part of the regret
         noise += NOISE * size
     moves = {
-        name: felt(subs[name], points[name], move, noise)
+        # Who pays nothing has its wish, and another that is as good is no move
+        name: felt(subs[name], points[name], move, noise) if regrets[name] > noise else 0.0 * move
         for name, move in moved(points, wishes, before).items()
     }
     agreed = not any(move.any() for move in moves.values())

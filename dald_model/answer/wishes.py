@@ -28,7 +28,8 @@ SMALL = 1e-3
 TRIALS = 200
 """How many groups of entries of a client are tried at most."""
 CHEAP = 1e-4
-"""Share of what all paid that a move has to cost somebody: as :func:`dald_model.verify` allows."""
+"""Share of what all paid that a move has to cost somebody: as
+:func:`dald_model.answer.verification.verify` allows."""
 
 
 def wished(
