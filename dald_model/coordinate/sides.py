@@ -19,6 +19,14 @@ def sides_of(compiled: Decomposition, points: np.ndarray) -> np.ndarray:
     return compiled.stacked.at(points)
 
 
+def held_sides(compiled: Decomposition, base: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """The sides of where clients are held, (2, Q); those of servers, which are not, as found."""
+    held = base.copy()
+    for name in compiled.servers:
+        held[compiled.columns[name]] = found[compiled.columns[name]]
+    return sides_of(compiled, held)
+
+
 def is_far(sides: np.ndarray, origin: np.ndarray, share: float) -> np.ndarray:
     """Entries of edges of which a side is far from these others, (Q,) bool.
 

@@ -24,7 +24,7 @@ from dald_model.coordinate.curvature import (
 from dald_model.coordinate.doubts import DEAR, DRAGGED, doubts
 from dald_model.coordinate.hold import Hold, hold, lengths_and_slopes
 from dald_model.coordinate.own_answers import OwnAnswer, OwnAnswers
-from dald_model.coordinate.sides import is_far, moved_to, place, sides_of
+from dald_model.coordinate.sides import held_sides, is_far, moved_to, place, sides_of
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.base import FOUND, Turn
@@ -105,11 +105,7 @@ class Survey:
         if is_far(sides_of(compiled, found), zero, OUTLYING).any():
             self._centre(missing)
         having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
-        # Servers are not held, and where they would be is not far from anything
-        base = self._base.copy()
-        for name in compiled.servers:
-            base[compiled.columns[name]] = found[compiled.columns[name]]
-        held_at = sides_of(compiled, base)
+        held_at = held_sides(compiled, self._base, found)
         far = is_far(sides_of(compiled, found), held_at, OUTLYING)
         self._misplaced |= {n for n, sub in self._subs.items() if far[sub.entries].all()}
         self._hold_nearer(origin, held_at, missing)
