@@ -25,7 +25,8 @@ class Hybrid:
     They take turns (:mod:`.turns`): secant coordination, with Anderson acceleration where its
     models cannot be trusted; and the bounds of :mod:`.bundle`. Bounds begin where most clients with
     data have kinks or no curvature at all, and end their turn where they say no more, as they
-    resolve points only to the root of rounding. All learn from every round.
+    resolve points only to the root of rounding; in that turn models propose where they are sure
+    (:mod:`.sure`). All learn from every round.
 
     Where a client has more shared entries than :class:`Secant` takes, most smooth problems are
     solved by :class:`Anderson` before a model is learned. So that begins alone, and models have
