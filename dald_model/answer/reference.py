@@ -33,8 +33,7 @@ PASSES = 6
 SAME, CLOSE = 10.0, 1.1
 """Scales that differ by less than this factor need no further pass; of an inaccurate solution."""
 NOTHING = 1e-6
-"""Share of the change of F over natural lengths, below which a worth that varies is nothing; one
-that stays is so below the square of it, what an error of a solver's digits makes of a quadratic."""
+"""Share of the change of F over natural lengths, below which a worth that varies is nothing."""
 ORDINARY, LARGE = 100.0, 1e4
 """Units within this factor of those of the scales are a solver's own; an objective may be larger
 than its worth, as the gap relative to it that is asked for is 1e-11."""
@@ -217,23 +216,24 @@ def reference(given: Task, solver: str | None) -> Reference:
         made = replace(made, scales=_of_agreed(given, made))
     if made.scales and is_unresolved(given.result.compiled, given.split(made.values), made.scales):
         made = replace(made, scales=_of_agreed(given, made))
-    if made.scales:
-        made = _beyond_noise(given, made, NOTHING**2 if stays else NOTHING)
+    if made.scales and not stays:
+        made = _beyond_noise(given, made)
     return replace(made, seconds=time.perf_counter() - begun)
 
 
-def _beyond_noise(given: Task, made: Reference, share: float) -> Reference:
-    """The solution in natural units where the worth is at most such a share of theirs: nothing.
+def _beyond_noise(given: Task, made: Reference) -> Reference:
+    """The solution in natural units where the worth, never the same, is nothing beside these.
 
     Where all want zero it is what solvers leave of nothing, and so are the spreads. A worth above
-    the energy that the run began with is something, and natural units need not be found.
+    the energy that the run began with is something, and natural units need not be found. Nor do
+    they count beside a worth that stays: a run may have begun with any.
     """
     assert made.scales is not None
     if given.units is None or made.scales.worth > given.units.energy:
         return made
     points = given.split(made.values)
     wide = natural(given.result.compiled, given.live, points, given.units)
-    if made.scales.worth > share * wide.worth:
+    if made.scales.worth > NOTHING * wide.worth:
         return made
     solver, again = _again(given, made, wide)
     if not again.is_optimal:
@@ -290,7 +290,7 @@ def doubted(given: Task, made: Reference) -> Reference | None:
         return None
     other = _at(given, found, name, made.scales, made.notes, is_known=not made.is_calibrated)
     if other.is_calibrated:
-        other = _beyond_noise(given, other, NOTHING)
+        other = _beyond_noise(given, other)
     return replace(other, seconds=made.seconds + time.perf_counter() - begun)
 
 

@@ -128,6 +128,8 @@ def _answer(sub: Subproblem, rough: np.ndarray) -> np.ndarray:
     if _size(apart, rough) <= SETTLED * _size(answer.point, rough):
         if size >= SMALL and not _stays(sub, answer.point, size * rough):
             return nothing
+        if size > FAR and not _is_asked_for(sub, answer.point, rough):
+            return nothing
         # An entry of which no digit stays is what is left of a zero beside larger ones
         return np.where(apart > SETTLED * np.abs(answer.point), 0.0, answer.point)
     # What comes nearer to zero the more is asked of a solver is zero
@@ -208,6 +210,17 @@ def _stays(sub: Subproblem, point: np.ndarray, lengths: np.ndarray) -> bool:
     """Whether an answer is nearly the same where it is measured from itself."""
     again = minimised(sub.around(point), ROUGH, lengths)
     return again.status in FOUND and _size(again.point, lengths) <= SETTLED
+
+
+def _is_asked_for(sub: Subproblem, point: np.ndarray, lengths: np.ndarray) -> bool:
+    """Whether a far answer is as far where less is asked for, in the same units.
+
+    What decays, as 1 / x does, is the nearer to its limit the more is asked, and never there.
+    """
+    less = minimised(sub, ROUGHER, lengths)
+    return less.status in FOUND and _size(less.point - point, lengths) <= SETTLED * _size(
+        point, lengths
+    )
 
 
 def _is_there(answer: ClientAnswer, lengths: np.ndarray) -> bool:
