@@ -16,8 +16,9 @@ from dald_model.solvers.exact.conic import ClarabelProgram
 from dald_model.solvers.exact.one_by_one import ClientAnswer, Scaling
 from dald_model.values import REFUSALS, panics_as_errors, preserved
 
-ROUGH, ROUGHER = 1e-6, 1e-4
-"""Relative accuracy of cone programs: once as accurate as it has to be and once less."""
+ROUGH, ROUGHER, ROUGHEST = 1e-6, 1e-4, 1e-3
+"""Relative accuracy of cone programs: once as accurate as it has to be and once less; of answers
+that are far away once more, as a solver may end at one point for two accuracies."""
 LESS = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-6)
 """The same of a problem that cvxpy gives to Clarabel, beside its 1e-8."""
 SETTLED = 0.1
@@ -71,7 +72,10 @@ def answer_alone(sub: Subproblem) -> np.ndarray:
     # What is far from zero beside what its rows tell there has no digits before it is seen from it
     first = minimised(sub, ROUGH, rough)
     near = rough_lengths(sub, first.point)
-    if first.status not in FOUND or _size(first.point, near) <= FAR:
+    is_far = np.abs(first.point) > FAR * near
+    if first.status not in FOUND or not is_far.any():
+        return found
+    if not _is_asked_for(sub, np.where(is_far, first.point, 0.0), rough):
         return found
     left = _answer(sub.around(first.point), near)
     # Who stays there may be where a solver's patience ended, and its objective is flat
@@ -215,12 +219,12 @@ def _stays(sub: Subproblem, point: np.ndarray, lengths: np.ndarray) -> bool:
 def _is_asked_for(sub: Subproblem, point: np.ndarray, lengths: np.ndarray) -> bool:
     """Whether a far answer is as far where less is asked for, in the same units.
 
-    What decays, as 1 / x does, is the nearer to its limit the more is asked, and never there.
+    Of its entries but zeros. What decays, as 1 / x does, is the nearer to its limit the more is
+    asked, and never there.
     """
-    less = minimised(sub, ROUGHER, lengths)
-    return less.status in FOUND and _size(less.point - point, lengths) <= SETTLED * _size(
-        point, lengths
-    )
+    less = minimised(sub, ROUGHEST, lengths)
+    apart = np.where(point == 0, 0.0, less.point - point)
+    return less.status in FOUND and _size(apart, lengths) <= SETTLED * _size(point, lengths)
 
 
 def _is_there(answer: ClientAnswer, lengths: np.ndarray) -> bool:
