@@ -71,11 +71,11 @@ def answer_alone(sub: Subproblem) -> np.ndarray:
         return found
     # What is far from zero beside what its rows tell there has no digits before it is seen from it
     first = minimised(sub, ROUGH, rough)
-    near = rough_lengths(sub, first.point)
-    is_far = np.abs(first.point) > FAR * near
-    if first.status not in FOUND or not is_far.any():
+    if first.status not in FOUND:
         return found
-    if not _is_asked_for(sub, np.where(is_far, first.point, 0.0), rough):
+    near = rough_lengths(sub, first.point)
+    far = np.where(np.abs(first.point) > FAR * near, first.point, 0.0)
+    if not far.any() or not _is_asked_for(sub, far, rough):
         return found
     left = _answer(sub.around(first.point), near)
     # Who stays there may be where a solver's patience ended, and its objective is flat
