@@ -98,6 +98,8 @@ def lifted(
         reach = np.concatenate([flat(lengths[v.id]) for v in variables])
         matrix, offset = affine_map(rule.expr, variables)
         entries = (matrix @ point + offset).reshape(rule.expr.shape, order="F")
+        if not np.isfinite(entries).all():
+            continue
         least = LIFT * float((abs(matrix) @ reach).max())
         low = float(np.linalg.eigvalsh((entries + entries.T) / 2)[0])
         if low >= least:

@@ -38,6 +38,13 @@ def test_a_matrix_is_left_where_it_is_far_inside_or_outside(low: float) -> None:
     assert not inside(rules, {X.id: np.diag([low, 1.0])}, {X.id: np.ones((2, 2))})
 
 
+@pytest.mark.parametrize("entry", [np.nan, np.inf])
+def test_a_matrix_that_a_run_left_nowhere_stays_there(entry: float) -> None:
+    X = cp.Variable((2, 2), name="X", symmetric=True)
+    rules = cp.matrix_frac(np.ones(2), X).domain
+    assert not inside(rules, {X.id: np.full((2, 2), entry)}, {X.id: np.ones((2, 2))})
+
+
 def test_the_value_at_a_singular_optimum() -> None:
     r""":math:`p^\top X^{-1} p + \operatorname{tr} X` is :math:`2 \|p\|` at the least.
 
