@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model._cvxpy import has_domain
 from dald_model.compile.form import Form
 from dald_model.declare.client import Client
 from dald_model.values import evaluated, flat, largest, preserved
@@ -48,9 +49,11 @@ def _agrees_at(point: np.ndarray, form: Form, client: Client) -> bool:
     theirs, ours = evaluated(client.cost), form.objective(point)
     if np.isfinite(theirs) and not abs(theirs - ours) <= AGREE * max(1.0, abs(theirs)):
         return False
+    is_whole = has_domain(client.cost)
     if np.isfinite(ours) and not np.isfinite(theirs):
-        return False
-    if form.extra or not form.complete:
+        # An indicator is a constraint of the form
+        return not is_whole and form.violation(point) > 0
+    if form.extra or not form.complete or not is_whole:
         return True  # a point alone does not say how far it is outside
     stated = max((largest(rule.residual) for rule in client.constraints), default=0.0)
     return abs(stated - form.violation(point)) <= AGREE * max(1.0, stated)

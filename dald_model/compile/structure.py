@@ -21,6 +21,7 @@ from dald_model._cvxpy import (
     Equality,
     Inequality,
     arguments,
+    indicator,
     is_affine_throughout,
 )
 from dald_model.compile.affine import Value, present
@@ -179,6 +180,10 @@ class StructureVisitor:
         if weighted is not None:
             return self._product(given, *weighted, is_summand=is_summand)
         self._lasts_without(given.get_data())
+        if isinstance(given, indicator):  # whose arguments are constraints
+            rules = [self.constraint(rule) for rule in given.args]
+            key = indicator, given.err_tol, *(rule.key for rule in rules)
+            return Node(key, lambda *stand_ins: indicator([r.build(*stand_ins) for r in rules]))
         is_sum = is_summand and type(given) is cp.AddExpression and given.shape == ()
         args = [self.expression(arg, is_summand=is_sum) for arg in given.args]
         key = type(given), frozen(given.get_data()), *(arg.key for arg in args)

@@ -11,10 +11,10 @@ from dald_model.answer.claims import CLAIMED, overstated
 
 
 def solved() -> tuple[dm.Result, list[cp.Variable]]:
-    """(x - 1)^2 where x_0 <= 1/2 and (x + 1)^2: x = 0, prices -2 and 2."""
+    """(x - 1)^2, beside what is zero but cvxpy's alone, and (x + 1)^2: x = 0, prices -2 and 2."""
     x = [cp.Variable(2, name=f"x{i}") for i in range(2)]
-    model = dm.Model("an indicator")
-    only = cp.transforms.indicator([x[0][0] <= 0.5])  # pyright: ignore[reportAttributeAccessIssue]
+    model, y = dm.Model("a support function"), cp.Variable(2)
+    only = cp.transforms.suppfunc(y, [y == 0])(x[0])  # pyright: ignore[reportAttributeAccessIssue]
     model.client("a", cp.sum_squares(x[0] - 1) + only)
     model.client("b", cp.sum_squares(x[1] + 1))
     model.consensus(x[0] == x[1])

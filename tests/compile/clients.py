@@ -241,6 +241,13 @@ def _parameters() -> Share:
     return cp.sum_squares(P @ x - b) + q * cp.sum_squares(x - 1), [cp.sum(x) <= q / 9]
 
 
+@client(None, duals=True)
+def indicator() -> Share:
+    x = cp.Variable(3)
+    held = untyped.transforms.indicator([F @ x <= 0.2, cp.norm(x) <= 0.9])
+    return cp.sum_squares(A @ x - b) + 2 * held, [cp.sum(x) <= 0.1, x[0] == 0.05]
+
+
 # --- fits to several variables, which have a block of data each
 FITS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "blocks of two widths": lambda p, q, M: cp.sum_squares(A @ p + A[:, :2] @ q - b),

@@ -15,6 +15,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from dald_model._cvxpy import has_domain
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.curvature import curvature
@@ -71,7 +72,9 @@ def points_of(sub: Subproblem, count: int = 30) -> Any:
 
 def is_plain(sub: Subproblem) -> bool:
     """Whether the form describes the client at every point, without further variables."""
-    return sub.form is not None and sub.form.complete and not getattr(sub.form, "extra", 0)
+    form = sub.form
+    is_like_cvxpy = form is not None and form.complete and not getattr(form, "extra", 0)
+    return is_like_cvxpy and has_domain(sub.client.cost)  # an indicator becomes constraints
 
 
 @pytest.mark.parametrize(

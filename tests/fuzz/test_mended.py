@@ -114,6 +114,7 @@ MENDED = {
         91002156,
         120001317,
     ],
+    "whose only term is an indicator answers anywhere, which passes for slopes": [150001364],
 }
 
 
