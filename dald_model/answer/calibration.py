@@ -10,8 +10,8 @@ from dald_model.answer.agreeing import Agreeing
 from dald_model.answer.rescaling import costs_of
 from dald_model.answer.scales import Points, Scales, measures, reach
 from dald_model.answer.wishes import (
+    LITTLE,
     NOISE,
-    SMALL,
     farthest,
     felt,
     middles,
@@ -74,12 +74,13 @@ def calibrated(
         for name, move in moved(points, wishes, before).items()
     }
     agreed = not any(move.any() for move in moves.values())
+    apart = None if units is None else units.point_lengths / CAUTION
     if agreed:
         moves = moved(points, middles(subs, points, before), before)
-        if before is None:
-            moves = {
-                n: np.where(np.abs(m) > NOISE * np.abs(points[n]), m, 0.0) for n, m in moves.items()
-            }
+        least = {name: 0.0 if before is not None else NOISE * np.abs(points[name]) for name in subs}
+        if apart is not None:  # what solvers leave between two zeros is no move
+            least = {n: np.fmax(one, NOISE * apart[compiled.columns[n]]) for n, one in least.items()}
+        moves = {n: np.where(np.abs(m) > least[n], m, 0.0) for n, m in moves.items()}
     shares = {
         name: shrunk(subs, agreeing, points, here, name, move, 0.0 if agreed else paid)
         for name, move in moves.items()
@@ -88,8 +89,7 @@ def calibrated(
     if not agreed:
         found = raised(subs, agreeing, points, here, found, paid)
     lengths = {name: np.abs(points[name]) for name in subs}
-    if units is not None:  # zero may be far away for no reason
-        apart = units.point_lengths / CAUTION
+    if apart is not None:  # zero may be far away for no reason
         lengths = {n: np.fmin(far, apart[compiled.columns[n]]) for n, far in lengths.items()}
     spreads = _filled(subs, agreeing, points, lengths, found, NOISE * (paid + size))
     counted = subs if agreed else {name: subs[name] for name in missing}
@@ -152,7 +152,7 @@ def _filled(
 
 
 def _across(sub: Subproblem, spread: np.ndarray) -> np.ndarray:
-    r"""What entries of symmetric matrices have at least: ``SMALL`` of :math:`\sqrt{X_{ii} X_{jj}}`.
+    r"""What entries of symmetric matrices have at least: ``LITTLE`` of :math:`\sqrt{X_{ii} X_{jj}}`.
 
     Where everybody wants a diagonal matrix, what solvers leave beside it is no scale. Zero where
     they leave nothing.
@@ -161,7 +161,7 @@ def _across(sub: Subproblem, spread: np.ndarray) -> np.ndarray:
     for v in sub.variables:
         if v.ndim == 2 and v.is_symmetric():
             root = np.sqrt(spread[at : at + v.size].reshape(v.shape).diagonal())
-            found[at : at + v.size] = SMALL * flat(np.outer(root, root))
+            found[at : at + v.size] = LITTLE * flat(np.outer(root, root))
         at += v.size
     return np.where(spread > 0, found, 0.0)
 

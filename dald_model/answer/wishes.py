@@ -27,9 +27,9 @@ SMALL = 1e-3
 """Beside the largest move of a client: moves that may be a solver's noise."""
 TRIALS = 200
 """How many groups of entries of a client are tried at most."""
-CHEAP = 1e-4
-"""Share of what all paid that a move has to cost somebody: as
-:func:`dald_model.answer.verification.verify` allows."""
+LITTLE = 1e-2
+"""Share of what all paid that a move has to cost somebody, and of its client's largest move: what
+is less in both is no scale of its own."""
 
 
 def wished(
@@ -225,11 +225,11 @@ def raised(
     """The moves of classes, those that are small beside their clients' others made to be felt.
 
     At the edge of a domain, or where all but one are held by a bound, wishes may be so near that
-    nobody pays ``CHEAP`` of the worth for them, and no solver tells them apart. Such a move is as
+    nobody pays ``LITTLE`` of the worth for them, and no solver tells them apart. Such a move is as
     long as costs that, up to where it is not small any more: an objective is convex, so it is no
     longer than that. Some of the clients are asked.
     """
-    least, asked = CHEAP * paid, np.zeros(found.size, dtype=int)
+    least, asked = LITTLE * paid, np.zeros(found.size, dtype=int)
     rises, most = np.zeros((2, found.size))
     for name, sub in subs.items():
         mine, factors = (
@@ -237,7 +237,7 @@ def raised(
             agreeing.factors[agreeing.columns[name]],
         )
         moves = found[mine] * factors
-        few = SMALL * moves.max(initial=0.0)
+        few = LITTLE * moves.max(initial=0.0)
         doubted = np.flatnonzero((moves > 0) & (moves < few) & (asked[mine] < ASKED))
         for entry in doubted[:TRIALS] if not sub.client.is_server else ():
             step = np.zeros(moves.size)
