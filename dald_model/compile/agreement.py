@@ -49,11 +49,12 @@ def _agrees_at(point: np.ndarray, form: Form, client: Client) -> bool:
     theirs, ours = evaluated(client.cost), form.objective(point)
     if np.isfinite(theirs) and not abs(theirs - ours) <= AGREE * max(1.0, abs(theirs)):
         return False
-    is_whole = has_domain(client.cost)
-    if np.isfinite(ours) and not np.isfinite(theirs):
-        # An indicator is a constraint of the form
-        return not is_whole and form.violation(point) > 0
-    if form.extra or not form.complete or not is_whole:
+    is_inside, is_whole = np.isfinite(theirs), has_domain(client.cost)
+    if np.isfinite(ours) and not is_inside and is_whole:
+        return False
+    if form.extra or not form.complete:
         return True  # a point alone does not say how far it is outside
+    if not is_whole:  # an indicator is infinite there, and a constraint of the form
+        return bool(is_inside or form.violation(point) > 0)
     stated = max((largest(rule.residual) for rule in client.constraints), default=0.0)
     return abs(stated - form.violation(point)) <= AGREE * max(1.0, stated)

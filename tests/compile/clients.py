@@ -248,6 +248,14 @@ def indicator() -> Share:
     return cp.sum_squares(A @ x - b) + 2 * held, [cp.sum(x) <= 0.1, x[0] == 0.05]
 
 
+@client(None)
+def indicator_and_entropy() -> Share:
+    x = cp.Variable(3)
+    return cp.sum_squares(A @ x - b) - cp.sum(cp.entr(x)) + untyped.transforms.indicator(
+        [F @ x <= 0.2, cp.sum(x) <= 3]
+    ), []
+
+
 # --- fits to several variables, which have a block of data each
 FITS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "blocks of two widths": lambda p, q, M: cp.sum_squares(A @ p + A[:, :2] @ q - b),
