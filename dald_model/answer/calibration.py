@@ -77,10 +77,12 @@ def calibrated(
     apart = None if units is None else units.point_lengths / CAUTION
     if agreed:
         moves = moved(points, middles(subs, points, before), before)
-        least = {name: 0.0 if before is not None else NOISE * np.abs(points[name]) for name in subs}
-        if apart is not None:  # what solvers leave between two zeros is no move
-            least = {n: np.fmax(one, NOISE * apart[compiled.columns[n]]) for n, one in least.items()}
-        moves = {n: np.where(np.abs(m) > least[n], m, 0.0) for n, m in moves.items()}
+        share = NOISE if before is None else 0.0
+        for name, move in moves.items():
+            least = share * np.abs(points[name])
+            if apart is not None:  # what solvers leave between two zeros is no move
+                least = np.fmax(least, NOISE * apart[compiled.columns[name]])
+            moves[name] = np.where(np.abs(move) > least, move, 0.0)
     shares = {
         name: shrunk(subs, agreeing, points, here, name, move, 0.0 if agreed else paid)
         for name, move in moves.items()
@@ -152,7 +154,7 @@ def _filled(
 
 
 def _across(sub: Subproblem, spread: np.ndarray) -> np.ndarray:
-    r"""What entries of symmetric matrices have at least: ``LITTLE`` of :math:`\sqrt{X_{ii} X_{jj}}`.
+    r"""What entries of symmetric matrices have at least, a ``LITTLE`` of :math:`\sqrt{X_ii X_jj}`.
 
     Where everybody wants a diagonal matrix, what solvers leave beside it is no scale. Zero where
     they leave nothing.

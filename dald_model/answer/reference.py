@@ -32,6 +32,9 @@ PASSES = 6
 """How often the problem is solved at most while scales still change."""
 SAME, CLOSE = 10.0, 1.1
 """Scales that differ by less than this factor need no further pass; of an inaccurate solution."""
+RESOLVED = 1e-3
+"""Share of a worth by which solves in other units may differ in F, and that F is at least, if the
+worth is more than noise."""
 NOTHING = 1e-6
 """Share of the change of F over natural lengths, below which a worth that varies is nothing."""
 ORDINARY, LARGE = 100.0, 1e4
@@ -226,20 +229,32 @@ def _beyond_noise(given: Task, made: Reference) -> Reference:
 
     Where all want zero it is what solvers leave of nothing, and so are the spreads. A worth above
     the energy that the run began with is something, and natural units need not be found. Nor do
-    they count beside a worth that stays: a run may have begun with any.
+    they count beside a worth that stays, or that is resolved: a run may have begun with any.
     """
     assert made.scales is not None
     if given.units is None or made.scales.worth > given.units.energy:
         return made
     points = given.split(made.values)
     wide = natural(given.result.compiled, given.live, points, given.units)
-    if made.scales.worth > NOTHING * wide.worth:
+    if made.scales.worth > NOTHING * wide.worth or _is_resolved(given, made, made.scales):
         return made
     solver, again = _again(given, made, wide)
     if not again.is_optimal:
         return replace(made, scales=wide, is_calibrated=False)
     found = _at(given, again, solver, wide, made.notes, is_known=True)
     return replace(found, is_calibrated=False)
+
+
+def _is_resolved(given: Task, made: Reference, found: Scales) -> bool:
+    """Whether F is not small beside a worth, and the same to its digits when solved once more."""
+    least = RESOLVED * found.worth
+    if abs(made.value) < least:
+        return False
+    solver, again = _again(given, made, found)
+    if not again.is_optimal:
+        return False
+    other = _at(given, again, solver, found, made.notes, is_known=True)
+    return abs(other.value - made.value) <= least
 
 
 def _again(given: Task, made: Reference, before: Scales) -> tuple[str, Solved]:

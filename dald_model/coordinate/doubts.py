@@ -24,8 +24,9 @@ GONE = 10.0
 by so many times less than its hold was held too tightly to know."""
 ROUNDED = 1e-9
 """A client that moved by less than this share of where it was held has not moved."""
-DRAGGED = 0.1
-"""Whom the hold drags by this share of the slopes at zero would go on without it as well."""
+DRAGGED, PULLED = 0.1, 0.02
+"""Whom the hold drags by this share of the slopes at zero would go on without it as well; of whom
+falls for ever but for curvature across the second share may be all, as a logarithm has 0.01."""
 DEAR = 200
 """Variables of a client with some curvature from which on it is held rather than solved alone."""
 FLAT = 0.5
@@ -119,8 +120,19 @@ def _doubt_bent(
             return
     if drags:
         found.dragged.add(sub.name)
-    elif bend < GONE * felt:
+    elif bend < GONE * felt or _is_gone(known, there, answer - base):
         found.endless.add(sub.name)
+
+
+def _is_gone(known: Curvature, there: Curvature, move: np.ndarray) -> bool:
+    """Whether one of the entries has gone far and is hardly curved where it ended.
+
+    Others may stay where a constraint or a sum holds them.
+    """
+    live = known.diagonal > 0
+    curved, move = known.diagonal[live], np.abs(move[live])
+    is_far = curved * move > GONE * np.abs(known.slopes[live])
+    return bool((is_far & (there.diagonal[live] < GONE * WEAK**2 * curved)).any())
 
 
 def is_firm(sub: Subproblem, known: Curvature) -> bool:
@@ -142,4 +154,4 @@ def is_dragged(known: Curvature, answer: np.ndarray, base: np.ndarray) -> bool:
     moved, size = np.abs(answer - base), np.abs(base)
     moved[moved <= ROUNDED * size] = 0.0
     drag = WEAK**2 * (root * moved[live]).max()
-    return bool(drag > DRAGGED * (np.abs(known.slopes[live]) / root).max())
+    return bool(drag > PULLED * (np.abs(known.slopes[live]) / root).max())

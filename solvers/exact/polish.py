@@ -26,6 +26,8 @@ SHARP = 1e-9
 """Steps shorter than this say that the point is right up to them."""
 GAIN = 0.5
 """A step is kept where what is violated falls below this share."""
+GROWN = 1e3
+"""Multipliers that grow by this factor in a step are anything."""
 
 EPSILON = float(np.finfo(float).eps)
 
@@ -85,6 +87,8 @@ class Polisher:
             if step is None:
                 break
             nextx, nextz = x - step[: x.size], z - step[x.size :]
+            if np.abs(nextz).max(initial=0.0) > GROWN * max(1.0, np.abs(z).max(initial=0.0)):
+                break  # the system is singular, as multipliers are not unique
             if np.abs(step[: x.size]).max() <= SHARP * max(1.0, np.abs(x).max()):
                 return nextx, self._into_cones(nextz), True
             then = self._violated(linear, nextx, nextz)

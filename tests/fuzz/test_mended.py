@@ -114,6 +114,15 @@ MENDED = {
         91002156,
         120001317,
     ],
+    "a logarithm far from zero goes away but for one entry that a matrix holds": [170000996],
+    "a softmax falls for ever, but less steeply than where it is held": [180003419],
+    "multipliers that are not unique run away while an answer is polished": [150002089],
+    "rounding beside zeros, or beside larger entries, is verify's scale": [
+        130003075,
+        150001005,
+        150001078,
+        150001461,
+    ],
     "whose only term is an indicator answers anywhere, which passes for slopes": [150001364],
 }
 

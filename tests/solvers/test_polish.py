@@ -110,3 +110,20 @@ def test_min_max_over_many_schools(count: int, seed: int) -> None:
     assert result.status == "optimal"
     best = model.monolithic().solve(solver="CLARABEL")
     assert result.value == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_multipliers_that_are_not_unique_do_not_run_away(seed: int) -> None:
+    """Two cones that leave but one point, |R (x - a)| <= 0: any split of the price supports it."""
+    rng = np.random.default_rng(seed)
+    a, linear = rng.normal(size=(2, 3))
+    roots = rng.normal(size=(2, 3, 3))
+    rows = np.vstack([np.vstack([np.zeros(3), -root]) for root in roots])
+    rhs = np.concatenate([[0.0, *(-root @ a)] for root in roots])
+    halves = [np.linalg.solve(root.T, (a + linear) / 2) for root in roots]
+    given = np.concatenate([[1.3 * np.linalg.norm(half), *half] for half in halves])
+    one = Polisher(np.eye(3), rows, rhs, [(BALL, 4), (BALL, 4)])
+    x, z, _ = one.polish(linear, a + 1e-9 * rng.normal(size=3), given)
+    np.testing.assert_allclose(x, a, atol=1e-8)
+    np.testing.assert_allclose(x + linear + rows.T @ z, 0, atol=1e-8)
+    assert np.abs(z).max() <= 1e3 * max(1.0, np.abs(given).max())
