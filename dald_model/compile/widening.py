@@ -94,7 +94,7 @@ class Widening:
         Where the pieces begin and end among the client's entries.
     size : int
         How many these are.
-    group : ndarray of int
+    group, piece : ndarray of int
         Of every entry of the template's pieces.
     entries : Repeats
         These entries.
@@ -113,8 +113,8 @@ class Widening:
                 self._lengths[group] = size
         narrow = np.array([1 if group != APART else size for group, size in pairs], dtype=int)
         self.group = np.repeat(np.array(groups, dtype=int), narrow)
-        piece, nth = _each(narrow)
-        self.entries = self.columns(self.stops[piece] + nth, self.group)
+        self.piece, nth = _each(narrow)
+        self.entries = self.columns(self.stops[self.piece] + nth, self.group)
 
     def columns(self, base: np.ndarray, groups: np.ndarray) -> Repeats:
         """Columns of these groups, all copies of one after the other from its base on."""
