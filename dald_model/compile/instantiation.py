@@ -10,12 +10,13 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.affine import SPARSE, explicit
+from dald_model.compile.affine import SPARSE
 from dald_model.compile.affine_maps import AffineMaps, ColumnBlocks, dense, is_same
+from dald_model.compile.cone_program import cone_program, dense_cone_program
 from dald_model.compile.form import ConeProgram, Quadratic, Rows, Term
 from dald_model.compile.kinds.kind import Kind
 from dald_model.compile.recognition import Block, Canonical, Structure
-from dald_model.compile.wide_program import wide_program
+from dald_model.compile.wide_program import Groups, Layout, groups_of, layout_of, wide_program
 from dald_model.compile.widening import APART, Repeats, Widening, repeated
 
 NOTHING, NO_ROWS = np.zeros(0), sp.csr_array((0, 0))
@@ -40,6 +41,7 @@ class Instantiator:
         ]
         self._stated_rows = structure.zero, structure.nonneg, structure.extra
         self._known: dict[int, np.ndarray] = {}
+        self._groups: list[Groups] = []  # of the cone program, for all numbers of rows
         self._take_curvatures(problem)
         self._take_costs(problem)
         self._widen(problem, widening)
@@ -77,7 +79,7 @@ class Instantiator:
     def _widen(self, problem: Canonical, widening: Widening) -> None:
         """Take everything over all rows."""
         self._given = problem, widening
-        for made in ("program", "_picked", "_squares", "_weights"):
+        for made in ("program", "_layout", "_picked", "_squares", "_weights"):
             self.__dict__.pop(made, None)
         self._stops = widening.stops
         self._arguments = [_arguments(*one, widening) for one in self._blocks]
@@ -121,8 +123,9 @@ class Instantiator:
         if widening is not known or problem.A is not before.A or problem.b is not before.b:
             return None
         found = copy(self)
-        found._given = problem, widening
-        found.__dict__.pop("program", None)
+        found._given, found._groups = (problem, widening), []
+        for made in ("program", "_layout"):
+            found.__dict__.pop(made, None)
         if problem.P is not before.P:
             found._known = dict(self._weights) if self._is_diagonal else {}
             for made in ("_picked", "_squares", "_weights"):
@@ -136,7 +139,29 @@ class Instantiator:
     @cached_property
     def program(self) -> Canonical:
         """The cone program of all rows of the data."""
-        return wide_program(*self._given)
+        problem, widening = self._given
+        return wide_program(*self._given, self._layout) if widening.is_wide else problem
+
+    @cached_property
+    def _layout(self) -> Layout:
+        """Where rows and columns of the template come; raises as :func:`groups_of`."""
+        problem, widening = self._given
+        if not self._groups:
+            self._groups.append(groups_of(problem, widening))
+        return layout_of(problem, self._groups[0], widening)
+
+    def cone(self, maps: AffineMaps, before: ConeProgram | None = None) -> ConeProgram:
+        """The whole cone program of a client.
+
+        With that of maps that differ in their offsets alone, its matrices.
+        """
+        problem, widening = self._given
+        if before is None and widening.is_wide and not any(map(sp.issparse, maps.matrices)):
+            curvature, bent = self.quadratic(maps).full, self._bent(maps.offset)
+            found = dense_cone_program(problem, self._layout, widening, maps, curvature, bent)
+            if found is not None:
+                return found
+        return cone_program(self.program, maps, before)
 
     @cached_property
     def _picked(self) -> ColumnBlocks:
@@ -226,15 +251,18 @@ class Instantiator:
         f = maps.offset
         if not self._is_sloped:
             return np.zeros(maps.size), self._constant
-        bent = self._diagonal * f if self._P is None else self._P @ f
+        bent = self._bent(f)
         constant = self._constant + float(f @ bent / 2 + self._linear @ f)
         return maps.transposed_times(bent + self._linear), constant
+
+    def _bent(self, y: np.ndarray) -> np.ndarray:
+        """P @ y of all pieces, one after the other."""
+        return self._diagonal * y if self._P is None else self._P @ y
 
     def value(self, maps: AffineMaps, point: np.ndarray) -> float:
         """The objective at a point, (m,), from the values of its pieces: not multiplied out."""
         y = maps.at(point)
-        bent = self._diagonal * y if self._P is None else self._P @ y
-        found = self._constant + float((bent / 2 + self._linear) @ y)
+        found = self._constant + float((self._bent(y) / 2 + self._linear) @ y)
         for kind, width, arguments, (weight, parameter) in self._terms:
             u = kind.grouped(arguments.blocks.at(y) + arguments.start, width)
             found += float(weight @ kind.value(u, parameter))
@@ -307,35 +335,3 @@ def _arguments(block: Block, groups: np.ndarray, widening: Widening) -> _Argumen
     rows = Repeats.of_functions(counts, block.width)
     matrix = repeated(block.matrix, rows, widening.entries)
     return _Arguments(ColumnBlocks(matrix, widening.stops), rows.vector(block.offset))
-
-
-def cone_program(
-    problem: Canonical, maps: AffineMaps, before: ConeProgram | None = None
-) -> ConeProgram:
-    """The whole cone program over the client's variables and the auxiliary ones.
-
-    With that of the same problem and of maps that differ in their offsets alone, its matrices.
-    """
-    own = problem.own
-    rest = problem.q.size - own
-    shift = np.concatenate([maps.offset, np.zeros(rest)])
-    bent = problem.P @ shift
-    slope = bent + problem.q
-    linear = np.concatenate([maps.transposed_times(slope[:own]), slope[own:]])
-    constant = problem.d + float(shift @ bent / 2 + problem.q @ shift)
-    right = problem.b - problem.A @ shift
-    if before is not None:
-        return before._replace(linear=linear, constant=constant, rhs=right)
-    F = sp.csr_array(
-        sp.vstack([sp.csr_array(explicit(m, maps.size)) for m in maps.matrices], "csr")
-    )
-    extra = sp.eye_array(rest, format="csr")
-    change = sp.csc_array(sp.block_diag([F, extra], "csc")) if rest else sp.csc_array(F)
-    return ConeProgram(
-        sp.csc_array(change.T @ problem.P @ change),
-        linear,
-        constant,
-        sp.csc_array(problem.A @ change),
-        right,
-        problem.arguments,
-    )

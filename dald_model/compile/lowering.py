@@ -15,8 +15,8 @@ from dald_model.compile.affine import Coefficients, affine_parts
 from dald_model.compile.affine_maps import AffineMaps, is_same
 from dald_model.compile.agreement import FEW, MANY, agrees
 from dald_model.compile.exemplar import Exemplar
-from dald_model.compile.form import ConeProgram, Form, Rows
-from dald_model.compile.instantiation import Instantiator, cone_program
+from dald_model.compile.form import Form, Rows
+from dald_model.compile.instantiation import Instantiator
 from dald_model.compile.lowered import Lowered, Read
 from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.structure import SplitClient, split
@@ -46,12 +46,6 @@ part, and atoms that cannot be made again from their arguments (perspective, sup
 def _widening(groups: tuple[int, ...], sizes: tuple[int, ...]) -> Widening:
     """The same for all clients of one shape."""
     return Widening(groups, sizes)
-
-
-def _program(
-    instantiator: Instantiator, maps: AffineMaps, before: ConeProgram | None = None
-) -> ConeProgram:
-    return cone_program(instantiator.program, maps, before)
 
 
 def _shared_matrices(
@@ -279,7 +273,7 @@ class Lowering:
             inequalities,
             terms,
             structure.complete,
-            partial(_program, instantiator, maps),
+            partial(instantiator.cone, maps),
             structure.extra.size,
             structure.valued,
         )
@@ -297,7 +291,7 @@ class Lowering:
                 term._replace(offset=offset)
                 for term, offset in zip(then.terms, instantiator.offsets(maps), strict=True)
             ),
-            program=partial(_program, instantiator, maps, vars(then).get("cone")),
+            program=partial(instantiator.cone, maps, vars(then).get("cone")),
         )
         found = copy(before)
         found.form, found.read, found.maps = form, read, maps
