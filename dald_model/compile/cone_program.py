@@ -11,7 +11,7 @@ from dald_model.compile.affine import explicit
 from dald_model.compile.affine_maps import AffineMaps
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.recognition import Canonical
-from dald_model.compile.wide_program import Layout, repeated_arguments
+from dald_model.compile.wide_program import Groups, Layout, repeated_arguments
 from dald_model.compile.widening import APART, Repeats, Widening, each_copy
 
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -52,51 +52,47 @@ def cone_program(
 
 def dense_cone_program(
     problem: Canonical,
+    groups: Groups,
     layout: Layout,
     widening: Widening,
     maps: AffineMaps,
     curvature: np.ndarray,
     bent: np.ndarray,
-) -> ConeProgram | None:
-    """The same of dense data, from the rows of the template; None where more is to be done.
+) -> ConeProgram:
+    """The same of dense data, from the rows of the template.
 
-    ``problem`` has one row of every group. ``curvature`` is F.T @ P @ F, (m, m), of all of P that
-    is of the pieces, and ``bent`` P @ f.
+    ``problem`` has one row of every group; P is a diagonal in what it adds. ``curvature`` is
+    F.T @ P @ F, (m, m), of all of P that is of the pieces, and ``bent`` P @ f.
     """
-    own, size, all_own = problem.own, maps.size, widening.size
-    P, A = sp.coo_array(problem.P), sp.coo_array(problem.A)
-    row, column = P.coords
-    of_pieces = (row < own) & (column < own)
-    if (row != column)[~of_pieces].any() or any(map(sp.issparse, maps.matrices)):
-        return None
+    assert groups.diagonal is not None
+    size, all_own = maps.size, widening.size
     rows, columns, copies, _ = layout
     matrix, right = np.zeros((rows.size, size)), rows.vector(problem.b)
-    row, column = A.coords
-    is_own = column < own
-    for at, entry, value in zip(
-        row[is_own].tolist(), column[is_own].tolist(), A.data[is_own].tolist(), strict=True
-    ):
+    is_own = groups.cells[1] < problem.own
+    for at, entry, value in zip(*(one[is_own].tolist() for one in groups.cells), strict=True):
         piece = widening.piece[entry]
-        data, offset = maps.matrices[piece], maps.offsets[piece]
+        own, offset = maps.matrices[piece], maps.offsets[piece]
         base, stride = int(rows.base[at]), int(rows.stride[at])
         where = slice(base, base + stride * int(rows.counts[at]), stride)
         if widening.group[entry] == APART:  # one row, of one entry
             inside = int(widening.entries.base[entry] - widening.stops[piece])
             part = slice(inside, inside + 1)
-            data, offset = None if data is None else data[part], offset[part]
+            own, offset = None if own is None else own[part], offset[part]
         else:
             part = slice(size)
-        if data is None:
+        if own is None:
             each = np.arange(size)[part]
             matrix[np.arange(rows.size)[where], each] += value
         else:
-            matrix[where] += value * data
+            matrix[where] += value * own
         right[where] -= value * offset
-    slopes, diagonal = columns.vector(problem.q), columns.vector(problem.P.diagonal())[all_own:]
+    rest, slopes = columns.size - all_own, columns.vector(problem.q)
     slope = bent + slopes[:all_own]
-    live, rest = np.flatnonzero(diagonal), columns.size - all_own
-    starts = np.concatenate([[0], np.cumsum(diagonal != 0)])
-    added = _added(rows, columns, (row[~is_own], column[~is_own], A.data[~is_own]), all_own)
+    of, nth = each_copy(columns.counts[problem.own :])
+    diagonal = np.zeros(rest)
+    diagonal[columns.base[problem.own :][of] + nth - all_own] = groups.diagonal[of]
+    live, starts = np.flatnonzero(diagonal), np.concatenate([[0], np.cumsum(diagonal != 0)])
+    added = _added(rows, columns, [one[~is_own] for one in groups.cells], all_own)
     return ConeProgram(
         _beside(_by_column(curvature), (diagonal[live], live + size, starts), size + rest),
         np.concatenate([maps.transposed_times(slope), slopes[all_own:]]),

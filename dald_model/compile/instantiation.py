@@ -144,11 +144,16 @@ class Instantiator:
 
     @cached_property
     def _layout(self) -> Layout:
-        """Where rows and columns of the template come; raises as :func:`groups_of`."""
+        """Where rows and columns of the template come."""
         problem, widening = self._given
+        return layout_of(problem, self._grouped, widening)
+
+    @property
+    def _grouped(self) -> Groups:
+        """What is tied together; raises as :func:`groups_of`."""
         if not self._groups:
-            self._groups.append(groups_of(problem, widening))
-        return layout_of(problem, self._groups[0], widening)
+            self._groups.append(groups_of(*self._given))
+        return self._groups[0]
 
     def cone(self, maps: AffineMaps, before: ConeProgram | None = None) -> ConeProgram:
         """The whole cone program of a client.
@@ -156,11 +161,11 @@ class Instantiator:
         With that of maps that differ in their offsets alone, its matrices.
         """
         problem, widening = self._given
-        if before is None and widening.is_wide and not any(map(sp.issparse, maps.matrices)):
+        is_dense = widening.is_wide and not any(map(sp.issparse, maps.matrices))
+        if before is None and is_dense and self._grouped.diagonal is not None:
             curvature, bent = self.quadratic(maps).full, self._bent(maps.offset)
-            found = dense_cone_program(problem, self._layout, widening, maps, curvature, bent)
-            if found is not None:
-                return found
+            given = problem, self._grouped, self._layout, widening
+            return dense_cone_program(*given, maps, curvature, bent)
         return cone_program(self.program, maps, before)
 
     @cached_property

@@ -46,6 +46,10 @@ class Groups(NamedTuple):
     owner: np.ndarray
     auxiliary: np.ndarray
     of_cones: np.ndarray
+    cells: tuple[np.ndarray, np.ndarray, np.ndarray]
+    """Rows, columns and values of A."""
+    diagonal: np.ndarray | None
+    """That of P in auxiliary columns; None where P has more there."""
 
 
 def groups_of(problem: Canonical, widening: Widening) -> Groups:
@@ -56,13 +60,17 @@ def groups_of(problem: Canonical, widening: Widening) -> Groups:
     NotRowByRowError
         If a cone ties entries of several groups together, or of a group and others.
     """
-    owner = _owners(problem)
-    return Groups(owner, *_groups(problem, widening, owner))
+    owner, A, P = _owners(problem), sp.coo_array(problem.A), sp.coo_array(problem.P)
+    row, column = P.coords
+    is_added = (row >= problem.own) | (column >= problem.own)
+    is_diagonal = (row == column)[is_added].all()
+    diagonal = problem.P.diagonal()[problem.own :] if is_diagonal else None
+    return Groups(owner, *_groups(problem, widening, owner), (A.row, A.col, A.data), diagonal)
 
 
 def layout_of(problem: Canonical, groups: Groups, widening: Widening) -> Layout:
     """Where everything comes, for the numbers of rows of a client."""
-    owner, auxiliary, of_cones = groups
+    owner, auxiliary, of_cones = groups[:3]
     counts = widening.counts(auxiliary)
     base = np.concatenate([widening.entries.base, widening.size + np.cumsum(counts) - counts])
     columns = widening.columns(base, np.concatenate([widening.group, auxiliary]))
