@@ -321,7 +321,9 @@ def _program(sub: Subproblem, lengths: np.ndarray) -> ClarabelProgram:
     cone = sub.form.cone
     whole = np.ones(cone.linear.size)
     whole[: sub.size] = lengths
-    bends = whole @ abs(cone.matrix) * whole
+    columns = np.repeat(np.arange(whole.size), np.diff(cone.matrix.indptr))
+    sizes = np.abs(cone.matrix.data) * whole[cone.matrix.indices] * whole[columns]
+    bends = np.bincount(columns, sizes, whole.size)
     # Whatever the objective is measured in, its largest coefficient is one
     energy = max(np.abs(whole * cone.linear).max(initial=0.0), bends.max(initial=0.0)) or 1.0
     program = ClarabelProgram(cone, Scaling(lengths, energy / lengths), polishes=False)
