@@ -126,6 +126,6 @@ class Exemplar:
 
 def _is_plain(part: Any) -> bool:
     """Whether all constants of a part, a number for instance, are what their leaves make them."""
-    if isinstance(part, cp.Expression) and part.is_constant():
+    if not isinstance(part, cp.Constraint) and part.is_constant():
         return is_plain(part)
     return all(map(_is_plain, part.args))

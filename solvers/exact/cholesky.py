@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg.lapack import dtrtri
+from scipy.linalg.lapack import dtrtri  # pyright: ignore[reportAttributeAccessIssue]
 
 from dald_model.compile.form import Form
 from dald_model.solvers.arrays.indexing import double, outer, selection, times

@@ -230,20 +230,21 @@ class ClarabelProgram:
 
 def _scaled(matrix: sp.csc_array, cells: np.ndarray | float, columns: np.ndarray) -> Any:
     """The matrix with what is stored of it times ``cells``, and with its columns times others."""
-    found = copy(matrix)  # with the same indices, which scipy would go through again
+    found: Any = copy(matrix)  # with the same indices, which scipy would go through again
     found.data = matrix.data * cells * np.repeat(columns, np.diff(matrix.indptr))
     return found
 
 
-def _upper(matrix: sp.csc_array) -> sp.csc_array:
+def _upper(matrix: Any) -> sp.csc_array:
     """The upper triangle of a matrix, as ``scipy.sparse.triu`` gives it by a way twice as long."""
     if not matrix.nnz:
         return matrix
-    matrix.sort_indices()  # products may leave them in no order, which Clarabel does not take
+    if not matrix.has_sorted_indices:  # as products may leave them, which Clarabel does not take
+        return sp.csc_array(sp.triu(matrix, format="csc"))
     is_upper = matrix.indices <= np.repeat(np.arange(matrix.shape[1]), np.diff(matrix.indptr))
     starts = np.concatenate([[0], np.cumsum(is_upper)])[matrix.indptr]
-    found = matrix.data[is_upper], matrix.indices[is_upper], starts
-    return sp.csc_array(found, shape=matrix.shape)
+    cells = matrix.data[is_upper], matrix.indices[is_upper], starts
+    return sp.csc_array(cells, shape=matrix.shape)
 
 
 def _symmetric(upper: Any) -> sp.csc_array:
