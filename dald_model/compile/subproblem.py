@@ -214,9 +214,8 @@ class Subproblem(Identified):
 
     @property
     def form(self) -> Form | None:
-        """The numbers of :attr:`lowered`; asked for often."""
-        known = self._lowered
-        lowered = self.lowered if known is None or self._seen else known[1]
+        """The numbers of :attr:`lowered`."""
+        lowered = self.lowered
         return lowered and lowered.form
 
     def local_duals(

@@ -194,7 +194,8 @@ def test_a_cone_program_of_dense_data_is_that_of_the_multiplied_matrices(name: s
         one = found.form.cone
         two = cone_program(found.instantiator.program, found.maps)
         assert one.cones == two.cones
-        for own, other in zip(one, two, strict=True):
+        pairs: Any = zip(one, two, strict=True)
+        for own, other in pairs:
             if not isinstance(own, tuple):
                 dense = [np.asarray(m.toarray() if sp.issparse(m) else m) for m in (own, other)]
                 np.testing.assert_allclose(*dense, rtol=1e-13, atol=1e-14)
