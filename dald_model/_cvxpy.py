@@ -24,6 +24,7 @@ from cvxpy.atoms.affine.binary_operators import DivExpression
 # The nodes of `cp.hstack`, `cp.concatenate` and, further down, `cp.vstack`.
 from cvxpy.atoms.affine.concatenate import Concatenate
 from cvxpy.atoms.affine.hstack import Hstack
+from cvxpy.atoms.affine.promote import Promote
 
 # What `cp.sum` makes.
 from cvxpy.atoms.affine.sum import Sum
@@ -59,6 +60,7 @@ __all__ = [
     "Equality",
     "Inequality",
     "NegExpression",
+    "Promote",
     "Sum",
     "arguments",
     "domain_of_atoms",

@@ -8,7 +8,7 @@ signs are taken from the data here, and every other operator is asked of cvxpy o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache, reduce
 from typing import Any
 
@@ -16,7 +16,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model._cvxpy import DivExpression, NegExpression
+from dald_model._cvxpy import DivExpression, NegExpression, Promote
 from dald_model.compile.made_once import MadeOnce
 from dald_model.declare.outline import frozen
 from dald_model.values import flat
@@ -28,6 +28,9 @@ Coefficients = dict[int, Matrix]
 
 Value = Callable[[Any], Any]
 """The value of a constant expression."""
+
+Shapes = Mapping[int, tuple[int, ...]]
+NO_OTHERS: Shapes = {}
 
 Operator = tuple[list[sp.csr_array], np.ndarray]
 
@@ -97,10 +100,14 @@ def present(constant: Any) -> Any:
     return constant.value
 
 
-def affine_parts(expression: Any, value: Value = present) -> tuple[Coefficients, np.ndarray]:
+def affine_parts(
+    expression: Any, value: Value = present, shapes: Shapes = NO_OTHERS
+) -> tuple[Coefficients, np.ndarray]:
     """Variable id -> matrix of the expression in that variable, and the offset.
 
-    ``value`` gives what stands in the place of constants.
+    ``value`` gives what stands in the place of constants, and ``shapes``, by the id of a node that
+    repeats a number, how it is repeated there. Where others have other rows than the constants it
+    must be as :func:`dald_model.compile.any_rows.is_any_rows` says.
     """
     if isinstance(expression, cp.Variable):
         return {expression.id: None}, np.zeros(math.prod(expression.shape))
@@ -108,15 +115,18 @@ def affine_parts(expression: Any, value: Value = present) -> tuple[Coefficients,
         return {}, flat(value(expression))
     kind, args = type(expression), expression.args
     if kind is NegExpression:
-        coefficients, offset = affine_parts(args[0], value)
+        coefficients, offset = affine_parts(args[0], value, shapes)
         return _scaled(coefficients, np.full(offset.size, -1.0)), -offset
+    if kind is Promote:
+        size = math.prod(shapes.get(id(expression), expression.shape))
+        return _repeated(size, *affine_parts(args[0], value, shapes))
     if kind is cp.AddExpression and all(arg.shape == expression.shape for arg in args):
-        return reduce(_added, [affine_parts(arg, value) for arg in args])
+        return reduce(_added, [affine_parts(arg, value, shapes) for arg in args])
     fixed = [arg.is_constant() for arg in args]
     if kind in (cp.multiply, DivExpression) and sum(fixed) == 1:
         data, inner = args if fixed[0] else args[::-1]
         if inner.shape == expression.shape and (fixed[1] or kind is cp.multiply):
-            coefficients, offset = affine_parts(inner, value)
+            coefficients, offset = affine_parts(inner, value, shapes)
             values = flat(value(data))
             if values.size not in (1, offset.size):
                 values = np.broadcast_to(value(data), expression.shape).reshape(-1, order="F")
@@ -126,7 +136,7 @@ def affine_parts(expression: Any, value: Value = present) -> tuple[Coefficients,
     if kind is cp.MulExpression and fixed[0] and len(args[1].shape) == 1 and args[0].ndim > 0:
         data = value(args[0])
         data = sp.csr_array(data) if sp.issparse(data) else np.atleast_2d(np.asarray(data, float))
-        return _applied(data, *affine_parts(args[1], value))
+        return _applied(data, *affine_parts(args[1], value, shapes))
     return _by_cvxpy(expression, fixed, value)
 
 
@@ -225,6 +235,18 @@ def _operator(expression: Any, fixed: Sequence[bool], value: Value) -> Operator:
 def _held(constant: Any, value: Value) -> Any:
     """A constant argument of an atom, with what stands in its place."""
     return constant if value is present else cp.Constant(value(constant))
+
+
+def _repeated(
+    size: int, coefficients: Coefficients, offset: np.ndarray
+) -> tuple[Coefficients, np.ndarray]:
+    """So many rows of an affine number."""
+    found = {}
+    for key, inner in coefficients.items():
+        row = np.ones((1, 1)) if inner is None else inner
+        ones = np.ones((size, 1))
+        found[key] = sp.csr_array(ones) @ row if sp.issparse(row) else ones * row
+    return found, np.repeat(offset, size)
 
 
 def _applied(

@@ -69,10 +69,10 @@ class AffineMaps:
         total: Any = None
         for at, block, factor in blocks.parts:
             own = self.matrices[at]
-            if own is None:
-                part: Any = block
-            elif factor is None:
-                part = block @ own
+            if factor is None:
+                part: Any = block if own is None else block @ own
+            elif own is None:
+                part = scaled(factor, None)
             elif (factor == 1.0).all():
                 part = own
             else:
@@ -117,9 +117,11 @@ class ColumnBlocks:
     ``parts`` lists (piece, block, factor): the block is diag(factor), or factor is None.
     """
 
+    parts: list[tuple[int, Any, np.ndarray | None]]
+
     def __init__(self, matrix: Any, stops: np.ndarray) -> None:
         self.height, self._stops = matrix.shape[0], stops
-        self.parts: list[tuple[int, sp.csr_array, np.ndarray | None]] = []
+        self.parts = []
         for at, (start, stop) in enumerate(pairwise(stops)):
             block = sp.csr_array(matrix[:, start:stop])
             block.sort_indices()
@@ -129,6 +131,21 @@ class ColumnBlocks:
                 picks = picks and np.array_equal(block.indices, each)
                 picks = picks and np.array_equal(block.indptr[:-1], each)
                 self.parts.append((at, block, block.data if picks else None))
+
+    @classmethod
+    def of_each(
+        cls, row: sp.csr_array, piece: np.ndarray, count: int, stops: np.ndarray
+    ) -> ColumnBlocks:
+        """One and the same row, (1, pieces), for each of so many entries that every piece has."""
+        found = cls(sp.csr_array((count, 0)), stops[:1])
+        found._stops = stops
+        order = np.argsort(row.indices)
+        found.parts = [
+            (int(piece[column]), None, np.full(count, value))
+            for column, value in zip(row.indices[order], row.data[order], strict=True)
+            if value
+        ]
+        return found
 
     def at(self, y: np.ndarray) -> np.ndarray:
         """The matrix @ y, of all pieces one after the other."""

@@ -62,7 +62,8 @@ class CouplingPatterns:
             return None
         place = {name: at for at, name in enumerate(dict.fromkeys(party.values()))}
         values = [flat(constant.value).tobytes() for constant in known.constants]
-        return known.outline, tuple(place[party[v.id]] for v in known.variables), tuple(values)
+        parties = tuple(place[party[v.id]] for v in known.variables)
+        return known.outline, known.shapes, parties, tuple(values)
 
     def learn(self, key: Hashable, apart: Apart) -> None:
         """Remember how the first of a pattern was taken apart."""

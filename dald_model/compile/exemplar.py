@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from dald_model.compile.affine import affine_parts
+import cvxpy as cp
+import numpy as np
+
+from dald_model._cvxpy import Promote
+from dald_model.compile.affine import NO_OTHERS, affine_parts
 from dald_model.compile.affine_maps import is_same
+from dald_model.compile.any_rows import is_any_rows, is_plain, nodes
 from dald_model.compile.lowered import Lowered, Read
+from dald_model.compile.widening import APART
 from dald_model.declare.client import Client
 from dald_model.declare.outline import Outlined
 
@@ -22,25 +28,62 @@ class Exemplar:
     lowered : Lowered
     variables : list of cp.Variable
         The client's own.
-    count : int
-        How many were like it so far.
+    is_any_rows : bool
+        Whether others may have other numbers of rows, too.
     """
 
     def __init__(self, client: Client, known: Outlined, lowered: Lowered) -> None:
-        self.lowered, self.variables, self.count = lowered, client.variables, 0
-        self._constants = known.constants
+        self.lowered, self.variables = lowered, client.variables
+        self._counts = [0, 0]  # of those with other shapes, and with its own
+        self._constants, self._shapes = known.constants, known.shapes
         self._places = {id(constant): at for at, constant in enumerate(known.constants)}
+        stated = [client.objective.expr, *client.constraints]
+        repeated = [node for node in nodes(stated) if type(node) is Promote]
+        self._promoted = {id(node): at for at, node in enumerate(repeated, len(known.constants))}
         given = lowered.read.given
         self._of_pieces = [self._among(piece) for piece in given.pieces]
         self._fixed = {at for part in given.fixed for at in self._among(part)}
+        pairs = [*zip(given.pieces, given.groups, strict=True)]
+        of_rows = [piece for piece, group in pairs if group != APART]
+        self._of_groups = [at for at, (_, group) in enumerate(pairs) if group != APART]
+        self._rigid = {
+            at
+            for piece, group in pairs
+            if group == APART
+            for at in (*self._among(piece), *self._promotions(piece))
+        }
+        self.is_any_rows = (
+            len(of_rows) > 0 and all(map(is_any_rows, of_rows)) and all(map(_is_plain, stated))
+        )
 
     def _among(self, part: Any) -> list[int]:
         """Which of the client's constants are in a part of it."""
         return [self._places[id(constant)] for constant in part.constants()]
 
+    def _promotions(self, part: Any) -> list[int]:
+        """The same of the numbers that are repeated, as they come among an outline's shapes."""
+        found = (self._promoted.get(id(node)) for node in nodes([part]))
+        return [at for at in found if at is not None]
+
+    def is_checked(self, client: Client) -> bool:
+        """Whether a client like it is to be compared with cvxpy: the first, second, fourth, ...
+
+        What goes wrong with data goes wrong with most.
+        """
+        assert client.outlined is not None
+        which = client.outlined.shapes == self._shapes
+        self._counts[which] += 1
+        return not self._counts[which] & (self._counts[which] - 1)
+
     def read(self, client: Client) -> Read | None:
         """What cvxpy would make of a client of this outline; None if it takes another exemplar."""
         assert client.outlined is not None
+        shapes, promoted = client.outlined.shapes, NO_OTHERS
+        is_alike = shapes == self._shapes
+        if not is_alike:
+            if not self.is_any_rows or any(shapes[at] != self._shapes[at] for at in self._rigid):
+                return None
+            promoted = {key: shapes[at] for key, at in self._promoted.items()}
         values = [constant.value for constant in client.outlined.constants]
         stays = [
             (at in self._fixed or known.size <= SMALL) and is_same(value, known.value)
@@ -51,16 +94,38 @@ class Exemplar:
 
         def value(constant: Any) -> Any:
             at = self._places.get(id(constant))
-            return constant.numeric(list(map(value, constant.args))) if at is None else values[at]
+            if at is not None:
+                return values[at]
+            given = [value(arg) for arg in constant.args]
+            if id(constant) in promoted:
+                return np.full(promoted[id(constant)], given[0])
+            return constant.numeric(given)
 
         read = self.lowered.read
         given = read.given.with_numbers(value) if read.given.sources else read.given
         if given is None or not read.template.accepts(given.numbers):
             return None
         parts = [
-            part if all(stays[at] for at in among) else affine_parts(piece, value)
-            for piece, part, among in zip(
-                read.given.pieces, read.parts, self._of_pieces, strict=True
+            part
+            if (is_alike or at not in self._of_groups) and all(stays[one] for one in among)
+            else affine_parts(piece, value, promoted)
+            for at, (piece, part, among) in enumerate(
+                zip(read.given.pieces, read.parts, self._of_pieces, strict=True)
             )
         ]
+        if not (is_alike or self._has_rows_by_group(parts)):
+            return None
         return read._replace(given=given, parts=parts, is_first=False)
+
+    def _has_rows_by_group(self, parts: list[Any]) -> bool:
+        """Whether all pieces of a group have as many rows."""
+        groups = self.lowered.read.given.groups
+        sizes = {groups[at]: parts[at][1].size for at in self._of_groups}
+        return all(parts[at][1].size == sizes[groups[at]] for at in self._of_groups)
+
+
+def _is_plain(part: Any) -> bool:
+    """Whether all constants of a part, a number for instance, are what their leaves make them."""
+    if not isinstance(part, cp.Constraint) and part.is_constant():
+        return is_plain(part)
+    return all(map(_is_plain, part.args))

@@ -218,6 +218,11 @@ class Form:
         return *self.shape[:3], kinds, *self.shape[4:]
 
     @cached_property
+    def smooth(self) -> tuple[Term, ...]:
+        """The terms that have a gradient."""
+        return tuple(term for term in self.terms if term.is_smooth)
+
+    @cached_property
     def cone(self) -> ConeProgram:
         """See the class; made when first asked for."""
         return self.program()
@@ -256,7 +261,8 @@ class Form:
         """The same with other numbers in some of its parts, of the same shape."""
         found = object.__new__(type(self))
         found.__dict__.update(self.__dict__, **numbers)
-        found.__dict__.pop("cone", None)
+        for made in ("cone", "smooth"):
+            found.__dict__.pop(made, None)
         return found
 
     @property

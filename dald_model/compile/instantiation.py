@@ -10,13 +10,14 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.affine import SPARSE, explicit
+from dald_model.compile.affine import SPARSE
 from dald_model.compile.affine_maps import AffineMaps, ColumnBlocks, dense, is_same
+from dald_model.compile.cone_program import cone_program, dense_cone_program
 from dald_model.compile.form import ConeProgram, Quadratic, Rows, Term
 from dald_model.compile.kinds.kind import Kind
 from dald_model.compile.recognition import Block, Canonical, Structure
-from dald_model.compile.wide_program import wide_program
-from dald_model.compile.widening import Repeats, Widening, repeated
+from dald_model.compile.wide_program import Groups, Layout, groups_of, layout_of, wide_program
+from dald_model.compile.widening import APART, Repeats, Widening, repeated
 
 NOTHING, NO_ROWS = np.zeros(0), sp.csr_array((0, 0))
 Sizes = tuple[np.ndarray, np.ndarray]
@@ -24,10 +25,9 @@ Sizes = tuple[np.ndarray, np.ndarray]
 
 
 class _Arguments(NamedTuple):
-    """What the functions of a block are of: by piece, over all entries, and what is added."""
+    """What the functions of a block are of, over all entries, and what is added."""
 
     blocks: ColumnBlocks
-    rows: sp.csr_array
     start: np.ndarray
 
 
@@ -35,37 +35,67 @@ class Instantiator:
     """How the numbers of a form follow from a client's maps: the same for a whole template."""
 
     def __init__(self, problem: Canonical, structure: Structure, widening: Widening) -> None:
-        self._given = problem, widening
-        self._stops = widening.stops
-        self._blocks: list[tuple[Block, np.ndarray, _Arguments | None]] = []
-        for block in structure.blocks:
-            groups = widening.groups((block.linear, 1), (block.matrix, block.width))
-            counts, arguments = widening.counts(groups), None
-            if block.offset.size:  # else linear: it has no arguments
-                rows = Repeats.of_functions(counts, block.width)
-                matrix = repeated(block.matrix, rows, widening.entries)
-                blocks = ColumnBlocks(matrix, widening.stops)
-                arguments = _Arguments(blocks, matrix, rows.vector(block.offset))
-            self._blocks.append((block, counts, arguments))
-        self._rows = [
-            self._stated(problem, at, structure.extra, widening)
-            for at in (structure.zero, structure.nonneg)
+        self._blocks = [
+            (one, widening.groups((one.linear, 1), (one.matrix, one.width)))
+            for one in structure.blocks
         ]
+        self._stated_rows = structure.zero, structure.nonneg, structure.extra
         self._known: dict[int, np.ndarray] = {}
+        self._groups: list[Groups] = []  # of the cone program, for all numbers of rows
+        self._take_curvatures(problem)
+        self._take_costs(problem)
+        self._widen(problem, widening)
+
+    def resized(self, widening: Widening) -> Instantiator | None:
+        """The same for other numbers of rows; None where groups are others."""
+        problem, before = self._given
+        if not np.array_equal(widening.group, before.group):
+            return None
+        found = copy(self)
+        found._known, found._compared = {}, None
+        found._widen(problem, widening)
+        return found
+
+    def _take_curvatures(self, problem: Canonical) -> None:
+        """Whether P over a row of each group is more than a diagonal, and what is on that."""
+        P = problem.P
+        columns = np.repeat(np.arange(P.shape[1]), np.diff(P.indptr))
+        self._is_narrow_diagonal = np.array_equal(P.indices, columns)
+        self._narrow_diagonal = NOTHING
+        if self._is_narrow_diagonal:
+            found = np.bincount(columns, P.data, minlength=P.shape[1])
+            self._narrow_diagonal = found[: problem.own]
+
+    def _take_costs(self, problem: Canonical) -> None:
+        """Take weights and slopes, over a row of each group."""
+        self._compared: tuple[Instantiator, tuple[bool, bool]] | None = None
+        self._narrow_linear = problem.q[: problem.own].copy()
+        self._sizes: list[Sizes] = []
+        for block, _ in self._blocks:
+            weight, parameter = block.weights(problem.P, problem.q)
+            self._narrow_linear += block.linear.T @ weight
+            self._sizes.append((weight, parameter))
+
+    def _widen(self, problem: Canonical, widening: Widening) -> None:
+        """Take everything over all rows."""
+        self._given = problem, widening
+        for made in ("program", "_layout", "_picked", "_squares", "_weights"):
+            self.__dict__.pop(made, None)
+        self._stops = widening.stops
+        self._arguments = [_arguments(*one, widening) for one in self._blocks]
+        *which, extra = self._stated_rows
+        self._rows = [self._stated(problem, at, extra, widening) for at in which]
         self._bend()
         self._cost()
 
     def _bend(self) -> None:
         """Take P over all entries; as a matrix only where it is more than a diagonal."""
         problem, widening = self._given
-        P, own = problem.P, problem.own
-        columns = np.repeat(np.arange(P.shape[1]), np.diff(P.indptr))
-        self._P, self._is_diagonal = None, np.array_equal(P.indices, columns)
+        self._P, self._is_diagonal = None, self._is_narrow_diagonal
         if self._is_diagonal:
-            diagonal = np.bincount(columns, P.data, minlength=P.shape[1])
-            self._diagonal = widening.entries.vector(diagonal[:own])
+            self._diagonal = widening.entries.vector(self._narrow_diagonal)
         else:
-            self._P = widening.square(P[:own, :own])
+            self._P = widening.square(problem.P[: problem.own, : problem.own])
             self._diagonal = self._P.diagonal()
             self._is_diagonal = self._P.nnz == np.count_nonzero(self._diagonal)
         self._live = np.flatnonzero(self._diagonal)
@@ -75,17 +105,16 @@ class Instantiator:
         """Take the other costs of the problem."""
         problem, widening = self._given
         self._constant = problem.d
-        self._compared: tuple[Instantiator, tuple[bool, bool]] | None = None
-        linear = problem.q[: problem.own].copy()
         self._terms: list[tuple[Kind, int, _Arguments, Sizes]] = []
-        for block, counts, arguments in self._blocks:
-            weight, parameter = block.weights(problem.P, problem.q)
-            linear += block.linear.T @ weight
+        for (block, groups), (weight, parameter), arguments in zip(
+            self._blocks, self._sizes, self._arguments, strict=True
+        ):
+            counts = widening.counts(groups)
             self._constant += float((counts * weight) @ block.shift)
             if arguments is not None:
                 sizes = np.repeat(weight, counts), np.repeat(parameter, counts)
                 self._terms.append((block.kind, block.width, arguments, sizes))
-        self._linear = widening.entries.vector(linear)
+        self._linear = widening.entries.vector(self._narrow_linear)
         self._is_sloped = bool(self._is_bent or self._linear.any())
 
     def again(self, problem: Canonical, widening: Widening) -> Instantiator | None:
@@ -94,20 +123,50 @@ class Instantiator:
         if widening is not known or problem.A is not before.A or problem.b is not before.b:
             return None
         found = copy(self)
-        found._given = problem, widening
-        found.__dict__.pop("program", None)
+        found._given, found._groups = (problem, widening), []
+        for made in ("program", "_layout"):
+            found.__dict__.pop(made, None)
         if problem.P is not before.P:
             found._known = dict(self._weights) if self._is_diagonal else {}
             for made in ("_picked", "_squares", "_weights"):
                 found.__dict__.pop(made, None)
+            found._take_curvatures(problem)
             found._bend()
+        found._take_costs(problem)
         found._cost()
         return found
 
     @cached_property
     def program(self) -> Canonical:
         """The cone program of all rows of the data."""
-        return wide_program(*self._given)
+        problem, widening = self._given
+        return wide_program(*self._given, self._layout) if widening.is_wide else problem
+
+    @cached_property
+    def _layout(self) -> Layout:
+        """Where rows and columns of the template come."""
+        problem, widening = self._given
+        return layout_of(problem, self._grouped, widening)
+
+    @property
+    def _grouped(self) -> Groups:
+        """What is tied together; raises as :func:`groups_of`."""
+        if not self._groups:
+            self._groups.append(groups_of(*self._given))
+        return self._groups[0]
+
+    def cone(self, maps: AffineMaps, before: ConeProgram | None = None) -> ConeProgram:
+        """The whole cone program of a client.
+
+        With that of maps that differ in their offsets alone, its matrices.
+        """
+        problem, widening = self._given
+        is_dense = widening.is_wide and not any(map(sp.issparse, maps.matrices))
+        if before is None and is_dense and self._grouped.diagonal is not None:
+            curvature, bent = self.quadratic(maps).full, self._bent(maps.offset)
+            given = problem, self._grouped, self._layout, widening
+            return dense_cone_program(*given, maps, curvature, bent)
+        return cone_program(self.program, maps, before)
 
     @cached_property
     def _picked(self) -> ColumnBlocks:
@@ -197,15 +256,18 @@ class Instantiator:
         f = maps.offset
         if not self._is_sloped:
             return np.zeros(maps.size), self._constant
-        bent = self._diagonal * f if self._P is None else self._P @ f
+        bent = self._bent(f)
         constant = self._constant + float(f @ bent / 2 + self._linear @ f)
         return maps.transposed_times(bent + self._linear), constant
+
+    def _bent(self, y: np.ndarray) -> np.ndarray:
+        """P @ y of all pieces, one after the other."""
+        return self._diagonal * y if self._P is None else self._P @ y
 
     def value(self, maps: AffineMaps, point: np.ndarray) -> float:
         """The objective at a point, (m,), from the values of its pieces: not multiplied out."""
         y = maps.at(point)
-        bent = self._diagonal * y if self._P is None else self._P @ y
-        found = self._constant + float((bent / 2 + self._linear) @ y)
+        found = self._constant + float((self._bent(y) / 2 + self._linear) @ y)
         for kind, width, arguments, (weight, parameter) in self._terms:
             u = kind.grouped(arguments.blocks.at(y) + arguments.start, width)
             found += float(weight @ kind.value(u, parameter))
@@ -237,7 +299,7 @@ class Instantiator:
         """Those of the terms."""
         if not maps.offset.any():
             return [one.start for _, _, one, _ in self._terms]
-        return [one.rows @ maps.offset + one.start for _, _, one, _ in self._terms]
+        return [one.blocks.at(maps.offset) + one.start for _, _, one, _ in self._terms]
 
     def right_sides(self, maps: AffineMaps) -> tuple[np.ndarray, np.ndarray]:
         """Those of the equality rows and of the inequality rows."""
@@ -266,33 +328,15 @@ class Instantiator:
         return Rows(matrix, self._right_side(which, maps))
 
 
-def cone_program(
-    problem: Canonical, maps: AffineMaps, before: ConeProgram | None = None
-) -> ConeProgram:
-    """The whole cone program over the client's variables and the auxiliary ones.
-
-    With that of the same problem and of maps that differ in their offsets alone, its matrices.
-    """
-    own = problem.own
-    rest = problem.q.size - own
-    shift = np.concatenate([maps.offset, np.zeros(rest)])
-    bent = problem.P @ shift
-    slope = bent + problem.q
-    linear = np.concatenate([maps.transposed_times(slope[:own]), slope[own:]])
-    constant = problem.d + float(shift @ bent / 2 + problem.q @ shift)
-    right = problem.b - problem.A @ shift
-    if before is not None:
-        return before._replace(linear=linear, constant=constant, rhs=right)
-    F = sp.csr_array(
-        sp.vstack([sp.csr_array(explicit(m, maps.size)) for m in maps.matrices], "csr")
-    )
-    extra = sp.eye_array(rest, format="csr")
-    change = sp.csc_array(sp.block_diag([F, extra], "csc")) if rest else sp.csc_array(F)
-    return ConeProgram(
-        sp.csc_array(change.T @ problem.P @ change),
-        linear,
-        constant,
-        sp.csc_array(problem.A @ change),
-        right,
-        problem.arguments,
-    )
+def _arguments(block: Block, groups: np.ndarray, widening: Widening) -> _Arguments | None:
+    """What the functions of a block are of; None of linear ones, which have no arguments."""
+    if not block.offset.size:
+        return None
+    counts = widening.counts(groups)
+    if block.width == 1 and groups.size == 1 and groups[0] != APART:
+        # One function of each row of data, as most are: so are the pieces multiplied
+        blocks = ColumnBlocks.of_each(block.matrix, widening.piece, int(counts[0]), widening.stops)
+        return _Arguments(blocks, np.repeat(block.offset, counts))
+    rows = Repeats.of_functions(counts, block.width)
+    matrix = repeated(block.matrix, rows, widening.entries)
+    return _Arguments(ColumnBlocks(matrix, widening.stops), rows.vector(block.offset))

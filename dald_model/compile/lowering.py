@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from copy import copy
 from functools import lru_cache, partial
 
@@ -15,15 +15,15 @@ from dald_model.compile.affine import Coefficients, affine_parts
 from dald_model.compile.affine_maps import AffineMaps, is_same
 from dald_model.compile.agreement import FEW, MANY, agrees
 from dald_model.compile.exemplar import Exemplar
-from dald_model.compile.form import ConeProgram, Form, Rows
-from dald_model.compile.instantiation import Instantiator, cone_program
+from dald_model.compile.form import Form, Rows
+from dald_model.compile.instantiation import Instantiator
 from dald_model.compile.lowered import Lowered, Read
 from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.structure import SplitClient, split
 from dald_model.compile.template import Template
 from dald_model.compile.widening import APART, NotRowByRowError, Widening
 from dald_model.declare.client import Client
-from dald_model.declare.outline import Outline
+from dald_model.declare.outline import Outlined
 
 KEPT = 64
 """How many instantiators and widenings are kept."""
@@ -46,12 +46,6 @@ part, and atoms that cannot be made again from their arguments (perspective, sup
 def _widening(groups: tuple[int, ...], sizes: tuple[int, ...]) -> Widening:
     """The same for all clients of one shape."""
     return Widening(groups, sizes)
-
-
-def _program(
-    instantiator: Instantiator, maps: AffineMaps, before: ConeProgram | None = None
-) -> ConeProgram:
-    return cone_program(instantiator.program, maps, before)
 
 
 def _shared_matrices(
@@ -80,7 +74,7 @@ class Lowering:
         self._sound: dict[int, Canonical] = {}  # programs that a client was checked with
         self._near: dict[int, tuple[Template, int]] = {}  # how many of them by a tangent
         self._rows: dict[bytes, np.ndarray] = {}
-        self._exemplars: dict[Outline, list[Exemplar]] = {}
+        self._exemplars: dict[Hashable, list[Exemplar]] = {}
         self._count = 0
 
     def __call__(self, client: Client, before: Lowered | None = None) -> Lowered | None:
@@ -96,8 +90,7 @@ class Lowering:
 
     def _like_another(self, client: Client) -> Lowered | None:
         """Lower a client whose data alone tell it from another; None if there is no such one."""
-        known = client.outlined
-        for exemplar in self._exemplars.get(known.outline, ()) if known else ():
+        for exemplar in self._alike(client.outlined):
             read = exemplar.read(client)
             if read is None:
                 continue
@@ -105,7 +98,6 @@ class Lowering:
             if all(map(operator.is_, read.parts, like.read.parts)) and (
                 read.template.of(read.given.numbers)[0] is like.problem
             ):  # as edges of one graph are
-                exemplar.count += 1
                 found = copy(like)
                 found.read = read
                 return found
@@ -114,19 +106,30 @@ class Lowering:
                 found = self._lowered(read, maps, None, like)
             except NotRowByRowError:
                 continue
-            exemplar.count += 1
-            # The first, second, fourth, eighth: what goes wrong with data goes wrong with most
-            if exemplar.count & (exemplar.count - 1) or self._is_right(client, found, FEW):
+            if not exemplar.is_checked(client) or self._is_right(client, found, FEW):
                 return found
         return None
 
+    def _alike(self, known: Outlined | None) -> Iterator[Exemplar]:
+        """Those that a client of an outline may be like."""
+        if known is not None:
+            yield from self._exemplars.get(known.outline, ())
+            yield from self._exemplars.get((known.outline, known.shapes), ())
+
     def _first(self, client: Client) -> Lowered | None:
         """Lower a client by itself; those that are like it may follow."""
-        found = self._row_by_row(client) or self._as_it_stands(client)
-        if found is not None and client.outlined is not None:
-            alike = self._exemplars.setdefault(client.outlined.outline, [])
+        found, known = self._row_by_row(client) or self._as_it_stands(client), client.outlined
+        if found is None or known is None:
+            return found
+        exemplar = Exemplar(client, known, found)
+        keys: list[Hashable] = [(known.outline, known.shapes)]
+        if exemplar.is_any_rows:
+            keys.insert(0, known.outline)
+        for key in keys:
+            alike = self._exemplars.setdefault(key, [])
             if len(alike) < ALIKE:
-                alike.append(Exemplar(client, client.outlined, found))
+                alike.append(exemplar)
+                break
         return found
 
     def _again(self, client: Client, before: Lowered) -> Lowered | None:
@@ -270,7 +273,7 @@ class Lowering:
             inequalities,
             terms,
             structure.complete,
-            partial(_program, instantiator, maps),
+            partial(instantiator.cone, maps),
             structure.extra.size,
             structure.valued,
         )
@@ -288,7 +291,7 @@ class Lowering:
                 term._replace(offset=offset)
                 for term, offset in zip(then.terms, instantiator.offsets(maps), strict=True)
             ),
-            program=partial(_program, instantiator, maps, vars(then).get("cone")),
+            program=partial(instantiator.cone, maps, vars(then).get("cone")),
         )
         found = copy(before)
         found.form, found.read, found.maps = form, read, maps
@@ -311,6 +314,8 @@ class Lowering:
             made = None
             if before is not None and before.structure is structure:
                 made = before.instantiator.again(problem, widening)
+                if made is None and before.problem is problem:
+                    made = before.instantiator.resized(widening)
             made = made or Instantiator(problem, structure, widening)
             known = self._instantiators[key] = problem, made
         return known[1]

@@ -6,7 +6,7 @@ entries they stand beside, and come as often as it has rows.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,40 +22,80 @@ TOGETHER = {"zero": "ZeroConeT", "nonneg": "NonnegativeConeT"}
 """The cones whose rows Clarabel counts together -> its own word."""
 
 
-def wide_program(problem: Canonical, widening: Widening) -> Canonical:
-    """The same program over all rows; in its ``rows`` stands :data:`REPEATED` for repeated ones.
+class Layout(NamedTuple):
+    """Where the rows and columns of a problem come among those of all rows of the data.
+
+    Attributes
+    ----------
+    rows, columns : Repeats
+    copies : ndarray of int
+        How often each cone comes.
+    is_repeated : ndarray of bool
+        Of every row.
+    """
+
+    rows: Repeats
+    columns: Repeats
+    copies: np.ndarray
+    is_repeated: np.ndarray
+
+
+class Groups(NamedTuple):
+    """The cone of every row of a problem, and the groups of its auxiliary columns and cones."""
+
+    owner: np.ndarray
+    auxiliary: np.ndarray
+    of_cones: np.ndarray
+    cells: tuple[np.ndarray, np.ndarray, np.ndarray]
+    """Rows, columns and values of A."""
+    diagonal: np.ndarray | None
+    """That of P in auxiliary columns; None where P has more there."""
+
+
+def groups_of(problem: Canonical, widening: Widening) -> Groups:
+    """Those of a problem, which are the same for all numbers of rows.
 
     Raises
     ------
     NotRowByRowError
         If a cone ties entries of several groups together, or of a group and others.
     """
-    if not widening.is_wide:
-        return problem
-    owner = _owners(problem)
-    auxiliary, of_cones = _groups(problem, widening, owner)
+    owner, A, P = _owners(problem), sp.coo_array(problem.A), sp.coo_array(problem.P)
+    row, column = P.coords
+    is_added = (row >= problem.own) | (column >= problem.own)
+    is_diagonal = (row == column)[is_added].all()
+    diagonal = problem.P.diagonal()[problem.own :] if is_diagonal else None
+    return Groups(owner, *_groups(problem, widening, owner), (A.row, A.col, A.data), diagonal)
+
+
+def layout_of(problem: Canonical, groups: Groups, widening: Widening) -> Layout:
+    """Where everything comes, for the numbers of rows of a client."""
+    owner, auxiliary, of_cones = groups[:3]
     counts = widening.counts(auxiliary)
     base = np.concatenate([widening.entries.base, widening.size + np.cumsum(counts) - counts])
     columns = widening.columns(base, np.concatenate([widening.group, auxiliary]))
-
     sizes = np.array([size for _, _, size in problem.cones], dtype=int)
     starts = np.array([start for _, start, _ in problem.cones], dtype=int)
     copies = widening.counts(of_cones)
     firsts = np.cumsum(sizes * copies) - sizes * copies
     within = np.arange(owner.size) - starts[owner]
     rows = Repeats(firsts[owner] + within, sizes[owner], copies[owner])
+    return Layout(rows, columns, copies, of_cones[owner] != APART)
 
-    cones, arguments = _repeated_cones(problem, copies)
+
+def wide_program(problem: Canonical, widening: Widening, layout: Layout) -> Canonical:
+    """The same program over all rows; in its ``rows`` stands :data:`REPEATED` for repeated ones."""
+    rows, columns, copies, is_repeated = layout
     return Canonical(
         sp.csc_array(repeated(problem.P, columns, columns)),
         columns.vector(problem.q),
         problem.d,
         repeated(problem.A, rows, columns),
         rows.vector(problem.b),
-        cones,
-        arguments,
+        _repeated_cones(problem, copies),
+        repeated_arguments(problem, copies),
         widening.size,
-        rows.vector(np.where(of_cones[owner] == APART, problem.rows, REPEATED)),
+        rows.vector(np.where(is_repeated, REPEATED, problem.rows)),
     )
 
 
@@ -93,19 +133,23 @@ def _groups(
     return group[own:width], group[width:]
 
 
-def _repeated_cones(
-    problem: Canonical, copies: np.ndarray
-) -> tuple[list[tuple[str, int, int]], tuple[tuple[str, Any], ...]]:
-    """The cones one after the other, and as Clarabel takes them."""
+def _repeated_cones(problem: Canonical, copies: np.ndarray) -> list[tuple[str, int, int]]:
+    """The cones one after the other."""
     start, cones = 0, []
-    totals, others = dict.fromkeys(TOGETHER, 0), []
-    given = iter([one for one in problem.arguments if one[0] not in TOGETHER.values()])
     for (kind, _, size), count in zip(problem.cones, copies.tolist(), strict=True):
         cones += [(kind, start + size * nth, size) for nth in range(count)]
         start += size * count
+    return cones
+
+
+def repeated_arguments(problem: Canonical, copies: np.ndarray) -> tuple[tuple[str, Any], ...]:
+    """The cones as Clarabel takes them."""
+    totals, others = dict.fromkeys(TOGETHER, 0), []
+    given = iter([one for one in problem.arguments if one[0] not in TOGETHER.values()])
+    for (kind, _, size), count in zip(problem.cones, copies.tolist(), strict=True):
         if kind in totals:
             totals[kind] += size * count
         else:
             others += [next(given)] * count
     linear = [(TOGETHER[kind], size) for kind, size in totals.items() if size]
-    return cones, (*linear, *others)
+    return (*linear, *others)

@@ -48,7 +48,7 @@ class Repeats(NamedTuple):
 
     def each(self) -> tuple[np.ndarray, np.ndarray]:
         """Every copy: of which it is one, and where it comes."""
-        of, nth = _each(self.counts)
+        of, nth = each_copy(self.counts)
         return of, self.base[of] + nth * self.stride[of]
 
     def vector(self, vector: np.ndarray) -> np.ndarray:
@@ -63,7 +63,7 @@ def repeated(matrix: Any, rows: Repeats, columns: Repeats) -> sp.csr_array:
     """A matrix whose repeated rows have entries in the same copies of repeated columns."""
     entries = sp.coo_array(matrix)
     row, column = entries.coords
-    of, nth = _each(rows.counts[row])
+    of, nth = each_copy(rows.counts[row])
     row, column = row[of], column[of]
     at = (
         rows.base[row] + nth * rows.stride[row],
@@ -72,7 +72,7 @@ def repeated(matrix: Any, rows: Repeats, columns: Repeats) -> sp.csr_array:
     return sp.csr_array((entries.data[of], at), shape=(rows.size, columns.size))
 
 
-def _each(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def each_copy(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What comes as often as the counts say, by position, and which time it is."""
     of = np.repeat(np.arange(counts.size), counts)
     return of, np.arange(of.size) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -94,7 +94,7 @@ class Widening:
         Where the pieces begin and end among the client's entries.
     size : int
         How many these are.
-    group : ndarray of int
+    group, piece : ndarray of int
         Of every entry of the template's pieces.
     entries : Repeats
         These entries.
@@ -113,8 +113,8 @@ class Widening:
                 self._lengths[group] = size
         narrow = np.array([1 if group != APART else size for group, size in pairs], dtype=int)
         self.group = np.repeat(np.array(groups, dtype=int), narrow)
-        piece, nth = _each(narrow)
-        self.entries = self.columns(self.stops[piece] + nth, self.group)
+        self.piece, nth = each_copy(narrow)
+        self.entries = self.columns(self.stops[self.piece] + nth, self.group)
 
     def columns(self, base: np.ndarray, groups: np.ndarray) -> Repeats:
         """Columns of these groups, all copies of one after the other from its base on."""

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.problem import Problem
@@ -185,18 +184,22 @@ def rough_lengths(sub: Subproblem, around: np.ndarray | None = None) -> np.ndarr
     """
     assert sub.form is not None
     cone = sub.form.cone
-    own = sp.coo_array(cone.rows[:, : sub.size])
-    added = abs(cone.rows[:, sub.size :])
-    most = added.max(axis=1).toarray().ravel() if added.shape[1] else np.zeros(cone.rhs.size)
-    right = cone.rhs
+    right, starts, sizes = cone.rhs, cone.rows.indptr, np.abs(cone.rows.data)
+    stop = starts[sub.size]  # of what stands in the client's own columns, which come first
+    row, own = cone.rows.indices[:stop], sizes[:stop]
+    col = np.repeat(np.arange(sub.size), np.diff(starts[: sub.size + 1]))
+    most = np.zeros(right.size)
+    np.maximum.at(most, cone.rows.indices[stop:], sizes[stop:])
     if around is not None:
-        right = right - own @ around
-        right[np.abs(right) <= HELD * (np.abs(cone.rhs) + abs(own) @ np.abs(around))] = 0.0
+        parts = cone.rows.data[:stop] * around[col]
+        right = right - np.bincount(row, parts, right.size)
+        whole = np.abs(cone.rhs) + np.bincount(row, np.abs(parts), right.size)
+        right[np.abs(right) <= HELD * whole] = 0.0
     digits = np.full(sub.size, np.nan)
     for others in (np.abs(right), most):
-        told = (own.data != 0) & (others[own.row] > 0) & np.isnan(digits[own.col])
-        columns = own.col[told]
-        ratios = np.log10(others[own.row[told]] / np.abs(own.data[told]))
+        told = (own != 0) & (others[row] > 0) & np.isnan(digits[col])
+        columns = col[told]
+        ratios = np.log10(others[row[told]] / own[told])
         count = np.bincount(columns, minlength=sub.size)
         sums = np.bincount(columns, ratios, sub.size)
         digits[count > 0] = sums[count > 0] / count[count > 0]
@@ -318,7 +321,9 @@ def _program(sub: Subproblem, lengths: np.ndarray) -> ClarabelProgram:
     cone = sub.form.cone
     whole = np.ones(cone.linear.size)
     whole[: sub.size] = lengths
-    bends = whole @ abs(cone.matrix) * whole
+    columns = np.repeat(np.arange(whole.size), np.diff(cone.matrix.indptr))
+    sizes = np.abs(cone.matrix.data) * whole[cone.matrix.indices] * whole[columns]
+    bends = np.bincount(columns, sizes, whole.size)
     # Whatever the objective is measured in, its largest coefficient is one
     energy = max(np.abs(whole * cone.linear).max(initial=0.0), bends.max(initial=0.0)) or 1.0
     program = ClarabelProgram(cone, Scaling(lengths, energy / lengths), polishes=False)

@@ -77,7 +77,7 @@ def curvature(sub: Subproblem, at: np.ndarray | None = None) -> Curvature:
         return Curvature(start, 1.0, *np.zeros((4, sub.size)), is_known=False)
     hessian, gradient = form.quadratic.full, form.quadratic.linear
     if is_bent(sub):
-        terms = Terms([_smooth(form)], sub.size)
+        terms = Terms([form.smooth], sub.size)
         points = [terms.inner()[0]] if at is None else [at, terms.inner()[0]]
         inside = [(point, each) for point in points if (each := _bends(terms, point))]
         if not inside:
@@ -126,7 +126,7 @@ def _shape(sub: Subproblem) -> Hashable:
     form = sub.form
     if form is None or not form.valued or sub.size > EXACT or not is_defined_at_zero(sub):
         return None
-    terms = _smooth(form)
+    terms = form.smooth
     if any(sp.issparse(term.matrix) for term in terms):
         return None
     return sub.size, *((term.kind, term.width, term.matrix.shape) for term in terms)
@@ -142,7 +142,7 @@ def _curvatures(
     hessians = np.stack([form.quadratic.full for form in forms])
     gradients = np.stack([form.quadratic.linear for form in forms])
     is_inside = np.ones(len(forms), dtype=bool)
-    if smooth := [list(_smooth(form)) for form in forms] if _smooth(forms[0]) else []:
+    if smooth := [list(form.smooth) for form in forms] if forms[0].smooth else []:
         starts[:] = [np.zeros(size) if point is None else point for point in at]
         terms = Terms(smooth, size)
         bent, slopes = terms.hessians(None, starts), terms.gradients(None, starts)
@@ -176,7 +176,7 @@ def pull(sub: Subproblem, own: np.ndarray) -> np.ndarray:
     form = sub.form
     if form is None or np.isnan(own).any():
         return np.zeros(sub.size)
-    found, terms = form.quadratic.linear + form.quadratic.full @ own, _smooth(form)
+    found, terms = form.quadratic.linear + form.quadratic.full @ own, form.smooth
     if terms:
         found = found + Terms([terms], sub.size).gradients(None, own[None])[0]
     rows = form.equalities.matrix[:, : sub.size]
@@ -192,7 +192,7 @@ def middle(sub: Subproblem) -> np.ndarray:
     if not is_bent(sub) or not is_defined_at_zero(sub) or sub.size > MANY:
         return np.zeros(sub.size)
     assert sub.form is not None
-    terms = _smooth(sub.form)
+    terms = sub.form.smooth
     offset = np.concatenate([term.offset for term in terms])
     if not offset.any():
         return np.zeros(sub.size)
@@ -202,7 +202,8 @@ def middle(sub: Subproblem) -> np.ndarray:
 
 def is_bent(sub: Subproblem) -> bool:
     """Whether the curvature of a client is known and not the same everywhere."""
-    return sub.form is not None and sub.form.valued and bool(_smooth(sub.form))
+    form = sub.form
+    return form is not None and form.valued and bool(form.smooth)
 
 
 def is_flat_together(sub: Subproblem, share: float = ZERO) -> bool:
@@ -238,6 +239,8 @@ def _together(sub: Subproblem) -> tuple[np.ndarray, np.ndarray]:
     hessian = sub.form.quadratic.full
     root = np.sqrt(np.maximum(np.diag(hessian), 0.0))
     live = root > 0
+    if live.all():
+        return root, hessian / np.outer(root, root)
     return root, hessian[np.ix_(live, live)] / np.outer(root[live], root[live])
 
 
@@ -250,17 +253,14 @@ def is_angular(sub: Subproblem) -> bool:
         return False
     quadratic = form.quadratic
     numbers = quadratic.matrix if quadratic.root is None else quadratic.root
-    is_flat = not (_smooth(form) or np.any(numbers))
+    is_flat = not (form.smooth or np.any(numbers))
     return is_flat or any(map(_is_elsewhere, form.terms))
 
 
 def is_defined_at_zero(sub: Subproblem) -> bool:
     """Whether a client whose curvature is known has no logarithm, nor what is alike."""
-    return sub.form is not None and not any(term.kind.is_positive for term in _smooth(sub.form))
-
-
-def _smooth(form: Form) -> tuple[Term, ...]:
-    return tuple(term for term in form.terms if term.is_smooth)
+    form = sub.form
+    return form is not None and not any(term.kind.is_positive for term in form.smooth)
 
 
 def _bends(terms: Terms, at: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:

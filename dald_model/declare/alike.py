@@ -11,7 +11,7 @@ from dald_model.bulk import uncollected
 from dald_model.declare.alike_client import AlikeClient
 from dald_model.declare.checked import check_name, declare_client
 from dald_model.declare.client import Client
-from dald_model.declare.outline import Outline
+from dald_model.declare.outline import Outline, Shape
 from dald_model.errors import DeclarationError
 
 WANTED = (
@@ -84,7 +84,7 @@ class Clients(dict[Hashable, Client]):
                 "and constraints"
             )
         found: dict[Hashable, Client] = {}
-        firsts: dict[Outline, Client] = {}
+        firsts: dict[tuple[Outline, tuple[Shape, ...]], Client] = {}
         for key, own in _pairs(data):
             check_name(key)
             if key in found:
@@ -94,7 +94,9 @@ class Clients(dict[Hashable, Client]):
                 )
             client = declare_client(key, *_declared(key, own, function))
             known = client.outlined
-            first = client if known is None else firsts.setdefault(known.outline, client)
+            first = client
+            if known is not None:
+                first = firsts.setdefault((known.outline, known.shapes), client)
             # Constraints stay the objects that the user may have kept, to ask for their prices
             is_kept = first is client or client.is_constrained
             found[key] = client if is_kept else AlikeClient(client, first)

@@ -1,7 +1,8 @@
 """Outline of a client: what clients that differ in their data alone have in common.
 
 What cvxpy says of one of them, that it is convex for instance, holds for all: for the atoms that
-are read here it depends on nothing but shapes, attributes and the signs of constants.
+are read here it depends on nothing but attributes, which shapes are numbers, and the signs of
+constants. So an outline leaves out how many rows data have.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model._cvxpy import AffAtom, Equality, Inequality
+from dald_model._cvxpy import AffAtom, Equality, Inequality, Promote
 
 KNOWN = frozenset(
     {
@@ -28,6 +29,8 @@ CONSTRAINTS = frozenset({Equality, Inequality})
 """Constraints that are read; they hold nothing but their two sides."""
 KEPT = 4096
 """How many outlines are known at most."""
+SEVERAL = 2
+"""Rows from which on it does not matter how many they are: one alone cvxpy takes for a number."""
 
 
 class Outline:
@@ -45,12 +48,30 @@ class Outline:
         self.is_sound = self.is_everywhere = False
 
 
+Shape = tuple[int, ...]
+
+
 class Outlined(NamedTuple):
-    """A client's outline, and what is its own: variables and constants, in order of appearance."""
+    """A client's outline, and what is its own, in order of appearance.
+
+    Attributes
+    ----------
+    outline : Outline
+    variables : list of cp.Variable
+    constants : list of cp.Constant
+    promoted : tuple of tuple of int
+        The shapes that numbers are repeated to, as that of one in ``1 - A @ x``.
+    """
 
     outline: Outline
     variables: list[cp.Variable]
     constants: list[Any]
+    promoted: tuple[Shape, ...] = ()
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """Clients with one outline that have these in common, too, differ in numbers alone."""
+        return *(np.shape(constant.value) for constant in self.constants), *self.promoted
 
 
 _outlines: dict[Hashable, Outline] = {}
@@ -63,31 +84,104 @@ def outlined(parts: Iterable[Any], *about: Hashable) -> Outlined | None:
     As of atoms that are not in :data:`KNOWN`, of Parameters, and of numbers that are not finite.
     ``about`` is what else they have in common.
     """
-    key: list[Any] = [*about]
-    variables, constants = _Leaves(), _Leaves()
-    nodes = [*parts][::-1]
-    while nodes:
-        node = nodes.pop()
-        kind = type(node)
-        if kind is cp.Constant:
-            told = -constants.place(node, id(node)) or _told(node)
-            if told is None:
-                return None
-            key.append(told)
-        elif kind is cp.Variable:
-            key.append(variables.place(node, node.id) or (node.shape, _attributes(node)))
-        elif kind in CONSTRAINTS:
-            key.append(kind)
-            nodes += node.args[::-1]
-        elif kind in KNOWN or _is_affine(kind):
-            key += kind, len(node.args), frozen(node.get_data())
-            nodes += node.args[::-1]
-        else:
+    reader = _Reader(about)
+    for part in parts:
+        found = reader.read(part)
+        if found is None:
             return None
+        reader.end([found])
     if len(_outlines) >= KEPT:
         _outlines.clear()
-    outline = _outlines.setdefault(tuple(key), Outline())
-    return Outlined(outline, variables.found, constants.found)
+    outline = _outlines.setdefault(reader.outline, Outline())
+    return Outlined(outline, reader.variables.found, reader.constants.found, tuple(reader.promoted))
+
+
+class _Affine(NamedTuple):
+    """A part of affine atoms: whether a variable of any sign is in it, and its constants."""
+
+    is_free: bool
+    constants: list[int]
+
+
+NOT_AFFINE = _Affine(False, [])
+
+
+class _Reader:
+    """One pass over a client's expressions.
+
+    What cvxpy says of an affine part in a variable of any sign does not depend on the signs of its
+    data, as long as none of these are zeros alone: it is of no sign itself.
+    """
+
+    def __init__(self, about: Iterable[Hashable]) -> None:
+        self._key: list[Any] = [*about]
+        self._told: list[tuple[bool, ...]] = []
+        self._counts: set[int] = set()  # of which constants the signs do
+        self.variables, self.constants = _Leaves(), _Leaves()
+        self.promoted: list[Shape] = []
+
+    @property
+    def outline(self) -> Hashable:
+        """What clients of one outline have the same of."""
+        told = [told if at in self._counts else None for at, told in enumerate(self._told)]
+        return (*self._key, *told)
+
+    def read(self, node: Any) -> _Affine | None:
+        """Read a part and all in it; None where an outline would say too little."""
+        kind, key = type(node), self._key
+        if kind is cp.Constant:
+            return self._constant(node)
+        if kind is cp.Variable:
+            attributes = _attributes(node)
+            key.append(self.variables.place(node, node.id) or (node.shape, attributes))
+            return _Affine(not attributes, [])
+        is_affine = kind is Promote or _is_affine(kind)
+        if kind is Promote:
+            self.promoted.append(node.shape)
+            key += kind, _but_rows(node.shape)
+        elif kind in CONSTRAINTS:
+            key.append(kind)
+        elif is_affine or kind in KNOWN:
+            key += kind, len(node.args), frozen(node.get_data())
+        else:
+            return None
+        found = []
+        for arg in node.args:
+            part = self.read(arg)
+            if part is None:
+                return None
+            found.append(part)
+        if is_affine and NOT_AFFINE not in found:
+            if len(found) == 1:
+                return found[0]
+            of = [at for part in found for at in part.constants]
+            return _Affine(any(part.is_free for part in found), of)
+        self.end(found)
+        return NOT_AFFINE
+
+    def end(self, parts: Iterable[_Affine]) -> None:
+        """Let the signs count of the constants of parts that end here, where they do."""
+        for part in parts:
+            is_free = part.is_free and ZEROS not in [self._told[at] for at in part.constants]
+            if not is_free:
+                self._counts.update(part.constants)
+
+    def _constant(self, node: Any) -> _Affine | None:
+        place = self.constants.place(node, id(node))
+        if place:
+            self._key.append(-place)
+            return _Affine(False, [place - 1])
+        told = _told(node)
+        if told is None:
+            return None
+        self._key.append((_but_rows(node.shape), sp.issparse(node.value)))
+        self._told.append(told)
+        return _Affine(False, [len(self._told) - 1])
+
+
+def _but_rows(shape: Shape) -> Shape:
+    """A shape without the number of rows, as long as there are several."""
+    return shape and (min(shape[0], SEVERAL), *shape[1:])
 
 
 class _Leaves:
@@ -106,8 +200,14 @@ class _Leaves:
         return 0
 
 
-def _told(constant: cp.Constant) -> Hashable | None:
-    """What an outline says of a constant; None where it is not finite or not real."""
+ZEROS = True, True, True
+
+
+def _told(constant: cp.Constant) -> tuple[bool, ...] | None:
+    """Whether a constant is nowhere negative, nowhere positive, and of one number.
+
+    None where it is not finite or not real.
+    """
     value: Any = constant.value
     is_sparse = sp.issparse(value)
     data = value.data if is_sparse else np.asarray(value)
@@ -119,7 +219,7 @@ def _told(constant: cp.Constant) -> Hashable | None:
     least, most = min(ends), max(ends)
     if not (math.isfinite(least) and math.isfinite(most)):
         return None
-    return constant.shape, is_sparse, least >= 0, most <= 0, least == most
+    return least >= 0, most <= 0, least == most
 
 
 def _attributes(variable: cp.Variable) -> Hashable:

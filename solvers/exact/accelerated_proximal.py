@@ -44,9 +44,10 @@ SHARED = 2**20
 
 def _taken(given: Any, width: int) -> np.ndarray | str:
     """How often each variable is an argument of a norm of this width; or why that is nothing."""
-    matrix: Any = sp.csr_array(given)
-    if (np.diff(matrix.indptr) != 1).any():
+    counts = np.diff(given.indptr) if sp.issparse(given) else np.count_nonzero(given, axis=1)
+    if (counts != 1).any():
         return "an argument of its {} terms is more than one variable"
+    matrix: Any = sp.csr_array(given)
     sizes = np.abs(matrix.data).reshape(-1, width)
     if not np.allclose(sizes, sizes[:, :1], rtol=1e-12, atol=0.0):
         return "its {} terms weigh the variables of a group differently"

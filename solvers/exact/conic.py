@@ -7,6 +7,7 @@ iteration: canonicalisation, scaling, ordering and symbolic factorisation.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from types import SimpleNamespace
 from typing import Any
 
@@ -94,7 +95,7 @@ class ClarabelProgram:
             linear=self._lengths * cone.linear / self._energy,
             rows=_scaled(cone.rows, 1.0, self._lengths),
         )
-        self._upper = sp.csc_array(sp.triu(matrix, format="csc"))
+        self._upper = _upper(matrix)
         self._cones = [_native_cone(kind, argument) for kind, argument in cone.cones]
         self._centre = np.zeros(cone.linear.size)
         self._shifted = cone.rhs
@@ -229,8 +230,21 @@ class ClarabelProgram:
 
 def _scaled(matrix: sp.csc_array, cells: np.ndarray | float, columns: np.ndarray) -> Any:
     """The matrix with what is stored of it times ``cells``, and with its columns times others."""
-    data = matrix.data * cells * np.repeat(columns, np.diff(matrix.indptr))
-    return sp.csc_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+    found: Any = copy(matrix)  # with the same indices, which scipy would go through again
+    found.data = matrix.data * cells * np.repeat(columns, np.diff(matrix.indptr))
+    return found
+
+
+def _upper(matrix: Any) -> sp.csc_array:
+    """The upper triangle of a matrix, as ``scipy.sparse.triu`` gives it by a way twice as long."""
+    if not matrix.nnz:
+        return matrix
+    if not matrix.has_sorted_indices:  # as products may leave them, which Clarabel does not take
+        return sp.csc_array(sp.triu(matrix, format="csc"))
+    is_upper = matrix.indices <= np.repeat(np.arange(matrix.shape[1]), np.diff(matrix.indptr))
+    starts = np.concatenate([[0], np.cumsum(is_upper)])[matrix.indptr]
+    cells = matrix.data[is_upper], matrix.indices[is_upper], starts
+    return sp.csc_array(cells, shape=matrix.shape)
 
 
 def _symmetric(upper: Any) -> sp.csc_array:
@@ -277,8 +291,7 @@ def _settings(options: dict[str, Any]) -> Any:
 def solved_once(cone: ConeProgram, **options: Any) -> Any:
     """What Clarabel finds for a cone program once, by its defaults but for these settings."""
     cones = [_native_cone(kind, argument) for kind, argument in cone.cones]
-    upper = sp.csc_array(sp.triu(cone.matrix))
-    solver = DefaultSolver(upper, cone.linear, cone.rows, cone.rhs, cones, _settings(options))
+    solver = DefaultSolver(_upper(cone.matrix), cone.linear, cone.rows, cone.rhs, cones, _settings(options))
     return _native(solver, cone)
 
 

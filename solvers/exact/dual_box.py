@@ -88,7 +88,10 @@ class DualBoxQP:
     def factor(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
         """Take new H; failed are also those where A H^-1 A' is not positive definite."""
         roots, failed = inverse_roots(hessians, FLAT)
-        spread = self._matrix[which] @ roots
+        if self._columns is None:
+            spread = self._matrix[which] @ roots
+        else:
+            spread = self._entries[which][:, :, None] * roots[:, self._columns]
         duals = spread @ spread.transpose(0, 2, 1)
         scales = variable_scales(duals)
         duals *= outer(scales)

@@ -56,6 +56,8 @@ def eliminate(rows: np.ndarray, rhs: np.ndarray) -> Elimination:
 def variable_scales(matrices: np.ndarray) -> np.ndarray:
     """Units of the variables in which H has a diagonal of ones, shape (k, m), where it can."""
     diagonals = np.diagonal(matrices, axis1=1, axis2=2)
+    if (diagonals > 0).all():  # as mostly: then nothing is asked of the other entries
+        return 1 / np.sqrt(diagonals)
     sizes = np.where(diagonals > 0, diagonals, np.abs(matrices).max(axis=2))
     largest = sizes.max(axis=1, keepdims=True)
     sizes = np.where(sizes > 0, sizes, np.where(largest > 0, largest, 1.0))

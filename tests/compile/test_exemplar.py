@@ -12,17 +12,18 @@ import pytest
 import scipy.sparse as sp
 
 from dald_model.compile import lowering as room
+from dald_model.compile.cone_program import cone_program
 from dald_model.compile.lowering import Lowering
 from dald_model.declare.checked import declare_client
-from dald_model.values import number, preserved
+from dald_model.values import largest, number, preserved
 from tests.compile.clients import Share, untyped
 
 Make = Callable[[np.random.Generator, Any], Share]
 ROWS, SIZE = 9, 3
 
 
-def data(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    return rng.normal(size=(ROWS, SIZE)), rng.normal(size=ROWS)
+def data(rng: np.random.Generator, rows: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
+    return rng.normal(size=(rows, SIZE)), rng.normal(size=rows)
 
 
 def squares(rng: np.random.Generator, x: Any) -> Any:
@@ -114,6 +115,129 @@ def test_the_second_of_an_outline_has_the_arrays_of_its_own_reading(
             np.testing.assert_allclose(
                 found.form.objective(point), number(client.cost.value), rtol=1e-11
             )
+
+
+def residual(rng: np.random.Generator, rows: int, x: Any) -> Any:
+    A, b = data(rng, rows)
+    return A @ x - b
+
+
+WEIGHTS = 0.5 + np.arange(ROWS)
+BY_ROWS: dict[str, Callable[[np.random.Generator, int, Any], Share]] = {
+    "squares": lambda rng, rows, x: (cp.sum_squares(residual(rng, rows, x)), []),
+    "a mean": lambda rng, rows, x: (cp.sum_squares(residual(rng, rows, x)) / rows, [x >= 0]),
+    "absolute values with a ridge": lambda rng, rows, x: (
+        cp.norm1(residual(rng, rows, x)) + 0.1 * cp.sum_squares(x),
+        [x >= -1, cp.sum(x) <= rng.random()],
+    ),
+    "hinge": lambda rng, rows, x: (
+        cp.sum(cp.pos(1 - cp.multiply(np.sign(data(rng, rows)[1]), residual(rng, rows, x)))),
+        [],
+    ),
+    "logistic and lasso": lambda rng, rows, x: (
+        cp.sum(cp.logistic(residual(rng, rows, x))) + 0.3 * cp.norm1(x),
+        [],
+    ),
+    "two losses of other rows": lambda rng, rows, x: (
+        cp.norm1(residual(rng, rows, x)) + cp.sum(cp.huber(residual(rng, rows + 1, x), 1)),
+        [],
+    ),
+    "a function with a threshold": lambda rng, rows, x: (
+        cp.sum(cp.maximum(residual(rng, rows, x), 0.25)) + cp.sum_squares(x),
+        [],
+    ),
+    "one variable for all rows": lambda rng, rows, x: (
+        cp.sum_squares(x[0] - data(rng, rows)[1]) + cp.norm1(residual(rng, rows, x) - x[1]),
+        [],
+    ),
+    "sparse data": lambda rng, rows, x: (
+        cp.sum(cp.logistic(sp.csr_array(data(rng, rows)[0]) @ x)) + cp.sum_squares(x),
+        [],
+    ),
+    "a scaled matrix": lambda rng, rows, x: (
+        cp.sum_squares((2 * cp.Constant(data(rng, rows)[0])) @ x - data(rng, rows)[1] / 3),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BY_ROWS)
+def test_clients_of_other_rows_have_the_arrays_of_their_own_reading(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, x = np.random.default_rng(1), cp.Variable(SIZE, name="x")
+    clients = [
+        declare_client(at, *BY_ROWS[name](rng, rows, x)) for at, rows in enumerate((9, 4, 25, 9, 2))
+    ]
+    alone = [Lowering()(one) for one in clients]
+    lowering = Lowering()
+    assert lowering(clients[0]) is not None
+    # From now on nothing is asked of cvxpy's trees
+    monkeypatch.setattr(room, "split", None)
+    for client, own in zip(clients[1:], alone[1:], strict=True):
+        found = lowering(client)
+        assert found is not None
+        assert own is not None
+        assert found.form.shape == own.form.shape
+        for one, two in zip(arrays(found.form), arrays(own.form), strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-13, atol=1e-14)
+        assert _is_of(found.form, client, rng)
+
+
+@pytest.mark.parametrize("name", BY_ROWS)
+def test_a_cone_program_of_dense_data_is_that_of_the_multiplied_matrices(name: str) -> None:
+    rng, x = np.random.default_rng(3), cp.Variable(SIZE, name="x")
+    lowering = Lowering()
+    for at, rows in enumerate((6, 11)):
+        found = lowering(declare_client(at, *BY_ROWS[name](rng, rows, x)))
+        assert found is not None
+        one = found.form.cone
+        two = cone_program(found.instantiator.program, found.maps)
+        assert one.cones == two.cones
+        pairs: Any = zip(one, two, strict=True)
+        for own, other in pairs:
+            if not isinstance(own, tuple):
+                dense = [np.asarray(m.toarray() if sp.issparse(m) else m) for m in (own, other)]
+                np.testing.assert_allclose(*dense, rtol=1e-13, atol=1e-14)
+
+
+NOT_BY_ROWS: dict[str, Callable[[np.random.Generator, int, Any], Share]] = {
+    "rules of data": lambda rng, rows, x: (
+        cp.sum_squares(residual(rng, 5, x)),
+        [residual(rng, rows, x) <= 9],
+    ),
+    "differences of rows": lambda rng, rows, x: (cp.norm1(cp.diff(residual(rng, rows, x))), []),
+    "a norm": lambda rng, rows, x: (cp.norm(residual(rng, rows, x)), []),
+    "weights of rows": lambda rng, rows, x: (
+        cp.sum(cp.multiply(WEIGHTS[:rows], cp.abs(residual(rng, rows, x)))),
+        [],
+    ),
+    "a stack": lambda rng, rows, x: (cp.sum_squares(cp.hstack([x, data(rng, rows)[1]])), []),
+}
+
+
+@pytest.mark.parametrize("name", NOT_BY_ROWS)
+def test_what_is_more_than_one_function_of_each_row_is_read_anew(name: str) -> None:
+    rng, x, lowering = np.random.default_rng(2), cp.Variable(SIZE, name="x"), Lowering()
+    for at, rows in enumerate((9, 4, 9, 7, 4)):
+        client = declare_client(at, *NOT_BY_ROWS[name](rng, rows, x))
+        found = lowering(client)
+        assert found is not None
+        assert _is_of(found.form, client, rng)
+
+
+def _is_of(form: Any, client: Any, rng: np.random.Generator) -> bool:
+    """Whether a form has the values of a client."""
+    if not form.valued:
+        return True
+    with preserved(client.variables):
+        (x,) = client.variables
+        x.value = rng.normal(size=x.shape)
+        violated = max((largest(rule.residual) for rule in client.constraints), default=0.0)
+        return bool(
+            np.isclose(form.objective(x.value), number(client.cost.value), rtol=1e-11)
+            and np.isclose(form.violation(x.value), violated, rtol=1e-11)
+        )
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,15 @@ def outline(cost: Any, *rules: Any) -> Outline | None:
 ALIKE: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "other data": (lambda: cp.sum_squares(A @ x - b), lambda: cp.sum_squares(B @ x - c)),
     "another variable": (lambda: cp.norm1(A @ x), lambda: cp.norm1(A @ y)),
+    "data of other signs": (
+        lambda: cp.sum_squares(A @ x - b),
+        lambda: cp.sum_squares(np.abs(A) @ x - np.abs(b)),
+    ),
     "other weights of one sign": (lambda: 2 * cp.norm1(x), lambda: 3 * cp.norm1(x)),
 }
 UNLIKE: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
-    "shapes": (lambda: cp.sum_squares(A @ x - b), lambda: cp.sum_squares(A[:4] @ x - b[:4])),
+    "one row": (lambda: cp.sum_squares(A @ x - b), lambda: cp.sum_squares(A[:1] @ x - b[:1])),
+    "columns": (lambda: cp.sum_squares(A @ x), lambda: cp.sum_squares(A[:, :2] @ x[:2])),
     "functions": (lambda: cp.norm1(A @ x), lambda: cp.norm_inf(A @ x)),
     "numbers of atoms": (lambda: cp.sum(cp.huber(x, 1)), lambda: cp.sum(cp.huber(x, 2))),
     "exponents": (lambda: cp.sum(cp.power(x, 2)), lambda: cp.sum(cp.power(x, 4))),
@@ -55,12 +60,42 @@ def test_clients_that_differ_in_data_have_one_outline(name: str) -> None:
     assert outline(one()) is outline(two()) is not None
 
 
+def test_other_rows_of_data_are_other_shapes_of_one_outline() -> None:
+    found = [
+        declare_client("a", cp.sum_squares(1 - A[:rows] @ x - b[:rows])).outlined for rows in (5, 4)
+    ]
+    one, two = found
+    assert one is not None
+    assert two is not None
+    assert one.outline is two.outline
+    assert one.shapes == ((), (5, 3), (5,), (), (5,))
+    assert two.shapes == ((), (4, 3), (4,), (), (4,))
+
+
 @pytest.mark.parametrize("name", UNLIKE)
 def test_clients_that_differ_in_more_have_two(name: str) -> None:
     one, two = UNLIKE[name]
     found = outline(one()), outline(two())
     assert None not in found
     assert found[0] is not found[1]
+
+
+@pytest.mark.parametrize(
+    ("convex", "other"),
+    [
+        (lambda c: cp.square(cp.norm1(x) + c), (1.0, -1.0)),
+        (lambda c: cp.square(cp.norm1(x) + cp.Constant([0.0, 0.0, c]) @ x), (0.0, 1.0)),
+        (lambda c: cp.sum_squares(x - c) + c * cp.norm1(x), (cp.Constant(1.0), cp.Constant(-1.0))),
+        (lambda c: cp.square(cp.exp(x[0]) + c * cp.Variable(nonneg=True)), (1.0, -1.0)),
+        (lambda c: cp.square(cp.exp(x[0]) + (np.zeros(3) @ x + c)), (1.0, -1.0)),
+    ],
+    ids=["offset", "nothing of a variable", "twice the same", "variable of a sign", "zeros"],
+)
+def test_signs_that_convexity_rests_on_are_part_of_it(convex: Any, other: Any) -> None:
+    good, bad = other
+    assert outline(convex(good)) is not None
+    with pytest.raises(dm.DeclarationError):
+        declare_client("a", convex(bad))
 
 
 def test_one_matrix_twice_is_not_two_matrices() -> None:
