@@ -103,12 +103,14 @@ def _costs(compiled: Decomposition, given: Points, own: Points, solvers: np.ndar
     known = [(at, sub) for at, sub in enumerate(subs) if not sub.client.is_remote]
     found = np.full(len(subs), np.nan)
     for points in (given, own):
-        left = [(at, sub) for at, sub in known if not np.isfinite(found[at])]
+        left = [(at, sub) for at, sub in known if not math.isfinite(found[at])]
         with np.errstate(all="ignore"):
             for at, sub in left:
                 if sub.lowered is not None:
                     found[at] = sub.lowered.value(points[sub.name])
-        left = [(at, sub) for at, sub in left if not np.isfinite(found[at])]
+        left = [(at, sub) for at, sub in left if not math.isfinite(found[at])]
+        if not left:
+            break
         with undisturbed([v for _, sub in left for v in sub.client.given.variables]):
             for at, sub in left:
                 found[at] = sub.client.cost_at(sub.spread(points[sub.name]))

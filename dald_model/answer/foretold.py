@@ -15,6 +15,7 @@ is foretold, the same residuals decide when it ends.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Self
@@ -149,17 +150,16 @@ def _along(name: str, known: np.ndarray, values: np.ndarray, only: Way | None) -
     at = known - values
     at /= np.abs(at).max(axis=0)
     if at.shape[1] > 1:
-        _, sizes, directions = np.linalg.svd(at - at[-1], full_matrices=False)
-        directions = directions[sizes > REACHED * sizes[0]]
-        left = at[-1] - at[-1] @ directions.T @ directions
-        if np.linalg.norm(left) > REACHED * np.linalg.norm(at[-1]):
+        way = at - at[-1]
+        squares = np.vecdot(way, way)
+        line = way[squares.argmax()] / math.sqrt(squares.max())
+        along = at @ line
+        if np.abs(at - along[:, None] * line).max() > REACHED * np.abs(along).max():
+            found = _least(np.vstack([np.ones(len(at)), at.T]))
+            if found is not None:
+                yield (name, 1, len(at)), found
             return
-        at = at @ directions.T
-    if at.shape[1] > 1:
-        found = _least(np.vstack([np.ones(len(at)), at.T]))
-        if found is not None:
-            yield (name, 1, len(at)), found
-        return
+        at = along[:, None]
     for degree, count in WINDOWS:
         way = name, degree, count
         if count <= len(at) and only in (None, way):

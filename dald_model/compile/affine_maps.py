@@ -101,7 +101,7 @@ class AffineMaps:
         total = np.zeros(self.size)
         for own, start, stop in zip(self.matrices, self.stops[:-1], self.stops[1:], strict=True):
             if vector[start:stop].any():
-                total += vector[start:stop] if own is None else own.T @ vector[start:stop]
+                total += vector[start:stop] if own is None else transposed(own, vector[start:stop])
         return total
 
 
@@ -137,6 +137,14 @@ class ColumnBlocks:
             own = y[self._stops[at] : self._stops[at + 1]]
             found += block @ own if factor is None else factor * own
         return found
+
+
+def transposed(matrix: Any, vector: np.ndarray) -> np.ndarray:
+    """matrix.T @ vector: of a small one by rows, scipy takes most of its time to transpose it."""
+    if not sp.issparse(matrix) or matrix.format != "csr":
+        return matrix.T @ vector
+    each = matrix.data * np.repeat(vector, np.diff(matrix.indptr))
+    return np.bincount(matrix.indices, each, matrix.shape[1])
 
 
 def is_same(one: Any, two: Any) -> bool:

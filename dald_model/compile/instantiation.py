@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.affine import SPARSE, explicit
-from dald_model.compile.affine_maps import AffineMaps, ColumnBlocks, dense, is_same
+from dald_model.compile.affine_maps import AffineMaps, ColumnBlocks, dense, is_same, transposed
 from dald_model.compile.form import ConeProgram, Quadratic, Rows, Term
 from dald_model.compile.kinds.kind import Kind
 from dald_model.compile.recognition import Block, Canonical, Structure
@@ -80,7 +80,7 @@ class Instantiator:
         self._terms: list[tuple[Kind, int, _Arguments, Sizes]] = []
         for block, counts, arguments in self._blocks:
             weight, parameter = block.weights(problem.P, problem.q)
-            linear += block.linear.T @ weight
+            linear += transposed(block.linear, weight)
             self._constant += float((counts * weight) @ block.shift)
             if arguments is not None:
                 sizes = np.repeat(weight, counts), np.repeat(parameter, counts)
