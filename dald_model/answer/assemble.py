@@ -101,7 +101,7 @@ def _costs(compiled: Decomposition, given: Points, own: Points, solvers: np.ndar
     """
     subs = list(compiled.values())
     known = [(at, sub) for at, sub in enumerate(subs) if not sub.client.is_remote]
-    found = np.full(len(subs), np.nan)
+    found = np.array([0.0 if sub.client.is_server else np.nan for sub in subs])
     for points in (given, own):
         left = [(at, sub) for at, sub in known if not math.isfinite(found[at])]
         with np.errstate(all="ignore"):

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -34,9 +35,11 @@ KEPT = 32
 """Answers that are known at most."""
 LARGEST = 2_000_000
 """And how many numbers they may be all together."""
-WINDOWS = ((1, 2), (1, 4), (2, 3), (3, 4), (3, 7), (4, 5), (5, 6), (5, 10), (6, 14))
+WINDOWS = ((1, 2), (2, 3), (3, 4), (3, 7), (4, 5), (5, 10), (6, 14))
 """Degrees of polynomials, and how many of the last answers each is laid through: of higher ones the
 errors of answers are amplified more than what is left of a smooth path."""
+DIGITS = 13
+"""To which values of Parameters are known, relative to the farthest."""
 AMPLIFIED = 100.0
 """Sum of the sizes of weights from which on errors of answers would be most of what they give."""
 EQUAL = 1e-8
@@ -177,7 +180,13 @@ def _fitted(points: list[float], degree: int) -> list[float] | None:
     :math:`w_i = \sum_k p_k(0) p_k(t_i) / |p_k|^2`: one goes through values at degree + 1 points.
     """
     farthest = max(map(abs, points))
-    points = [one / farthest for one in points]
+    found = _orthogonal(tuple([round(one / farthest, DIGITS) for one in points]), degree)
+    return found if found and sum(map(abs, found)) <= AMPLIFIED else None
+
+
+@lru_cache(maxsize=256)
+def _orthogonal(points: tuple[float, ...], degree: int) -> list[float] | None:
+    """The same at points of size one; those of an even path are the same at every step."""
     found, before, now = [0.0] * len(points), [0.0] * len(points), [1.0] * len(points)
     zeros, size = (0.0, 1.0), 1.0  # of the two polynomials at zero, and the last one's square
     for at in range(degree + 1):
@@ -192,7 +201,7 @@ def _fitted(points: list[float], degree: int) -> list[float] | None:
         after = zip(points, now, before, strict=True)
         now, before = [(t - middle) * one - back * two for t, one, two in after], now
         zeros = zeros[1], -middle * zeros[1] - back * zeros[0]
-    return found if sum(map(abs, found)) <= AMPLIFIED else None
+    return found
 
 
 def _least(features: np.ndarray) -> np.ndarray | None:

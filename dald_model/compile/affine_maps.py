@@ -100,8 +100,8 @@ class AffineMaps:
         """F.T @ vector for all pieces together, shape (m,)."""
         total = np.zeros(self.size)
         for own, start, stop in zip(self.matrices, self.stops[:-1], self.stops[1:], strict=True):
-            if vector[start:stop].any():
-                total += vector[start:stop] if own is None else transposed(own, vector[start:stop])
+            part = vector[start:stop]
+            total += part if own is None else transposed(own, part)
         return total
 
 

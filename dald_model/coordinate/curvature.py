@@ -253,8 +253,9 @@ def is_angular(sub: Subproblem) -> bool:
         return False
     quadratic = form.quadratic
     numbers = quadratic.matrix if quadratic.root is None else quadratic.root
-    is_flat = not (_smooth(form) or np.any(numbers))
-    return is_flat or any(map(_is_elsewhere, form.terms))
+    if any(map(_is_elsewhere, form.terms)):
+        return True
+    return not _smooth(form) and (numbers is None or not numbers.any())
 
 
 def is_defined_at_zero(sub: Subproblem) -> bool:
