@@ -86,7 +86,8 @@ class Instantiator:
                 sizes = np.repeat(weight, counts), np.repeat(parameter, counts)
                 self._terms.append((block.kind, block.width, arguments, sizes))
         self._linear = widening.entries.vector(linear)
-        self._is_sloped = bool(self._is_bent or self._linear.any())
+        self._is_tilted = bool(self._linear.any())
+        self._is_sloped = self._is_bent or self._is_tilted
 
     def again(self, problem: Canonical, widening: Widening) -> Instantiator | None:
         """The instantiator of a problem that differs in its costs; None if it does in more."""
@@ -172,16 +173,21 @@ class Instantiator:
 
         What the pieces have in it may be kept with the maps, for when only some have other weights.
         """
+        if self._is_bent and self._is_diagonal and 2 * self._live.size >= maps.size:
+            matrix, constant = np.zeros((maps.size, maps.size)), self._constant
+            linear = np.zeros(maps.size)
+            if self._is_tilted:
+                linear = maps.transposed_times(self._linear)
+                constant += float(self._linear @ maps.offset)
+            for at, weights in self._weights:
+                constant += maps.add_weighed(matrix, linear, at, weights, keeps=keeps)
+            return Quadratic(matrix, linear, constant)
         linear, constant = self._slope(maps)
         if not self._is_bent:
             return Quadratic(None, linear, constant, np.zeros((0, maps.size)))
-        if self._is_diagonal and 2 * self._live.size < maps.size:
+        if self._is_diagonal:
             return Quadratic(None, linear, constant, dense(maps.times(self._picked)))
         matrix = np.zeros((maps.size, maps.size))
-        if self._is_diagonal:
-            for at, weights in self._weights:
-                maps.add_weighed(matrix, at, weights, keeps=keeps)
-            return Quadratic(matrix, linear, constant)
         for at, blocks in self._squares:
             if blocks.parts:
                 own, product = maps.matrices[at], maps.times(blocks)
