@@ -36,8 +36,9 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
         lengths = state.units.point_lengths
         points = {name: state.points[part] for name, part in compiled.columns.items()}
         points = clients_inside(compiled, points, lengths)
+        held = state.held
         duals = {
-            name: dual_values(sub, *state.held(compiled.places[name]), points[name])
+            name: dual_values(sub, *held[compiled.places[name]], points[name])
             if name in compiled.constrained
             else ()
             for name, sub in compiled.items()

@@ -53,7 +53,8 @@ class AffineMaps:
     def moves(self, other: AffineMaps) -> bool:
         """Whether only offsets differ."""
         pairs = zip(self.matrices, other.matrices, strict=True)
-        return all(one is two for one, two in pairs) and np.array_equal(self.stops, other.stops)
+        is_same = all(one is two for one, two in pairs)
+        return is_same and (self.stops is other.stops or np.array_equal(self.stops, other.stops))
 
     def has(self, other: AffineMaps, pieces: Iterable[int]) -> bool:
         """Whether some of its pieces are those of another."""

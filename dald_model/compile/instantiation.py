@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,6 +19,8 @@ from dald_model.compile.wide_program import wide_program
 from dald_model.compile.widening import Repeats, Widening, repeated
 
 NOTHING, NO_ROWS = np.zeros(0), sp.csr_array((0, 0))
+SMALL = 4096
+"""Entries up to which a product with a dense matrix takes less time than with a sparse one."""
 Sizes = tuple[np.ndarray, np.ndarray]
 """Weights and parameters."""
 
@@ -137,7 +139,7 @@ class Instantiator:
 
     def _stated(
         self, problem: Canonical, at: np.ndarray, extra: np.ndarray, widening: Widening
-    ) -> tuple[sp.csr_array, ColumnBlocks, np.ndarray, np.ndarray]:
+    ) -> tuple[Any, ColumnBlocks, np.ndarray, np.ndarray]:
         """Rows of constraints: over the pieces, the same by piece, over extra columns, and b."""
         if at.size == 0:  # as of most clients; scipy takes its time for nothing too
             none = ColumnBlocks(NO_ROWS, widening.stops[:1])
@@ -145,6 +147,8 @@ class Instantiator:
         rows = problem.A[at]
         matrix = widening.apart(rows[:, : problem.own])
         blocks = ColumnBlocks(matrix, widening.stops)
+        if matrix.shape[0] * matrix.shape[1] <= SMALL:
+            matrix = dense(matrix)
         return matrix, blocks, rows[:, extra].toarray(), problem.b[at]
 
     @cached_property
