@@ -263,6 +263,16 @@ class Lowering:
         else:
             equalities = self._shared(instantiator.zero(maps))
             inequalities = self._shared(instantiator.nonneg(maps))
+        program = partial(_program, instantiator, maps)
+        if before is not None and maps is before.maps and structure is before.structure:
+            form = before.form.with_others(
+                quadratic=quadratic,
+                equalities=equalities,
+                inequalities=inequalities,
+                terms=terms,
+                program=program,
+            )
+            return Lowered(form, template, structure, problem, read, instantiator, maps)
         form = Form(
             maps.size,
             quadratic,
@@ -270,7 +280,7 @@ class Lowering:
             inequalities,
             terms,
             structure.complete,
-            partial(_program, instantiator, maps),
+            program,
             structure.extra.size,
             structure.valued,
         )
