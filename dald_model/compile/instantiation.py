@@ -147,9 +147,10 @@ class Instantiator:
         rows = problem.A[at]
         matrix = widening.apart(rows[:, : problem.own])
         blocks = ColumnBlocks(matrix, widening.stops)
-        if matrix.shape[0] * matrix.shape[1] <= SMALL:
-            matrix = dense(matrix)
-        return matrix, blocks, rows[:, extra].toarray(), problem.b[at]
+        stated: Any = matrix
+        if at.size * widening.stops[-1] <= SMALL:
+            stated = dense(matrix)
+        return stated, blocks, rows[:, extra].toarray(), problem.b[at]
 
     @cached_property
     def pieces_of_rows(self) -> list[int]:

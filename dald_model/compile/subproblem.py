@@ -177,9 +177,9 @@ class Subproblem(Identified):
         if self._lowered is not None and self._sides is not None:
             if not parameters:
                 return
-            if self._lowered[0] == _values(self.client.parameters):
-                if self._sides[0] == _values(self._given[1]):
-                    return
+            is_own = self._lowered[0] == _values(self.client.parameters)
+            if is_own and self._sides[0] == _values(self._given[1]):
+                return
         if all(_is_finite(p.value) for p in parameters):
             _ = self.sides
             lowered = self._relowered()

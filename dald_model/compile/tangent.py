@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from copy import copy
 
 import numpy as np
-import scipy.sparse as sp
 
 from dald_model.compile.recognition import Canonical
 
@@ -76,7 +75,7 @@ class Tangent:
             return None
         P, count = self._base.P, self._count
         if self._is_bent:
-            P = copy(P)  # of other data: to be made anew, and checked, takes scipy ten times as long
+            P = copy(P)  # of other data: to make and check one takes scipy ten times as long
             P.data = found[:count]
         return self._base._replace(P=P, q=found[count:-1], d=float(found[-1]))
 

@@ -19,7 +19,7 @@ from dald_model.engines.dispatch import SolverLayer
 MOVED = 0.75
 """Numbers that moved by more than this share of their length, before or after, are those of another
 problem. So they may grow four times, or shrink to a quarter: units are not known any better."""
-BESIDE = 0.5
+BESIDE = 0.25
 """Nor are they of another problem where what they change of a gradient within the natural lengths
 is at most this share of the natural slopes, as of a small weight that becomes smaller."""
 

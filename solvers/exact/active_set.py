@@ -122,9 +122,7 @@ class ActiveSet:
         is_bound = ((matrix != 0).sum(axis=2) == 1).all(axis=0)
         self._bounds, self._others = np.flatnonzero(is_bound), np.flatnonzero(~is_bound)
         self._simple = size if self._bounds.size else 0
-        others = np.broadcast_to(
-            matrix[:, self._others], (len(forms), self._others.size, size)
-        )
+        others = np.broadcast_to(matrix[:, self._others], (len(forms), self._others.size, size))
         self._general = np.concatenate([others, self._equalities], axis=1)
         bounds = matrix[:, self._bounds]
         columns = np.abs(bounds).argmax(axis=2)

@@ -140,7 +140,7 @@ class _Session:
         """Whether the groups of before take these forms."""
         pairs = list(zip(self._groups, members, strict=False))
         is_same = 0 < len(pairs) == len(members) == len(self._groups)
-        return is_same and all([group.take(mine, forms) for group, mine in pairs])
+        return is_same and all(group.take(mine, forms) for group, mine in pairs)
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
