@@ -36,8 +36,9 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
         lengths = state.units.point_lengths
         points = {name: state.points[part] for name, part in compiled.columns.items()}
         points = clients_inside(compiled, points, lengths)
+        held = state.held
         duals = {
-            name: dual_values(sub, *state.held(compiled.places[name]), points[name])
+            name: dual_values(sub, *held[compiled.places[name]], points[name])
             if name in compiled.constrained
             else ()
             for name, sub in compiled.items()
@@ -101,14 +102,16 @@ def _costs(compiled: Decomposition, given: Points, own: Points, solvers: np.ndar
     """
     subs = list(compiled.values())
     known = [(at, sub) for at, sub in enumerate(subs) if not sub.client.is_remote]
-    found = np.full(len(subs), np.nan)
+    found = np.array([0.0 if sub.client.is_server else np.nan for sub in subs])
     for points in (given, own):
-        left = [(at, sub) for at, sub in known if not np.isfinite(found[at])]
+        left = [(at, sub) for at, sub in known if not math.isfinite(found[at])]
         with np.errstate(all="ignore"):
             for at, sub in left:
                 if sub.lowered is not None:
                     found[at] = sub.lowered.value(points[sub.name])
-        left = [(at, sub) for at, sub in left if not np.isfinite(found[at])]
+        left = [(at, sub) for at, sub in left if not math.isfinite(found[at])]
+        if not left:
+            break
         with undisturbed([v for _, sub in left for v in sub.client.given.variables]):
             for at, sub in left:
                 found[at] = sub.client.cost_at(sub.spread(points[sub.name]))

@@ -44,7 +44,7 @@ def trailed(result: Result, start: Any) -> Trail | None:
         return None
     is_same = isinstance(start, Result) and start.compiled is result.compiled
     values = present(value for _, value in result.given)
-    return Trail.after(start.trail if is_same else None, values, state)
+    return Trail.after(start.trail if is_same else None, values, state, result.learnt)
 
 
 def begin(compiled: Decomposition, rho: Any, start: Any, units: Units) -> tuple[State, PenaltyRule]:

@@ -15,12 +15,15 @@ is foretold, the same residuals decide when it ends.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.state import State
 from dald_model.values import flat
 
@@ -32,11 +35,17 @@ KEPT = 32
 """Answers that are known at most."""
 LARGEST = 2_000_000
 """And how many numbers they may be all together."""
-WINDOWS = ((1, 2), (1, 4), (2, 3), (3, 4), (3, 7), (4, 5))
+WINDOWS = ((1, 2), (2, 3), (3, 4), (3, 7), (4, 5), (5, 10), (6, 14))
 """Degrees of polynomials, and how many of the last answers each is laid through: of higher ones the
 errors of answers are amplified more than what is left of a smooth path."""
+DIGITS = 13
+"""To which values of Parameters are known, relative to the farthest."""
 AMPLIFIED = 100.0
 """Sum of the sizes of weights from which on errors of answers would be most of what they give."""
+EQUAL = 1e-8
+"""Residuals of an answer in natural units below which models have nothing to add to it."""
+SIGNS = np.array([[1.0], [-1.0]])
+"""Of the ends of an edge."""
 REACHED = 1e-7
 """Values of Parameters are combined up to this share of how far they moved."""
 
@@ -48,17 +57,26 @@ class Trail(NamedTuple):
     ----------
     values : ndarray, shape (k, p)
         Of all Parameters.
-    answers : ndarray, shape (k, 3 Q)
-        Multipliers and sides of the edges.
+    answers : ndarray, shape (k, 3 Q + m)
+        Multipliers and sides of the edges, and the clients' variables.
     """
 
     values: np.ndarray
     answers: np.ndarray
 
     @classmethod
-    def after(cls, before: Trail | None, values: np.ndarray, state: State) -> Self | None:
-        """One that has a further answer; None where it has too many numbers."""
-        answer = np.concatenate([state.estimate, *state.sides])
+    def after(
+        cls,
+        before: Trail | None,
+        values: np.ndarray,
+        state: State,
+        learnt: Learnt | None = None,
+    ) -> Self | None:
+        """One that has a further answer; None where it has too many numbers.
+
+        ``learnt`` are the models of the run that found it.
+        """
+        answer = np.concatenate([*_nearer(state, learnt), state.points])
         kept = min(KEPT, LARGEST // (answer.size + values.size))
         if kept < 2 or not values.size:
             return None
@@ -69,12 +87,15 @@ class Trail(NamedTuple):
         return cls(np.vstack([then[0], values]), np.vstack([then[1], answer]))
 
     def foretell(self, values: np.ndarray, state: State) -> bool:
-        """Set multipliers and sides to those expected with these values; whether any are."""
+        """Set multipliers, sides and points to those expected with these values; whether any are.
+
+        The points are where solvers begin.
+        """
         known, answers = self
         if len(known) < 3 or (values == known[-1]).all():
             return False
         units = state.units
-        scale = np.concatenate([units.slopes, units.lengths, units.lengths])
+        scale = np.concatenate([units.slopes, units.lengths, units.lengths, units.point_lengths])
         stays = np.eye(len(known) - 1)[-1]
         ways, weights = zip((None, stays), *_ways(known[:-1], known[-1]), strict=True)
         missed = (np.array(weights) @ answers[:-1] - answers[-1]) / scale
@@ -82,9 +103,33 @@ class Trail(NamedTuple):
         found = next((w for _, w in _ways(known, values, chosen)), None) if chosen else None
         if found is None:
             return False
-        state.mu, *sides = (found @ answers).reshape(3, -1)
-        state.sides = np.array(sides)
+        told, size = found @ answers, state.mu.size
+        state.mu, state.points = told[:size], told[3 * size :]
+        state.sides = told[size : 3 * size].reshape(2, -1)
         return True
+
+
+def _nearer(state: State, learnt: Learnt | None) -> tuple[np.ndarray, ...]:
+    """Multipliers and sides of an answer: where the models of its run expect them to agree.
+
+    What a run leaves within its tolerance is as nothing for the user, but weights of several
+    answers amplify it to more than the error of a smooth path. A plain answer is rounded no more
+    than numbers are where both ends are equal to ``EQUAL`` of their lengths.
+    """
+    mu, units = state.estimate, state.units
+    weight, dual = 2 * state.rho**2, state.dual
+    is_equal = (np.abs(state.primal) <= EQUAL * units.lengths).all()
+    is_equal &= (np.abs(weight * dual) <= EQUAL * units.slopes).all()
+    if learnt is None or is_equal:
+        return mu, *state.sides
+    there = learnt.coordinates
+    # The price that each end balanced: what it was told of the other is not where that is now
+    prices = mu + weight * dual * SIGNS
+    points, slopes = there.points(state.sides), there.slopes(prices)
+    found = learnt.joint.solve(points, slopes, learnt.stiffness, mu)
+    if found is None or not all(np.isfinite(one).all() for one in found):
+        return mu, *state.sides
+    return found[2], *there.sides(found[0])
 
 
 def present(values: Iterable[Any]) -> np.ndarray:
@@ -108,17 +153,16 @@ def _along(name: str, known: np.ndarray, values: np.ndarray, only: Way | None) -
     at = known - values
     at /= np.abs(at).max(axis=0)
     if at.shape[1] > 1:
-        _, sizes, directions = np.linalg.svd(at - at[-1], full_matrices=False)
-        directions = directions[sizes > REACHED * sizes[0]]
-        left = at[-1] - at[-1] @ directions.T @ directions
-        if np.linalg.norm(left) > REACHED * np.linalg.norm(at[-1]):
+        way = at - at[-1]
+        squares = np.vecdot(way, way)
+        line = way[squares.argmax()] / math.sqrt(squares.max())
+        along = at @ line
+        if np.abs(at - along[:, None] * line).max() > REACHED * np.abs(along).max():
+            found = _least(np.vstack([np.ones(len(at)), at.T]))
+            if found is not None:
+                yield (name, 1, len(at)), found
             return
-        at = at @ directions.T
-    if at.shape[1] > 1:
-        found = _least(np.vstack([np.ones(len(at)), at.T]))
-        if found is not None:
-            yield (name, 1, len(at)), found
-        return
+        at = along[:, None]
     for degree, count in WINDOWS:
         way = name, degree, count
         if count <= len(at) and only in (None, way):
@@ -136,7 +180,13 @@ def _fitted(points: list[float], degree: int) -> list[float] | None:
     :math:`w_i = \sum_k p_k(0) p_k(t_i) / |p_k|^2`: one goes through values at degree + 1 points.
     """
     farthest = max(map(abs, points))
-    points = [one / farthest for one in points]
+    found = _orthogonal(tuple([round(one / farthest, DIGITS) for one in points]), degree)
+    return found if found and sum(map(abs, found)) <= AMPLIFIED else None
+
+
+@lru_cache(maxsize=256)
+def _orthogonal(points: tuple[float, ...], degree: int) -> list[float] | None:
+    """The same at points of size one; those of an even path are the same at every step."""
     found, before, now = [0.0] * len(points), [0.0] * len(points), [1.0] * len(points)
     zeros, size = (0.0, 1.0), 1.0  # of the two polynomials at zero, and the last one's square
     for at in range(degree + 1):
@@ -151,7 +201,7 @@ def _fitted(points: list[float], degree: int) -> list[float] | None:
         after = zip(points, now, before, strict=True)
         now, before = [(t - middle) * one - back * two for t, one, two in after], now
         zeros = zeros[1], -middle * zeros[1] - back * zeros[0]
-    return found if sum(map(abs, found)) <= AMPLIFIED else None
+    return found
 
 
 def _least(features: np.ndarray) -> np.ndarray | None:

@@ -43,8 +43,10 @@ def dual_values(
         return ()
     if encoding == Encoding.FORCE:
         return sub.local_duals(*multipliers(without_smooth(form), point, given))
-    stops = np.cumsum([form.equalities.rhs.size, form.inequalities.rhs.size])
-    return sub.local_duals(*np.split(given, stops)) if given.size >= stops[-1] else ()
+    first, last = form.equalities.rhs.size, form.equalities.rhs.size + form.inequalities.rhs.size
+    if given.size < last:
+        return ()
+    return sub.local_duals(given[:first], given[first:last], given[last:])
 
 
 def _shaped(sub: Subproblem, given: np.ndarray) -> tuple[Any, ...]:

@@ -43,7 +43,7 @@ class AffineMaps:
             for part in parts
         ]
         self._made = parts, self.matrices
-        self._weighed: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self._weighed: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray, float]] = {}
         self.offsets = [offset for _, offset in parts]
         self.sizes = tuple(offset.size for offset in self.offsets)
         self.stops = _stops(self.sizes)
@@ -53,7 +53,8 @@ class AffineMaps:
     def moves(self, other: AffineMaps) -> bool:
         """Whether only offsets differ."""
         pairs = zip(self.matrices, other.matrices, strict=True)
-        return all(one is two for one, two in pairs) and np.array_equal(self.stops, other.stops)
+        is_same = all(one is two for one, two in pairs)
+        return is_same and (self.stops is other.stops or np.array_equal(self.stops, other.stops))
 
     def has(self, other: AffineMaps, pieces: Iterable[int]) -> bool:
         """Whether some of its pieces are those of another."""
@@ -80,28 +81,39 @@ class AffineMaps:
             total = part if total is None else dense(total) + dense(part)
         return sp.csr_array((blocks.height, self.size)) if total is None else total
 
-    def add_weighed(self, total: np.ndarray, at: int, weights: np.ndarray, *, keeps: bool) -> None:
-        """Add F.T @ diag(weights) @ F of one piece, symmetric, to a matrix, (m, m).
+    def add_weighed(
+        self, total: np.ndarray, linear: np.ndarray, at: int, weights: np.ndarray, *, keeps: bool
+    ) -> float:
+        r"""Add what weighed squares of one piece, :math:`\tfrac12 y^\top W y`, come to.
 
-        ``keeps`` it for the very same weights.
+        :math:`F^\top W F`, symmetric, to a matrix, (m, m), :math:`F^\top W f` to a vector, (m,);
+        gives the constant. ``keeps`` them for the very same weights.
         """
-        own, (then, known) = self.matrices[at], self._weighed.get(at, (None, None))
+        own, offset = self.matrices[at], self.offsets[at]
+        known = self._weighed.get(at)
         if own is None:
             total.flat[:: self.size + 1] += weights
-            return
-        if known is None or then is not weights:
-            known = dense(own.T @ scaled(weights, own))
-            known = (known + known.T) / 2
+        if known is None or known[0] is not weights:
+            square = np.zeros((0, 0))
+            if own is not None:
+                square = dense(own.T @ scaled(weights, own))
+                square = (square + square.T) / 2
+            bent = weights * offset
+            slope = bent if own is None else transposed(own, bent)
+            known = weights, square, slope, float(offset @ bent) / 2
             if keeps:
-                self._weighed[at] = weights, known
-        total += known
+                self._weighed[at] = known
+        if own is not None:
+            total += known[1]
+        linear += known[2]
+        return known[3]
 
     def transposed_times(self, vector: np.ndarray) -> np.ndarray:
         """F.T @ vector for all pieces together, shape (m,)."""
         total = np.zeros(self.size)
         for own, start, stop in zip(self.matrices, self.stops[:-1], self.stops[1:], strict=True):
-            if vector[start:stop].any():
-                total += vector[start:stop] if own is None else own.T @ vector[start:stop]
+            part = vector[start:stop]
+            total += part if own is None else transposed(own, part)
         return total
 
 
@@ -154,6 +166,14 @@ class ColumnBlocks:
             own = y[self._stops[at] : self._stops[at + 1]]
             found += block @ own if factor is None else factor * own
         return found
+
+
+def transposed(matrix: Any, vector: np.ndarray) -> np.ndarray:
+    """matrix.T @ vector: of a small one by rows, scipy takes most of its time to transpose it."""
+    if not sp.issparse(matrix) or matrix.format != "csr":
+        return matrix.T @ vector
+    each = matrix.data * np.repeat(vector, np.diff(matrix.indptr))
+    return np.bincount(matrix.indices, each, matrix.shape[1])
 
 
 def is_same(one: Any, two: Any) -> bool:

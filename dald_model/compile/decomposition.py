@@ -233,7 +233,8 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         if servers:
             return copies[servers[0]]
         counted = [value for name, value in copies.items() if name not in left]
-        return np.mean(counted or list(copies.values()), axis=0)
+        first, *others = counted or list(copies.values())
+        return sum(others, first) / (1 + len(others))
 
     def gather(self, recovered: Recovered) -> dict[Hashable, np.ndarray]:
         """The inverse of :meth:`recover`: client -> vector of its local variables."""

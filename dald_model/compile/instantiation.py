@@ -5,13 +5,13 @@ from __future__ import annotations
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.affine import SPARSE
-from dald_model.compile.affine_maps import AffineMaps, ColumnBlocks, dense, is_same
+from dald_model.compile.affine_maps import AffineMaps, ColumnBlocks, dense, is_same, transposed
 from dald_model.compile.cone_program import cone_program, dense_cone_program
 from dald_model.compile.form import ConeProgram, Quadratic, Rows, Term
 from dald_model.compile.kinds.kind import Kind
@@ -20,6 +20,8 @@ from dald_model.compile.wide_program import Groups, Layout, groups_of, layout_of
 from dald_model.compile.widening import APART, Repeats, Widening, repeated
 
 NOTHING, NO_ROWS = np.zeros(0), sp.csr_array((0, 0))
+SMALL = 4096
+"""Entries up to which a product with a dense matrix takes less time than with a sparse one."""
 Sizes = tuple[np.ndarray, np.ndarray]
 """Weights and parameters."""
 
@@ -73,7 +75,7 @@ class Instantiator:
         self._sizes: list[Sizes] = []
         for block, _ in self._blocks:
             weight, parameter = block.weights(problem.P, problem.q)
-            self._narrow_linear += block.linear.T @ weight
+            self._narrow_linear += transposed(block.linear, weight)
             self._sizes.append((weight, parameter))
 
     def _widen(self, problem: Canonical, widening: Widening) -> None:
@@ -115,7 +117,8 @@ class Instantiator:
                 sizes = np.repeat(weight, counts), np.repeat(parameter, counts)
                 self._terms.append((block.kind, block.width, arguments, sizes))
         self._linear = widening.entries.vector(self._narrow_linear)
-        self._is_sloped = bool(self._is_bent or self._linear.any())
+        self._is_tilted = bool(self._linear.any())
+        self._is_sloped = self._is_bent or self._is_tilted
 
     def again(self, problem: Canonical, widening: Widening) -> Instantiator | None:
         """The instantiator of a problem that differs in its costs; None if it does in more."""
@@ -195,7 +198,7 @@ class Instantiator:
 
     def _stated(
         self, problem: Canonical, at: np.ndarray, extra: np.ndarray, widening: Widening
-    ) -> tuple[sp.csr_array, ColumnBlocks, np.ndarray, np.ndarray]:
+    ) -> tuple[Any, ColumnBlocks, np.ndarray, np.ndarray]:
         """Rows of constraints: over the pieces, the same by piece, over extra columns, and b."""
         if at.size == 0:  # as of most clients; scipy takes its time for nothing too
             none = ColumnBlocks(NO_ROWS, widening.stops[:1])
@@ -203,7 +206,10 @@ class Instantiator:
         rows = problem.A[at]
         matrix = widening.apart(rows[:, : problem.own])
         blocks = ColumnBlocks(matrix, widening.stops)
-        return matrix, blocks, rows[:, extra].toarray(), problem.b[at]
+        stated: Any = matrix
+        if at.size * widening.stops[-1] <= SMALL:
+            stated = dense(matrix)
+        return stated, blocks, rows[:, extra].toarray(), problem.b[at]
 
     @cached_property
     def pieces_of_rows(self) -> list[int]:
@@ -231,16 +237,21 @@ class Instantiator:
 
         What the pieces have in it may be kept with the maps, for when only some have other weights.
         """
+        if self._is_bent and self._is_diagonal and 2 * self._live.size >= maps.size:
+            matrix, constant = np.zeros((maps.size, maps.size)), self._constant
+            linear = np.zeros(maps.size)
+            if self._is_tilted:
+                linear = maps.transposed_times(self._linear)
+                constant += float(self._linear @ maps.offset)
+            for at, weights in self._weights:
+                constant += maps.add_weighed(matrix, linear, at, weights, keeps=keeps)
+            return Quadratic(matrix, linear, constant)
         linear, constant = self._slope(maps)
         if not self._is_bent:
             return Quadratic(None, linear, constant, np.zeros((0, maps.size)))
-        if self._is_diagonal and 2 * self._live.size < maps.size:
+        if self._is_diagonal:
             return Quadratic(None, linear, constant, dense(maps.times(self._picked)))
         matrix = np.zeros((maps.size, maps.size))
-        if self._is_diagonal:
-            for at, weights in self._weights:
-                maps.add_weighed(matrix, at, weights, keeps=keeps)
-            return Quadratic(matrix, linear, constant)
         for at, blocks in self._squares:
             if blocks.parts:
                 own, product = maps.matrices[at], maps.times(blocks)

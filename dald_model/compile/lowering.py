@@ -266,6 +266,16 @@ class Lowering:
         else:
             equalities = self._shared(instantiator.zero(maps))
             inequalities = self._shared(instantiator.nonneg(maps))
+        program = partial(instantiator.cone, maps)
+        if before is not None and maps is before.maps and structure is before.structure:
+            form = before.form.with_others(
+                quadratic=quadratic,
+                equalities=equalities,
+                inequalities=inequalities,
+                terms=terms,
+                program=program,
+            )
+            return Lowered(form, template, structure, problem, read, instantiator, maps)
         form = Form(
             maps.size,
             quadratic,
@@ -273,7 +283,7 @@ class Lowering:
             inequalities,
             terms,
             structure.complete,
-            partial(instantiator.cone, maps),
+            program,
             structure.extra.size,
             structure.valued,
         )

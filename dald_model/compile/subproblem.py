@@ -2,6 +2,7 @@ r"""Subproblem of a client: its augmented Lagrangian, as a ``cp.Problem`` and as
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
 from functools import cached_property, lru_cache
@@ -176,8 +177,8 @@ class Subproblem(Identified):
         if self._lowered is not None and self._sides is not None:
             if not parameters:
                 return
-            own, sides = map(_values, (self.client.parameters, self._given[1]))
-            if (self._lowered[0], self._sides[0]) == (own, sides):
+            is_own = self._lowered[0] == _values(self.client.parameters)
+            if is_own and self._sides[0] == _values(self._given[1]):
                 return
         if all(_is_finite(p.value) for p in parameters):
             _ = self.sides
@@ -371,7 +372,8 @@ def _is_finite(value: Any) -> bool:
     """Whether a Parameter has a value, of finite entries."""
     if value is None:
         return False
-    return bool(np.isfinite(value if isinstance(value, DENSE) else flat(value)).all())
+    dense = value if isinstance(value, DENSE) else flat(value)
+    return math.isfinite(dense.item()) if dense.size == 1 else bool(np.isfinite(dense).all())
 
 
 @lru_cache(maxsize=KEPT)

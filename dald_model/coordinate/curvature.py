@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.form import Form, Term
+from dald_model.compile.made_once import MadeOnce
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.remote import RemoteClient
 from dald_model.solvers.arrays.terms import Terms
@@ -27,6 +28,8 @@ TOGETHER = 256
 """Clients whose curvatures are computed together: enough to be fast, few enough for memory."""
 ZERO = 1e-7
 """Ratio below which an eigenvalue is zero: a direction without curvature asks for no penalty."""
+
+_ELSEWHERE = MadeOnce()
 
 SLOPED = 1e-9
 """Share of its slopes by which an objective slopes along what is flat, else it is rounding."""
@@ -85,7 +88,7 @@ def curvature(sub: Subproblem, at: np.ndarray | None = None) -> Curvature:
         start, (bent, slopes) = inside[0]
         gradient = gradient + hessian @ start + slopes
         hessian = hessian + bent
-    diagonal, (sharp, elsewhere) = np.maximum(np.diag(hessian), 0.0), _kinks(form)
+    diagonal, (sharp, elsewhere) = np.maximum(np.diag(hessian), 0.0), steepness(form)
     diagonal[np.abs(gradient) > BEYOND * diagonal] = 0.0
     live = diagonal > 0
     root = np.sqrt(diagonal[live])
@@ -162,7 +165,7 @@ def _curvatures(
     moves = np.linalg.solve(scaled + FLOOR * np.eye(size), (gradients / roots)[:, :, None])[:, :, 0]
     answers, spreads = starts[whole] - moves / roots, _spreads(scaled)
     for i, place in enumerate(whole):
-        kinks = _kinks(forms[place])
+        kinks = steepness(forms[place])
         point = diagonals[i], float(spreads[i]), *kinks, answers[i], gradients[i]
         found[place] = Curvature(*point, is_known=True)
     return found
@@ -253,8 +256,9 @@ def is_angular(sub: Subproblem) -> bool:
         return False
     quadratic = form.quadratic
     numbers = quadratic.matrix if quadratic.root is None else quadratic.root
-    is_flat = not (form.smooth or np.any(numbers))
-    return is_flat or any(map(_is_elsewhere, form.terms))
+    if any(map(_is_elsewhere, form.terms)):
+        return True
+    return not form.smooth and (numbers is None or not numbers.any())
 
 
 def is_defined_at_zero(sub: Subproblem) -> bool:
@@ -274,7 +278,7 @@ def _bends(terms: Terms, at: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None
     return (bent, slopes) if is_inside else None
 
 
-def _kinks(form: Form) -> tuple[np.ndarray, np.ndarray]:
+def steepness(form: Form) -> tuple[np.ndarray, np.ndarray]:
     """The sums of w |A| over the terms without a gradient, two of shape (m,).
 
     Of all, and of those whose kink is elsewhere than where one variable is zero.
@@ -302,6 +306,11 @@ def _is_elsewhere(term: Term) -> bool:
     """Whether a term without a gradient has a kink elsewhere than where one variable is zero."""
     if term.is_smooth or term.is_set:
         return False
+    parts = (term.matrix, term.offset)
+    return _ELSEWHERE.of(tuple(map(id, parts)), parts, lambda: _has_kinks_elsewhere(term))
+
+
+def _has_kinks_elsewhere(term: Term) -> bool:
     rows = _rows_of(term)
     counts = np.diff(rows.indptr) if sp.issparse(rows) else np.count_nonzero(rows, axis=1)
     return bool((((counts > 1) | (term.offset != 0)) & (counts > 0)).any())

@@ -11,6 +11,7 @@ import numpy as np
 from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
+from dald_model.coordinate.curvature import steepness
 from dald_model.coordinate.measurement import natural_units
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
@@ -18,6 +19,9 @@ from dald_model.engines.dispatch import SolverLayer
 MOVED = 0.75
 """Numbers that moved by more than this share of their length, before or after, are those of another
 problem. So they may grow four times, or shrink to a quarter: units are not known any better."""
+BESIDE = 0.25
+"""Nor are they of another problem where what they change of a gradient within the natural lengths
+is at most this share of the natural slopes, as of a small weight that becomes smaller."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +64,22 @@ class Measured:
 
         They are where each array of numbers of each client moved by at most ``MOVED`` of its
         length since they were measured: then curvatures, slopes and how far apart the clients want
-        to be are of the same size, and what is 1e-6 of them is.
+        to be are of the same size, and what is 1e-6 of them is. So they are where costs moved by
+        as little beside the units themselves, see ``BESIDE``.
         """
         if not _near(_offsets(compiled), self.offsets):
             return False
-        for then, sub in zip(self.forms.values(), compiled.values(), strict=True):
-            now = sub.form
-            if now is not then and not (now and then and _alike(now, then)):
+        for name, then in self.forms.items():
+            now = compiled[name].form
+            if now is then:
+                continue
+            if not (now and then):
                 return False
+            if not _alike(_arrays(now), _arrays(then)):
+                part = compiled.columns[name]
+                units = self.units.point_lengths[part], self.units.point_slopes[part]
+                if not _is_beside(now, then, *units):
+                    return False
         return True
 
 
@@ -78,8 +90,17 @@ def _offsets(compiled: Decomposition) -> np.ndarray:
     return found
 
 
-def _alike(now: Form, then: Form) -> bool:
-    one, two = _arrays(now), _arrays(then)
+def _is_beside(now: Form, then: Form, lengths: np.ndarray, slopes: np.ndarray) -> bool:
+    """Whether two forms differ in little but costs, and in these by little beside the units."""
+    if not _alike(_arrays(now, costs=False), _arrays(then, costs=False)):
+        return False
+    one, two = now.quadratic, then.quadratic
+    moved = np.abs(one.linear - two.linear) + np.abs(steepness(now)[0] - steepness(then)[0])
+    moved += np.abs(one.full - two.full) @ lengths
+    return bool((moved <= BESIDE * slopes).all())
+
+
+def _alike(one: list[Any], two: list[Any]) -> bool:
     if len(one) != len(two):
         return False
     others = [(a, b) for a, b in zip(one, two, strict=True) if a is not b]
@@ -91,16 +112,19 @@ def numbers(form: Form) -> list[np.ndarray]:
     return [_stored(one) for one in _arrays(form)]
 
 
-def _arrays(form: Form) -> list[Any]:
-    """Where they are, in arrays that may be sparse."""
+def _arrays(form: Form, *, costs: bool = True) -> list[Any]:
+    """Where they are, in arrays that may be sparse; with or without quadratics and kinks."""
     found: list[Any] = []
     if not form.complete:
         cone = form.cone
         found += (cone.matrix, cone.linear, cone.rows, cone.rhs)
     quadratic = form.quadratic
-    found += (quadratic.linear, quadratic.full if quadratic.root is None else quadratic.root)
+    if costs:
+        found += (quadratic.linear, quadratic.full if quadratic.root is None else quadratic.root)
     for term in form.terms:
-        found += (term.weight, term.matrix, term.offset, term.parameter)
+        if costs or term.is_smooth or term.is_set:
+            found.append(term.weight)
+        found += (term.matrix, term.offset, term.parameter)
     return [*found, *form.equalities, *form.inequalities]
 
 

@@ -215,7 +215,7 @@ class Run:
         tolerance = self.settings.accuracy.of(
             self._falling(self._found), learns=self._watchdog is not None
         )
-        if self._is_foretold and not self._round:
+        if self._recalled or (self._is_foretold and not self._round):  # it may be the last
             tolerance = min(tolerance, self.settings.accuracy.enough)
         if self._retried:
             tolerance = max(tolerance, self.settings.accuracy.enough)
@@ -282,6 +282,8 @@ class Run:
 
     def _converged(self) -> Termination:
         self._take(self.state)
+        if self._watchdog is not None and self._outer > 1:
+            self._watchdog.observe(self.state)
         if self.method.goal is Goal.OPTIMUM:
             return outcome.converged(self.membership, self.state)
         apart = self._found.primal

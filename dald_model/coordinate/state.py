@@ -294,11 +294,12 @@ class State:
                 starts = (np.cumsum(self.lengths) - self.lengths)[places]
                 self.multipliers[ranges(starts, given.lengths)] = given.values
 
-    def held(self, place: int) -> tuple[Encoding, np.ndarray]:
-        """What the multipliers of one client are, by its position in the layout."""
-        start = int(self.lengths[:place].sum())
-        values = self.multipliers[start : start + int(self.lengths[place])]
-        return Encoding(self.encodings[place]), values
+    @property
+    def held(self) -> list[tuple[Encoding, np.ndarray]]:
+        """What the multipliers of all clients are, in the order of the layout."""
+        stops = np.cumsum(self.lengths).tolist()
+        spans = zip(map(Encoding, self.encodings.tolist()), [0, *stops], stops, strict=False)
+        return [(kind, self.multipliers[start:stop]) for kind, start, stop in spans]
 
     @property
     def complete(self) -> bool:

@@ -14,6 +14,7 @@ in the solution is of size 1:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 from typing import ClassVar
 
 import daqp
@@ -69,36 +70,28 @@ class ActiveSet:
     def __init__(self, forms: Sequence[Form]) -> None:
         self._models: list[daqp.Model] = []
         self._made: tuple[int, ...] = ()
+        self._matrices: list[np.ndarray] = []
         self.take(forms)
 
     def take(self, forms: Sequence[Form]) -> None:
         """See :class:`dald_model.solvers.exact.quadratic_step.LastingMethod`."""
         count, size = len(forms), forms[0].size
-        first = forms[0].inequalities.matrix
-        # Clients of one shape mostly have the very same rows: one copy does
-        is_shared = all(form.inequalities.matrix is first for form in forms)
-        matrix = first[None] if is_shared else np.stack([f.inequalities.matrix for f in forms])
+        matrices = [one.matrix for f in forms for one in (f.inequalities, f.equalities)]
+        if len(matrices) != len(self._matrices) or not all(map(is_, matrices, self._matrices)):
+            self._read(forms, size)
+            self._matrices = matrices
         right = np.stack([form.inequalities.rhs for form in forms])
-        equalities = np.stack([form.equalities.matrix for form in forms])
         levels = np.stack([form.equalities.rhs for form in forms])
-
-        # The clients share one set of arrays, so a row is a bound for all of them or for none
-        is_bound = ((matrix != 0).sum(axis=2) == 1).all(axis=0)
-        self._bounds, self._others = np.flatnonzero(is_bound), np.flatnonzero(~is_bound)
-        self._simple = size if self._bounds.size else 0
-        below, above = self._place_bounds(matrix[:, self._bounds], right[:, self._bounds])
-
-        # DAQP takes no dependent equality rows: they stay, without bounds
-        unit, lengths = unit_rows(equalities)
-        found = eliminate(unit, levels / lengths)
-        self._is_possible = found.consistent
-        needed = found.columns >= 0
+        below, above = self._place_bounds(right[:, self._bounds])
+        self._is_possible, needed = np.ones(count, dtype=bool), np.ones(levels.shape, dtype=bool)
+        if levels.size:  # DAQP takes no dependent equality rows: they stay, without bounds
+            unit, lengths = unit_rows(self._equalities)
+            found = eliminate(unit, levels / lengths)
+            self._is_possible, needed = found.consistent, found.columns >= 0
         low = np.full((count, self._others.size), -np.inf)
         self._right_lower = np.concatenate([below, low, np.where(needed, levels, -np.inf)], axis=1)
         high = right[:, self._others]
         self._right_upper = np.concatenate([above, high, np.where(needed, levels, np.inf)], axis=1)
-        others = np.broadcast_to(matrix[:, self._others], (count, self._others.size, size))
-        self._general = np.concatenate([others, equalities], axis=1)
         self._width = self._simple + self._others.size + levels.shape[1]
         self._sense = np.zeros((count, self._width), dtype=np.intc)
         self._sense[:, self._simple + self._others.size :] = np.where(needed, EQUALITY, 0)
@@ -117,6 +110,31 @@ class ActiveSet:
         made = size, self._general.shape[1], self._simple
         if made != self._made:
             self._models, self._made = [made_up(*made) for _ in forms], made
+
+    def _read(self, forms: Sequence[Form], size: int) -> None:
+        """Take the matrices of the rows."""
+        first = forms[0].inequalities.matrix
+        # Clients of one shape mostly have the very same rows: one copy does
+        is_shared = all(form.inequalities.matrix is first for form in forms)
+        matrix = first[None] if is_shared else np.stack([f.inequalities.matrix for f in forms])
+        self._equalities = np.stack([form.equalities.matrix for form in forms])
+        # The clients share one set of arrays, so a row is a bound for all of them or for none
+        is_bound = ((matrix != 0).sum(axis=2) == 1).all(axis=0)
+        self._bounds, self._others = np.flatnonzero(is_bound), np.flatnonzero(~is_bound)
+        self._simple = size if self._bounds.size else 0
+        others = np.broadcast_to(matrix[:, self._others], (len(forms), self._others.size, size))
+        self._general = np.concatenate([others, self._equalities], axis=1)
+        bounds = matrix[:, self._bounds]
+        columns = np.abs(bounds).argmax(axis=2)
+        factors = np.take_along_axis(bounds, columns[:, :, None], axis=2)[:, :, 0]
+        shape = len(forms), self._bounds.size
+        columns, factors = np.broadcast_to(columns, shape), np.broadcast_to(factors, shape)
+        side = (factors < 0).astype(int)
+        self._placed = columns, factors, side
+        places = np.sort(2 * columns + side, axis=1)
+        self._is_single = bool((places[:, 1:] != places[:, :-1]).all())
+        same = (columns == columns[:1]).all()
+        self._columns = columns[0] if same else columns
 
     def factor(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
         """Take new H for some clients; failed are those that DAQP would regularise."""
@@ -234,31 +252,27 @@ class ActiveSet:
             return values[:, self._columns]
         return np.take_along_axis(values, self._columns[which], axis=1)
 
-    def _place_bounds(self, matrix: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _place_bounds(self, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The tightest bounds of every variable, shapes (B, m), and which rows they are."""
         count, height = right.shape
-        columns = np.abs(matrix).argmax(axis=2)
-        factors = np.take_along_axis(matrix, columns[:, :, None], axis=2)[:, :, 0]
-        columns, factors = (
-            np.broadcast_to(columns, right.shape),
-            np.broadcast_to(factors, right.shape),
-        )
+        columns, factors, side = self._placed
         values = right / factors
+        np.negative(values, out=values, where=side == 1)
         each = np.arange(count)
         sides = np.full((2, count, self._simple), np.inf)  # upper bounds, lower ones negated
+        if self._is_single:
+            sides[side, each[:, None], columns] = values
+            self._owned = 1 / factors
+            return -sides[1], sides[0]
         owners = np.full((2, count, self._simple), -1)
         for i in range(height):
-            side = (factors[:, i] < 0).astype(int)
-            value = np.where(side == 1, -values[:, i], values[:, i])
-            tighter = value < sides[side, each, columns[:, i]]
-            place = side[tighter], each[tighter], columns[tighter, i]
+            value = values[:, i]
+            tighter = value < sides[side[:, i], each, columns[:, i]]
+            place = side[tighter, i], each[tighter], columns[tighter, i]
             sides[place] = value[tighter]
             owners[place] = i
-        side = (factors < 0).astype(int)
-        owner = owners[side, each[:, None], columns] if height else np.empty((count, 0), int)
+        owner = owners[side, each[:, None], columns]
         self._owned = np.where(owner == np.arange(height), 1 / factors, 0.0)
-        same = (columns == columns[:1]).all()
-        self._columns = columns[0] if same else columns
         return -sides[1], sides[0]
 
 

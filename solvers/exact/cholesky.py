@@ -26,6 +26,8 @@ FLAT = 1e-12
 
 Measured: the least pivot of 900 Gram matrices of deficient rank, m up to 100, is 9e-14 at most.
 """
+
+
 class Factor:
     """Quadratics without inequality rows and non-smooth terms, see the module."""
 

@@ -291,7 +291,9 @@ def _settings(options: dict[str, Any]) -> Any:
 def solved_once(cone: ConeProgram, **options: Any) -> Any:
     """What Clarabel finds for a cone program once, by its defaults but for these settings."""
     cones = [_native_cone(kind, argument) for kind, argument in cone.cones]
-    solver = DefaultSolver(_upper(cone.matrix), cone.linear, cone.rows, cone.rhs, cones, _settings(options))
+    solver = DefaultSolver(
+        _upper(cone.matrix), cone.linear, cone.rows, cone.rhs, cones, _settings(options)
+    )
     return _native(solver, cone)
 
 

@@ -87,11 +87,12 @@ class DaqpProgram:
         self._sense[self._simple + self._others.size :] = EQUALITY
         self._hessian = self._rows = np.zeros((0, 0))
         self._model = _model(self._width, self._kept.size, self._simple)
+        self._transposed = cone.rows.T
         self._state(cone)
 
     def _state(self, cone: ConeProgram) -> None:
         """Take the costs and the right sides, and know nothing of turns before."""
-        self._cone, self._transposed, right = cone, cone.rows.T, cone.rhs
+        self._cone, right = cone, cone.rhs
         self._possible = bool((right[self._empty] >= 0).all())
         if self._dependent is not None:
             rows, transform = self._dependent

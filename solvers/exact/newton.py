@@ -33,7 +33,7 @@ from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.exact.dual_proximal import DualProximal
 from dald_model.solvers.exact.epigraph import EpigraphQP
 from dald_model.solvers.exact.kinks import Kinks
-from dald_model.solvers.exact.newton_state import NewtonState, TermGroup
+from dald_model.solvers.exact.newton_state import First, NewtonState, TermGroup
 from dald_model.solvers.exact.newton_turn import (
     ERROR,
     FLOOR,
@@ -107,7 +107,8 @@ class NewtonSession:
         for clients in shared(valued, np.full(len(forms), size)):
             self._group[clients], self._member[clients] = len(self._groups), range(clients.size)
             terms = Terms([valued[at] for at in clients], size)
-            self._groups.append(self._started(clients, terms))
+            self._groups.append(_started(clients, terms))
+            self._put(self._groups[-1])
 
     def begin_again(self, subproblems: Sequence[Subproblem]) -> bool:
         """See :class:`dald_model.solvers.base.Lasting`."""
@@ -118,7 +119,8 @@ class NewtonSession:
         self._augmented = self._augmented.again(subproblems)
         self.method = again(self.method, forms)
         self._set(forms)
-        self._groups = [self._started(group.clients, group.terms) for group in self._groups]
+        for group in self._groups:
+            self._put(group)
         return True
 
     def _set(self, forms: list[Form]) -> None:
@@ -147,19 +149,48 @@ class NewtonSession:
             spent=np.zeros(count),
             is_cold=np.ones(count, dtype=bool),
             is_stale=np.ones(count, dtype=bool),
+            is_new=np.ones(count, dtype=bool),
             is_feasible=np.full(count, not any(self.rows)),
         )
 
-    def _started(self, clients: np.ndarray, terms: Terms) -> TermGroup:
-        """Put clients at a point of their domain."""
-        size = self.penalty.shape[1]
-        points = terms.inner()
-        values, gradients, curvatures = terms.evaluate(None, points)
-        self.state.points[clients] = points
-        self.state.values[clients] = values + terms.kinks(None, points)
-        self.state.smooth_gradients[clients] = gradients
-        at_once = max(1, SHARED // max(1, terms.bytes, 8 * size**2))
-        return TermGroup(clients, terms, curvatures, curvatures.copy(), at_once)
+    def _put(self, group: TermGroup) -> None:
+        """Put clients at the point of their domain that is known of their terms."""
+        state, clients, first = self.state, group.clients, group.first
+        state.points[clients], state.values[clients] = first.points, first.values
+        state.smooth_gradients[clients] = first.gradients
+        group.curvatures, group.last_curvatures = first.curvatures.copy(), first.curvatures.copy()
+
+    def _begin(self, which: np.ndarray, linear: np.ndarray, points: np.ndarray) -> None:
+        """Have clients that are asked for the first time begin where they stand, if that is less.
+
+        ``linear`` and ``points`` are (k, m) of all that are asked.
+        """
+        at = np.flatnonzero(self.state.is_new[which])
+        self.state.is_new[which] = False
+        for place, group in self._parts(which[at]):
+            mine, x = which[at[place]], points[at[place]]
+            members = self._member[mine]
+            values, gradients, curvatures = group.terms.evaluate(members, x)
+            values = values + group.terms.kinks(members, x)
+            known, state = linear[at[place]], self.state
+            with np.errstate(all="ignore"):
+                merits = [
+                    np.vecdot(y, self._quadratic_part(mine, y) / 2 + known) + value
+                    for y, value in ((x, values), (state.points[mine], state.values[mine]))
+                ]
+                is_less = np.isfinite(merits[0]) & ~(merits[1] < merits[0])
+            is_less &= np.isfinite(gradients).all(axis=1)
+            mine, members = mine[is_less], members[is_less]
+            state.points[mine], state.values[mine] = x[is_less], values[is_less]
+            state.smooth_gradients[mine] = gradients[is_less]
+            group.last_curvatures[members] = curvatures[is_less]
+
+    def _quadratic_part(self, which: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """The gradients of the quadratic parts, augmented terms included, but for linear ones."""
+        at = selection(which)
+        penalty = self.penalty[at]
+        found = penalty * points if penalty.ndim == 2 else times(penalty, points)
+        return found if self.quadratic is None else found + times(self.quadratic[at], points)
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
@@ -167,6 +198,8 @@ class NewtonSession:
         linear = self._augmented.linear(turn).reshape(which.size, -1)
         linear += self._linear[selection(which)]
         self._penalise(which[self._augmented.changed(turn)])
+        if turn.points.size and self.state.is_new[which].any():
+            self._begin(which, linear, turn.points.reshape(linear.shape))
         codes = np.zeros(which.size, dtype=int)
         multipliers = np.zeros((which.size, sum(self.rows)))
         lengths, slopes = turn.tables(linear.shape[1])
@@ -225,6 +258,15 @@ class NewtonSession:
             self.penalty = full
         self.penalty[which] = diagonal if self.penalty.ndim == 2 else found
         self.state.is_stale[which] = True
+
+
+def _started(clients: np.ndarray, terms: Terms) -> TermGroup:
+    """Clients at a point of their domain."""
+    points = terms.inner()
+    values, gradients, curvatures = terms.evaluate(None, points)
+    first = First(points, values + terms.kinks(None, points), gradients, curvatures)
+    at_once = max(1, SHARED // max(1, terms.bytes, 8 * terms.size**2))
+    return TermGroup(clients, terms, first, curvatures, curvatures.copy(), at_once)
 
 
 def _message(point: np.ndarray, size: float) -> str:

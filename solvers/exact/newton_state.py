@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.quadratic_step import StepMethod
+
+
+class First(NamedTuple):
+    """Points of the domains of clients, and what terms and smooth terms are there."""
+
+    points: np.ndarray
+    values: np.ndarray
+    gradients: np.ndarray
+    curvatures: np.ndarray
 
 
 @dataclass
@@ -20,6 +29,8 @@ class TermGroup:
     clients : ndarray of int, shape (k,)
         Their positions in the session.
     terms : Terms
+    first : First
+        Where who is asked for nothing yet stands.
     curvatures, last_curvatures : ndarray, shape (k, arguments)
         At the points where H was taken, and at the last points.
     at_once : int
@@ -28,6 +39,7 @@ class TermGroup:
 
     clients: np.ndarray
     terms: Terms
+    first: First
     curvatures: np.ndarray
     last_curvatures: np.ndarray
     at_once: int
@@ -45,6 +57,7 @@ class NewtonState:
     spent: np.ndarray
     is_cold: np.ndarray
     is_stale: np.ndarray
+    is_new: np.ndarray
     is_feasible: np.ndarray
 
 

@@ -15,7 +15,7 @@ multipliers are those of x.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from dald_model.compile.form import Form, Quadratic, Rows
+from dald_model.compile.made_once import MadeOnce
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.terms import Terms
@@ -33,10 +34,11 @@ from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.common_sums import common_sums
 from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.exact.epigraph import EpigraphQP
-from dald_model.solvers.exact.quadratic_step import StepMethod
+from dald_model.solvers.exact.quadratic_step import StepMethod, again
 
 METHODS: tuple[type[StepMethod], ...] = (Factor, ActiveSet, DualBoxQP, Proximal, EpigraphQP)
 """Who solves what is left: the first that takes it."""
+_BLOCKS = MadeOnce()
 NONE = "no minimiser to working accuracy"
 
 
@@ -102,6 +104,7 @@ class _Session:
 
     def __init__(self, subproblems: Sequence[Subproblem]) -> None:
         self._augmented = Augmented(subproblems)
+        self._groups: list[_Group] = []
         self._set(subproblems)
 
     def begin_again(self, subproblems: Sequence[Subproblem]) -> bool:
@@ -125,12 +128,19 @@ class _Session:
         counts = np.array([one.form.size for one in reduced])
         # One shape in the variables may be several in the sums
         kinds, self._kind = np.unique(counts, return_inverse=True)
-        self._groups = [
-            _Group(np.flatnonzero(counts == count), [r.form for r in reduced]) for count in kinds
-        ]
+        members = [np.flatnonzero(counts == count) for count in kinds]
+        left = [one.form for one in reduced]
+        if not self._is_again(members, left):
+            self._groups = [_Group(mine, left) for mine in members]
         self._diagonals = np.ones(self._which.shape)
         self._weights = np.zeros((len(reduced), int(counts.max())))
         self._broken = np.zeros(len(reduced), dtype=bool)
+
+    def _is_again(self, members: Sequence[np.ndarray], forms: Sequence[Form]) -> bool:
+        """Whether the groups of before take these forms."""
+        pairs = list(zip(self._groups, members, strict=False))
+        is_same = 0 < len(pairs) == len(members) == len(self._groups)
+        return is_same and all(group.take(mine, forms) for group, mine in pairs)
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
@@ -219,7 +229,16 @@ class _Group:
         self.count = mine[0].size
         self.place = np.zeros(len(forms), dtype=int)
         self.place[members] = np.arange(members.size)
+        self._members, self._shape = members, mine[0].shape
         self.method = next(m for m in METHODS if not any(m.refuses(f) for f in mine))(mine)
+
+    def take(self, members: np.ndarray, forms: Sequence[Form]) -> bool:
+        """Whether these are the same clients, of which other numbers are taken."""
+        mine = [forms[at] for at in members]
+        is_same = np.array_equal(members, self._members) and mine[0].shape == self._shape
+        if is_same:
+            self.method = again(self.method, mine)
+        return is_same
 
 
 _known: WeakKeyDictionary[Form, _Reduced | str] = WeakKeyDictionary()
@@ -258,15 +277,9 @@ def _in_sums(form: Form, matrix: Any) -> Form:
         [form.equalities.rhs.size, form.inequalities.rhs.size, *(t.offset.size for t in form.terms)]
     )
     spans = zip([0, *stops[:-1]], stops, strict=True)
-    blocks: list[Any] = [
-        matrix if stop - start == matrix.shape[0] else matrix[start:stop] if stop > start else None
-        for start, stop in spans
-    ]
-    size = matrix.shape[1]
-    equal, below = (
-        np.zeros((0, size)) if block is None else block.toarray() for block in blocks[:2]
-    )
-    terms = [t._replace(matrix=block) for t, block in zip(form.terms, blocks[2:], strict=True)]
+    key, size = (id(matrix), *stops.tolist()), matrix.shape[1]
+    (equal, below), blocks = _BLOCKS.of(key, [matrix], lambda: _blocks(matrix, spans))
+    terms = [t._replace(matrix=block) for t, block in zip(form.terms, blocks, strict=True)]
     nothing = Quadratic(np.zeros((size, size)), np.zeros(size), 0.0)
     return replace(
         form,
@@ -276,3 +289,13 @@ def _in_sums(form: Form, matrix: Any) -> Form:
         inequalities=Rows(below, form.inequalities.rhs),
         terms=tuple(terms),
     )
+
+
+def _blocks(matrix: Any, spans: Iterable[tuple[int, int]]) -> tuple[list[np.ndarray], list[Any]]:
+    """The rows of constraints, dense, and those of each term."""
+    blocks: list[Any] = [
+        matrix if stop - start == matrix.shape[0] else matrix[start:stop] if stop > start else None
+        for start, stop in spans
+    ]
+    none = np.zeros((0, matrix.shape[1]))
+    return [none if block is None else block.toarray() for block in blocks[:2]], blocks[2:]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -11,16 +13,29 @@ import numpy as np
 import dald_model as dm
 
 
-class Resolving(NamedTuple):
+@dataclass
+class Resolving:
     """A model, the same as one cvxpy problem of the same Parameters, and how these change.
 
     ``step`` sets the Parameters of a step; from the second on the step before was solved.
     """
 
     model: dm.Model
-    problem: cp.Problem
+    costs: Sequence[Any]
+    rules: Sequence[Any]
     step: Callable[[int], None]
     steps: int
+
+    @cached_property
+    def problem(self) -> cp.Problem:
+        """All in one."""
+        return cp.Problem(cp.Minimize(sum(self.costs)), list(self.rules))
+
+    @property
+    def parameters(self) -> list[cp.Parameter]:
+        """In the order in which they were declared."""
+        found = {p.id: p for part in (*self.costs, *self.rules) for p in part.parameters()}
+        return [found[key] for key in sorted(found)]
 
 
 def regularisation_path(kind: str = "lasso", clients: int = 10, size: int = 10) -> Resolving:
@@ -42,7 +57,7 @@ def regularisation_path(kind: str = "lasso", clients: int = 10, size: int = 10) 
     def step(at: int) -> None:
         weight.value = weights[at]
 
-    return Resolving(model, cp.Problem(cp.Minimize(sum(costs))), step, len(weights))
+    return Resolving(model, costs, [], step, len(weights))
 
 
 def predictive_control(tanks: int = 5, horizon: int = 8, steps: int = 100) -> Resolving:
@@ -73,7 +88,7 @@ def predictive_control(tanks: int = 5, horizon: int = 8, steps: int = 100) -> Re
             after: Any = level[i].value
             one.value = first[i] if at == 0 else after[1] + 0.05 * rng.normal()
 
-    return Resolving(model, cp.Problem(cp.Minimize(sum(costs)), rules), step, steps)
+    return Resolving(model, costs, rules, step, steps)
 
 
 def rolling_budget(clients: int = 12, months: int = 50) -> Resolving:
@@ -96,4 +111,4 @@ def rolling_budget(clients: int = 12, months: int = 50) -> Resolving:
             one.value = rng.uniform(1, 2, size=2) if at == 0 else before + rng.normal(size=2) / 20
 
     rules = [v >= 0 for v in x]
-    return Resolving(model, cp.Problem(cp.Minimize(sum(costs)), [*rules, rule]), step, months)
+    return Resolving(model, costs, [*rules, rule], step, months)

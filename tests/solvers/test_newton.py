@@ -11,6 +11,7 @@ so x is within :math:`\|r\| / s`, and a multiple of e, of the minimiser.
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -126,6 +127,32 @@ def test_every_kind_to_its_minimum(kind: str, rest: str) -> None:
     assert answers.objectives[0] == pytest.approx(own.value, abs=1e-4)
     x.value = answers.points
     assert answers.objectives[0] == pytest.approx(own.value, rel=1e-12)
+
+
+@pytest.mark.parametrize("rest", ["", "rows", "abs"])
+@pytest.mark.parametrize("kind", SMOOTH)
+def test_clients_begin_where_they_stand_if_that_is_better(kind: str, rest: str) -> None:
+    """Beside the answer few points are tried; far away, or outside of the domain, is no start."""
+    rng = np.random.default_rng(4)
+    form = random_form(kind, rng, rest)
+    turn = everyone(rng.standard_normal((1, 4)))
+
+    def asked(start: np.ndarray) -> tuple[np.ndarray, int]:
+        session, tried = open_session([form]), []
+        (group,) = session._groups
+        group.terms = terms = copy(group.terms)
+        evaluate = terms.evaluate
+        terms.evaluate = lambda which, x: tried.append(x) or evaluate(which, x)
+        terms.part = lambda which: terms
+        answers = session.minimise(turn._replace(points=start), 1e-10)
+        assert answers.statuses == ["optimal"], answers.messages
+        return answers.points, len(tried)
+
+    right, most = asked(np.zeros(0))
+    _, near = asked(right * (1 + 1e-7))
+    assert near <= max(3, most + 1)
+    for start in (np.full(4, 1e6), np.full(4, np.nan)):
+        np.testing.assert_allclose(asked(start)[0], right, atol=1e-8)
 
 
 def test_sklearn_fits_the_same_logistic_regression() -> None:

@@ -97,7 +97,7 @@ class Responses:
     def recall(self, at: slice, stiffness: Stiffness) -> None:
         r"""Begin with what is known of some of the clients: :math:`S = (I + B)^{-1}`."""
         vectors, values = stiffness
-        self._stiffness = None
+        self._stiffness = stiffness if at == slice(None) else None
         self._response[at] = (vectors / (1 + values)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
 
     def stiffness(self) -> Stiffness:

@@ -133,6 +133,12 @@ class Watchdog:
         """The clients that something was known of at the beginning."""
         return self._accelerator.recalled
 
+    def observe(self, state: State) -> None:
+        """Learn from the outer loop that ends a run, for the next one; its multipliers stay."""
+        mu, state.mu = state.mu, state.estimate
+        self._accelerator.observe(self._evaluated(state), state.rho)
+        state.mu = mu
+
     def failed(self, state: State) -> bool:
         """A client could not be solved: whether that was at a proposal, which is taken back."""
         if not self.origin or self._kept is None:
