@@ -75,7 +75,7 @@ def test_answers_on_both_sides_of_kinks_are_no_hard_constraints(
     expected = np.sign(pulled) * np.maximum(np.abs(pulled) - 5 * count / 2, 0) / weight
     assert result.status == "optimal"
     assert result.rounds <= most
-    np.testing.assert_allclose(x.value, expected, atol=1e-7)
+    np.testing.assert_allclose(np.asarray(x.value), expected, atol=1e-7)
 
 
 def affine() -> dm.Model:
