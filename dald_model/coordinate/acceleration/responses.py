@@ -72,9 +72,15 @@ class Responses:
         The first response of each client, along all directions.
     size : int
         Directions r.
+    is_angular : ndarray of bool, shape (n,), optional
+        Whose responses are mostly 0 or 1, as of polyhedral objectives: a negative one is taken for
+        zero there.
     """
 
-    def __init__(self, start: np.ndarray, size: int) -> None:
+    def __init__(self, start: np.ndarray, size: int, is_angular: np.ndarray | None = None) -> None:
+        self._against = np.full((start.size, 1), AGAINST)
+        if is_angular is not None:
+            self._against[is_angular] = 0.0
         self._response = start[:, None, None] * np.eye(size)
         self._stiffness: Stiffness | None = None
 
@@ -113,6 +119,6 @@ class Responses:
         """
         if self._stiffness is None:
             values, vectors = np.linalg.eigh(self._response)
-            sound = np.where(values < 0, np.minimum(-AGAINST * values, MOST), values)
+            sound = np.where(values < 0, np.minimum(-self._against * values, MOST), values)
             self._stiffness = Stiffness(vectors, 1 / np.clip(sound, EDGE, 1 - EDGE) - 1)
         return self._stiffness
