@@ -11,6 +11,9 @@ DEPENDENT = 1e-8
 """A correction is left out where what it divides by is this share of what it could be."""
 EDGE = 1e-6
 """A model's response is kept this far from 0 and 1 where its stiffness is asked for."""
+AGAINST, MOST = 0.5, 0.25
+"""Share of the size of a negative eigenvalue of a model that counts as a response, and how much of
+one that is at most."""
 NOISE = 1e-14
 """A client that was told the same up to this share of its point teaches rounding errors."""
 
@@ -69,9 +72,15 @@ class Responses:
         The first response of each client, along all directions.
     size : int
         Directions r.
+    is_angular : ndarray of bool, shape (n,), optional
+        Whose responses are mostly 0 or 1, as of polyhedral objectives: a negative one is taken for
+        zero there.
     """
 
-    def __init__(self, start: np.ndarray, size: int) -> None:
+    def __init__(self, start: np.ndarray, size: int, is_angular: np.ndarray | None = None) -> None:
+        self._against = np.full((start.size, 1), AGAINST)
+        if is_angular is not None:
+            self._against[is_angular] = 0.0
         self._response = start[:, None, None] * np.eye(size)
         self._stiffness: Stiffness | None = None
 
@@ -101,8 +110,15 @@ class Responses:
         self._response[at] = (vectors / (1 + values)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
 
     def stiffness(self) -> Stiffness:
-        r""":math:`B = S^{-1} - I`, with the eigenvalues of S taken from within (0, 1)."""
+        r""":math:`B = S^{-1} - I`, with the eigenvalues of S taken from within (0, 1).
+
+        No response is negative. Such an eigenvalue comes of answers on other sides of kinks or of
+        bends, and says how wrong the model is; taken for zero it would be a hard constraint, of
+        which two clients at two points are asked for anything. So its size is taken, as saddle-free
+        Newton methods do (Dauphin and others 2014), but with caution.
+        """
         if self._stiffness is None:
             values, vectors = np.linalg.eigh(self._response)
-            self._stiffness = Stiffness(vectors, 1 / np.clip(values, EDGE, 1 - EDGE) - 1)
+            sound = np.where(values < 0, np.minimum(-self._against * values, MOST), values)
+            self._stiffness = Stiffness(vectors, 1 / np.clip(sound, EDGE, 1 - EDGE) - 1)
         return self._stiffness

@@ -19,6 +19,7 @@ from dald_model.coordinate.acceleration.evaluation import (
 from dald_model.coordinate.acceleration.joint_model import JointModel
 from dald_model.coordinate.acceleration.learnt import Learnt, recall
 from dald_model.coordinate.acceleration.responses import EDGE, Models, Responses, known_sum
+from dald_model.coordinate.curvature import is_angular
 from dald_model.coordinate.measurement import LEARNT
 from dald_model.errors import OptionError
 from dald_model.validate import argument, check_whole
@@ -131,7 +132,8 @@ class SecantModel:
             self.joint = JointModel(Coordinates(compiled, rho, off))
         self.coordinates = self.joint.coordinates
         self._models: Sequence[Models] = [
-            Responses(_first(group), group.columns.shape[1]) for group in self.coordinates.groups
+            Responses(_first(group), group.columns.shape[1], _angular(compiled, group))
+            for group in self.coordinates.groups
         ]
         self.recalled = recall(self.coordinates, self._models, learnt)
         self._points: np.ndarray | None = None
@@ -192,6 +194,11 @@ class SecantModel:
     def accept(self, name: str) -> None:
         """See :class:`Accelerator`."""
         self._pause = 1
+
+
+def _angular(compiled: Decomposition, group: Group) -> np.ndarray:
+    """Which of the clients have no curvature, or kinks besides those at variables of zero."""
+    return np.array([not group.is_server and is_angular(compiled[name]) for name in group.names])
 
 
 def _first(group: Group) -> np.ndarray:
