@@ -17,6 +17,7 @@ from dald_model.coordinate.channels import Channels
 from dald_model.coordinate.diagnosis import FailureMonitor
 from dald_model.coordinate.membership import Membership, RoundPlan
 from dald_model.coordinate.method import Goal, Method
+from dald_model.coordinate.nearness import PATIENCE, Nearness
 from dald_model.coordinate.outcome import Outcome
 from dald_model.coordinate.overlapped_sweeps import (
     FIRST_BLOCK,
@@ -57,6 +58,7 @@ KEPT = (
     "inner",
     "round",
     "retried",
+    "waited",
     "certifies_from",
     "is_foretold",
     "found",
@@ -98,8 +100,9 @@ class Run:
         if membership.online or method.ignore_absent or membership.sequence.leaves_out:
             state.channels = Channels.start(state.sides)
         self._outer, self._inner, self._round = 1, 0, 0
-        self._retried, self._certifies_from = 0, 1
+        self._retried, self._waited, self._certifies_from = 0, 0, 1
         self._is_foretold = settings.is_foretold
+        self._nearness = Nearness(membership.compiled)
         self._written: int | None = None
         self._found = Residuals(*4 * [math.inf])
         self._best = Best()
@@ -268,6 +271,10 @@ class Run:
         agrees = self.method.goal is Goal.FIXED_POINT or found.primal_scaled <= settings.eps_pri
         if not (agrees and found.dual_scaled <= settings.eps_dual):
             return False
+        if self._watchdog and self._waited < PATIENCE:
+            self._waited += 1
+            if not self._nearness.is_met(self.state, settings.eps_pri):
+                return False
         is_short = whole.any(bool(self.state.inaccurate.any()))
         self._retried += is_short
         return not is_short or self._retried > RETRIES
