@@ -173,7 +173,9 @@ def solve(
     eps_pri, eps_dual : float
         Tolerances, see :class:`Residuals`; ``eps_pri=1e-3`` for a first look. Zero is allowed:
         then every round is run, and the answer is that of the last one, as for a textbook's
-        iterates; otherwise a run that does not converge gives its best.
+        iterates; otherwise a run that does not converge gives its best. Where an answer is small
+        beside what clients would have alone, an accelerated run goes on for up to five rounds
+        until they agree to ``eps_pri`` of the answer.
     gap : float
         End also once the certified gap and the violation of an iterate are at most this, see
         :meth:`Result.certificate`; the status is then "certified". For a decision that needs no
