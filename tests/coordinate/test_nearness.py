@@ -43,7 +43,7 @@ def test_a_budget_is_kept_beside_itself_where_desks_would_buy_a_thousand(averse:
         returns, root = 0.1 * rng.normal(size=5) + 0.1, rng.normal(size=(5, 5)) / 3
         costs.append(averse * cp.sum_squares(root @ x[-1]) - returns @ x[-1])
         model.client(desk, costs[-1], [x[-1] >= 0])
-    budget = sum(cp.sum(one) for one in x) == 1
+    budget: Any = sum(cp.sum(one) for one in x) == 1
     model.couple(budget, name="budget")
     result = model.solve()
     assert result.status == "optimal"
