@@ -79,7 +79,7 @@ class _Measurement:
         answers = told_answers(compiled) or own_answers(compiled, layer)
         self._own, self._having, self._curvatures, self._starts = answers
         self._sides = sides_of(compiled, self._own)
-        self._parts = Parts([p.stop - p.start for edge in compiled.edges for p in edge.parts])
+        self._parts = Parts(compiled)
         self._together = together(compiled)
         self._distances = self._apart(layer)
 

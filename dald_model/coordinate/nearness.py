@@ -27,7 +27,7 @@ class Nearness:
     """
 
     def __init__(self, compiled: Decomposition) -> None:
-        self._parts = Parts([p.stop - p.start for edge in compiled.edges for p in edge.parts])
+        self._parts = Parts(compiled)
 
     def is_met(self, state: State, eps: float) -> bool:
         """Whether it holds everywhere."""

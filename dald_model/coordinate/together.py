@@ -17,8 +17,8 @@ TOGETHER = 4096
 class Parts:
     """The parts of all edges, one equality of the user's each, one after the other."""
 
-    def __init__(self, sizes: list[int]) -> None:
-        self._sizes = np.array(sizes)
+    def __init__(self, compiled: Decomposition) -> None:
+        self._sizes = np.array([p.stop - p.start for edge in compiled.edges for p in edge.parts])
         self._starts = np.cumsum(self._sizes) - self._sizes
 
     def largest(self, given: np.ndarray) -> np.ndarray:
