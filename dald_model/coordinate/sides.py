@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,12 @@ import scipy.sparse.linalg as spla
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.made_once import MadeOnce
 from dald_model.compile.subproblem import Subproblem
+
+HOLDS, STILL = 3, 1e-3
+"""So often clients are held at the mean of others' answers, or until these move no more than this
+share of how far they are apart: each time what the origin does to them is 1e-4 of what it was."""
+FAR = 3.0
+"""Answers this many times farther from zero than from each other are far from zero."""
 
 _SINGLE = MadeOnce()
 
@@ -50,6 +57,33 @@ def place(compiled: Decomposition, found: np.ndarray) -> None:
             matrix, offset = sub.sides
             found[compiled.columns[name]] = point
             sides[sub.rows, sub.entries] = matrix @ point + offset
+
+
+def hold_nearer(
+    compiled: Decomposition,
+    found: np.ndarray,
+    origin: np.ndarray,
+    held_at: np.ndarray,
+    missing: np.ndarray,
+    ask: Callable[[np.ndarray], None],
+) -> None:
+    """Hold clients at their neighbours' answers while these are far from where they were.
+
+    ``ask`` lets them answer from sides, (2, Q), into ``found``; of those ``missing`` it is no
+    answer. Sides that nobody knows are ``origin``'s.
+    """
+    sides = sides_of(compiled, found)
+    for _ in range(HOLDS):
+        if not is_far(sides, held_at, FAR).any():
+            break
+        centre = np.where(np.isnan(sides), sides[::-1], sides)
+        ask(np.where(np.isnan(centre), origin, centre))
+        found[missing] = np.nan
+        place(compiled, found)
+        before, sides = sides, sides_of(compiled, found)
+        with np.errstate(invalid="ignore"):
+            if not (np.abs(sides - before) > STILL * np.abs(sides[0] - sides[1])).any():
+                break
 
 
 def _single(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:

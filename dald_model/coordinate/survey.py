@@ -24,7 +24,14 @@ from dald_model.coordinate.curvature import (
 from dald_model.coordinate.doubts import DEAR, DRAGGED, doubts
 from dald_model.coordinate.hold import Hold, hold, lengths_and_slopes
 from dald_model.coordinate.own_answers import OwnAnswer, OwnAnswers
-from dald_model.coordinate.sides import held_sides, is_far, moved_to, place, sides_of
+from dald_model.coordinate.sides import (
+    held_sides,
+    hold_nearer,
+    is_far,
+    moved_to,
+    place,
+    sides_of,
+)
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.base import FOUND, Turn
@@ -36,11 +43,6 @@ NOISE, ROUNDED = 1e-6, 1e-13
 are asked for at the apex of a cone, and exact ones."""
 ALIKE = 1e4
 """Factor between the curvatures at two points from which on one says nothing of the other."""
-HOLDS, STILL = 3, 1e-3
-"""So often clients are held at the mean of others' answers, or until these move no more than this
-share of how far they are apart: each time what the origin does to them is 1e-4 of what it was."""
-FAR = 3.0
-"""Answers this many times farther from zero than from each other are far from zero."""
 OUTLYING = 100.0
 """From here on numbers lose digits to what they have in common, so they are taken around the
 answers."""
@@ -108,7 +110,7 @@ class Survey:
         held_at = held_sides(compiled, self._base, found)
         far = is_far(sides_of(compiled, found), held_at, OUTLYING)
         self._misplaced |= {n for n, sub in self._subs.items() if far[sub.entries].all()}
-        self._hold_nearer(origin, held_at, missing)
+        hold_nearer(compiled, found, origin, held_at, missing, self._ask_at)
         self._go_halfway()
         return OwnAnswers(found, having, self._curvatures, self._starts(missing))
 
@@ -257,24 +259,11 @@ class Survey:
             if there is not None:
                 self._found[part] = answer_nearer(sub, self._found[part], there)
 
-    def _hold_nearer(self, origin: np.ndarray, held_at: np.ndarray, missing: np.ndarray) -> None:
-        """Hold clients at their neighbours' answers while these are far from where they were."""
-        compiled, found = self._compiled, self._found
-        sides = sides_of(compiled, found)
-        for _ in range(HOLDS):
-            if not is_far(sides, held_at, FAR).any():
-                break
-            centre = np.where(np.isnan(sides), sides[::-1], sides)
-            centre = np.where(np.isnan(centre), origin, centre)
-            self._go_halfway()
-            for batch in self._layer.batches((*self._held, *self._couplings)):
-                self._ask(batch, batch.ends.other(centre))
-            found[missing] = np.nan
-            place(compiled, found)
-            before, sides = sides, sides_of(compiled, found)
-            with np.errstate(invalid="ignore"):
-                if not (np.abs(sides - before) > STILL * np.abs(sides[0] - sides[1])).any():
-                    break
+    def _ask_at(self, centre: np.ndarray) -> None:
+        """Let all who are held answer from where others' sides are."""
+        self._go_halfway()
+        for batch in self._layer.batches((*self._held, *self._couplings)):
+            self._ask(batch, batch.ends.other(centre))
 
     def _go_halfway(self) -> None:
         """Take curvatures that zero says nothing of halfway to the neighbours' answers."""

@@ -10,8 +10,8 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.curvature import Curvature
 from dald_model.coordinate.own_answers import OwnAnswers
-from dald_model.coordinate.sides import held_sides, is_far, moved_to, place, sides_of
-from dald_model.coordinate.survey import FAR, HOLDS, OUTLYING, STILL
+from dald_model.coordinate.sides import held_sides, hold_nearer, is_far, moved_to, place, sides_of
+from dald_model.coordinate.survey import OUTLYING
 from dald_model.declare.remote import Introduction, RemoteClient
 
 
@@ -64,7 +64,10 @@ class _Told:
         held_at = held_sides(compiled, base, found)
         far = is_far(sides_of(compiled, found), held_at, OUTLYING)
         self._misplaced = {n for n in self._told if far[compiled[n].entries].all()}
-        self._hold_nearer(origin, held_at, missing)
+        everybody = set(self._told)
+        hold_nearer(
+            compiled, found, origin, held_at, missing, lambda centre: self._hold(centre, everybody)
+        )
         if self._misplaced:
             self._hold(sides_of(compiled, found), self._misplaced, is_last=True)
         curvatures = {name: _curvature(known) for name, known in self._told.items()}
@@ -81,22 +84,6 @@ class _Told:
             part = self._compiled.columns[name]
             if not np.isnan(others[part]).any():
                 self._found[part] = np.nan
-
-    def _hold_nearer(self, origin: np.ndarray, held_at: np.ndarray, missing: np.ndarray) -> None:
-        """Hold clients at their neighbours' answers while these are far from where they were."""
-        compiled, found = self._compiled, self._found
-        sides = sides_of(compiled, found)
-        for _ in range(HOLDS):
-            if not is_far(sides, held_at, FAR).any():
-                break
-            centre = np.where(np.isnan(sides), sides[::-1], sides)
-            self._hold(np.where(np.isnan(centre), origin, centre), set(self._told))
-            found[missing] = np.nan
-            place(compiled, found)
-            before, sides = sides, sides_of(compiled, found)
-            with np.errstate(invalid="ignore"):
-                if not (np.abs(sides - before) > STILL * np.abs(sides[0] - sides[1])).any():
-                    break
 
     def _hold(self, centre: np.ndarray, names: set[Hashable], *, is_last: bool = False) -> None:
         """Have sites answer from where others' sides are, all at once."""
