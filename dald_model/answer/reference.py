@@ -246,9 +246,12 @@ def _beyond_noise(given: Task, made: Reference) -> Reference:
 
 
 def _is_resolved(given: Task, made: Reference, found: Scales) -> bool:
-    """Whether F is not small beside a worth, and the same to its digits when solved once more."""
+    """Whether F is of the size of a worth, and the same to its digits when solved once more.
+
+    Beside a far larger F a worth is what solvers leave of it.
+    """
     least = RESOLVED * found.worth
-    if abs(made.value) < least:
+    if not least <= abs(made.value) <= found.worth / NOTHING:
         return False
     solver, again = _again(given, made, found)
     if not again.is_optimal:

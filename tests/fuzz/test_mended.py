@@ -116,6 +116,7 @@ MENDED = {
     ],
     "a logarithm far from zero goes away but for one entry that a matrix holds": [170000996],
     "a softmax falls for ever, but less steeply than where it is held": [180003419],
+    "all want zero, and what solvers leave beside a constant passes for resolved": [200002871],
     "multipliers that are not unique run away while an answer is polished": [150002089],
     "rounding beside zeros, or beside larger entries, is verify's scale": [
         130003075,
