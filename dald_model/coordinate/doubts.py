@@ -24,9 +24,9 @@ GONE = 10.0
 by so many times less than its hold was held too tightly to know."""
 ROUNDED = 1e-9
 """A client that moved by less than this share of where it was held has not moved."""
-DRAGGED, PULLED = 0.1, 0.02
-"""Whom the hold drags by this share of the slopes at zero would go on without it as well; of whom
-falls for ever but for curvature across the second share may be all, as a logarithm has 0.01."""
+PULLED = 0.02
+"""Whom the hold pulls by this share of the slopes where it is held would go on without it as well,
+but for one that keeps flattening: a logarithm is pulled by 0.01."""
 DEAR = 200
 """Variables of a client with some curvature from which on it is held rather than solved alone."""
 FLAT = 0.5

@@ -21,7 +21,7 @@ from dald_model.coordinate.curvature import (
     is_defined_at_zero,
     middle,
 )
-from dald_model.coordinate.doubts import DEAR, DRAGGED, doubts
+from dald_model.coordinate.doubts import DEAR, doubts
 from dald_model.coordinate.hold import Hold, hold, lengths_and_slopes
 from dald_model.coordinate.own_answers import OwnAnswer, OwnAnswers
 from dald_model.coordinate.sides import (
@@ -41,6 +41,8 @@ ACCURACY = 1e-9
 NOISE, ROUNDED = 1e-6, 1e-13
 """Answers below this many lengths are zero: numerical ones, as solvers leave the root of what they
 are asked for at the apex of a cone, and exact ones."""
+DRAGGED = 0.1
+"""Who moves again by this share of the first move, held where it answered, is kept by the hold."""
 ALIKE = 1e4
 """Factor between the curvatures at two points from which on one says nothing of the other."""
 OUTLYING = 100.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -15,6 +15,7 @@ from dald_model.compile import lowering as room
 from dald_model.compile.cone_program import cone_program
 from dald_model.compile.lowering import Lowering
 from dald_model.declare.checked import declare_client
+from dald_model.declare.client import Client
 from dald_model.values import largest, number, preserved
 from tests.compile.clients import Share, untyped
 
@@ -88,13 +89,8 @@ def arrays(form: Any) -> list[np.ndarray]:
     return [one.toarray() if sp.issparse(one) else np.asarray(one) for one in found]
 
 
-@pytest.mark.parametrize("name", MAKERS)
-def test_the_second_of_an_outline_has_the_arrays_of_its_own_reading(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng, x = np.random.default_rng(0), cp.Variable(SIZE, name="x")
-    clients = [declare_client(at, *MAKERS[name](rng, x)) for at in range(6)]
-    assert len({id(one.outlined and one.outlined.outline) for one in clients}) == 1
+def read_off(clients: list[Client], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """All but the first, and what is read off it, once it has the arrays of their own reading."""
     alone = [Lowering()(one) for one in clients]
     lowering = Lowering()
     assert lowering(clients[0]) is not None
@@ -107,6 +103,17 @@ def test_the_second_of_an_outline_has_the_arrays_of_its_own_reading(
         assert found.form.shape == own.form.shape
         for one, two in zip(arrays(found.form), arrays(own.form), strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-13, atol=1e-14)
+        yield client, found
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_second_of_an_outline_has_the_arrays_of_its_own_reading(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, x = np.random.default_rng(0), cp.Variable(SIZE, name="x")
+    clients = [declare_client(at, *MAKERS[name](rng, x)) for at in range(6)]
+    assert len({id(one.outlined and one.outlined.outline) for one in clients}) == 1
+    for client, found in read_off(clients, monkeypatch):
         with preserved(client.variables):
             point = np.abs(rng.normal(size=found.form.size))
             at = 0
@@ -169,18 +176,7 @@ def test_clients_of_other_rows_have_the_arrays_of_their_own_reading(
     clients = [
         declare_client(at, *BY_ROWS[name](rng, rows, x)) for at, rows in enumerate((9, 4, 25, 9, 2))
     ]
-    alone = [Lowering()(one) for one in clients]
-    lowering = Lowering()
-    assert lowering(clients[0]) is not None
-    # From now on nothing is asked of cvxpy's trees
-    monkeypatch.setattr(room, "split", None)
-    for client, own in zip(clients[1:], alone[1:], strict=True):
-        found = lowering(client)
-        assert found is not None
-        assert own is not None
-        assert found.form.shape == own.form.shape
-        for one, two in zip(arrays(found.form), arrays(own.form), strict=True):
-            np.testing.assert_allclose(one, two, rtol=1e-13, atol=1e-14)
+    for client, found in read_off(clients, monkeypatch):
         assert _is_of(found.form, client, rng)
 
 
