@@ -90,7 +90,9 @@ class Polisher:
             if np.abs(nextz).max(initial=0.0) > GROWN * max(1.0, np.abs(z).max(initial=0.0)):
                 break  # the system is singular, as multipliers are not unique
             if np.abs(step[: x.size]).max() <= SHARP * max(1.0, np.abs(x).max()):
-                return nextx, self._into_cones(nextz), True
+                # Of multipliers that are not unique a step may find others, which are none
+                found_z = nextz if self._within(nextx, nextz) else z
+                return nextx, self._into_cones(found_z), True
             then = self._violated(linear, nextx, nextz)
             is_less = np.abs(then).max() <= GAIN * np.abs(found).max()
             if not (is_less and self._within(nextx, nextz)):

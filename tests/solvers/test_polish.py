@@ -127,3 +127,17 @@ def test_multipliers_that_are_not_unique_do_not_run_away(seed: int) -> None:
     np.testing.assert_allclose(x, a, atol=1e-8)
     np.testing.assert_allclose(x + linear + rows.T @ z, 0, atol=1e-8)
     assert np.abs(z).max() <= 1e3 * max(1.0, np.abs(given).max())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_multipliers_that_are_not_unique_stay_in_their_cones(seed: int) -> None:
+    """Five planes in space that leave but one point: a step finds others, of which some are < 0."""
+    rng = np.random.default_rng(seed)
+    a, rows = rng.normal(size=3), rng.normal(size=(5, 3))
+    given = 10.0 ** rng.uniform(-2, 0, size=5)
+    linear = -a - rows.T @ given
+    one = Polisher(np.eye(3), rows, rows @ a, [(ABOVE, 5)])
+    x, z, _ = one.polish(linear, a + 1e-8 * rng.normal(size=3), given)
+    np.testing.assert_allclose(x, a, atol=1e-7)
+    np.testing.assert_allclose(x + linear + rows.T @ z, 0, atol=1e-6)
+    assert z.min() >= 0
