@@ -206,7 +206,11 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
             copies = {name: local[v.id] for name, v in homes.items()}
             for name, value in copies.items():
                 at_clients[name][key] = value
-            values[key] = self.agreed(copies, left)
+            agreed = self.agreed(copies, left)
+            # A server's mean has the skew part of the prices, which are of no consequence
+            if agreed.ndim == 2 and any(v.is_symmetric() for v in homes.values()):
+                agreed = (agreed + agreed.T) / 2
+            values[key] = agreed
         found = {}
         for name, client in self.model.stated.items():
             # Nothing is known of who was never solved, or of a solver that gives no multipliers;

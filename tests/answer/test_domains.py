@@ -59,3 +59,16 @@ def test_the_value_at_a_singular_optimum() -> None:
     assert result.status == "optimal"
     assert result.value == pytest.approx(2 * np.sqrt(3), rel=1e-5)
     assert result.verify()
+
+
+def test_what_is_declared_symmetric_is_so_to_the_last_digit() -> None:
+    """A server's mean has the skew part of the prices; cvxpy's ``tr_inv`` is infinite for 1e-8."""
+    X = cp.Variable((3, 3), name="X", PSD=True)
+    model = dm.Model("symmetric")
+    rng = np.random.default_rng(0)
+    for at in range(3):
+        target = rng.normal(size=(3, 3))
+        model.client(at, cp.sum_squares(X - target) + cp.tr_inv(X))
+    model.solve(online=dm.LossyLinks(0.2, seed=3), max_rounds=12)
+    assert X.value is not None
+    np.testing.assert_array_equal(X.value, X.value.T)
