@@ -90,3 +90,22 @@ def test_the_nearest_point_inside_is_the_projection(unit: float) -> None:
     assert found == pytest.approx(unit * np.array([1.0, 2.5]), rel=1e-5)
     found = alone.nearest_inside(compiled["log"], np.array([-2 * unit]), lengths[:1])
     assert found == pytest.approx(0.0, abs=1e-5 * unit)
+
+
+def _disc(seen: cp.Expression) -> cp.Constraint:
+    """Within a disc, said by a support function, which cvxpy alone knows."""
+    s = cp.Variable(2)
+    return cp.suppfunc(s, [cp.norm(s, 2) <= 1])(seen) <= 2.0
+
+
+@pytest.mark.parametrize("is_bounded", [True, False])
+def test_who_cvxpy_alone_knows_has_an_answer_if_it_is_bounded(is_bounded: bool) -> None:
+    """Of logarithms over a disc the minimum is where it meets the diagonal; over a strip none is."""
+    x = cp.Variable(2, name="x", pos=True)
+    seen = x - 5.0 if is_bounded else np.array([[0.7, -0.7], [-0.3, 0.3]]) @ x
+    model = dm.Model("logarithms")
+    model.client("a", -cp.sum(cp.log1p(x)), [_disc(seen)])
+    model.client("b", cp.sum_squares(x))
+    answer = alone.answer_alone(model.compile()["a"])
+    wanted = 5 + np.sqrt([2, 2]) if is_bounded else np.full(2, np.nan)
+    np.testing.assert_allclose(answer, wanted, rtol=1e-5)
