@@ -27,6 +27,10 @@ below :math:`\delta_0` of its spread. Where a subgradient at the solution bounds
 less than is allowed (:mod:`dald_model.answer.subgradient`), as where clients are smooth, it is what
 is told, and nothing is minimised; nor is it within :math:`\delta_0` where :math:`L_i(x_i^*)` in the
 place of :math:`m_i(\delta_0)`, which is no larger, is enough.
+
+A slope is what two solves differ by, and of a client that solvers leave inaccurate, or that has a
+constraint without a price, whose violations of 1e-6 are a slope within so small a ball, it is not
+resolved.
 """
 
 from __future__ import annotations
@@ -60,10 +64,14 @@ SOLVERS = ("CLARABEL", "SCS")
 
 
 class Support(NamedTuple):
-    """The figure, and the client that most of it is from or why there is none."""
+    """The figure, the client that most of it is from or why there is none, and if it is resolved.
+
+    Where it is not, solvers say too little to call the multipliers wrong.
+    """
 
     measured: float
     where: str
+    is_resolved: bool = True
 
 
 class _Lagrangian(NamedTuple):
@@ -111,6 +119,7 @@ def certificate(
     shares: dict[Hashable, float] = {}
     sizes: dict[Hashable, float] = {}
     given: dict[Hashable, _Lagrangian] = {}
+    unpriced: set[Hashable] = set()
     least = found.worth / sum(points[name].size for name in names)
     for name in names:
         sub, spread = result.compiled[name], found.spreads[name]
@@ -130,6 +139,8 @@ def certificate(
         free = {rule.id for rule, share in priced if is_free(rule, share, around, least)}
         terms = [term(rule, share) for rule, share in priced if rule.id not in free]
         kept = [one for rule, _ in rules if not is_priced(rule) for one in stated(rule)]
+        if kept:
+            unpriced.add(name)
         kept += [edge for rule, _ in priced if rule.id in free for edge in limits(rule.expr)]
         given[name] = _lagrangian(sub, price, terms, kept, points[name], spread)
     for name, one in list(given.items()):
@@ -144,21 +155,24 @@ def certificate(
         name: cost_near(one.cost, {k: m.centre for k, m in one.around.items()}, one.around, least)
         for name, one in given.items()
     }
-    outer = _near(given, RADII[1], least)
+    outer, vague = _near(given, RADII[1], least)
     for name in list(given):  # it takes the place of the least within the inner radius, as a bound
         bound = max(here[name] - outer[name], 0.0) / (RADII[1] - RADII[0])
         if shares[name] + bound <= PLAIN * allowed * sizes[name]:
             shares[name] += bound
             del given[name]
-    inner = _near(given, RADII[0], least)
+    inner, also_vague = _near(given, RADII[0], least)
+    vague |= also_vague | unpriced
     for name in given:
         gained = (np.fmin(inner[name], here[name]) - outer[name]) / (RADII[1] - RADII[0])
         if not np.isfinite(gained):
             said = f"the certificate of client {name!r} could not be computed"
-            return Support(np.nan, said)
+            return Support(np.nan, said, is_resolved=False)
         shares[name] += max(gained, 0.0)
-    worst = max(shares, key=lambda name: shares[name] / sizes[name])
-    return Support(shares[worst] / sizes[worst], f"stationarity at {worst!r}")
+    relative = {name: share / sizes[name] for name, share in shares.items()}
+    worst = max(relative, key=relative.__getitem__)
+    is_resolved = any(relative[name] > allowed for name in relative.keys() - vague)
+    return Support(relative[worst], f"stationarity at {worst!r}", is_resolved)
 
 
 def _has_kinks(sub: Subproblem) -> bool:
@@ -198,18 +212,22 @@ def _lagrangian(
 
 def _near(
     given: Mapping[Hashable, _Lagrangian], radius: float, worth: float
-) -> dict[Hashable, float]:
-    """The least value of each Lagrangian within a radius of the solution.
+) -> tuple[dict[Hashable, float], set[Hashable]]:
+    """The least value of each Lagrangian within a radius of the solution, and whose are inaccurate.
 
     Clients share no variable, so one problem does for all; one after the other where that fails.
     """
     together = _least(list(given.values()), radius, worth, SOLVERS[0])
     found = {name: _value(one, together, worth) for name, one in given.items()}
+    vague = set(given) if together.status != "optimal" else set()
     for name, one in given.items():
         for solver in SOLVERS:
             if not np.isfinite(found[name]):
-                found[name] = _value(one, _least([one], radius, worth, solver), worth)
-    return found
+                alone = _least([one], radius, worth, solver)
+                found[name] = _value(one, alone, worth)
+                is_accurate = alone.status == "optimal" and solver == SOLVERS[0]
+                vague = vague - {name} if is_accurate else vague | {name}
+    return found, vague
 
 
 def _least(given: Sequence[_Lagrangian], radius: float, worth: float, solver: str) -> Solved:

@@ -172,7 +172,8 @@ def verify(
       units of its reach,
     * multipliers, how far the result's own multipliers are from supporting the AIO solution, or
       else the result's values (:mod:`dald_model.answer.stationarity`): multipliers are often not
-      unique, and this is what makes any of them right,
+      unique, and this is what makes any of them right; where solvers do not resolve that, the gap
+      to the bound that the multipliers prove, relative to V,
     * distance where unique, the largest :math:`|x - x^*| / X` among variables that provably only
       one point is optimal for; there is no such row where nothing proves it, or where the result
       is better than what solvers found,
@@ -245,11 +246,11 @@ def _compared(
     first = made
     made, gap, beats, said = held_against(given, made, proven, tol_objective, tol_feasibility)
     notes += said
-    rows = _rows(given, made, gap, beats, tolerances)
+    rows = _rows(given, made, proven, gap, beats, tolerances)
     if not all(row.ok for row in rows) and first is not made and alike(first, made, tol_objective):
         # Who calls itself accurate may leave a flat objective's solution farther away
         gap, beats = gap_to(given, first, tol_objective, tol_feasibility)
-        looked = _rows(given, first, abs(gap), beats, tolerances)
+        looked = _rows(given, first, proven, abs(gap), beats, tolerances)
         if all(row.ok for row in looked):
             made, rows = first, looked
     if not all(row.ok for row in rows) and not beats:
@@ -257,7 +258,7 @@ def _compared(
         sharper = sharpened(given, made)
         if sharper is not None:
             gap, beats = gap_to(given, sharper, tol_objective, tol_feasibility)
-            looked = _rows(given, sharper, abs(gap), beats, tolerances)
+            looked = _rows(given, sharper, proven, abs(gap), beats, tolerances)
             if all(row.ok for row in looked):
                 made, rows = sharper, looked
     if rows[-1].measured > UNIQUE and all(row.ok for row in rows) and not beats:
@@ -270,6 +271,7 @@ def _compared(
 def _rows(
     given: Task,
     made: Reference,
+    proven: Certificate | None,
     gap: float,
     beats: bool,
     tolerances: tuple[float, float, float],
@@ -277,7 +279,7 @@ def _rows(
     """The comparisons with a reference, in the order of :func:`verify`."""
     assert made.scales is not None
     tol_objective, tol_feasibility, tol_dual = tolerances
-    result, found = given.result, _certified(given, made, tol_dual)
+    result, found = given.result, _certified(given, made, proven, tol_dual)
     # Where the result is better than the AIO solve its own objective is what it should report
     known = objective(given, made) if beats else made.value
     return [
@@ -291,19 +293,25 @@ def _rows(
     ]
 
 
-def _certified(given: Task, made: Reference, allowed: float) -> Support:
+def _certified(given: Task, made: Reference, proven: Certificate | None, allowed: float) -> Support:
     """What the multipliers certify at the AIO solution, or else at the result's own values.
 
     Where the objective is flat the AIO solution is known to few digits, and slopes there are not
     those at the optimum. Multipliers that support the result's own values are right as well, as
-    these are feasible and optimal where the other rows hold.
+    these are feasible and optimal where the other rows hold. Where solvers do not resolve slopes
+    the bound that the multipliers prove takes their place, if it is as near to the optimum.
     """
     assert made.scales is not None
     for values in (made.values, given.values):
         points = given.split(values)
         found = certificate(given.result, list(points), points, made.scales, allowed)
         if found.measured <= allowed:
-            break
+            return found
+    if proven is not None and not found.is_resolved:
+        better = given.result.compiled.sense * (proven.value - proven.bound)
+        lost = max(better, 0.0) / made.scales.worth
+        if lost <= allowed:
+            return Support(lost, f"bound, as solvers leave {found.where} open")
     return found
 
 

@@ -100,7 +100,7 @@ def _disc(seen: cp.Expression) -> cp.Constraint:
 
 @pytest.mark.parametrize("is_bounded", [True, False])
 def test_who_cvxpy_alone_knows_has_an_answer_if_it_is_bounded(is_bounded: bool) -> None:
-    """Of logarithms over a disc the minimum is where it meets the diagonal; over a strip none is."""
+    """Over a disc logarithms are least where it meets the diagonal; over a strip nowhere."""
     x = cp.Variable(2, name="x", pos=True)
     seen = x - 5.0 if is_bounded else np.array([[0.7, -0.7], [-0.3, 0.3]]) @ x
     model = dm.Model("logarithms")

@@ -124,6 +124,16 @@ MENDED = {
         150001078,
         150001461,
     ],
+    "a solver leaves a client's slopes open, and multipliers that are right are called wrong": [
+        200001292,
+        200001734,
+        200003262,
+    ],
+    "multipliers that a step finds among many are cut off where they are negative": [210004462],
+    "cvxpy's answer of a client that falls for ever is where a solver's patience ended": [
+        210007730
+    ],
+    "a matrix declared symmetric is not so to the last digit": [210007197],
     "whose only term is an indicator answers anywhere, which passes for slopes": [150001364],
 }
 
