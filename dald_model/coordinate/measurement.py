@@ -277,11 +277,19 @@ class _Measurement:
         return np.where(self._distances < NOISE * most, most, self._distances)
 
     def _lengths(self, alike: Alike) -> np.ndarray:
-        """The distances as lengths of clients' variables, shape (k, m)."""
+        """The distances as lengths of clients' variables, shape (k, m).
+
+        What is on no edge has units of its own: it is as long as what bends as much in all.
+        """
         found = alike.sight.lengths(self._reaches[alike.entries])
         own = np.nan_to_num(np.abs(self._own[alike.columns]))
         rest = found.max(axis=1, initial=0.0, keepdims=True)
         rest = np.where(rest > 0, rest, own.max(axis=1, initial=0.0, keepdims=True))
+        if not (found > 0).all() and alike.subs[0].name in self._curvatures:
+            bends = np.stack([self._curvatures[sub.name].diagonal for sub in alike.subs])
+            energy = (bends * found**2).max(axis=1, keepdims=True)
+            bent = np.sqrt(energy / np.where(bends > 0, bends, np.inf))
+            rest = np.where(bent > 0, bent, rest)
         return np.where(found > 0, found, np.where(rest > 0, rest, 1.0))
 
     def _is_held(self, sub: Subproblem, known: Curvature, lengths: np.ndarray) -> bool:

@@ -475,3 +475,21 @@ def test_what_cancels_but_for_rounding_gives_no_length() -> None:
     assert 0 < abs(result.compiled[0].sides[0].toarray()[0, -1]) < 1e-15
     assert (result.status, result.verify().ok) == ("optimal", True)
     assert result.rounds <= 30
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_what_is_on_no_edge_has_units_of_its_own(unit: float) -> None:
+    """A kink of it was as sharp as if it were as long as what is on edges."""
+
+    def length_of_own(unit: float) -> float:
+        x, z = cp.Variable(name="x"), cp.Variable(name="z")
+        model = dm.Model("private")
+        model.client(0, cp.square(x / unit - 1) + cp.square(z - x / unit) + 0.5 * cp.abs(z))
+        model.client(1, cp.square(x / unit + 2))
+        state = model.solve(max_rounds=2).state
+        assert state is not None
+        compiled = model.compile()
+        at = [v.name() for v in compiled[0].variables].index("z")
+        return float(state.units.point_lengths[compiled.columns[0]][at])
+
+    assert length_of_own(unit) == pytest.approx(length_of_own(1.0), rel=1e-6)
