@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+import scipy.sparse.linalg as spla
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from dald_model.coordinate.acceleration.coordinates import Coordinates
@@ -29,7 +30,7 @@ class AgreedPoints:
 
     Constraints that tie one coordinate to one other put both in the same class c, whatever the
     factor and the constant between them; so a variable that all clients share is one z, on any
-    graph. The others are left as rows, :math:`R z = h`.
+    graph. The others are left as rows of length one, :math:`R z = h`.
 
     Attributes
     ----------
@@ -63,8 +64,12 @@ class AgreedPoints:
             (self.factor, (np.arange(size), self.classes)), shape=(size, self.count)
         )
         rows = sp.csr_array(signed[left])
-        self.rows = sp.csc_array(rows @ spread)
-        self.rhs = gap[left] - rows @ self.constant
+        found = sp.csr_array(rows @ spread)
+        # Sides have the user's units, which a ridge beside the rows must not see
+        lengths = spla.norm(found, axis=1)
+        each = 1 / np.where(lengths > 0, lengths, 1.0)
+        self.rows = sp.csc_array(found * each[:, None])
+        self.rhs = each * (gap[left] - rows @ self.constant)
         self.weight = self.gather(self.factor)
 
     def _at_odds(self, ties: _Ties) -> np.ndarray:
