@@ -157,8 +157,8 @@ def test_of_a_run_that_ended_before_its_first_round(status: str) -> None:
     w, model = cp.Variable(name="w"), dm.Model("at once")
     model.client("a", cp.exp(w), [w <= 1] if is_error else [w >= 1, w <= 0])
     model.client("b", cp.square(w - 1))
-    failing = {"solver": dm.solvers.Reference("CLARABEL", max_iter=1)}
-    result = model.solve(**failing if is_error else {})
+    failing = dm.solvers.Reference("CLARABEL", max_iter=1)
+    result = model.solve(solver=failing if is_error else "auto")
     assert (result.status, result.rounds) == (status, 0)
     found: Diagnosis = result.diagnose()
     assert [one.said for one in found.findings] == [result.detail]

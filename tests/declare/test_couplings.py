@@ -54,7 +54,8 @@ def test_whole_numbers_say_how_to_relax_them() -> None:
 def test_couplings_of_one_client_as_links_that_only_one_uses() -> None:
     model, x, y = two()
     t = cp.Variable(name="t")
-    own, both = x[0] <= 0.5, x + y == np.array([3.0, 1.0])
+    own: Any = x[0] <= 0.5
+    both: Any = x + y == np.array([3.0, 1.0])
     model.couple(own, name="own")
     model.couple(both, name="both")
     model.couple(x[1] <= t, objective=cp.square(t), name="with a variable of its own")
@@ -62,7 +63,7 @@ def test_couplings_of_one_client_as_links_that_only_one_uses() -> None:
     assert result.status == "optimal"
     assert result.verify().ok
     prices = own.dual_value, both.dual_value
-    aio = model.monolithic()
+    aio: Any = model.monolithic()
     aio.solve(solver="CLARABEL")
     np.testing.assert_allclose(result.value, aio.value, rtol=1e-5)
     np.testing.assert_allclose(prices[0], own.dual_value, atol=1e-4)
