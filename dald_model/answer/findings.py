@@ -103,7 +103,7 @@ def diagnose(result: Answer) -> Diagnosis:
 
     Nothing is solved for it: it reads the history and the last iterate.
     """
-    left = rounds_left(merits(result))
+    left = rounds_left(merits(result)) if result.rounds else math.nan
     slowest = _slowest(result.compiled, result.state) if result.state and result.rounds else None
     if slowest is None:
         slowest = pd.DataFrame(columns=["edge", "variable", "primal", "dual", "rho"])

@@ -80,7 +80,7 @@ def take_apart(
     found = TakenApart()
     holders, patterns = Holders(clients, owners), CouplingPatterns(owners)
     for coupling in couplings:
-        check_parties(coupling, owners, known=True)
+        check_parties(coupling, owners)
         party = _parties(coupling, owners)
         link = _as_edge(coupling, party)
         if link is not None:

@@ -29,6 +29,7 @@ from dald_model.compile.row_sums import is_row_sum, uniform
 from dald_model.compile.widening import APART
 from dald_model.declare.client import Client
 from dald_model.declare.outline import frozen
+from dald_model.eigen import eigh
 
 Source = Callable[[Value], np.ndarray]
 """A number, from what gives the values of constants."""
@@ -312,7 +313,7 @@ def root(form: Any) -> tuple[int, Any]:
     So the matrix is data of an affine piece, and forms with different ones are alike.
     """
     x, matrix = form.args[0], numeric(form.args[1])
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    values, vectors = eigh((matrix + matrix.T) / 2)
     sign = 1 if values[-1] >= -values[0] else -1
     return sign, (vectors * np.sqrt(np.maximum(sign * values, 0.0))).T @ x
 

@@ -13,6 +13,7 @@ from dald_model.compile.form import Form, Term
 from dald_model.compile.made_once import MadeOnce
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.remote import RemoteClient
+from dald_model.eigen import eigh
 from dald_model.solvers.arrays.terms import Terms
 
 EXACT = 64
@@ -230,7 +231,7 @@ def is_sloping(sub: Subproblem) -> bool:
     """
     assert sub.form is not None
     root, scaled = _together(sub)
-    values, vectors = np.linalg.eigh(scaled)
+    values, vectors = eigh(scaled)
     slopes = sub.form.quadratic.linear[root > 0] / root[root > 0]
     along = vectors[:, values <= ZERO * values[-1]].T @ slopes
     return bool(np.linalg.norm(along) > SLOPED * np.linalg.norm(slopes))

@@ -85,25 +85,21 @@ def declare_coupling(
     return found
 
 
-def check_parties(coupling: Coupling, owners: Owners, *, known: bool) -> None:
-    """Refuse a coupling over the variables of fewer than two clients.
+def check_parties(coupling: Coupling, owners: Owners) -> None:
+    """Refuse a coupling over variables of which no client uses any, once all clients are known.
 
-    While not all clients are ``known``, one whose variables nobody uses yet may still be.
+    One client's own is fine: of all links in a network, some carry what a single client sends.
 
     Raises
     ------
     DeclarationError
-        Naming the client whose own constraint it is.
+        Naming the coupling.
     """
-    users = [owners.get(v.id, ()) for v in coupling.variables]
-    names = {name for among in users for name in among}
-    if len(names) > 1 or (not known and not all(users)):
-        return
-    whose = f"of client {next(iter(names))!r} alone" if names else "that no client uses"
-    raise DeclarationError(
-        f"coupling {coupling.name!r}: {coupling} holds variables {whose}, expected those of "
-        "several clients; put it into a client's own constraints or objective"
-    )
+    if not any(owners.get(v.id) for v in coupling.variables):
+        raise DeclarationError(
+            f"coupling {coupling.name!r}: {coupling} holds variables that no client uses, expected "
+            "those of several clients; put it into a client's own constraints or objective"
+        )
 
 
 def fresh(wish: str, taken: Iterable[Hashable]) -> str:

@@ -13,7 +13,7 @@ from dald_model.declare.alike import Clients
 from dald_model.declare.checked import check_name, declare_client
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality, check_sides, read_equality
-from dald_model.declare.couplings import Coupling, check_parties, declare_coupling, fresh
+from dald_model.declare.couplings import Coupling, declare_coupling, fresh
 from dald_model.declare.declared import Declared
 from dald_model.declare.topology import checked_topology, rings
 from dald_model.errors import DeclarationError
@@ -147,7 +147,7 @@ class Declaration(Declared):
         Raises
         ------
         DeclarationError
-            If the name is taken, a part is not DCP, or all variables are one client's.
+            If the name is taken or a part is not DCP.
 
         Examples
         --------
@@ -166,7 +166,6 @@ class Declaration(Declared):
         check_name(name)
         self._check_new(name, "coupling")
         coupling = declare_coupling(name, given, objective, constraints)
-        check_parties(coupling, self._owners, known=False)
         self._couplings[name] = coupling
         self._changed()
         return coupling

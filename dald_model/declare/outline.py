@@ -146,7 +146,7 @@ class _Reader:
         else:
             return None
         found = []
-        for arg in node.args:
+        for arg in _sides(node) if kind in CONSTRAINTS else node.args:
             part = self.read(arg)
             if part is None:
                 return None
@@ -177,6 +177,14 @@ class _Reader:
         self._key.append((_but_rows(node.shape), sp.issparse(node.value)))
         self._told.append(told)
         return _Affine(False, [len(self._told) - 1])
+
+
+def _sides(constraint: Any) -> list[Any]:
+    """Both sides of a constraint, with the ones by which cvxpy repeats a row or column of one."""
+    first, second = constraint.args
+    is_number = first.is_scalar() or second.is_scalar()
+    is_repeated = not is_number and first.ndim == second.ndim and first.shape != second.shape
+    return constraint.expr.args if is_repeated else constraint.args
 
 
 def _but_rows(shape: Shape) -> Shape:

@@ -64,6 +64,12 @@ STALLS = 3
 FIRST_SHIFT, LAST_SHIFT, SHIFT_GROWTH = 1e-11, 1e-2, 100.0
 """Levenberg's multiples of the diagonal, tried in turn where H is singular."""
 
+FLAT_SHIFT = 1e-4
+"""What a variable without curvature gets of the largest there is, in natural units.
+
+Rounding misses the rows that hold it by 1 / FLAT_SHIFT more than those of others.
+"""
+
 FADING = 0.9
 r"""How much of the worst :math:`\theta` seen counts one iteration later."""
 
@@ -380,9 +386,8 @@ class NewtonBatch:
         shift = FIRST_SHIFT
         while failed.size and shift <= LAST_SHIFT:
             diagonal = np.diagonal(hessians[failed], axis1=1, axis2=2)
-            top = diagonal.max(axis=1, keepdims=True)
-            floor = np.where(top > 0, top * FIRST_SHIFT, 1.0)
-            hessians[failed] = _shifted(hessians[failed], shift * np.maximum(diagonal, floor))
+            shifts = _shifts(diagonal, self.natural[live[failed]], shift)
+            hessians[failed] = _shifted(hessians[failed], shifts)
             failed = failed[method.factor(which[failed], hessians[failed])]
             shift *= SHIFT_GROWTH
         if self.session.hessians is not None:
@@ -415,6 +420,14 @@ def add_diagonal(matrices: np.ndarray, diagonals: np.ndarray) -> None:
     """Add diagonals of shape (k, m) to k matrices, in place."""
     size = diagonals.shape[1]
     matrices[:, range(size), range(size)] += diagonals
+
+
+def _shifts(diagonals: np.ndarray, lengths: np.ndarray, shift: float) -> np.ndarray:
+    """What Levenberg adds to diagonals, shape (k, m)."""
+    bent = diagonals * lengths**2
+    top = bent.max(axis=1, keepdims=True)
+    flat = max(shift, FLAT_SHIFT) * np.where(top > 0, top, 1.0) / lengths**2
+    return np.where(bent <= FIRST_SHIFT * top, flat, shift * diagonals)
 
 
 def _shifted(matrices: np.ndarray, diagonals: np.ndarray) -> np.ndarray:

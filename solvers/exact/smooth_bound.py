@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from dald_model.compile.form import Form
+from dald_model.eigen import eigh
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.lower_bound import lower_bound
 
@@ -57,7 +58,7 @@ def _smooth(form: Form, linear: np.ndarray, centre: np.ndarray, reach: np.ndarra
             bent = matrix if terms is None else matrix + terms.hessians(None, u[None])[0]
             if not np.isfinite(bent).all():
                 return None
-            values, vectors = np.linalg.eigh(bent)
+            values, vectors = eigh(bent)
             along = vectors.T @ left
             live = values > RIDGE * max(float(values[-1]), np.finfo(float).tiny)
             u = u - vectors[:, live] @ (along[live] / values[live])

@@ -151,6 +151,20 @@ def test_what_is_proved_or_raised_is_told_again() -> None:
     assert found.remedies == []
 
 
+@pytest.mark.parametrize("status", ["infeasible", "solver_error"])
+def test_of_a_run_that_ended_before_its_first_round(status: str) -> None:
+    is_error = status == "solver_error"
+    w, model = cp.Variable(name="w"), dm.Model("at once")
+    model.client("a", cp.exp(w), [w <= 1] if is_error else [w >= 1, w <= 0])
+    model.client("b", cp.square(w - 1))
+    failing = dm.solvers.Reference("CLARABEL", max_iter=1)
+    result = model.solve(solver=failing if is_error else "auto")
+    assert (result.status, result.rounds) == (status, 0)
+    found: Diagnosis = result.diagnose()
+    assert [one.said for one in found.findings] == [result.detail]
+    assert result.detail in str(found)
+
+
 def test_a_diagnosis_word_for_word() -> None:
     x, y = cp.Variable(name="x"), cp.Variable(2, name="y")
     model = dm.Model("two numbers")

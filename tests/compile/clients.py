@@ -89,6 +89,7 @@ plain("log_sum_exp", "logsumexp", lambda x: cp.log_sum_exp(A @ x - b))
 plain("log_sum_exp of rows", "logsumexp", lambda x: cp.sum(cp.log_sum_exp(matrix(x), axis=1)))
 plain("log_sum_exp of columns", "logsumexp", lambda x: cp.sum(cp.log_sum_exp(matrix(x), axis=0)))
 plain("huber", "huber", lambda x: cp.sum(untyped.huber(A @ x - b)))
+plain("cube", "cube", lambda x: W @ cp.power(cp.abs(A @ x - b), 3))
 plain("huber of another width", "huber", lambda x: W @ untyped.huber(A @ x - b, 0.3))
 plain(
     "two hubers",
@@ -298,6 +299,8 @@ plain(
     None,
     lambda x: cp.sum(untyped.huber(x, cp.Parameter(nonneg=True, value=0.4))),
 )
+plain("cube of a positive part", None, lambda x: cp.sum(cp.power(cp.pos(x), 3)))
+plain("another power", None, lambda x: cp.sum(cp.power(cp.abs(x), 1.5)))
 plain("huber of huber", None, lambda x: cp.sum(untyped.huber(untyped.huber(x, 0.5))))
 plain("log(2 + e^x)", None, lambda x: cp.log_sum_exp(cp.hstack([x[0], np.log(2)])))
 plain("log(1 + 1 + e^x)", None, lambda x: cp.log_sum_exp(cp.hstack([x[0], 0, 0])))

@@ -74,6 +74,14 @@ MAKERS: dict[str, Make] = {
         [],
     ),
     "a cone": lambda rng, x: (squares(rng, x), [cp.norm(data(rng)[0][:2] @ x) <= 1.5]),
+    "a bound for each row of a matrix": lambda rng, x: (
+        squares(rng, x),
+        [cp.vstack([x, 2 * x]) <= 1 + rng.random((2, 1))],
+    ),
+    "one bound for each column of a matrix": lambda rng, x: (
+        squares(rng, x),
+        [cp.vstack([x, 2 * x]) >= -rng.random((1, SIZE))],
+    ),
     "logarithms": lambda rng, x: (-cp.sum(cp.log(rng.random((4, SIZE)) @ x + 1)), [x >= 0]),
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import cvxpy as cp
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -197,3 +198,42 @@ def test_clients_of_any_number_of_rows_share_a_session(
     assert result.verify().ok
     drawn = model.solve(sequence=dm.Sequence.random(5, seed=1), max_rounds=400)
     assert drawn.value == pytest.approx(result.value, rel=1e-4)
+
+
+def test_flows_in_pipes_keep_the_energy_law() -> None:
+    """Districts of a water network: the head lost is :math:`r q |q|`, and no loop gains any."""
+    rng, grid = np.random.default_rng(2), nx.grid_2d_graph(4, 4)
+    flow = {pipe: cp.Variable(name=f"q{pipe}") for pipe in grid.edges}
+    loss = {pipe: float(rng.uniform(0.002, 0.02)) for pipe in grid.edges}
+    heads = {(0, 0): 60.0, (3, 0): 50.0}
+    feed = {source: cp.Variable(name=f"feed{source}") for source in heads}
+    model = dm.Model("water network")
+    for district in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        nodes = [node for node in grid if (node[0] // 2, node[1] // 2) == district]
+        cost: Any = sum(
+            loss[pipe] / 3 * cp.power(cp.abs(flow[pipe]), 3)
+            for pipe in grid.edges
+            if pipe[0] in nodes
+        )
+        rules: list[Any] = []
+        for node in nodes:
+            into: Any = sum(flow[p] if p[1] == node else -flow[p] for p in grid.edges if node in p)
+            if node in heads:
+                into, cost = into + feed[node], cost - heads[node] * feed[node]
+                rules.append(feed[node] >= 0)
+            rules.append(into == rng.uniform(2, 15))
+        model.client(district, cost, rules)
+    result = model.solve()
+    assert result.status == "optimal"
+    names, pipes = list(grid), list(grid.edges)
+    incidence = np.zeros((len(pipes), len(names)))
+    for row, (start, end) in enumerate(pipes):
+        incidence[row, names.index(start)], incidence[row, names.index(end)] = 1.0, -1.0
+    q = np.concatenate([flat(flow[pipe].value) for pipe in pipes])
+    lost = np.array([loss[pipe] for pipe in pipes]) * q * np.abs(q)
+    found = np.linalg.lstsq(incidence, lost)[0]
+    np.testing.assert_allclose(incidence @ found, lost, atol=1e-4)  # metres
+    # Both sources give, so their heads are what they were said to be
+    assert all(flat(feed[source].value)[0] > 1 for source in heads)
+    apart = found[names.index((0, 0))] - found[names.index((3, 0))]
+    np.testing.assert_allclose(apart, 10.0, atol=1e-3)

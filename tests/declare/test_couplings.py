@@ -51,14 +51,23 @@ def test_whole_numbers_say_how_to_relax_them() -> None:
     says(refused(model, x <= on, name="switch"), "coupling 'switch'", "'on' is boolean", "relax it")
 
 
-def test_variables_of_one_client_belong_to_that_client() -> None:
-    model, x, _ = two()
-    says(refused(model, x[0] <= x[1]), "of client 'a' alone", "a client's own constraints")
+def test_couplings_of_one_client_as_links_that_only_one_uses() -> None:
+    model, x, y = two()
     t = cp.Variable(name="t")
-    model.couple(x[0] <= t)  # t may be a client's that is declared later
-    with pytest.raises(dm.DeclarationError) as caught:
-        model.compile()
-    says(caught.value, "coupling 'coupling'", "x[0] <= t", "of client 'a' alone")
+    own: Any = x[0] <= 0.5
+    both: Any = x + y == np.array([3.0, 1.0])
+    model.couple(own, name="own")
+    model.couple(both, name="both")
+    model.couple(x[1] <= t, objective=cp.square(t), name="with a variable of its own")
+    result = model.solve()
+    assert result.status == "optimal"
+    assert result.verify().ok
+    prices = own.dual_value, both.dual_value
+    aio: Any = model.monolithic()
+    aio.solve(solver="CLARABEL")
+    np.testing.assert_allclose(result.value, aio.value, rtol=1e-5)
+    np.testing.assert_allclose(prices[0], own.dual_value, atol=1e-4)
+    np.testing.assert_allclose(prices[1], both.dual_value, atol=1e-4)
 
 
 def test_variables_that_no_client_uses() -> None:

@@ -13,6 +13,7 @@ from dald_model.solvers.arrays.terms import Terms
 ATOMS: dict[str, Any] = {
     "logistic": lambda u, bound: cp.logistic(u),
     "huber": lambda u, bound: cp.huber(u, bound) / 2,
+    "cube": lambda u, bound: cp.power(cp.abs(u), 3),
     "exp": lambda u, bound: cp.exp(u),
     "log": lambda u, bound: -cp.log(u),
     "entropy": lambda u, bound: -cp.entr(u),

@@ -22,6 +22,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
+import dald_model as dm
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.terms import Terms
@@ -386,3 +387,25 @@ def test_hard_rounds_once_failed(kind: str, rest: str, seed: int) -> None:
         assert set(found.statuses) == {"optimal"}, found.messages
         right = open_session(forms).minimise(everyone(mu, rho), 1e-11).points
         assert np.max(np.abs(found.points - right) / np.maximum(1, np.abs(right))) <= 1e-7
+
+
+@pytest.mark.parametrize("price", [45.0, 4.5e-3, 4.5e5])
+@pytest.mark.parametrize("unit", [1.0, 1e-3, 1e3])
+def test_a_bounded_variable_that_only_rows_and_its_price_hold(price: float, unit: float) -> None:
+    """A reservoir feeds pipes: its price alone, no curvature, says how much it gives."""
+    rng = np.random.default_rng(0)
+    pipes, feed = cp.Variable(4, name="pipes"), cp.Variable(name="feed")
+    cost = cp.sum(cp.exp(pipes / 20) + cp.exp(-pipes / 20)) * price - price * unit * feed / 50
+    wish = rng.normal(20, 10, size=4)
+    model = dm.Model("reservoir")
+    model.client("district", cost, [cp.sum(pipes) == unit * feed - 3, feed >= 0])
+    model.client("rest", 1e-2 * price * cp.sum_squares(pipes - wish))
+    result = model.solve()
+    assert result.status == "optimal"
+    assert "newton" in str(model.compile().explain())
+    found: Any = pipes.value, feed.value
+    assert result.verify().ok
+    # The stationary point by hand: the reservoir takes whatever the pipes bring
+    slope = np.sinh(found[0] / 20) / 10 + 2e-2 * (found[0] - wish)
+    np.testing.assert_allclose(slope, 1 / 50, atol=1e-5)
+    np.testing.assert_allclose(unit * found[1], found[0].sum() + 3, rtol=1e-6)

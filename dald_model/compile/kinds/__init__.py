@@ -6,6 +6,7 @@ A new kind is a file here and a line below.
 from __future__ import annotations
 
 from dald_model.compile.kinds.absolute import ABSOLUTE, Linear
+from dald_model.compile.kinds.cube import Cube
 from dald_model.compile.kinds.exponential import Entropy, Exponential, Logarithm
 from dald_model.compile.kinds.hinge import SquaredHinge
 from dald_model.compile.kinds.huber import Huber
@@ -18,6 +19,7 @@ KINDS: tuple[Kind, ...] = (
     ABSOLUTE,
     SquaredHinge(),
     Huber(),
+    Cube(),
     Exponential(),
     Logarithm(),
     Entropy(),

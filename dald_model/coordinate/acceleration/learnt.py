@@ -10,6 +10,7 @@ import numpy as np
 from dald_model.coordinate.acceleration.coordinates import Coordinates
 from dald_model.coordinate.acceleration.joint_model import JointModel
 from dald_model.coordinate.acceleration.responses import Responses, Stiffness
+from dald_model.eigen import eigh
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ def recall(
         change = now.change(then, name)
         if change is not None:
             model, at = places[mine.start]
-            values, vectors = np.linalg.eigh(change.T @ known[columns[name].start] @ change)
+            values, vectors = eigh(change.T @ known[columns[name].start] @ change)
             model.recall(slice(at, at + 1), Stiffness(vectors[None], values[None]))
             found.append(name)
     return tuple(found)

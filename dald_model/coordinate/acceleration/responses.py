@@ -7,6 +7,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from dald_model.eigen import eigh
+
 DEPENDENT = 1e-8
 """A correction is left out where what it divides by is this share of what it could be."""
 EDGE = 1e-6
@@ -118,7 +120,7 @@ class Responses:
         Newton methods do (Dauphin and others 2014), but with caution.
         """
         if self._stiffness is None:
-            values, vectors = np.linalg.eigh(self._response)
+            values, vectors = eigh(self._response)
             sound = np.where(values < 0, np.minimum(-self._against * values, MOST), values)
             self._stiffness = Stiffness(vectors, 1 / np.clip(sound, EDGE, 1 - EDGE) - 1)
         return self._stiffness

@@ -7,6 +7,7 @@ import numpy as np
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.coordinates import Coordinates, Group
 from dald_model.coordinate.acceleration.responses import Stiffness
+from dald_model.eigen import eigh
 from dald_model.solvers.exact.sensitivity import Sensitivity
 
 RIGID = 1e-6
@@ -49,5 +50,5 @@ class SentModels:
 
     def stiffness(self) -> Stiffness:
         r""":math:`B = S^{-1} - I`, the Hessians of the clients along the directions."""
-        values, vectors = np.linalg.eigh(self._response)
+        values, vectors = eigh(self._response)
         return Stiffness(vectors, 1 / np.clip(values, RIGID, 1 - FLAT) - 1)
