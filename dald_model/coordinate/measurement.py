@@ -158,8 +158,9 @@ class _Measurement:
         for i in odd:
             curved[i] = self._within(alike.subs[i], curved[i], lengths[i])
         bend, sharp = curved + 2 * kinks / over, alike.sight.slopes(kinks)
-        # A kink at zero keeps variables there; others bend the way between the answers.
-        share = curved * spread + kinked * (2 * elsewhere / over)
+        # A kink at zero keeps variables there, and turns the slope on the way between the answers
+        # as often as these are on both sides; others do so many times.
+        share = curved * spread + 2 * (kinks + (kinked - 1) * elsewhere) / over
         for i, (sub, one) in enumerate(zip(alike.subs, known, strict=True)):
             if not one.is_known:
                 found, straight = self._probed(sub, lengths[i])

@@ -265,3 +265,30 @@ def _two() -> dm.Model:
     model.client("a", cp.square(x))
     model.client("b", cp.square(x - 2))
     return model
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("graph", [None, nx.full_rary_tree(2, 14)], ids=["star", "tree"])
+def test_who_kinks_at_zero_keep_there_is_asked_by_more_than_curvature(
+    graph: nx.Graph | None, seed: int
+) -> None:
+    """Separable lassos of which some have next to no data: the optimum is soft thresholding.
+
+    A price has to turn by twice a kink's slope before who is at zero moves. While the first penalty
+    was of curvature alone that took up to 87 rounds.
+    """
+    rng, count, size, slope = np.random.default_rng(seed), 14, 10, 20.0
+    x, model = cp.Variable(size), dm.Model("l1")
+    pulled, weight = np.zeros((2, size))
+    for name in range(count):
+        own = (200 if name % 3 else 0.3) * rng.uniform(0.5, 1, size)
+        target = rng.normal(size=size) / 2
+        model.client(name, cp.sum(cp.multiply(own, cp.square(x - target))) + slope * cp.norm1(x))
+        pulled, weight = pulled + own * target, weight + own
+    model.topology(graph)
+    result = model.solve()
+    expected = np.sign(pulled) * np.maximum(np.abs(pulled) - slope * count / 2, 0) / weight
+    assert result.status == "optimal"
+    assert result.rounds <= 30
+    assert 0 < np.count_nonzero(expected) < size
+    np.testing.assert_allclose(np.asarray(x.value), expected, atol=1e-6)
