@@ -106,13 +106,13 @@ def _doubt_flat(
     """
     again = []
     are_flat = are_flat_together(subs)
-    for i in np.flatnonzero(drags | are_flat):
+    for i in np.flatnonzero(drags | are_flat).tolist():
         sub, is_flat = subs[i], are_flat[i]
         may_go = (drags[i] and not is_firm(sub, known[i])) or (is_flat and is_sloping(sub))
         if may_go and np.isnan(answer_alone(sub)).any():
             found.dragged.add(sub.name)
         elif is_flat and sub.form is not None and sub.form.terms:
-            again.append(int(i))
+            again.append(i)
     return again
 
 
@@ -136,7 +136,7 @@ def _doubt_bent(
     is_gone = (is_far & (ended < GONE * WEAK**2 * curved)).any(axis=1)
     is_gone |= bend < GONE * felt
     is_flatter, asks = means < np.log(FLAT), drags | (bend < felt / GONE)
-    for i in np.flatnonzero(drags | is_flatter | is_gone):
+    for i in np.flatnonzero(drags | is_flatter | is_gone).tolist():
         sub = subs[i]
         if is_flatter[i] and is_defined_at_zero(sub):
             found.nearer[sub.name] = known[i].answer

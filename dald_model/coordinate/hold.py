@@ -46,7 +46,7 @@ def hold(subs: Sequence[Subproblem], known: Sequence[Curvature], bases: np.ndarr
     """
     bend = np.stack([one.diagonal for one in known])
     lengths, slopes = lengths_and_slopes(known, bases)
-    for i in np.flatnonzero(~slopes.any(axis=1)):
+    for i in np.flatnonzero(~slopes.any(axis=1)).tolist():
         if subs[i].form is not None:
             rough = rough_lengths(subs[i], bases[i])[None]
             lengths[i : i + 1], slopes[i : i + 1] = _of_energies(bend[i : i + 1], rough)
