@@ -154,6 +154,11 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         self.instantiate()
         self.seconds = time.perf_counter() - begun
 
+    @cached_property
+    def owners(self) -> np.ndarray:
+        """The place in the layout of whose each entry of the vector of all variables is."""
+        return np.repeat(np.arange(len(self)), [self[name].size for name in self.layout])
+
     def __getitem__(self, name: Hashable) -> Subproblem:
         try:
             return self._subproblems[name]

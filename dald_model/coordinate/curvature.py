@@ -224,6 +224,26 @@ def is_flat_together(sub: Subproblem, share: float = ZERO) -> bool:
     return False
 
 
+def are_flat_together(subs: Sequence[Subproblem]) -> np.ndarray:
+    """The same of clients of one size, (k,): at once those whose quadratics are firm, as most."""
+    found = np.ones(len(subs), dtype=bool)
+    for first in range(0, len(subs), TOGETHER):
+        mine = subs[first : first + TOGETHER]
+        hessians = np.stack([sub.form.quadratic.full for sub in mine if sub.form is not None])
+        roots = np.sqrt(np.maximum(np.diagonal(hessians, axis1=1, axis2=2), 0.0))
+        if (roots > 0).all():
+            scaled = hessians / (roots[:, :, None] * roots[:, None, :])
+            try:
+                np.linalg.cholesky(scaled - ZERO * np.eye(roots.shape[1]))
+            except np.linalg.LinAlgError:  # does not say which one it was
+                pass
+            else:
+                found[first : first + TOGETHER] = False
+                continue
+        found[first : first + TOGETHER] = [is_flat_together(sub) for sub in mine]
+    return found
+
+
 def is_sloping(sub: Subproblem) -> bool:
     """Whether it slopes there: nothing but kinks and constraints keeps such a client.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.alone import answer_alone
 from dald_model.coordinate.curvature import (
     Curvature,
+    are_flat_together,
     curvatures,
     is_bent,
     is_defined_at_zero,
@@ -31,9 +32,6 @@ DEAR = 200
 """Variables of a client with some curvature from which on it is held rather than solved alone."""
 FLAT = 0.5
 """Who is curved at its answer by less than this share of that where it bends begins nearer."""
-
-Points = Mapping[Hashable, np.ndarray]
-"""Client -> vector of its local variables."""
 
 
 class Doubts(NamedTuple):
@@ -61,9 +59,9 @@ class Doubts(NamedTuple):
 
 def doubts(
     subs: Sequence[Subproblem],
-    at_base: Mapping[Hashable, Curvature],
-    answers: Points,
-    bases: Points,
+    known: Sequence[Curvature],
+    answers: Sequence[np.ndarray],
+    bases: Sequence[np.ndarray],
 ) -> Doubts:
     """See :class:`Doubts`.
 
@@ -71,68 +69,86 @@ def doubts(
     ----------
     subs : sequence of Subproblem
         Who is held.
-    at_base : dict
-        Client -> its curvature where it is held.
-    answers, bases : dict
-        Client -> where it answered, and where it is held.
+    known : sequence of Curvature
+        Of each its curvature where it is held.
+    answers, bases : sequence of ndarray, shape (m,)
+        Where each answered, and where it is held.
     """
-    found = Doubts({}, {}, set(), set(), ())
-    bent = [sub for sub in subs if is_bent(sub)]
-    at_answers = curvatures(bent, [answers[sub.name] for sub in bent])
-    for sub, there in zip(bent, at_answers, strict=True):
-        _doubt_bent(found, sub, at_base[sub.name], there, answers[sub.name], bases[sub.name])
-    flat = []
-    for sub in subs:
-        if is_bent(sub) or sub.size > DEAR:
-            continue
-        # Curved the same everywhere in each variable it may not be along all of them together
-        is_flat = is_flat_together(sub)
-        known = at_base[sub.name]
-        drags = is_dragged(known, answers[sub.name], bases[sub.name])
-        may_go = (drags and not is_firm(sub, known)) or (is_flat and is_sloping(sub))
+    found, flat = Doubts({}, {}, set(), set(), ()), []
+    bent = [i for i, sub in enumerate(subs) if is_bent(sub)]
+    there: list[Curvature | None] = [None] * len(subs)
+    of_bent = curvatures([subs[i] for i in bent], [answers[i] for i in bent])
+    for i, one in zip(bent, of_bent, strict=True):
+        there[i] = one
+    alike: dict[tuple[int, bool], list[int]] = {}
+    for i, sub in enumerate(subs):
+        alike.setdefault((sub.size, there[i] is not None), []).append(i)
+    for (size, is_curved), places in alike.items():
+        own = [known[i] for i in places]
+        drags = is_dragged(
+            own, np.stack([answers[i] for i in places]), np.stack([bases[i] for i in places])
+        )
+        mine = [subs[i] for i in places]
+        if is_curved:
+            moves = np.stack([answers[i] - bases[i] for i in places])
+            _doubt_bent(found, mine, own, [there[i] for i in places], drags, moves)
+        elif size <= DEAR:
+            flat += [places[i] for i in _doubt_flat(found, mine, own, drags)]
+    return found._replace(flat=tuple(subs[i].name for i in sorted(flat)))
+
+
+def _doubt_flat(
+    found: Doubts, subs: Sequence[Subproblem], known: Sequence[Curvature], drags: np.ndarray
+) -> list[int]:
+    """Doubt clients of one size that are curved the same everywhere; gives who is asked again.
+
+    Curved so in each variable they may not be along all of them together.
+    """
+    again = []
+    are_flat = are_flat_together(subs)
+    for i in np.flatnonzero(drags | are_flat).tolist():
+        sub, is_flat = subs[i], are_flat[i]
+        may_go = (drags[i] and not is_firm(sub, known[i])) or (is_flat and is_sloping(sub))
         if may_go and np.isnan(answer_alone(sub)).any():
             found.dragged.add(sub.name)
         elif is_flat and sub.form is not None and sub.form.terms:
-            flat.append(sub.name)
-    return found._replace(flat=tuple(flat))
+            again.append(i)
+    return again
 
 
 def _doubt_bent(
     found: Doubts,
-    sub: Subproblem,
-    known: Curvature,
-    there: Curvature,
-    answer: np.ndarray,
-    base: np.ndarray,
+    subs: Sequence[Subproblem],
+    known: Sequence[Curvature],
+    there: Sequence[Curvature | None],
+    drags: np.ndarray,
+    moves: np.ndarray,
 ) -> None:
-    """Doubt a client whose curvature is not the same everywhere, by that at its answer."""
-    felt = WEAK**2 * known.diagonal.max()
-    bend = there.diagonal.max()
-    live = known.diagonal > 0
-    ratios = np.maximum(there.diagonal[live] / known.diagonal[live], np.finfo(float).tiny)
-    if is_defined_at_zero(sub) and np.log(ratios).mean() < np.log(FLAT):
-        found.nearer[sub.name] = known.answer
-    drags = is_dragged(known, answer, base)
-    if sub.size <= DEAR and (drags or bend < felt / GONE):
-        alone = answer_alone(sub)
-        if not np.isnan(alone).any():
-            found.alone[sub.name] = alone
-            return
-    if drags:
-        found.dragged.add(sub.name)
-    elif bend < GONE * felt or _is_gone(known, there, answer - base):
-        found.endless.add(sub.name)
-
-
-def _is_gone(known: Curvature, there: Curvature, move: np.ndarray) -> bool:
-    """Whether one of the entries has gone far and is hardly curved where it ended.
-
-    Others may stay where a constraint or a sum holds them.
-    """
-    live = known.diagonal > 0
-    curved, move = known.diagonal[live], np.abs(move[live])
-    is_far = curved * move > GONE * np.abs(known.slopes[live])
-    return bool((is_far & (there.diagonal[live] < GONE * WEAK**2 * curved)).any())
+    """Doubt clients of one size whose curvature is not the same everywhere, by that at answers."""
+    curved, ended = (np.stack([o.diagonal for o in one if o]) for one in (known, there))
+    felt, bend = WEAK**2 * curved.max(axis=1), ended.max(axis=1)
+    live = curved > 0
+    ratios = np.maximum(ended / np.where(live, curved, 1.0), np.finfo(float).tiny)
+    means = np.where(live, np.log(ratios), 0.0).sum(axis=1) / live.sum(axis=1)
+    slopes = np.abs(np.stack([one.slopes for one in known]))
+    # Others may stay where a constraint or a sum holds them
+    is_far = live & (curved * np.abs(moves) > GONE * slopes)
+    is_gone = (is_far & (ended < GONE * WEAK**2 * curved)).any(axis=1)
+    is_gone |= bend < GONE * felt
+    is_flatter, asks = means < np.log(FLAT), drags | (bend < felt / GONE)
+    for i in np.flatnonzero(drags | is_flatter | is_gone).tolist():
+        sub = subs[i]
+        if is_flatter[i] and is_defined_at_zero(sub):
+            found.nearer[sub.name] = known[i].answer
+        if sub.size <= DEAR and asks[i]:
+            alone = answer_alone(sub)
+            if not np.isnan(alone).any():
+                found.alone[sub.name] = alone
+                continue
+        if drags[i]:
+            found.dragged.add(sub.name)
+        elif is_gone[i]:
+            found.endless.add(sub.name)
 
 
 def is_firm(sub: Subproblem, known: Curvature) -> bool:
@@ -144,14 +160,15 @@ def is_firm(sub: Subproblem, known: Curvature) -> bool:
     return bool(known.diagonal.all()) and not is_flat_together(sub, GONE * WEAK**2)
 
 
-def is_dragged(known: Curvature, answer: np.ndarray, base: np.ndarray) -> bool:
-    """Whether an answer is where the hold balances the slopes that the client has at its base.
+def is_dragged(known: Sequence[Curvature], answers: np.ndarray, bases: np.ndarray) -> np.ndarray:
+    """Whether answers, (k, m), are where holds balance the slopes that clients have at their bases.
 
     Relative to the root of its curvature a slope has the same unit whatever the variable.
     """
-    live = known.diagonal > 0
-    root = np.sqrt(known.diagonal[live])
-    moved, size = np.abs(answer - base), np.abs(base)
+    root = np.sqrt(np.stack([one.diagonal for one in known]))
+    slopes = np.abs(np.stack([one.slopes for one in known]))
+    moved, size = np.abs(answers - bases), np.abs(bases)
     moved[moved <= ROUNDED * size] = 0.0
-    drag = WEAK**2 * (root * moved[live]).max()
-    return bool(drag > PULLED * (np.abs(known.slopes[live]) / root).max())
+    drag = WEAK**2 * np.where(root > 0, root * moved, 0.0).max(axis=1)
+    steep = np.divide(slopes, root, out=np.zeros_like(root), where=root > 0)
+    return drag > PULLED * steep.max(axis=1)

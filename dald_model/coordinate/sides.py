@@ -48,9 +48,14 @@ def is_far(sides: np.ndarray, origin: np.ndarray, share: float) -> np.ndarray:
 
 def place(compiled: Decomposition, found: np.ndarray) -> None:
     """Put those without an answer where their neighbours' answers are, as far as these say."""
-    lacking = [name for name in compiled if np.isnan(found[compiled.columns[name]]).any()]
+    lacking = np.zeros(len(compiled), dtype=bool)
+    lacking[compiled.owners[np.isnan(found)]] = True
+    if not lacking.any():
+        return
     sides = sides_of(compiled, found)
-    for name in sorted(lacking, key=lambda one: not compiled[one].client.is_server):
+    names = [compiled.layout[at] for at in np.flatnonzero(lacking)]
+    names.sort(key=lambda one: (not compiled[one].client.is_server, compiled.order[one]))
+    for name in names:
         sub = compiled[name]
         point = moved_to(sub, np.zeros(sub.size), sides[1 - sub.rows, sub.entries])
         if point is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from dald_model.coordinate.alone import (
     answers_alone,
 )
 from dald_model.coordinate.curvature import (
-    Curvature,
     curvature,
     curvatures,
     is_bent,
@@ -22,7 +21,7 @@ from dald_model.coordinate.curvature import (
     middle,
 )
 from dald_model.coordinate.doubts import DEAR, doubts
-from dald_model.coordinate.hold import Hold, hold, lengths_and_slopes
+from dald_model.coordinate.hold import hold, lengths_and_slopes
 from dald_model.coordinate.own_answers import OwnAnswer, OwnAnswers
 from dald_model.coordinate.sides import (
     held_sides,
@@ -84,7 +83,11 @@ class Survey:
         bent = [point if point.any() else None for point in points]
         found = curvatures(list(self._subs.values()), bent)
         self._curvatures = dict(zip(self._subs, found, strict=True))
-        self._holds: dict[Hashable, tuple[Curvature, Hold]] = {}
+        self._bent = {name for name, sub in self._subs.items() if is_bent(sub)}
+        # How they are held: penalties of sides, lengths and slopes of variables, once it is asked
+        self._penalties = np.zeros((2, compiled.size))
+        self._lengths, self._slopes = np.ones((2, self._found.size))
+        self._unheld = set(self._subs)
         if not alone:
             self._leave_zero()
         held = [name for name in self._subs if self._is_held(name)]
@@ -110,8 +113,7 @@ class Survey:
             self._centre(missing)
         having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
         held_at = held_sides(compiled, self._base, found)
-        far = is_far(sides_of(compiled, found), held_at, OUTLYING)
-        self._misplaced |= {n for n, sub in self._subs.items() if far[sub.entries].all()}
+        self._misplaced |= self._far_all_around(held_at)
         hold_nearer(compiled, found, origin, held_at, missing, self._ask_at)
         self._go_halfway()
         return OwnAnswers(found, having, self._curvatures, self._starts(missing))
@@ -192,30 +194,33 @@ class Survey:
         for name, sub in self._subs.items():
             part, known = self._compiled.columns[name], self._curvatures[name]
             if not sub.client.is_coupling:
-                guess[part] = self._base[part] if is_bent(sub) else known.answer
+                guess[part] = self._base[part] if name in self._bent else known.answer
         place(self._compiled, guess)
         zero = sides_of(self._compiled, np.zeros(guess.size))
-        far = is_far(sides_of(self._compiled, guess), zero, OUTLYING)
-        for name, sub in self._subs.items():
-            if self._curvatures[name].diagonal.any() and far[sub.entries].all():
+        for name in self._far_all_around(zero, guess):
+            if self._curvatures[name].diagonal.any():
                 part = self._compiled.columns[name]
                 self._base[part] = guess[part]
+
+    def _far_all_around(self, origin: np.ndarray, at: np.ndarray | None = None) -> set[Hashable]:
+        """Whose sides, at answers or other points, are all far from these others, (2, Q)."""
+        sides = sides_of(self._compiled, self._found if at is None else at)
+        is_near = ~is_far(sides, origin, OUTLYING)
+        owner, names = self._compiled.stacked.owner, list(self._compiled)
+        near = np.bincount(owner, np.tile(is_near, 2), len(names))
+        return {names[at] for at in np.flatnonzero(near == 0)} & self._subs.keys()
 
     def _centre_base(self) -> None:
         """Take numbers around where clients bend, if that is far from zero beside their lengths."""
         for name in self._held:
-            base = self._bent(name)
-            if (
-                np.abs(base) > OUTLYING * lengths_and_slopes(self._curvatures[name], base)[0]
-            ).any():
+            part = self._compiled.columns[name]
+            base = self._base[part]
+            if name not in self._bent or not base.any():
+                continue
+            lengths = lengths_and_slopes([self._curvatures[name]], base[None])[0][0]
+            if (np.abs(base) > OUTLYING * lengths).any():
                 self._layer.centre(self._base)
                 return
-
-    def _bent(self, name: Hashable) -> np.ndarray:
-        """Where a client's objective bends, or zero."""
-        sub = self._subs[name]
-        base = self._base[self._compiled.columns[name]]
-        return base if is_bent(sub) else np.zeros(sub.size)
 
     def _leave_endless(self) -> None:
         """Take the answers of clients that would go on for ever, if others have one.
@@ -248,6 +253,8 @@ class Survey:
         To those who are known to have one only, as far as there are any.
         """
         others = set(self._subs).difference(self._held, self._couplings)
+        if not others:
+            return
         known, single = self._found.copy(), self._found.copy()
         for name in others:
             single[self._compiled.columns[name]] = np.nan
@@ -272,10 +279,11 @@ class Survey:
         sides = sides_of(self._compiled, self._found)
         for name in self._misplaced:
             sub = self._subs[name]
-            if is_bent(sub):
+            if name in self._bent:
                 own = self._found[self._compiled.columns[name]]
                 there = moved_to(sub, own, sides[1 - sub.rows, sub.entries])
                 self._curvatures[name] = curvature(sub, own if there is None else (own + there) / 2)
+                self._unheld.add(name)
 
     def _is_held(self, name: Hashable) -> bool:
         known, sub = self._curvatures[name], self._subs[name]
@@ -285,10 +293,12 @@ class Survey:
 
     def _doubt_holds(self) -> None:
         """Ask without a hold whom it has kept, and note who would go on for ever without it."""
-        answers = {name: self._found[self._compiled.columns[name]] for name in self._held}
-        bases = {name: self._base[self._compiled.columns[name]] for name in self._held}
+        parts = [self._compiled.columns[name] for name in self._held]
         doubted = doubts(
-            [self._subs[name] for name in self._held], self._curvatures, answers, bases
+            [self._subs[name] for name in self._held],
+            [self._curvatures[name] for name in self._held],
+            [self._found[part] for part in parts],
+            [self._base[part] for part in parts],
         )
         for name, alone in doubted.alone.items():
             self._found[self._compiled.columns[name]] = alone
@@ -345,32 +355,41 @@ class Survey:
 
     def _ask(self, batch: Batch, told: np.ndarray) -> None:
         """Let clients answer that are held at ``told``, in the order of the batch's ends."""
-        subs = [self._subs[name] for name in batch.names]
-        weak, lengths, slopes = zip(*map(self._hold, batch.names), strict=True)
+        self._hold([name for name in batch.names if name in self._unheld])
         found = self._found[batch.columns]
         turn = Turn(
             batch.which,
             np.zeros(told.size),
-            np.concatenate(weak),
+            batch.ends.own(self._penalties),
             told,
             np.where(np.isnan(found), self._base[batch.columns], found),
-            np.concatenate(lengths),
-            np.concatenate(slopes),
+            self._lengths[batch.columns],
+            self._slopes[batch.columns],
         )
         answers = self._layer.first_answer(batch, turn, ACCURACY)
-        sizes = [sub.size for sub in subs]
-        is_found = np.repeat([one in FOUND for one in answers.statuses], sizes)
         # Below its accuracy an answer has no digit, and beside zero nothing tells noise from size
-        is_exact = np.repeat([self._layer.solver(name).is_exact for name in batch.names], sizes)
-        least = np.where(is_exact, ROUNDED, NOISE) * turn.lengths
+        is_exact = self._layer.solver(batch.names[0]).is_exact
+        least = (ROUNDED if is_exact else NOISE) * turn.lengths
         points = np.where(np.abs(answers.points) <= least, 0.0, answers.points)
-        self._found[batch.columns] = np.where(is_found, points, np.nan)
+        if not set(answers.statuses) <= set(FOUND):
+            sizes = [self._subs[name].size for name in batch.names]
+            is_found = np.repeat([one in FOUND for one in answers.statuses], sizes)
+            points = np.where(is_found, points, np.nan)
+        self._found[batch.columns] = points
 
-    def _hold(self, name: Hashable) -> Hold:
-        """A client's hold, made once for a curvature."""
-        known = self._curvatures[name]
-        before = self._holds.get(name)
-        if before is None or before[0] is not known:
-            made = hold(self._subs[name], known, self._bent(name))
-            before = self._holds[name] = known, made
-        return before[1]
+    def _hold(self, names: Sequence[Hashable]) -> None:
+        """Make the holds of clients: those whose edges see their variables alike at once."""
+        alike: dict[int, list[Hashable]] = {}
+        for name in names:
+            alike.setdefault(id(self._subs[name].sight), []).append(name)
+        for mine in alike.values():
+            subs = [self._subs[name] for name in mine]
+            columns = np.stack([np.r_[self._compiled.columns[name]] for name in mine])
+            known = [self._curvatures[name] for name in mine]
+            # Where objectives bend, or at zero
+            is_there = np.array([name in self._bent for name in mine])[:, None]
+            found = hold(subs, known, np.where(is_there, self._base[columns], 0.0))
+            rows = np.stack([sub.rows for sub in subs]), np.stack([sub.entries for sub in subs])
+            self._penalties[rows] = found.penalties
+            self._lengths[columns], self._slopes[columns] = found.lengths, found.slopes
+        self._unheld.difference_update(names)

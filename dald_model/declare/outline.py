@@ -209,6 +209,7 @@ class _Leaves:
 
 
 ZEROS = True, True, True
+PLAIN = frozenset((bool, int, float, str))
 
 
 def _told(constant: cp.Constant) -> tuple[bool, ...] | None:
@@ -243,6 +244,8 @@ def _is_affine(kind: type) -> bool:
 
 def frozen(data: Any) -> Hashable:
     """What an atom holds besides its arguments, by value; unequal to all else if unknown."""
+    if data is None or type(data) in PLAIN:  # as most; to ask for an expression takes its time
+        return data
     if isinstance(data, list | tuple):
         return tuple(map(frozen, data))
     if isinstance(data, cp.Expression):
