@@ -181,7 +181,7 @@ def rough_lengths(sub: Subproblem, around: np.ndarray | None = None) -> np.ndarr
 
     Where rows are as large in one as on their right-hand sides, or, where none says that, as in
     what cvxpy added to the program, in the geometric mean. What no row says anything of is as long
-    as the others, or one. Right-hand sides are those of the differences from a point, of which
+    as makes it bend like the others, or as they, or one. Right-hand sides are those of the differences from a point, of which
     nothing is left but rounding where a row holds it.
     """
     assert sub.form is not None
@@ -206,6 +206,12 @@ def rough_lengths(sub: Subproblem, around: np.ndarray | None = None) -> np.ndarr
         sums = np.bincount(columns, ratios, sub.size)
         digits[count > 0] = sums[count > 0] / count[count > 0]
     known = ~np.isnan(digits)
+    bends = cone.matrix.diagonal()[: sub.size]
+    told, untold = known & (bends > 0), ~known & (bends > 0)
+    if told.any():  # what bends as much in all as the others do
+        energy = (2 * digits[told] + np.log10(bends[told])).mean()
+        digits[untold] = (energy - np.log10(bends[untold])) / 2
+        known |= untold
     digits[~known] = digits[known].mean() if known.any() else 0.0
     return 10.0 ** (STEP * np.floor((digits + 1) / STEP))
 
