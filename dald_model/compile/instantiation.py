@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
@@ -81,7 +82,7 @@ class Instantiator:
     def _widen(self, problem: Canonical, widening: Widening) -> None:
         """Take everything over all rows."""
         self._given = problem, widening
-        for made in ("program", "_layout", "_picked", "_squares", "_weights"):
+        for made in ("program", "_layout", "_picked", "_squares", "_weights", "_costly"):
             self.__dict__.pop(made, None)
         self._stops = widening.stops
         self._arguments = [_arguments(*one, widening) for one in self._blocks]
@@ -127,7 +128,7 @@ class Instantiator:
             return None
         found = copy(self)
         found._given, found._groups = (problem, widening), []
-        for made in ("program", "_layout"):
+        for made in ("program", "_layout", "_costly"):
             found.__dict__.pop(made, None)
         if problem.P is not before.P:
             found._known = dict(self._weights) if self._is_diagonal else {}
@@ -258,10 +259,22 @@ class Instantiator:
                 matrix += dense(product if own is None else own.T @ product)
         return Quadratic((matrix + matrix.T) / 2, linear, constant)
 
-    def moved(self, quadratic: Quadratic, maps: AffineMaps) -> Quadratic:
-        """The quadratic of maps that differ from those it was made of in their offsets alone."""
+    def moved(self, quadratic: Quadratic, maps: AffineMaps, pieces: Collection[int]) -> Quadratic:
+        """The quadratic of maps that differ from those it was made of in some offsets alone."""
+        if self._costly.isdisjoint(pieces):
+            return quadratic
         linear, constant = self._slope(maps)
         return quadratic._replace(linear=linear, constant=constant)
+
+    @cached_property
+    def _costly(self) -> frozenset[int]:
+        """The pieces that the quadratic is of."""
+        tilted = self._linear != 0
+        tilted[self._live] = True
+        if self._P is not None:
+            tilted[self._P.nonzero()[0]] = True
+        spans = enumerate(pairwise(self._stops))
+        return frozenset(at for at, (start, stop) in spans if tilted[start:stop].any())
 
     def _slope(self, maps: AffineMaps) -> tuple[np.ndarray, float]:
         f = maps.offset
@@ -312,10 +325,22 @@ class Instantiator:
             return [one.start for _, _, one, _ in self._terms]
         return [one.blocks.at(maps.offset) + one.start for _, _, one, _ in self._terms]
 
-    def right_sides(self, maps: AffineMaps) -> tuple[np.ndarray, np.ndarray]:
-        """Those of the equality rows and of the inequality rows."""
-        equal, below = (self._right_side(which, maps) for which in (0, 1))
-        return equal, below
+    def moved_offsets(
+        self, terms: tuple[Term, ...], maps: AffineMaps, pieces: Collection[int]
+    ) -> tuple[Term, ...]:
+        """Terms of maps that differ from those they were made of in some offsets alone."""
+        return tuple(
+            term._replace(offset=one.blocks.at(maps.offset) + one.start)
+            if any(at in pieces for at, _, _ in one.blocks.parts)
+            else term
+            for term, (_, _, one, _) in zip(terms, self._terms, strict=True)
+        )
+
+    def moved_rows(self, which: int, rows: Rows, maps: AffineMaps, pieces: Collection[int]) -> Rows:
+        """The same of the equality rows, 0, or of the inequality rows, 1."""
+        if not any(at in pieces for at, _, _ in self._rows[which][1].parts):
+            return rows
+        return rows._replace(rhs=self._right_side(which, maps))
 
     def _right_side(self, which: int, maps: AffineMaps) -> np.ndarray:
         rows, _, _, rhs = self._rows[which]

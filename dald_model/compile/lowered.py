@@ -12,6 +12,7 @@ from dald_model.compile.affine import Coefficients
 from dald_model.compile.affine_maps import AffineMaps
 from dald_model.compile.form import Form
 from dald_model.compile.instantiation import Instantiator
+from dald_model.compile.moving_offsets import Offset, moving_offset
 from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.structure import SplitClient
 from dald_model.compile.template import Template
@@ -61,9 +62,13 @@ class Lowered:
         self._template = template
 
     @cached_property
-    def varying(self) -> list[int]:
-        """The pieces that have Parameters of the user's in them."""
-        return [at for at, one in enumerate(self.read.given.pieces) if one.parameters()]
+    def varying(self) -> list[tuple[int, Offset | None]]:
+        """The pieces that have Parameters of the user's in them, with what gives their offsets.
+
+        None where the Parameters are in more than these.
+        """
+        pieces = enumerate(self.read.given.pieces)
+        return [(at, moving_offset(one)) for at, one in pieces if one.parameters()]
 
     def around(self, centre: np.ndarray, known: tuple[Lowered, Lowered] | None = None) -> Lowered:
         """The same client in its differences from a point of shape (m,).
