@@ -75,11 +75,6 @@ class AffineMaps:
         """Whether some of its pieces are those of another."""
         return all(self._made[0][at] is other._made[0][at] for at in pieces)
 
-    def at(self, point: np.ndarray) -> np.ndarray:
-        """All pieces at a point of shape (m,), one after the other."""
-        found = [point if own is None else own @ point for own in self.matrices]
-        return (found[0] if len(found) == 1 else np.concatenate([*found, NOTHING])) + self.offset
-
     def times(self, blocks: ColumnBlocks) -> Any:
         """The matrix @ F for all pieces together; the data themselves where it picks them."""
         total: Any = None
@@ -176,11 +171,11 @@ class ColumnBlocks:
         return found
 
     def at(self, y: np.ndarray) -> np.ndarray:
-        """The matrix @ y, of all pieces one after the other."""
-        found = np.zeros(self.height)
+        """The matrix @ y, of all pieces one after the other, (n,) or (n, k)."""
+        found = np.zeros((self.height, *y.shape[1:]))
         for at, block, factor in self.parts:
             own = y[self._stops[at] : self._stops[at + 1]]
-            found += block @ own if factor is None else factor * own
+            found += block @ own if factor is None else (factor * own.T).T
         return found
 
 

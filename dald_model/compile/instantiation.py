@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
@@ -82,7 +82,7 @@ class Instantiator:
     def _widen(self, problem: Canonical, widening: Widening) -> None:
         """Take everything over all rows."""
         self._given = problem, widening
-        for made in ("program", "_layout", "_picked", "_squares", "_weights", "_costly"):
+        for made in ("program", "_layout", "_picked", "_squares", "_weights", "_costly", "_valued"):
             self.__dict__.pop(made, None)
         self._stops = widening.stops
         self._arguments = [_arguments(*one, widening) for one in self._blocks]
@@ -128,7 +128,7 @@ class Instantiator:
             return None
         found = copy(self)
         found._given, found._groups = (problem, widening), []
-        for made in ("program", "_layout", "_costly"):
+        for made in ("program", "_layout", "_costly", "_valued"):
             found.__dict__.pop(made, None)
         if problem.P is not before.P:
             found._known = dict(self._weights) if self._is_diagonal else {}
@@ -288,14 +288,31 @@ class Instantiator:
         """P @ y of all pieces, one after the other."""
         return self._diagonal * y if self._P is None else self._P @ y
 
-    def value(self, maps: AffineMaps, point: np.ndarray) -> float:
-        """The objective at a point, (m,), from the values of its pieces: not multiplied out."""
-        y = maps.at(point)
-        found = self._constant + float((self._bent(y) / 2 + self._linear) @ y)
+    def values(self, maps: Sequence[AffineMaps], points: Sequence[np.ndarray]) -> np.ndarray:
+        """The objectives of k clients at points of shape (m,) each, (k,).
+
+        From the values of their pieces, as far as they are in it: not multiplied out.
+        """
+        y = np.zeros((len(maps), int(self._stops[-1])))
+        for at in self._valued:
+            part = y[:, self._stops[at] : self._stops[at + 1]]
+            for row, own, point in zip(part, maps, points, strict=True):
+                matrix = own.matrices[at]
+                row[:] = point if matrix is None else matrix @ point
+                row += own.offsets[at]
+        bent = self._diagonal * y if self._P is None else (self._P @ y.T).T
+        found = np.vecdot(bent / 2 + self._linear, y) + self._constant
         for kind, width, arguments, (weight, parameter) in self._terms:
-            u = kind.grouped(arguments.blocks.at(y) + arguments.start, width)
-            found += float(weight @ kind.value(u, parameter))
+            u = arguments.blocks.at(y.T).T + arguments.start
+            of_each = kind.value(kind.grouped(u.reshape(-1), width), np.tile(parameter, len(maps)))
+            found += of_each.reshape(len(maps), -1) @ weight
         return found
+
+    @cached_property
+    def _valued(self) -> list[int]:
+        """The pieces that the objective is of."""
+        of_terms = {at for _, _, one, _ in self._terms for at, _, _ in one.blocks.parts}
+        return sorted(self._costly | of_terms)
 
     def terms(self, maps: AffineMaps) -> tuple[Term, ...]:
         """The recognised functions of the client's own variables."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -84,15 +85,6 @@ class Lowered:
         """Whether the two differ in costs and offsets alone: then the same solvers take them."""
         return self.structure is other.structure and self.maps.moves(other.maps)
 
-    def value(self, point: np.ndarray) -> float:
-        """The objective at a point of shape (m,), as accurately as the user's expression has it.
-
-        From the values of the expression's affine pieces; NaN where not all of it is known so.
-        """
-        if not self.form.valued:
-            return math.nan
-        return self.instantiator.value(self.maps, point)
-
     def local_duals(
         self, equality: np.ndarray, inequality: np.ndarray, balls: np.ndarray
     ) -> tuple[Any, ...]:
@@ -115,3 +107,20 @@ class Lowered:
         rows = self.instantiator.program.rows
         stated = rows != REPEATED
         return self._template.duals(multipliers[stated], rows[stated])
+
+
+def values(clients: Sequence[Lowered | None], points: Sequence[np.ndarray]) -> np.ndarray:
+    """Clients' objectives at points of shape (m,) each, as accurately as the user's expressions.
+
+    From the values of the expressions' affine pieces, of all clients of one instantiator at once;
+    NaN where not all of a client is known so.
+    """
+    found = np.full(len(clients), math.nan)
+    together: dict[int, tuple[Instantiator, list[int]]] = {}
+    for at, one in enumerate(clients):
+        if one is not None and one.form.valued:
+            together.setdefault(id(one.instantiator), (one.instantiator, []))[1].append(at)
+    for instantiator, places in together.values():
+        maps = [one.maps for one in map(clients.__getitem__, places) if one is not None]
+        found[places] = instantiator.values(maps, [points[at] for at in places])
+    return found
