@@ -269,12 +269,9 @@ class Instantiator:
     @cached_property
     def _costly(self) -> frozenset[int]:
         """The pieces that the quadratic is of."""
-        tilted = self._linear != 0
-        tilted[self._live] = True
-        if self._P is not None:
-            tilted[self._P.nonzero()[0]] = True
-        spans = enumerate(pairwise(self._stops))
-        return frozenset(at for at, (start, stop) in spans if tilted[start:stop].any())
+        bent = self._live if self._P is None else self._P.nonzero()[0]
+        entries = np.concatenate([bent, np.flatnonzero(self._linear)])
+        return frozenset((np.searchsorted(self._stops, entries, side="right") - 1).tolist())
 
     def _slope(self, maps: AffineMaps) -> tuple[np.ndarray, float]:
         f = maps.offset

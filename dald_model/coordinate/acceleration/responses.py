@@ -86,11 +86,7 @@ class Responses:
         if is_angular is not None:
             self._against[is_angular] = 0.0
         self._response: np.ndarray | None = start[:, None, None] * np.eye(size)
-        values = 1 / np.clip(start, EDGE, 1 - EDGE) - 1
-        vectors = np.broadcast_to(np.eye(size), (start.size, size, size))
-        self._stiffness: Stiffness | None = Stiffness(
-            vectors, np.repeat(values[:, None], size, axis=1)
-        )
+        self._stiffness: Stiffness | None = None
 
     @property
     def response(self) -> np.ndarray:
