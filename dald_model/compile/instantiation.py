@@ -128,7 +128,7 @@ class Instantiator:
             return None
         found = copy(self)
         found._given, found._groups = (problem, widening), []
-        for made in ("program", "_layout", "_costly", "_valued"):
+        for made in ("program", "_layout"):
             found.__dict__.pop(made, None)
         if problem.P is not before.P:
             found._known = dict(self._weights) if self._is_diagonal else {}
@@ -268,10 +268,12 @@ class Instantiator:
 
     @cached_property
     def _costly(self) -> frozenset[int]:
-        """The pieces that the quadratic is of."""
-        bent = self._live if self._P is None else self._P.nonzero()[0]
-        entries = np.concatenate([bent, np.flatnonzero(self._linear)])
-        return frozenset((np.searchsorted(self._stops, entries, side="right") - 1).tolist())
+        """The pieces that the quadratic may be of, whatever numbers the structure has."""
+        problem, widening = self._given
+        bent = np.flatnonzero(np.diff(problem.P.indptr)[: problem.own])
+        entries = [bent, np.flatnonzero(problem.q[: problem.own])]
+        entries += [sp.csr_array(block.linear).indices for block, _ in self._blocks]
+        return frozenset(widening.piece[np.concatenate(entries)].tolist())
 
     def _slope(self, maps: AffineMaps) -> tuple[np.ndarray, float]:
         f = maps.offset
