@@ -151,12 +151,12 @@ def _ways(known: np.ndarray, values: np.ndarray) -> tuple[list[Way], np.ndarray]
 
 def _weights(way: Way, known: np.ndarray, values: np.ndarray) -> np.ndarray | None:
     """The weights of one of them."""
-    name, *window = way
+    name, degree, count = way
     for called, *points in _coordinates(known, values):
         if called == name:
             # Of values that do not lie on one line any more there is one window, of them all
             found = dict(_along(*points))
-            return found.get(tuple(window), found.get((1, len(known))))
+            return found.get((degree, count), found.get((1, len(known))))
     return None
 
 
