@@ -37,7 +37,6 @@ LARGEST = 2_000_000
 WINDOWS = ((1, 2), (2, 3), (3, 4), (3, 7), (4, 5), (5, 10), (6, 14))
 """Degrees of polynomials, and how many of the last answers each is laid through: of higher ones the
 errors of answers are amplified more than what is left of a smooth path."""
-WIDEST = max(count for _, count in WINDOWS)
 DIGITS = 13
 """To which values of Parameters are known, relative to the farthest."""
 AMPLIFIED = 100.0
@@ -183,25 +182,14 @@ def _along(known: np.ndarray, values: np.ndarray) -> list[tuple[tuple[int, int],
             return [] if found is None else [((1, len(at)), found)]
         at = along[:, None]
     told = []
-    for window, found in _windows(_even(at[-WIDEST:, 0].tolist())):
-        whole = np.zeros(len(at))
-        whole[-found.size :] = found
-        told.append((window, whole))
+    for window in WINDOWS:
+        degree, count = window
+        found = _fitted(at[-count:, 0].tolist(), degree) if count <= len(at) else None
+        if found is not None:
+            whole = np.zeros(len(at))
+            whole[-count:] = found
+            told.append((window, whole))
     return told
-
-
-def _even(points: list[float]) -> tuple[float, ...]:
-    """Points of size one, rounded: those of an even path are the same at every step."""
-    farthest = max(map(abs, points))
-    return tuple([round(one / farthest, DIGITS) for one in points])
-
-
-@lru_cache(maxsize=256)
-def _windows(points: tuple[float, ...]) -> list[tuple[tuple[int, int], np.ndarray]]:
-    """Degree and number of points -> weights of the last points, as far as they are sound."""
-    windows = [one for one in WINDOWS if one[1] <= len(points)]
-    pairs = [(one, _fitted(list(points[-one[1] :]), one[0])) for one in windows]
-    return [(window, np.array(found)) for window, found in pairs if found is not None]
 
 
 def _fitted(points: list[float], degree: int) -> list[float] | None:
@@ -210,12 +198,14 @@ def _fitted(points: list[float], degree: int) -> list[float] | None:
     By polynomials that are orthogonal on the points (Forsythe 1957),
     :math:`w_i = \sum_k p_k(0) p_k(t_i) / |p_k|^2`: one goes through values at degree + 1 points.
     """
-    found = _orthogonal(_even(points), degree)
+    farthest = max(map(abs, points))
+    found = _orthogonal(tuple([round(one / farthest, DIGITS) for one in points]), degree)
     return found if found and sum(map(abs, found)) <= AMPLIFIED else None
 
 
+@lru_cache(maxsize=256)
 def _orthogonal(points: tuple[float, ...], degree: int) -> list[float] | None:
-    """The same at points of size one."""
+    """The same at points of size one; those of an even path are the same at every step."""
     found, before, now = [0.0] * len(points), [0.0] * len(points), [1.0] * len(points)
     zeros, size = (0.0, 1.0), 1.0  # of the two polynomials at zero, and the last one's square
     for at in range(degree + 1):
