@@ -14,6 +14,7 @@ from dald_model.answer.rescaling import undisturbed
 from dald_model.answer.result import Result
 from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition, Recovered
+from dald_model.compile.lowered import values
 from dald_model.coordinate.outcome import Outcome, objective
 from dald_model.coordinate.status import Status
 from dald_model.values import flat
@@ -84,9 +85,12 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
 def _agreed(compiled: Decomposition, recovered: Recovered) -> dict[Hashable, np.ndarray]:
     """The clients' variables at the values that the user gets, which all of them share."""
     homes = compiled.form.homes.items()
-    values = {v.id: recovered.values[key] for key, own in homes for v in own.values()}
+    shared = [(flat(recovered.values[key]), own) for key, own in homes]
+    agreed = {v.id: value for value, own in shared for v in own.values()}
     return {
-        name: np.concatenate([flat(values[v.id]) for v in sub.variables])
+        name: agreed[sub.variables[0].id]
+        if len(sub.variables) == 1
+        else np.concatenate([agreed[v.id] for v in sub.variables])
         for name, sub in compiled.items()
     }
 
@@ -106,9 +110,9 @@ def _costs(compiled: Decomposition, given: Points, own: Points, solvers: np.ndar
     for points in (given, own):
         left = [(at, sub) for at, sub in known if not math.isfinite(found[at])]
         with np.errstate(all="ignore"):
-            for at, sub in left:
-                if sub.lowered is not None:
-                    found[at] = sub.lowered.value(points[sub.name])
+            places = [at for at, _ in left]
+            lowered = [sub.lowered for _, sub in left]
+            found[places] = values(lowered, [points[sub.name] for _, sub in left])
         left = [(at, sub) for at, sub in left if not math.isfinite(found[at])]
         if not left:
             break

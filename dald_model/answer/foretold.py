@@ -29,7 +29,6 @@ from dald_model.values import flat
 
 Way = tuple[str, int, int]
 """Coordinates, degree, and how many answers."""
-Told = tuple[Way, np.ndarray]
 
 KEPT = 32
 """Answers that are known at most."""
@@ -96,11 +95,13 @@ class Trail(NamedTuple):
             return False
         units = state.units
         scale = np.concatenate([units.slopes, units.lengths, units.lengths, units.point_lengths])
-        stays = np.eye(len(known) - 1)[-1]
-        ways, weights = zip((None, stays), *_ways(known[:-1], known[-1]), strict=True)
-        missed = (np.array(weights) @ answers[:-1] - answers[-1]) / scale
-        chosen = ways[int(np.nanargmin(np.vecdot(missed, missed)))]
-        found = next((w for _, w in _ways(known, values, chosen)), None) if chosen else None
+        ways, weights = _ways(known[:-1], known[-1])
+        there = weights @ answers[:-1]
+        missed = (np.vstack([answers[-2], there]) - answers[-1]) / scale
+        squares = np.vecdot(missed, missed)
+        squares[np.isnan(squares)] = math.inf
+        chosen = int(squares.argmin())  # the first is to stay
+        found = _weights(ways[chosen - 1], known, values) if chosen else None
         if found is None:
             return False
         told, size = found @ answers, state.mu.size
@@ -137,19 +138,38 @@ def present(values: Iterable[Any]) -> np.ndarray:
     return np.concatenate([*map(flat, values), np.zeros(0)])
 
 
-def _ways(known: np.ndarray, values: np.ndarray, only: Way | None = None) -> Iterator[Told]:
-    """All ways from known values to others, or one of them, each with its weights."""
+def _ways(known: np.ndarray, values: np.ndarray) -> tuple[list[Way], np.ndarray]:
+    """All ways from k known values to others, and the weights of each, (ways, k)."""
+    ways, weights = [], []
+    for name, *points in _coordinates(known, values):
+        for (degree, count), found in _along(*points):
+            ways.append((name, degree, count))
+            weights.append(found)
+    return ways, np.reshape(weights, (len(ways), len(known)))
+
+
+def _weights(way: Way, known: np.ndarray, values: np.ndarray) -> np.ndarray | None:
+    """The weights of one of them."""
+    name, degree, count = way
+    for called, *points in _coordinates(known, values):
+        if called == name:
+            # Of values that do not lie on one line any more there is one window, of them all
+            found = dict(_along(*points))
+            return found.get((degree, count), found.get((1, len(known))))
+    return None
+
+
+def _coordinates(known: np.ndarray, values: np.ndarray) -> Iterator[tuple[str, Any, Any]]:
+    """Names of coordinates, and the values in them that differ."""
     is_moved = (known != values).any(axis=0)
     known, values = known[:, is_moved], values[is_moved]
-    for name in ("values", "logarithms") if only is None else only[:1]:
-        if name == "values":
-            yield from _along(name, known, values, only)
-        elif (known * values > 0).all():
-            yield from _along(name, np.log(np.abs(known)), np.log(np.abs(values)), only)
+    yield "values", known, values
+    if (known * values > 0).all():
+        yield "logarithms", np.log(np.abs(known)), np.log(np.abs(values))
 
 
-def _along(name: str, known: np.ndarray, values: np.ndarray, only: Way | None) -> Iterator[Told]:
-    """The same in these coordinates."""
+def _along(known: np.ndarray, values: np.ndarray) -> list[tuple[tuple[int, int], np.ndarray]]:
+    """The windows in some coordinates, and the weights of each."""
     at = known - values
     at /= np.abs(at).max(axis=0)
     if at.shape[1] > 1:
@@ -159,18 +179,17 @@ def _along(name: str, known: np.ndarray, values: np.ndarray, only: Way | None) -
         along = at @ line
         if np.abs(at - along[:, None] * line).max() > REACHED * np.abs(along).max():
             found = _least(np.vstack([np.ones(len(at)), at.T]))
-            if found is not None:
-                yield (name, 1, len(at)), found
-            return
+            return [] if found is None else [((1, len(at)), found)]
         at = along[:, None]
-    for degree, count in WINDOWS:
-        way = name, degree, count
-        if count <= len(at) and only in (None, way):
-            found = _fitted(at[-count:, 0].tolist(), degree)
-            if found is not None:
-                whole = np.zeros(len(at))
-                whole[-count:] = found
-                yield way, whole
+    told = []
+    for window in WINDOWS:
+        degree, count = window
+        found = _fitted(at[-count:, 0].tolist(), degree) if count <= len(at) else None
+        if found is not None:
+            whole = np.zeros(len(at))
+            whole[-count:] = found
+            told.append((window, whole))
+    return told
 
 
 def _fitted(points: list[float], degree: int) -> list[float] | None:
@@ -210,6 +229,16 @@ def _least(features: np.ndarray) -> np.ndarray | None:
     None where there are none, or where they would amplify errors.
     """
     wanted = np.eye(len(features))[0]
-    found = np.linalg.lstsq(features, wanted)[0]
-    is_sound = np.abs(features @ found - wanted).max() <= REACHED
-    return found if is_sound and np.abs(found).sum() <= AMPLIFIED else None
+    for solve in (_normal, np.linalg.lstsq):
+        try:
+            found = solve(features, wanted)[0]
+        except np.linalg.LinAlgError:  # of values that depend on each other
+            continue
+        if np.abs(features @ found - wanted).max() <= REACHED:
+            return found if np.abs(found).sum() <= AMPLIFIED else None
+    return None
+
+
+def _normal(features: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray]:
+    """The same by the normal equations, which take less time than singular values."""
+    return (features.T @ np.linalg.solve(features @ features.T, wanted),)

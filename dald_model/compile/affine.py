@@ -123,21 +123,49 @@ def affine_parts(
     if kind is cp.AddExpression and all(arg.shape == expression.shape for arg in args):
         return reduce(_added, [affine_parts(arg, value, shapes) for arg in args])
     fixed = [arg.is_constant() for arg in args]
-    if kind in (cp.multiply, DivExpression) and sum(fixed) == 1:
-        data, inner = args if fixed[0] else args[::-1]
-        if inner.shape == expression.shape and (fixed[1] or kind is cp.multiply):
-            coefficients, offset = affine_parts(inner, value, shapes)
-            values = flat(value(data))
-            if values.size not in (1, offset.size):
-                values = np.broadcast_to(value(data), expression.shape).reshape(-1, order="F")
-            factor = values if values.size == offset.size else np.full(offset.size, values[0])
-            factor = factor if kind is cp.multiply else 1 / factor
-            return _scaled(coefficients, factor), factor * offset
-    if kind is cp.MulExpression and fixed[0] and len(args[1].shape) == 1 and args[0].ndim > 0:
-        data = value(args[0])
-        data = sp.csr_array(data) if sp.issparse(data) else np.atleast_2d(np.asarray(data, float))
-        return _applied(data, *affine_parts(args[1], value, shapes))
+    weighed = weighed_of(expression, fixed)
+    if weighed is not None:
+        coefficients, offset = affine_parts(weighed[1], value, shapes)
+        factor = factor_of(expression, weighed[0], offset.size, value)
+        return _scaled(coefficients, factor), factor * offset
+    multiplied = data_of(expression, fixed, value)
+    if multiplied is not None:
+        data, inner = multiplied
+        return _applied(data, *affine_parts(inner, value, shapes))
     return _by_cvxpy(expression, fixed, value)
+
+
+def weighed_of(expression: Any, fixed: Sequence[bool]) -> tuple[Any, Any] | None:
+    """Constant and affine part of a product entry by entry; None of other atoms."""
+    kind, args = type(expression), expression.args
+    if kind not in (cp.multiply, DivExpression) or sum(fixed) != 1:
+        return None
+    data, inner = args if fixed[0] else args[::-1]
+    is_its = inner.shape == expression.shape and (fixed[1] or kind is cp.multiply)
+    return (data, inner) if is_its else None
+
+
+def factor_of(expression: Any, data: Any, size: int, value: Value = present) -> np.ndarray:
+    """What each of so many entries of the affine part is multiplied by."""
+    values = flat(value(data))
+    if values.size not in (1, size):
+        values = np.broadcast_to(value(data), expression.shape).reshape(-1, order="F")
+    factor = values if values.size == size else np.full(size, values[0])
+    return factor if type(expression) is cp.multiply else 1 / factor
+
+
+def data_of(
+    expression: Any, fixed: Sequence[bool], value: Value = present
+) -> tuple[Matrix, Any] | None:
+    """The matrix that an affine vector is multiplied by, and that vector; None of other atoms."""
+    args = expression.args
+    if type(expression) is not cp.MulExpression or not fixed[0]:
+        return None
+    if len(args[1].shape) != 1 or args[0].ndim == 0:
+        return None
+    data = value(args[0])
+    data = sp.csr_array(data) if sp.issparse(data) else np.atleast_2d(np.asarray(data, float))
+    return data, args[1]
 
 
 def side_by_side(
@@ -194,6 +222,14 @@ def _by_cvxpy(
     expression: Any, fixed: Sequence[bool], value: Value
 ) -> tuple[Coefficients, np.ndarray]:
     """Any affine atom: its linear operator on each argument, as cvxpy builds it."""
+    blocks, offset = operator_of(expression, fixed, value)
+    free = [arg for arg, is_fixed in zip(expression.args, fixed, strict=True) if not is_fixed]
+    found = [_applied(b, *affine_parts(arg, value)) for b, arg in zip(blocks, free, strict=True)]
+    return reduce(_added, found, ({}, offset))
+
+
+def operator_of(expression: Any, fixed: Sequence[bool], value: Value = present) -> Operator:
+    """The matrices of an affine atom in its arguments that are not fixed, and its offset; kept."""
     free = [arg for arg, is_fixed in zip(expression.args, fixed, strict=True) if not is_fixed]
     key = None
     if not any(fixed):
@@ -205,9 +241,7 @@ def _by_cvxpy(
             if len(_OPERATORS) >= KEPT:
                 _OPERATORS.clear()
             _OPERATORS[key] = operator
-    blocks, offset = operator
-    found = [_applied(b, *affine_parts(arg, value)) for b, arg in zip(blocks, free, strict=True)]
-    return reduce(_added, found, ({}, offset))
+    return operator
 
 
 def _operator(expression: Any, fixed: Sequence[bool], value: Value) -> Operator:

@@ -31,24 +31,39 @@ class AffineMaps:
         variables: Sequence[cp.Variable],
         before: AffineMaps | None = None,
     ) -> None:
-        self.size = sum(v.size for v in variables)
+        self._weighed: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray, float]] = {}
+        self.offsets = [offset for _, offset in parts]
+        if before is not None and all(
+            part[0] is then[0] for part, then in zip(parts, before._made[0], strict=True)
+        ):
+            self.size, self.matrices = before.size, before.matrices
+            self.sizes, self.stops = before.sizes, before.stops
+        else:
+            self.size = sum(v.size for v in variables)
+            self.matrices = self._multiplied(parts, variables, before)
+            self.sizes = tuple(offset.size for offset in self.offsets)
+            self.stops = _stops(self.sizes)
+        self._made = parts, self.matrices
+        one = len(self.offsets) == 1
+        self.offset = self.offsets[0] if one else np.concatenate([*self.offsets, NOTHING])
+
+    @staticmethod
+    def _multiplied(
+        parts: Sequence[tuple[Coefficients, np.ndarray]],
+        variables: Sequence[cp.Variable],
+        before: AffineMaps | None,
+    ) -> list[Any]:
+        """The matrices, those of before where coefficients are the same."""
         known = {}
         if before is not None:
             pairs = zip(*before._made, strict=True)
             known = {id(part[0]): matrix for part, matrix in pairs}
-        self.matrices = [
+        return [
             known[id(part[0])]
             if id(part[0]) in known
             else side_by_side(part[0], variables, part[1].size)
             for part in parts
         ]
-        self._made = parts, self.matrices
-        self._weighed: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray, float]] = {}
-        self.offsets = [offset for _, offset in parts]
-        self.sizes = tuple(offset.size for offset in self.offsets)
-        self.stops = _stops(self.sizes)
-        one = len(self.offsets) == 1
-        self.offset = self.offsets[0] if one else np.concatenate([*self.offsets, NOTHING])
 
     def moves(self, other: AffineMaps) -> bool:
         """Whether only offsets differ."""
@@ -59,11 +74,6 @@ class AffineMaps:
     def has(self, other: AffineMaps, pieces: Iterable[int]) -> bool:
         """Whether some of its pieces are those of another."""
         return all(self._made[0][at] is other._made[0][at] for at in pieces)
-
-    def at(self, point: np.ndarray) -> np.ndarray:
-        """All pieces at a point of shape (m,), one after the other."""
-        found = [point if own is None else own @ point for own in self.matrices]
-        return (found[0] if len(found) == 1 else np.concatenate([*found, NOTHING])) + self.offset
 
     def times(self, blocks: ColumnBlocks) -> Any:
         """The matrix @ F for all pieces together; the data themselves where it picks them."""
@@ -113,7 +123,8 @@ class AffineMaps:
         total = np.zeros(self.size)
         for own, start, stop in zip(self.matrices, self.stops[:-1], self.stops[1:], strict=True):
             part = vector[start:stop]
-            total += part if own is None else transposed(own, part)
+            if part.any():  # most pieces of constraints have no part in what is bent or tilted
+                total += part if own is None else transposed(own, part)
         return total
 
 
@@ -160,11 +171,11 @@ class ColumnBlocks:
         return found
 
     def at(self, y: np.ndarray) -> np.ndarray:
-        """The matrix @ y, of all pieces one after the other."""
-        found = np.zeros(self.height)
+        """The matrix @ y, of all pieces one after the other, (n,) or (n, k)."""
+        found = np.zeros((self.height, *y.shape[1:]))
         for at, block, factor in self.parts:
             own = y[self._stops[at] : self._stops[at + 1]]
-            found += block @ own if factor is None else factor * own
+            found += block @ own if factor is None else (factor * own.T).T
         return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
@@ -81,7 +82,7 @@ class Instantiator:
     def _widen(self, problem: Canonical, widening: Widening) -> None:
         """Take everything over all rows."""
         self._given = problem, widening
-        for made in ("program", "_layout", "_picked", "_squares", "_weights"):
+        for made in ("program", "_layout", "_picked", "_squares", "_weights", "_costly", "_valued"):
             self.__dict__.pop(made, None)
         self._stops = widening.stops
         self._arguments = [_arguments(*one, widening) for one in self._blocks]
@@ -258,10 +259,21 @@ class Instantiator:
                 matrix += dense(product if own is None else own.T @ product)
         return Quadratic((matrix + matrix.T) / 2, linear, constant)
 
-    def moved(self, quadratic: Quadratic, maps: AffineMaps) -> Quadratic:
-        """The quadratic of maps that differ from those it was made of in their offsets alone."""
+    def moved(self, quadratic: Quadratic, maps: AffineMaps, pieces: Collection[int]) -> Quadratic:
+        """The quadratic of maps that differ from those it was made of in some offsets alone."""
+        if self._costly.isdisjoint(pieces):
+            return quadratic
         linear, constant = self._slope(maps)
         return quadratic._replace(linear=linear, constant=constant)
+
+    @cached_property
+    def _costly(self) -> frozenset[int]:
+        """The pieces that the quadratic may be of, whatever numbers the structure has."""
+        problem, widening = self._given
+        bent = np.flatnonzero(np.diff(problem.P.indptr)[: problem.own])
+        entries = [bent, np.flatnonzero(problem.q[: problem.own])]
+        entries += [sp.csr_array(block.linear).indices for block, _ in self._blocks]
+        return frozenset(widening.piece[np.concatenate(entries)].tolist())
 
     def _slope(self, maps: AffineMaps) -> tuple[np.ndarray, float]:
         f = maps.offset
@@ -275,14 +287,31 @@ class Instantiator:
         """P @ y of all pieces, one after the other."""
         return self._diagonal * y if self._P is None else self._P @ y
 
-    def value(self, maps: AffineMaps, point: np.ndarray) -> float:
-        """The objective at a point, (m,), from the values of its pieces: not multiplied out."""
-        y = maps.at(point)
-        found = self._constant + float((self._bent(y) / 2 + self._linear) @ y)
+    def values(self, maps: Sequence[AffineMaps], points: Sequence[np.ndarray]) -> np.ndarray:
+        """The objectives of k clients at points of shape (m,) each, (k,).
+
+        From the values of their pieces, as far as they are in it: not multiplied out.
+        """
+        y = np.zeros((len(maps), int(self._stops[-1])))
+        for at in self._valued:
+            part = y[:, self._stops[at] : self._stops[at + 1]]
+            for row, own, point in zip(part, maps, points, strict=True):
+                matrix = own.matrices[at]
+                row[:] = point if matrix is None else matrix @ point
+                row += own.offsets[at]
+        bent = self._diagonal * y if self._P is None else (self._P @ y.T).T
+        found = np.vecdot(bent / 2 + self._linear, y) + self._constant
         for kind, width, arguments, (weight, parameter) in self._terms:
-            u = kind.grouped(arguments.blocks.at(y) + arguments.start, width)
-            found += float(weight @ kind.value(u, parameter))
+            u = arguments.blocks.at(y.T).T + arguments.start
+            of_each = kind.value(kind.grouped(u.reshape(-1), width), np.tile(parameter, len(maps)))
+            found += of_each.reshape(len(maps), -1) @ weight
         return found
+
+    @cached_property
+    def _valued(self) -> list[int]:
+        """The pieces that the objective is of."""
+        of_terms = {at for _, _, one, _ in self._terms for at, _, _ in one.blocks.parts}
+        return sorted(self._costly | of_terms)
 
     def terms(self, maps: AffineMaps) -> tuple[Term, ...]:
         """The recognised functions of the client's own variables."""
@@ -312,10 +341,22 @@ class Instantiator:
             return [one.start for _, _, one, _ in self._terms]
         return [one.blocks.at(maps.offset) + one.start for _, _, one, _ in self._terms]
 
-    def right_sides(self, maps: AffineMaps) -> tuple[np.ndarray, np.ndarray]:
-        """Those of the equality rows and of the inequality rows."""
-        equal, below = (self._right_side(which, maps) for which in (0, 1))
-        return equal, below
+    def moved_offsets(
+        self, terms: tuple[Term, ...], maps: AffineMaps, pieces: Collection[int]
+    ) -> tuple[Term, ...]:
+        """Terms of maps that differ from those they were made of in some offsets alone."""
+        return tuple(
+            term._replace(offset=one.blocks.at(maps.offset) + one.start)
+            if any(at in pieces for at, _, _ in one.blocks.parts)
+            else term
+            for term, (_, _, one, _) in zip(terms, self._terms, strict=True)
+        )
+
+    def moved_rows(self, which: int, rows: Rows, maps: AffineMaps, pieces: Collection[int]) -> Rows:
+        """The same of the equality rows, 0, or of the inequality rows, 1."""
+        if not any(at in pieces for at, _, _ in self._rows[which][1].parts):
+            return rows
+        return rows._replace(rhs=self._right_side(which, maps))
 
     def _right_side(self, which: int, maps: AffineMaps) -> np.ndarray:
         rows, _, _, rhs = self._rows[which]

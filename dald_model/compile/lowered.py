@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from dald_model.compile.affine import Coefficients
 from dald_model.compile.affine_maps import AffineMaps
 from dald_model.compile.form import Form
 from dald_model.compile.instantiation import Instantiator
+from dald_model.compile.moving_offsets import Offset, moving_offset
 from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.structure import SplitClient
 from dald_model.compile.template import Template
@@ -61,9 +63,13 @@ class Lowered:
         self._template = template
 
     @cached_property
-    def varying(self) -> list[int]:
-        """The pieces that have Parameters of the user's in them."""
-        return [at for at, one in enumerate(self.read.given.pieces) if one.parameters()]
+    def varying(self) -> list[tuple[int, Offset | None]]:
+        """The pieces that have Parameters of the user's in them, with what gives their offsets.
+
+        None where the Parameters are in more than these.
+        """
+        pieces = enumerate(self.read.given.pieces)
+        return [(at, moving_offset(one)) for at, one in pieces if one.parameters()]
 
     def around(self, centre: np.ndarray, known: tuple[Lowered, Lowered] | None = None) -> Lowered:
         """The same client in its differences from a point of shape (m,).
@@ -78,15 +84,6 @@ class Lowered:
     def is_like(self, other: Lowered) -> bool:
         """Whether the two differ in costs and offsets alone: then the same solvers take them."""
         return self.structure is other.structure and self.maps.moves(other.maps)
-
-    def value(self, point: np.ndarray) -> float:
-        """The objective at a point of shape (m,), as accurately as the user's expression has it.
-
-        From the values of the expression's affine pieces; NaN where not all of it is known so.
-        """
-        if not self.form.valued:
-            return math.nan
-        return self.instantiator.value(self.maps, point)
 
     def local_duals(
         self, equality: np.ndarray, inequality: np.ndarray, balls: np.ndarray
@@ -110,3 +107,20 @@ class Lowered:
         rows = self.instantiator.program.rows
         stated = rows != REPEATED
         return self._template.duals(multipliers[stated], rows[stated])
+
+
+def values(clients: Sequence[Lowered | None], points: Sequence[np.ndarray]) -> np.ndarray:
+    """Clients' objectives at points of shape (m,) each, as accurately as the user's expressions.
+
+    From the values of the expressions' affine pieces, of all clients of one instantiator at once;
+    NaN where not all of a client is known so.
+    """
+    found = np.full(len(clients), math.nan)
+    together: dict[int, tuple[Instantiator, list[int]]] = {}
+    for at, one in enumerate(clients):
+        if one is not None and one.form.valued:
+            together.setdefault(id(one.instantiator), (one.instantiator, []))[1].append(at)
+    for instantiator, places in together.values():
+        maps = [one.maps for one in map(clients.__getitem__, places) if one is not None]
+        found[places] = instantiator.values(maps, [points[at] for at in places])
+    return found

@@ -137,10 +137,17 @@ class Lowering:
         given = before.read.given.again()
         if given is None or not before.read.template.accepts(given.numbers):
             return None
-        parts = list(before.read.parts)
-        for at in before.varying:
-            parts[at] = _shared_matrices(affine_parts(given.pieces[at]), parts[at])
-        read = before.read._replace(given=given, parts=parts, is_first=False)
+        parts = before.read.parts
+        if before.varying:
+            parts = list(parts)
+        for at, offset in before.varying:
+            if offset is None:
+                parts[at] = _shared_matrices(affine_parts(given.pieces[at]), parts[at])
+            else:
+                now, (matrices, then) = offset(), parts[at]
+                if not (now == then).all():
+                    parts[at] = matrices, now
+        read = Read(given, before.read.template, parts, False)
         try:
             found = self._checked(client, read, before)
         except NotRowByRowError:
@@ -292,18 +299,17 @@ class Lowering:
     def _moved(self, read: Read, maps: AffineMaps, before: Lowered) -> Lowered:
         """The client as arrays, where nothing but the offsets of its affine pieces has changed."""
         instantiator, then = before.instantiator, before.form
-        equalities, inequalities = instantiator.right_sides(maps)
+        pairs = enumerate(zip(read.parts, before.read.parts, strict=True))
+        pieces = [at for at, (now, known) in pairs if now is not known]
         form = then.with_others(
-            quadratic=instantiator.moved(then.quadratic, maps),
-            equalities=then.equalities._replace(rhs=equalities),
-            inequalities=then.inequalities._replace(rhs=inequalities),
-            terms=tuple(
-                term._replace(offset=offset)
-                for term, offset in zip(then.terms, instantiator.offsets(maps), strict=True)
-            ),
+            quadratic=instantiator.moved(then.quadratic, maps, pieces),
+            equalities=instantiator.moved_rows(0, then.equalities, maps, pieces),
+            inequalities=instantiator.moved_rows(1, then.inequalities, maps, pieces),
+            terms=instantiator.moved_offsets(then.terms, maps, pieces),
             program=partial(instantiator.cone, maps, vars(then).get("cone")),
         )
-        found = copy(before)
+        found = object.__new__(Lowered)  # a copy, as it is made of each client for each value
+        found.__dict__.update(before.__dict__)
         found.form, found.read, found.maps = form, read, maps
         found.moved += 1
         return found

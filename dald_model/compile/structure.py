@@ -76,6 +76,8 @@ class SplitClient(NamedTuple):
         Constants that stand in the template by their values.
     is_lasting : bool
         Whether nothing but pieces and numbers changes with the values of the user's Parameters.
+    moving : list of int
+        The numbers that do.
     """
 
     cost: Node
@@ -88,6 +90,7 @@ class SplitClient(NamedTuple):
     sources: list[Source]
     fixed: list[Any]
     is_lasting: bool
+    moving: list[int]
 
     def again(self) -> SplitClient | None:
         """The same with the present values of the user's Parameters.
@@ -96,7 +99,14 @@ class SplitClient(NamedTuple):
         """
         if not self.is_lasting:
             return None
-        return self.with_numbers(present)
+        if not self.moving:
+            return self
+        numbers = list(self.numbers)
+        for at in self.moving:
+            numbers[at] = self.sources[at](present)
+            if not _is_alike(numbers[at], self.numbers[at]):
+                return None
+        return self._replace(numbers=numbers)
 
     def with_numbers(self, value: Value) -> SplitClient | None:
         """The same with other values of constants; None where a number has another sign."""
@@ -128,7 +138,7 @@ def split(client: Client, *, whole: bool = False, by_rows: bool = False) -> Spli
     rules = [visitor.constraint(rule) for rule in client.constraints]
     attributed = [visitor.attributes(v) for v in client.variables if given_attributes(v)]
     found = visitor.pieces, visitor.numbers, visitor.groups
-    kept = visitor.sources, visitor.fixed, visitor.is_lasting
+    kept = visitor.sources, visitor.fixed, visitor.is_lasting, visitor.moving
     return SplitClient(cost, rules, attributed, *found, whole, *kept)
 
 
@@ -151,6 +161,7 @@ class StructureVisitor:
         self.pieces: list[Any] = []
         self.numbers: list[np.ndarray] = []
         self.sources: list[Source] = []
+        self.moving: list[int] = []
         self.fixed: list[Any] = []
         self.is_lasting = not whole
         self.groups: list[int] = []
@@ -225,6 +236,8 @@ class StructureVisitor:
         at, value = len(self.numbers), source(present)
         self.numbers.append(value)
         self.sources.append(source)
+        if any(arg.parameters() for arg in given.args if arg is not nonlinear):
+            self.moving.append(at)
         inner = self.expression(nonlinear, is_summand=is_summand and given.shape == ())
         place = [arg is nonlinear for arg in given.args]
         signs = _signs(value)

@@ -173,16 +173,16 @@ class Subproblem(Identified):
 
         Nothing is made while one of these Parameters has no finite value.
         """
-        parameters = self._users
+        parameters, own = self._users, None
         if self._lowered is not None and self._sides is not None:
             if not parameters:
                 return
-            is_own = self._lowered[0] == _values(self.client.parameters)
-            if is_own and self._sides[0] == _values(self._given[1]):
+            own = _values(self.client.parameters)
+            if self._lowered[0] == own and self._sides[0] == _values(self._given[1]):
                 return
         if all(_is_finite(p.value) for p in parameters):
             _ = self.sides
-            lowered = self._relowered()
+            lowered = self._relowered(own)
             form = lowered and lowered.form
             if form and not form.complete:
                 _ = form.cone  # what every solver of it needs
@@ -203,11 +203,11 @@ class Subproblem(Identified):
                     return self._relowered()
         return known[1]
 
-    def _relowered(self) -> Lowered | None:
-        """The same where Parameters may have been changed in place."""
+    def _relowered(self, values: bytes | None = None) -> Lowered | None:
+        """The same where Parameters may have been changed in place, with these values if known."""
         known, parameters = self._lowered, self.client.parameters
         self._seen = [p.value for p in parameters]
-        values = _values(parameters)
+        values = _values(parameters) if values is None else values
         if known is None or known[0] != values:
             before = known and known[1]
             known = self._lowered = values, self._lower(self.client, before)

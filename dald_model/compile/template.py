@@ -35,6 +35,8 @@ SMALL = 512
 """Rows up to which it pays to know how dual values depend on their multipliers."""
 OFTEN = 3
 """Sets of numbers from which on it pays to know how the form depends on them."""
+ONE = 2
+"""The same of a single number: to know it takes no more than the form of another."""
 
 
 class Template:
@@ -97,10 +99,13 @@ class Template:
     def _near(self, numbers: list[np.ndarray]) -> tuple[Canonical, Structure] | None:
         """The same, by those that are known; None where that will not do."""
         self._asked += 1
-        if self._base is None or self._asked < OFTEN or not self.parameters:
+        if self._base is None or not self.parameters:
             return None
         first, problem, structure = self._base
-        if self._asked == OFTEN:
+        often = ONE if joined(first).size == 1 else OFTEN
+        if self._asked < often:
+            return None
+        if self._asked == often:
             self._tangent = Tangent.of(
                 lambda vector: self._instance(parted(vector, first)), problem, joined(first)
             )

@@ -69,16 +69,17 @@ class Measured:
         """
         if not _near(_offsets(compiled), self.offsets):
             return False
+        near = _Compared()
         for name, then in self.forms.items():
             now = compiled[name].form
             if now is then:
                 continue
             if not (now and then):
                 return False
-            if not _alike(_arrays(now), _arrays(then)):
+            if not near.alike(_arrays(now), _arrays(then)):
                 part = compiled.columns[name]
                 units = self.units.point_lengths[part], self.units.point_slopes[part]
-                if not _is_beside(now, then, *units):
+                if not _is_beside(near, now, then, *units):
                     return False
         return True
 
@@ -90,9 +91,11 @@ def _offsets(compiled: Decomposition) -> np.ndarray:
     return found
 
 
-def _is_beside(now: Form, then: Form, lengths: np.ndarray, slopes: np.ndarray) -> bool:
+def _is_beside(
+    near: _Compared, now: Form, then: Form, lengths: np.ndarray, slopes: np.ndarray
+) -> bool:
     """Whether two forms differ in little but costs, and in these by little beside the units."""
-    if not _alike(_arrays(now, costs=False), _arrays(then, costs=False)):
+    if not near.alike(_arrays(now, costs=False), _arrays(then, costs=False)):
         return False
     one, two = now.quadratic, then.quadratic
     moved = np.abs(one.linear - two.linear) + np.abs(steepness(now)[0] - steepness(then)[0])
@@ -100,11 +103,26 @@ def _is_beside(now: Form, then: Form, lengths: np.ndarray, slopes: np.ndarray) -
     return bool((moved <= BESIDE * slopes).all())
 
 
-def _alike(one: list[Any], two: list[Any]) -> bool:
-    if len(one) != len(two):
-        return False
-    others = [(a, b) for a, b in zip(one, two, strict=True) if a is not b]
-    return all(_near(_stored(a), _stored(b)) for a, b in others)
+class _Compared:
+    """Which arrays are near which; of those that clients have in common it is asked once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], bool] = {}  # by id: the forms hold them meanwhile
+
+    def alike(self, one: list[Any], two: list[Any]) -> bool:
+        """Whether each array of one list is near that of another."""
+        if len(one) != len(two):
+            return False
+        for now, then in zip(one, two, strict=True):
+            if now is then:
+                continue
+            key = id(now), id(then)
+            found = self._known.get(key)
+            if found is None:
+                found = self._known[key] = _near(_stored(now), _stored(then))
+            if not found:
+                return False
+        return True
 
 
 def numbers(form: Form) -> list[np.ndarray]:

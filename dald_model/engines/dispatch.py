@@ -335,8 +335,8 @@ class SolverLayer:
         subs = [self.compiled[name] for name in names]
         given = Given(subs, [])
         if solver in NUMERICAL and self._centre.any():
-            centres = [self._centre[self.compiled.columns[name]] for name in names]
-            given = Given.around(subs, centres, before and before.given)
+            columns = [self.compiled.columns[name] for name in names]
+            given = Given.around(subs, self._centre, columns, before and before.given)
         # Of Lasting, but to ask for a protocol takes longer than to begin again
         begin_again = getattr(before and before.session, "begin_again", None)
         if before and begin_again is not None and begin_again(given.clients):

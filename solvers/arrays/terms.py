@@ -190,7 +190,7 @@ def has_arguments_of(one: Term, other: Term) -> bool:
     return (
         one.kind is other.kind
         and one.matrix is other.matrix
-        and np.array_equal(one.offset, other.offset)
+        and (one.offset is other.offset or np.array_equal(one.offset, other.offset))
     )
 
 

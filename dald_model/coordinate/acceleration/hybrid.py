@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.anderson import Anderson
@@ -11,7 +14,6 @@ from dald_model.coordinate.acceleration.evaluation import BYTES, Accelerator, Op
 from dald_model.coordinate.acceleration.secant import Secant, SecantModel
 from dald_model.coordinate.acceleration.sure import SureModel
 from dald_model.coordinate.acceleration.turns import Member, Turns
-from dald_model.coordinate.curvature import is_angular
 
 LATER, WORK = 200, 2e7
 """Clients of up to so many shared entries are learned where rounds are slow without; and as long as
@@ -52,7 +54,8 @@ class Hybrid:
     def open(self, opening: Opening) -> Accelerator:
         """See :class:`Acceleration`."""
         compiled, mixer = opening.compiled, self.anderson.open(opening)
-        if not self._learns(compiled):
+        sizes = self.secant.sizes(compiled)
+        if not self._learns(sizes):
             return mixer
         secant = SecantModel(opening)
         ways: list[tuple[Member, ...]] = [(secant, mixer)]
@@ -60,8 +63,8 @@ class Hybrid:
         size, agreed = secant.coordinates.size, secant.joint.agreed.weight.size
         is_small = size <= LARGEST
         may_bound = is_small or (size <= MANY and agreed <= AGREED)
-        is_angular = may_bound and _is_angular(compiled)
-        if not (self.secant.takes(compiled) or secant.recalled or is_angular):
+        is_angular = may_bound and _is_angular(compiled, secant.angular)
+        if not (self._takes(sizes) or secant.recalled or is_angular):
             ways.insert(0, (mixer,))
         if is_small or is_angular:  # many smooth clients do not need what bounds cost a round
             first = len(ways) if is_angular else 0
@@ -71,13 +74,13 @@ class Hybrid:
 
     def reveals(self, compiled: Decomposition) -> str:
         """See :class:`Acceleration`: the bounds are made of objectives, too."""
-        if not self._learns(compiled):
+        if not self._learns(self.secant.sizes(compiled)):
             return self.anderson.reveals(compiled)
         return f"{self.secant.reveals(compiled)}, objectives"
 
     def added(self, compiled: Decomposition) -> int:
         """See :class:`Acceleration`: prices and objectives; who sees all edges makes the sums."""
-        if not self._learns(compiled):
+        if not self._learns(self.secant.sizes(compiled)):
             return self.anderson.added(compiled)
         return self.secant.added(compiled) + BYTES * (len(compiled) - len(compiled.servers))
 
@@ -88,15 +91,18 @@ class Hybrid:
             f"that answers and objectives give; else {self.anderson.explain()}"
         )
 
-    def _learns(self, compiled: Decomposition) -> bool:
-        """Whether clients are small enough to be learned, at once or later."""
-        sizes = self.secant.sizes(compiled)
+    def _learns(self, sizes: np.ndarray) -> bool:
+        """Whether clients of these sizes are small enough to be learned, at once or later."""
         is_late = sizes.max(initial=0) <= LATER and (sizes.astype(float) ** 3).sum() <= WORK
-        return is_late or self.secant.takes(compiled)
+        return is_late or self._takes(sizes)
+
+    def _takes(self, sizes: np.ndarray) -> bool:
+        """The same at once."""
+        return bool(sizes.max(initial=0) <= self.secant.directions)
 
 
-def _is_angular(compiled: Decomposition) -> bool:
+def _is_angular(compiled: Decomposition, angular: Collection[Hashable]) -> bool:
     """Whether most clients with data have kinks, or no curvature at all."""
     others = {*compiled.servers, *compiled.couplings}  # who have no data are as their clients
-    clients = [sub for name, sub in compiled.items() if name not in others]
-    return 2 * sum(map(is_angular, clients)) > len(clients)
+    clients = [name for name in compiled if name not in others]
+    return 2 * sum(name in angular for name in clients) > len(clients)

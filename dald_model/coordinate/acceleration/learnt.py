@@ -57,9 +57,8 @@ def recall(
         return ()
     then = learnt.coordinates
     if then is now:
-        for group, model, stiffness in zip(now.groups, models, learnt.stiffness, strict=True):
-            if not group.is_server:
-                model.recall(slice(None), stiffness)
+        for model, stiffness in zip(models, learnt.stiffness, strict=True):
+            model.recall(slice(None), stiffness)  # of servers it is what it always is
         return tuple(now.clients)
     known, columns = learnt.of(), then.clients
     places = {

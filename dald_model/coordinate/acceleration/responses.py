@@ -34,6 +34,10 @@ class Stiffness(NamedTuple):
         along = np.einsum("nik,ni->nk", self.vectors, change) * self.values
         return np.einsum("nik,nk->ni", self.vectors, along)
 
+    def responses(self) -> np.ndarray:
+        r""":math:`S = (I + B)^{-1}`, (n, r, r)."""
+        return (self.vectors / (1 + self.values)[:, None, :]) @ np.swapaxes(self.vectors, 1, 2)
+
 
 def known_sum(values: np.ndarray) -> float:
     """The sum of those that are no NaN."""
@@ -83,8 +87,16 @@ class Responses:
         self._against = np.full((start.size, 1), AGAINST)
         if is_angular is not None:
             self._against[is_angular] = 0.0
-        self._response = start[:, None, None] * np.eye(size)
+        self._response: np.ndarray | None = start[:, None, None] * np.eye(size)
         self._stiffness: Stiffness | None = None
+
+    @property
+    def response(self) -> np.ndarray:
+        """S of each client; of what was recalled only where it is asked for."""
+        if self._response is None:
+            assert self._stiffness is not None
+            self._response = self._stiffness.responses()
+        return self._response
 
     def learn(self, points: np.ndarray, moved: np.ndarray, told: np.ndarray) -> float:
         """Correct the models by what was told and how far they moved; gives the squared error.
@@ -92,7 +104,7 @@ class Responses:
         All arguments have shape (n, r), NaN where nothing is known; ``points`` are where they are
         now. A client that was told the same, or was not there, teaches nothing.
         """
-        wrong = moved - np.einsum("nij,nj->ni", self._response, told)
+        wrong = moved - np.einsum("nij,nj->ni", self.response, told)
         product = np.einsum("ni,ni->n", wrong, told)
         error, change = (np.einsum("ni,ni->n", one, one) for one in (wrong, told))
         least = NOISE**2 * np.einsum("ni,ni->n", points, points)
@@ -101,15 +113,18 @@ class Responses:
         scale = np.zeros(product.size)
         np.divide(1.0, product, out=scale, where=is_sound)
         wrong = np.where(is_sound[:, None], wrong, 0.0)
+        response = self.response
+        response += scale[:, None, None] * (wrong[:, :, None] * wrong[:, None, :])
         self._stiffness = None
-        self._response += scale[:, None, None] * (wrong[:, :, None] * wrong[:, None, :])
         return known_sum(error)
 
     def recall(self, at: slice, stiffness: Stiffness) -> None:
         r"""Begin with what is known of some of the clients: :math:`S = (I + B)^{-1}`."""
-        vectors, values = stiffness
-        self._stiffness = stiffness if at == slice(None) else None
-        self._response[at] = (vectors / (1 + values)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+        if at == slice(None):
+            self._stiffness, self._response = stiffness, None
+        else:
+            self.response[at] = stiffness.responses()
+            self._stiffness = None
 
     def stiffness(self) -> Stiffness:
         r""":math:`B = S^{-1} - I`, with the eigenvalues of S taken from within (0, 1).
@@ -120,7 +135,7 @@ class Responses:
         Newton methods do (Dauphin and others 2014), but with caution.
         """
         if self._stiffness is None:
-            values, vectors = eigh(self._response)
+            values, vectors = eigh(self.response)
             sound = np.where(values < 0, np.minimum(-self._against * values, MOST), values)
             self._stiffness = Stiffness(vectors, 1 / np.clip(sound, EDGE, 1 - EDGE) - 1)
         return self._stiffness

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,6 +115,8 @@ class SecantModel:
     ----------
     coordinates : Coordinates
     joint : JointModel
+    angular : set
+        The clients that have no curvature, or kinks besides those at variables of zero.
     error : float
         How wrong the models were of the last round, as a share of what clients were told.
     reach : float
@@ -131,8 +133,14 @@ class SecantModel:
         else:
             self.joint = JointModel(Coordinates(compiled, rho, off))
         self.coordinates = self.joint.coordinates
+        servers = {
+            name for group in self.coordinates.groups if group.is_server for name in group.names
+        }
+        self.angular = {
+            name for name, sub in compiled.items() if name not in servers and is_angular(sub)
+        }
         self._models: Sequence[Models] = [
-            Responses(_first(group), group.columns.shape[1], _angular(compiled, group))
+            Responses(_first(group), group.columns.shape[1], _among(group, self.angular))
             for group in self.coordinates.groups
         ]
         self.recalled = recall(self.coordinates, self._models, learnt)
@@ -196,9 +204,9 @@ class SecantModel:
         self._pause = 1
 
 
-def _angular(compiled: Decomposition, group: Group) -> np.ndarray:
-    """Which of the clients have no curvature, or kinks besides those at variables of zero."""
-    return np.array([not group.is_server and is_angular(compiled[name]) for name in group.names])
+def _among(group: Group, chosen: Collection[Hashable]) -> np.ndarray:
+    """Which of the clients are among those that are chosen."""
+    return np.array([name in chosen for name in group.names])
 
 
 def _first(group: Group) -> np.ndarray:
