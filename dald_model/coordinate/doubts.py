@@ -48,6 +48,8 @@ class Doubts(NamedTuple):
         it answered.
     flat : tuple
         Who has to be asked again where it answered.
+    many : tuple
+        Who is flat along several variables together, so that its hold chooses among answers.
     """
 
     alone: dict[Hashable, np.ndarray]
@@ -55,6 +57,7 @@ class Doubts(NamedTuple):
     dragged: set[Hashable]
     endless: set[Hashable]
     flat: tuple[Hashable, ...]
+    many: tuple[Hashable, ...]
 
 
 def doubts(
@@ -74,7 +77,7 @@ def doubts(
     answers, bases : sequence of ndarray, shape (m,)
         Where each answered, and where it is held.
     """
-    found, flat = Doubts({}, {}, set(), set(), ()), []
+    found, flat, many = Doubts({}, {}, set(), set(), (), ()), [], []
     bent = [i for i, sub in enumerate(subs) if is_bent(sub)]
     there: list[Curvature | None] = [None] * len(subs)
     of_bent = curvatures([subs[i] for i in bent], [answers[i] for i in bent])
@@ -93,19 +96,27 @@ def doubts(
             moves = np.stack([answers[i] - bases[i] for i in places])
             _doubt_bent(found, mine, own, [there[i] for i in places], drags, moves)
         elif size <= DEAR:
-            flat += [places[i] for i in _doubt_flat(found, mine, own, drags)]
-    return found._replace(flat=tuple(subs[i].name for i in sorted(flat)))
+            are_flat = are_flat_together(mine)
+            many += [places[i] for i in np.flatnonzero(are_flat).tolist()]
+            flat += [places[i] for i in _doubt_flat(found, mine, own, drags, are_flat)]
+    return found._replace(
+        flat=tuple(subs[i].name for i in sorted(flat)),
+        many=tuple(subs[i].name for i in sorted(many) if subs[i].name not in found.dragged),
+    )
 
 
 def _doubt_flat(
-    found: Doubts, subs: Sequence[Subproblem], known: Sequence[Curvature], drags: np.ndarray
+    found: Doubts,
+    subs: Sequence[Subproblem],
+    known: Sequence[Curvature],
+    drags: np.ndarray,
+    are_flat: np.ndarray,
 ) -> list[int]:
     """Doubt clients of one size that are curved the same everywhere; gives who is asked again.
 
     Curved so in each variable they may not be along all of them together.
     """
     again = []
-    are_flat = are_flat_together(subs)
     for i in np.flatnonzero(drags | are_flat).tolist():
         sub, is_flat = subs[i], are_flat[i]
         may_go = (drags[i] and not is_firm(sub, known[i])) or (is_flat and is_sloping(sub))

@@ -24,6 +24,7 @@ from dald_model.coordinate.doubts import DEAR, doubts
 from dald_model.coordinate.hold import hold, lengths_and_slopes
 from dald_model.coordinate.own_answers import OwnAnswer, OwnAnswers
 from dald_model.coordinate.sides import (
+    FAR,
     held_sides,
     hold_nearer,
     is_far,
@@ -95,6 +96,7 @@ class Survey:
         self._endless: set[Hashable] = set()
         self._dragged: set[Hashable] = set()
         self._misplaced: set[Hashable] = set()
+        self._many: tuple[Hashable, ...] = ()
         self._nearer: dict[Hashable, np.ndarray] = {}
         self._held = tuple(name for name in held if not self._subs[name].client.is_coupling)
         self._couplings = tuple(name for name in held if self._subs[name].client.is_coupling)
@@ -113,8 +115,11 @@ class Survey:
             self._centre(missing)
         having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
         held_at = held_sides(compiled, self._base, found)
+        is_moved = self._ask_many_nearer(held_at)
         self._misplaced |= self._far_all_around(held_at)
         hold_nearer(compiled, found, origin, held_at, missing, self._ask_at)
+        if is_moved:  # their neighbours have been moved as well
+            self._ask_many_nearer(held_at)
         self._go_halfway()
         return OwnAnswers(found, having, self._curvatures, self._starts(missing))
 
@@ -268,6 +273,41 @@ class Survey:
             if there is not None:
                 self._found[part] = answer_nearer(sub, self._found[part], there)
 
+    def _ask_many_nearer(self, held_at: np.ndarray) -> bool:
+        """Let quadratics with many answers give one near their neighbours', if those are far away.
+
+        Along what they are flat along a hold at zero says where, and how far from others that is.
+        Gives whether there are any.
+        """
+        if not self._many:
+            return False
+        compiled, before, single = self._compiled, self._found.copy(), self._found.copy()
+        for name in (*self._many, *compiled.servers):
+            single[compiled.columns[name]] = np.nan
+        place(compiled, single)
+        sides, known = sides_of(compiled, single), sides_of(compiled, before)
+        sides = np.where(np.isnan(sides), known, sides)
+        names = [n for n in self._many if not np.isnan(sides[:, self._subs[n].entries]).any()]
+        for batch in self._layer.batches(tuple(names)):
+            self._ask(batch, batch.ends.other(sides))
+        self._place_servers()
+        far = is_far(sides_of(compiled, self._found), held_at, FAR)
+        is_moved = False
+        for name in names:
+            part = compiled.columns[name]
+            if np.isnan(self._found[part]).any() or not far[self._subs[name].entries].all():
+                self._found[part] = before[part]
+            else:
+                is_moved = True
+        self._place_servers()
+        return is_moved
+
+    def _place_servers(self) -> None:
+        """Put servers where their neighbours' answers are by now."""
+        for name in self._compiled.servers:
+            self._found[self._compiled.columns[name]] = np.nan
+        place(self._compiled, self._found)
+
     def _ask_at(self, centre: np.ndarray) -> None:
         """Let all who are held answer from where others' sides are."""
         self._go_halfway()
@@ -306,6 +346,7 @@ class Survey:
         self._nearer |= doubted.nearer
         self._dragged |= doubted.dragged
         self._endless |= doubted.endless
+        self._many = doubted.many
         self._doubt_flat(doubted.flat)
 
     def _doubt_flat(self, names: tuple[Hashable, ...]) -> None:

@@ -493,3 +493,24 @@ def test_what_is_on_no_edge_has_units_of_its_own(unit: float) -> None:
         return float(state.units.point_lengths[compiled.columns[0]][at])
 
     assert length_of_own(unit) == pytest.approx(length_of_own(1.0), rel=1e-6)
+
+
+@pytest.mark.parametrize("shift", [-2e3, 2e5])
+def test_a_quadratic_with_many_answers_far_from_zero_gives_a_near_one(shift: float) -> None:
+    """Held at zero its answer was 2e4 away along the entry it hardly sees, and a verdict wrong.
+
+    Energies, which are squares of lengths, were 1e6 and 1e10 times those near zero.
+    """
+    a = np.array([-0.18, 0.96, 0.02, 0.74])
+
+    def energy(shift: float) -> float:
+        x = cp.Variable(4, name="x")
+        model = dm.Model("flat")
+        model.client(0, cp.sum_squares(x - shift - [-1.7, -0.7, 0.3, -0.1]), [x <= shift])
+        model.client(1, cp.square(a @ (x - shift) - 0.3))
+        result = model.solve()
+        assert result.verify()
+        assert result.state is not None
+        return result.state.units.energy
+
+    assert 0.1 <= energy(shift) / energy(0.0) <= 10

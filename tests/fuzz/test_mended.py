@@ -133,6 +133,10 @@ MENDED = {
     "cvxpy's answer of a client that falls for ever is where a solver's patience ended": [
         210007730
     ],
+    "a quadratic with many answers gives the one next to zero, far from its neighbours'": [
+        210005471
+    ],
+    "a variable that no row says anything of is taken to be as long as the others": [210000430],
     "a matrix declared symmetric is not so to the last digit": [210007197],
     "whose only term is an indicator answers anywhere, which passes for slopes": [150001364],
 }
