@@ -115,11 +115,11 @@ class Survey:
             self._centre(missing)
         having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
         held_at = held_sides(compiled, self._base, found)
-        is_moved = self._ask_many_nearer(held_at)
+        is_moved = self._ask_many_nearer(held_at, missing)
         self._misplaced |= self._far_all_around(held_at)
         hold_nearer(compiled, found, origin, held_at, missing, self._ask_at)
         if is_moved:  # their neighbours have been moved as well
-            self._ask_many_nearer(held_at)
+            self._ask_many_nearer(held_at, missing)
         self._go_halfway()
         return OwnAnswers(found, having, self._curvatures, self._starts(missing))
 
@@ -273,21 +273,25 @@ class Survey:
             if there is not None:
                 self._found[part] = answer_nearer(sub, self._found[part], there)
 
-    def _ask_many_nearer(self, held_at: np.ndarray) -> bool:
+    def _ask_many_nearer(self, held_at: np.ndarray, missing: np.ndarray) -> bool:
         """Let quadratics with many answers give one near their neighbours', if those are far away.
 
         Along what they are flat along a hold at zero says where, and how far from others that is.
-        Gives whether there are any.
+        Only who has one answer says more, not those ``missing``. Gives whether there are any.
         """
         if not self._many:
             return False
-        compiled, before, single = self._compiled, self._found.copy(), self._found.copy()
-        for name in (*self._many, *compiled.servers):
+        compiled, before = self._compiled, self._found.copy()
+        single = np.where(missing, np.nan, before)
+        for name in self._many:
             single[compiled.columns[name]] = np.nan
         place(compiled, single)
-        sides, known = sides_of(compiled, single), sides_of(compiled, before)
-        sides = np.where(np.isnan(sides), known, sides)
-        names = [n for n in self._many if not np.isnan(sides[:, self._subs[n].entries]).any()]
+        sides, subs = sides_of(compiled, single), self._subs
+        names = [
+            name
+            for name in self._many
+            if np.isfinite(sides[1 - subs[name].rows, subs[name].entries]).all()
+        ]
         for batch in self._layer.batches(tuple(names)):
             self._ask(batch, batch.ends.other(sides))
         self._place_servers()
@@ -295,7 +299,7 @@ class Survey:
         is_moved = False
         for name in names:
             part = compiled.columns[name]
-            if np.isnan(self._found[part]).any() or not far[self._subs[name].entries].all():
+            if np.isnan(self._found[part]).any() or not far[subs[name].entries].all():
                 self._found[part] = before[part]
             else:
                 is_moved = True
