@@ -28,7 +28,7 @@ from dald_model.answer.comparison import (
     unique,
     violation,
 )
-from dald_model.answer.gap import Certificate, first_witness
+from dald_model.answer.gap import BOXES, Certificate, first_witness
 from dald_model.answer.plots import verification_plot
 from dald_model.answer.reference import Reference, Task, reference, sharpened, task
 from dald_model.answer.stationarity import Support, certificate
@@ -308,11 +308,24 @@ def _certified(given: Task, made: Reference, proven: Certificate | None, allowed
         if found.measured <= allowed:
             return found
     if proven is not None and not found.is_resolved:
-        better = given.result.compiled.sense * (proven.value - proven.bound)
-        lost = max(better, 0.0) / made.scales.worth
+        lost = _lost(given, made, proven)
         if lost <= allowed:
             return Support(lost, f"bound, as solvers leave {found.where} open")
     return found
+
+
+def _lost(given: Task, made: Reference, proven: Certificate) -> float:
+    """What the multipliers' bound is worse by than the result, over V, over all of the spreads.
+
+    Spreads may be wider than its boxes; t boxes away a point is better by t times as much at most.
+    """
+    assert made.scales is not None
+    compiled, boxes = given.result.compiled, 1.0
+    if given.units is not None:
+        for name, spread in made.scales.spreads.items():
+            reach = BOXES * given.units.point_lengths[compiled.columns[name]]
+            boxes = max(boxes, float((spread / reach).max()))
+    return max(boxes * compiled.sense * (proven.value - proven.bound), 0.0) / made.scales.worth
 
 
 def _judged(result: Answer, made: Reference, rows: list[Row], notes: list[str]) -> Verification:
