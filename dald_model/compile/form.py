@@ -293,6 +293,15 @@ class Form:
             squares = np.sum((points @ root.T) ** 2, axis=1)
         return squares / 2 + points @ linear + constant + sum(t.values(points) for t in self.terms)
 
+    def magnitude(self, point: np.ndarray) -> float:
+        """The sum of the sizes of what its quadratic is multiplied out to, at a point, (m,)."""
+        _, linear, constant, root = self.quadratic
+        if root is None:
+            squares = np.abs(point) @ np.abs(self.quadratic.full) @ np.abs(point)
+        else:
+            squares = np.sum((np.abs(root) @ np.abs(point)) ** 2)
+        return float(squares / 2 + np.abs(linear) @ np.abs(point) + abs(constant))
+
     def violation(self, point: np.ndarray) -> float:
         """The largest violation at a point of shape (m,); for a complete form without extras."""
         zero = np.abs(self.equalities.matrix @ point - self.equalities.rhs)

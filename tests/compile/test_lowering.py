@@ -15,6 +15,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+import dald_model as dm
 from dald_model._cvxpy import has_domain
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.subproblem import Subproblem
@@ -196,3 +197,15 @@ def test_the_curvature_of_a_form_is_that_of_cvxpys_gradients(name: str) -> None:
 def test_a_fit_to_several_variables_goes_to_the_solver_of_quadratics(name: str) -> None:
     chosen = {n: one.solver for one in compiled(*fit(name)).explain() for n in one.clients}
     assert chosen["client"] == "factor"
+
+
+@pytest.mark.parametrize("centre", [0.0, -316e3, 1e6])
+def test_a_quadratic_of_a_bounded_variable_is_one_wherever_it_is(centre: float) -> None:
+    """Between bounds far from zero squares that are multiplied out agree to few digits."""
+    x = cp.Variable(3, bounds=[centre - 5.0, centre + 5.0])
+    model = dm.Model("bounded")
+    model.client("a", 0.5 * cp.sum_squares(x - centre - [1.0, -2.0, 0.5]))
+    model.client("b", cp.sum_squares(x - centre))
+    form = model.compile()["a"].form
+    assert form is not None
+    np.testing.assert_allclose(form.quadratic.full, np.eye(3), rtol=1e-12)

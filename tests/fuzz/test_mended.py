@@ -137,6 +137,9 @@ MENDED = {
         210005471
     ],
     "a variable that no row says anything of is taken to be as long as the others": [210000430],
+    "a quadratic between bounds far from zero agrees with cvxpy to few digits, and is none": [
+        230000346
+    ],
     "a matrix declared symmetric is not so to the last digit": [210007197],
     "whose only term is an indicator answers anywhere, which passes for slopes": [150001364],
 }
