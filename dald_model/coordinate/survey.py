@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 
@@ -263,15 +263,30 @@ class Survey:
         known, single = self._found.copy(), self._found.copy()
         for name in others:
             single[self._compiled.columns[name]] = np.nan
-        for found in (single, known):
-            place(self._compiled, found)
-        sides = [sides_of(self._compiled, found) for found in (single, known)]
-        sides = np.where(np.isnan(sides[0]), sides[1], sides[0])
-        for name in others:
+        moved = self._move_nearer(others, known, single)
+        if moved and len(moved) < len(others):  # those who have been moved said where to as well
+            single = known.copy()
+            for name in moved:
+                single[self._compiled.columns[name]] = np.nan
+            self._move_nearer(moved, known, single)
+
+    def _move_nearer(
+        self, names: Iterable[Hashable], known: np.ndarray, single: np.ndarray
+    ) -> set[Hashable]:
+        """Let clients answer near what single answers say, or all known; gives who does."""
+        found = [known.copy(), single.copy()]
+        for one in found:
+            place(self._compiled, one)
+        sides = [sides_of(self._compiled, one) for one in found]
+        sides, moved = np.where(np.isnan(sides[1]), sides[0], sides[1]), set()
+        for name in names:
             sub, part = self._subs[name], self._compiled.columns[name]
-            there = moved_to(sub, known[part], sides[1 - sub.rows, sub.entries])
+            there = moved_to(sub, found[0][part], sides[1 - sub.rows, sub.entries])
             if there is not None:
-                self._found[part] = answer_nearer(sub, self._found[part], there)
+                self._found[part] = answer_nearer(sub, known[part], there)
+                if not np.array_equal(self._found[part], known[part], equal_nan=True):
+                    moved.add(name)
+        return moved
 
     def _ask_many_nearer(self, held_at: np.ndarray, missing: np.ndarray) -> bool:
         """Let quadratics with many answers give one near their neighbours', if those are far away.

@@ -137,6 +137,7 @@ MENDED = {
         210005471
     ],
     "a variable that no row says anything of is taken to be as long as the others": [210000430],
+    "a client with many answers is told a mean of which its own at zero is a part": [230002989],
     "a quadratic between bounds far from zero agrees with cvxpy to few digits, and is none": [
         230000346
     ],
