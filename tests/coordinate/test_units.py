@@ -519,7 +519,6 @@ def test_a_quadratic_with_many_answers_far_from_zero_gives_a_near_one(shift: flo
 @pytest.mark.parametrize("shift", [-3e3, 1e5])
 def test_who_has_many_answers_is_not_told_a_mean_that_has_its_own_at_zero(shift: float) -> None:
     """A spread is flat along all entries alike: it answers at zero, and a server's mean halfway."""
-
     power: Any = 1.5
 
     def run(shift: float) -> tuple[int, float]:
