@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.alone import (
     answer_alone,
     answer_around,
-    answer_nearer,
     answers_alone,
 )
 from dald_model.coordinate.curvature import (
@@ -22,6 +21,7 @@ from dald_model.coordinate.curvature import (
 )
 from dald_model.coordinate.doubts import DEAR, doubts
 from dald_model.coordinate.hold import hold, lengths_and_slopes
+from dald_model.coordinate.many_answers import answer_near_others, told_without
 from dald_model.coordinate.own_answers import OwnAnswer, OwnAnswers
 from dald_model.coordinate.sides import (
     FAR,
@@ -106,7 +106,9 @@ class Survey:
         compiled, found = self._compiled, self._found
         origin = self._ask_each()
         self._leave_endless()
-        self._ask_nearer()
+        held = {*self._held, *self._couplings}
+        others = [name for name in self._subs if name not in held]
+        answer_near_others(compiled, self._subs, found, others)
         self._ask_couplings(origin)
         missing = np.isnan(found)
         place(compiled, found)
@@ -252,42 +254,6 @@ class Survey:
                 self._found[part] = np.nan
                 self._misplaced.add(name)
 
-    def _ask_nearer(self) -> None:
-        """Let who has many answers give the one that is nearest to its neighbours'.
-
-        To those who are known to have one only, as far as there are any.
-        """
-        others = set(self._subs).difference(self._held, self._couplings)
-        if not others:
-            return
-        known, single = self._found.copy(), self._found.copy()
-        for name in others:
-            single[self._compiled.columns[name]] = np.nan
-        moved = self._move_nearer(others, known, single)
-        if moved and len(moved) < len(others):  # those who have been moved said where to as well
-            single = known.copy()
-            for name in moved:
-                single[self._compiled.columns[name]] = np.nan
-            self._move_nearer(moved, known, single)
-
-    def _move_nearer(
-        self, names: Iterable[Hashable], known: np.ndarray, single: np.ndarray
-    ) -> set[Hashable]:
-        """Let clients answer near what single answers say, or all known; gives who does."""
-        found = [known.copy(), single.copy()]
-        for one in found:
-            place(self._compiled, one)
-        sides = [sides_of(self._compiled, one) for one in found]
-        sides, moved = np.where(np.isnan(sides[1]), sides[0], sides[1]), set()
-        for name in names:
-            sub, part = self._subs[name], self._compiled.columns[name]
-            there = moved_to(sub, found[0][part], sides[1 - sub.rows, sub.entries])
-            if there is not None:
-                self._found[part] = answer_nearer(sub, known[part], there)
-                if not np.array_equal(self._found[part], known[part], equal_nan=True):
-                    moved.add(name)
-        return moved
-
     def _ask_many_nearer(self, held_at: np.ndarray, missing: np.ndarray) -> bool:
         """Let quadratics with many answers give one near their neighbours', if those are far away.
 
@@ -296,12 +262,9 @@ class Survey:
         """
         if not self._many:
             return False
-        compiled, before = self._compiled, self._found.copy()
-        single = np.where(missing, np.nan, before)
-        for name in self._many:
-            single[compiled.columns[name]] = np.nan
-        place(compiled, single)
-        sides, subs = sides_of(compiled, single), self._subs
+        compiled, subs, before = self._compiled, self._subs, self._found.copy()
+        known = np.where(missing, np.nan, before)
+        sides = sides_of(compiled, told_without(compiled, known, self._many))
         names = [
             name
             for name in self._many
