@@ -98,7 +98,7 @@ def check_parties(coupling: Coupling, owners: Owners) -> None:
     if not any(owners.get(v.id) for v in coupling.variables):
         raise DeclarationError(
             f"coupling {coupling.name!r}: {coupling} holds variables that no client uses, expected "
-            "those of several clients; put it into a client's own constraints or objective"
+            "at least one of a client; declare who uses it, or leave the coupling out"
         )
 
 
