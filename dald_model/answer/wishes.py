@@ -14,6 +14,7 @@ from dald_model.answer.rescaling import Solved, costs_of, minimise
 from dald_model.answer.scales import Points, Scales, measures
 from dald_model.compile.measures import Measure
 from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.endless import breaks_rules, goes_on
 from dald_model.declare.client import unique_variables
 from dald_model.values import entries, flat, holding
 
@@ -27,6 +28,8 @@ SMALL = 1e-3
 """Beside the largest move of a client: moves that may be a solver's noise."""
 TRIALS = 200
 """How many groups of entries of a client are tried at most."""
+AWAY = 10.0
+"""How many times the way to its middle leads out of what has one."""
 LITTLE = 1e-2
 """Share of what all paid that a move has to cost somebody, and of its client's largest move: what
 is less in both is no scale of its own."""
@@ -35,7 +38,10 @@ is less in both is no scale of its own."""
 def wished(
     subs: Mapping[Hashable, Subproblem], points: Points, before: Scales | None
 ) -> dict[Hashable, np.ndarray]:
-    """What each client alone would choose; who alone is unbounded is left out."""
+    """What each client alone would choose; who alone is unbounded is left out.
+
+    So is who falls for ever: -log x has no least value, and a solver ends at 1e13.
+    """
     asked = {
         name: sub
         for name, sub in subs.items()
@@ -43,9 +49,12 @@ def wished(
     }
     together = _own(list(asked.values()), points, before)
     if together.is_optimal:
-        return {name: _point(sub, together.values) for name, sub in asked.items()}
-    alone = {name: _own([sub], points, before) for name, sub in asked.items()}
-    return {name: _point(asked[name], own.values) for name, own in alone.items() if own.is_optimal}
+        own = dict.fromkeys(asked, together)
+    else:
+        alone = {name: _own([sub], points, before) for name, sub in asked.items()}
+        own = {name: solved for name, solved in alone.items() if solved.is_optimal}
+    found = {name: _point(asked[name], solved.values) for name, solved in own.items()}
+    return {n: wish for n, wish in found.items() if not goes_on(asked[n], wish, points[n])}
 
 
 def middles(
@@ -53,7 +62,8 @@ def middles(
 ) -> dict[Hashable, np.ndarray]:
     """A point inside of each client's constraints, of those that have any.
 
-    An interior-point solver without an objective ends about in the middle.
+    An interior-point solver without an objective ends about in the middle, if there is one: who
+    stands at the edge and may go ``AWAY`` times as far is in a half-space, and left out.
     """
     found = {}
     for name, sub in subs.items():
@@ -63,7 +73,10 @@ def middles(
             if middle.is_optimal:
                 stands = sub.spread(points[name]) | middle.values
                 inside = _point(sub, stands) - points[name]
-                found[name] = points[name] + _closest(sub, points[name], inside) * inside
+                share = _closest(sub, points[name], inside)
+                far = points[name] + AWAY * inside
+                if share < 1.0 or breaks_rules(sub, far, points[name]):
+                    found[name] = points[name] + share * inside
     return found
 
 

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 import cvxpy as cp
 import numpy as np
 
-from dald_model._cvxpy import Equality, Inequality
 from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.endless import SETTLED, breaks_rules, goes_on
 from dald_model.declare.problem import Problem
 from dald_model.solvers.base import FOUND
 from dald_model.solvers.exact.conic import ClarabelProgram
 from dald_model.solvers.exact.one_by_one import ClientAnswer, Scaling
-from dald_model.values import REFUSALS, entries, evaluated, panics_as_errors, preserved, violated
+from dald_model.values import REFUSALS, panics_as_errors, preserved
 
 ROUGH, ROUGHER, ROUGHEST = 1e-6, 1e-4, 1e-3
 """Relative accuracy of cone programs: once as accurate as it has to be and once less; of answers
 that are far away once more, as a solver may end at one point for two accuracies."""
 LESS = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-6)
 """The same of a problem that cvxpy gives to Clarabel, beside its 1e-8."""
-SETTLED = 0.1
-"""By how much these two may differ, relative to the answer."""
 PRICES = 0.3, 3.0
 """Prices, as shares of the slopes at an answer, that are tried to see how far it moves."""
 SMALL = 1e-4
@@ -316,49 +313,7 @@ def _by_cvxpy(sub: Subproblem) -> np.ndarray:
         return np.full(sub.size, np.nan)
     is_noise = np.abs(found[-1] - found[0]) > SETTLED * np.abs(found[0])
     own = np.where(is_noise, 0.0, found[0])
-    return np.full(sub.size, np.nan) if _goes_on(sub, own) else own
-
-
-def _goes_on(sub: Subproblem, point: np.ndarray) -> bool:
-    """Whether an answer is where a solver's patience ended, of what falls for ever.
-
-    It does if it breaks its constraints by a share of what they move by on the way there, so far
-    out is it, or if half the way and twice the way it falls alike.
-    """
-    if _broken(sub, point) > SETTLED:
-        return True
-    half, here, twice = (_cost(sub, share * point) for share in (0.5, 1.0, 2.0))
-    return here - twice > SETTLED * (half - here) > 0.0 and _broken(sub, 2 * point) <= SETTLED
-
-
-def _cost(sub: Subproblem, point: np.ndarray) -> float:
-    with _at(sub, point):
-        return evaluated(sub.client.cost)
-
-
-def _broken(sub: Subproblem, point: np.ndarray) -> float:
-    """The largest violation of a constraint, as a share of how far it moves from zero to there."""
-    worst = 0.0
-    for rule in sub.client.constraints:
-        parts = [rule.expr] if isinstance(rule, Inequality | Equality) else rule.args
-        with _at(sub, np.zeros(sub.size)):
-            before = [entries(part) for part in parts]
-        with _at(sub, point):
-            moves = [np.abs(entries(p) - b).max() for p, b in zip(parts, before, strict=True)]
-            broken, moved = float(np.max(violated(rule))), max(moves, default=0.0)
-        if moved > 0:
-            worst = max(worst, broken / moved)
-    return worst
-
-
-@contextmanager
-def _at(sub: Subproblem, point: np.ndarray) -> Iterator[None]:
-    """Give a client's variables values for a while, and evaluate in silence."""
-    with preserved(sub.variables), np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for v in sub.variables:
-            v.save_value(sub.spread(point)[v.id])
-        yield
+    return np.full(sub.size, np.nan) if breaks_rules(sub, own) or goes_on(sub, own) else own
 
 
 def minimised(sub: Subproblem, tolerance: float, lengths: np.ndarray | None = None) -> ClientAnswer:

@@ -305,3 +305,24 @@ def test_a_skew_part_of_prices_hides_no_error(skew: float, wrong: float, is_ok: 
         recovered=replace(result.recovered, duals=result.recovered.duals | {rule.id: (dual,)}),
     )
     assert given.verify()["multipliers"].ok == is_ok
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e5])
+def test_utilities_that_grow_for_ever_make_no_endless_scale(unit: float) -> None:
+    """Nobody has an own answer, but a solver ends at 1e13, beside which every error is nothing."""
+    weights = 1.0 + np.arange(4)
+    x = [cp.Variable(nonneg=True, name=f"flow{i}") for i in range(4)]
+    model = dm.Model()
+    for i, weight in enumerate(weights):
+        model.client(f"user {i}", cp.Maximize(weight * cp.log(x[i] / unit + 0.1)))
+    model.couple(cp.sum(cp.hstack(x)) <= 2 * unit, name="link")
+    result = model.solve()
+    best = 2.4 * weights / weights.sum() - 0.1  # w / (x + 0.1) is the price of all
+    recovered = result.recovered
+    found = np.array([float(recovered.values[v.id]) for v in x])
+    assert found / unit == pytest.approx(best, abs=1e-5)
+    assert result.verify().ok, str(result.verify())
+    for i in range(4):
+        off = {x[i].id: np.asarray(found[i] + 1e-3 * best[i] * unit)}
+        wrong = replace(result, recovered=replace(recovered, values=recovered.values | off))
+        assert not wrong.verify().ok
