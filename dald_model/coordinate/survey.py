@@ -393,7 +393,10 @@ class Survey:
         # Below its accuracy an answer has no digit, and beside zero nothing tells noise from size
         is_exact = self._layer.solver(batch.names[0]).is_exact
         least = (ROUNDED if is_exact else NOISE) * turn.lengths
-        points = np.where(np.abs(answers.points) <= least, 0.0, answers.points)
+        points, base = answers.points, self._base[batch.columns]
+        points = np.where(np.abs(points) <= least, 0.0, points)
+        # Whose zero is far away is that near to where it is held
+        points = np.where(np.abs(answers.points - base) <= least, base, points)
         if not set(answers.statuses) <= set(FOUND):
             sizes = [self._subs[name].size for name in batch.names]
             is_found = np.repeat([one in FOUND for one in answers.statuses], sizes)
