@@ -123,6 +123,19 @@ class Term(NamedTuple):
         return self.kind.grouped(np.asarray(self.matrix @ point) + self.offset, self.width)
 
 
+LINEAR = ("ZeroConeT", "NonnegativeConeT")
+"""The cones whose rows are linear."""
+
+
+def cone_height(kind: str, argument: Any) -> int:
+    """The rows of a cone, by its type's name and its argument; see :class:`ConeProgram`."""
+    if kind == "PSDTriangleConeT":
+        return argument * (argument + 1) // 2
+    if kind in ("ExponentialConeT", "PowerConeT"):
+        return 3
+    return len(argument) + 1 if kind == "GenPowerConeT" else argument
+
+
 class ConeProgram(NamedTuple):
     r"""The client in Clarabel's form over :math:`v = (x, y)`, the client's m variables first.
 

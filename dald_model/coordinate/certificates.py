@@ -13,13 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import lsmr
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import ConeProgram
+from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.alone import ROUGH, minimised
 from dald_model.coordinate.sides import sides_of
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
-from dald_model.solvers.exact.certificates import is_infeasible, is_unbounded
+from dald_model.solvers.exact.certificates import infeasibility, is_unbounded
 from dald_model.solvers.exact.conic import STATUSES, solved_once
 
 PATHS: tuple[dict[str, Any], ...] = (
@@ -52,11 +55,26 @@ def proof(compiled: Decomposition, state: State) -> Proof | None:
         status = STATUSES.get(str(found.status))
         if status == "optimal":
             return None
-        if status == "infeasible" and is_infeasible(cone, found.z):
-            return Proof(Status.INFEASIBLE, joint.heaviest(np.abs(cone.rhs * found.z), joint.rows))
+        if status == "infeasible" and (z := infeasibility(cone, found.z)) is not None:
+            return Proof(Status.INFEASIBLE, joint.heaviest(np.abs(cone.rhs * z), joint.rows))
         if status == "unbounded" and is_unbounded(cone, found.x, found.s):
             return Proof(Status.UNBOUNDED, joint.heaviest(-cone.linear * found.x, joint.columns))
     return None
+
+
+def is_proved_infeasible(sub: Subproblem) -> bool:
+    """Whether it is proved that one client by itself has no point.
+
+    Taken to be of who has no cone program that we can read. A solver's proof may need what is left
+    of the client's numbers where the rows are met best: beside an offset they have no digits.
+    """
+    if sub.form is None:
+        return True
+    cone = sub.form.cone
+    if minimised(sub, ROUGH).status == Status.INFEASIBLE or infeasibility(cone) is not None:
+        return True
+    near = sub.around(lsmr(cone.rows, cone.rhs)[0][: sub.size])
+    return minimised(near, ROUGH).status == Status.INFEASIBLE
 
 
 class _Joint(NamedTuple):

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.alone import ROUGH, minimised
-from dald_model.coordinate.certificates import proof
+from dald_model.coordinate.certificates import is_proved_infeasible, proof
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
 from dald_model.schedule.moment import Residuals
@@ -121,8 +120,7 @@ class FailureMonitor:
             return failure
         if not state.solved([self.compiled.places[name]]):
             sub = self.compiled[name]
-            is_claim = failure.status == Status.INFEASIBLE and sub.form is not None
-            if is_claim and minimised(sub, ROUGH).status != Status.INFEASIBLE:
+            if failure.status == Status.INFEASIBLE and not is_proved_infeasible(sub):
                 return Termination(
                     Status.SOLVER_ERROR,
                     name,

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile import kinds
-from dald_model.compile.form import ConeProgram, Form, Quadratic, Rows, Term
+from dald_model.compile.form import LINEAR, ConeProgram, Form, Quadratic, Rows, Term, cone_height
 from dald_model.engines.archive import Archive, DamagedError
 from dald_model.validate import is_number, is_whole
 
@@ -31,7 +31,7 @@ FIELDS = {
     "terms",
 }
 """What the header holds, no more and no less."""
-SIDED = {"ZeroConeT", "NonnegativeConeT", "SecondOrderConeT"}
+SIDED = {*LINEAR, "SecondOrderConeT"}
 """Clarabel's cones whose argument is their number of rows."""
 EXPONENTS = 1e-6
 """How far the exponents of a power cone may be from adding up to one, as in cvxpy."""
@@ -183,17 +183,17 @@ def _height(kind: str, argument: Any) -> int:
     """The rows of a cone; its argument is checked."""
     if kind in SIDED or kind == "PSDTriangleConeT":
         _demand(is_whole(argument, 1), f"the size of a {kind}")
-        return argument if kind in SIDED else argument * (argument + 1) // 2
-    if kind == "ExponentialConeT":
+    elif kind == "ExponentialConeT":
         _demand(argument is None, "an exponential cone with an argument")
-        return 3
-    if kind == "PowerConeT":
+    elif kind == "PowerConeT":
         _demand(_is_finite(argument) and 0 < argument < 1, "an exponent")
-        return 3
-    _demand(kind == "GenPowerConeT", "an unknown cone")
-    _demand(isinstance(argument, list) and all(_is_finite(a) and a > 0 for a in argument), "powers")
-    _demand(abs(math.fsum(argument) - 1) <= EXPONENTS, "powers that do not add up to one")
-    return len(argument) + 1
+    else:
+        _demand(kind == "GenPowerConeT", "an unknown cone")
+        _demand(
+            isinstance(argument, list) and all(_is_finite(a) and a > 0 for a in argument), "powers"
+        )
+        _demand(abs(math.fsum(argument) - 1) <= EXPONENTS, "powers that do not add up to one")
+    return cone_height(kind, argument)
 
 
 def _is_finite(number: Any) -> bool:

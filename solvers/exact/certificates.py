@@ -13,6 +13,10 @@ direction's own error explains where the objective is steep. The program is to b
 its solutions would be of size one; as they may be wrong for a variable, it reaches at least some
 times as far as the rows say on which the proof rests: one of :math:`a v \le b` asks for moves of
 :math:`|b / a|`, also of the other variable in a row of two.
+
+Where the digits of an interior point prove nothing, most of what users contradict themselves in is
+linear, such as a trace that is 6 and at most 0: a vertex of the linear rows' own Farkas program
+proves it to the last digit.
 """
 
 from __future__ import annotations
@@ -21,8 +25,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import linprog
 
-from dald_model.compile.form import ConeProgram
+from dald_model.compile.form import LINEAR, ConeProgram, cone_height
 
 REACH = 1e4
 """How far a certificate has to reach."""
@@ -36,6 +41,21 @@ CARRIED = 1e-3
 """Share of the fall that a row has part in on which a proof rests."""
 MARGIN = 1e2
 """How many times farther than the worst of its rows says a direction may be from the cones."""
+ROUNDED = 1e-15
+"""Of its terms: a sum that is less is zero for doubles, however far points may be."""
+BALANCES = 10
+"""How often rows and columns are divided by the roots of their largest entries."""
+
+
+def infeasibility(cone: ConeProgram, multipliers: Any = None) -> np.ndarray | None:
+    """Multipliers which prove that no point is feasible: a solver's, or those of linear rows.
+
+    None where neither do. The solver's, if it has any, are to lie in the dual cone.
+    """
+    if multipliers is not None and is_infeasible(cone, multipliers):
+        return np.asarray(multipliers, dtype=float)
+    balanced, found = _of_linear_rows(cone)
+    return found if is_infeasible(balanced, found) else None
 
 
 def is_infeasible(cone: ConeProgram, multipliers: Any) -> bool:
@@ -48,7 +68,43 @@ def is_infeasible(cone: ConeProgram, multipliers: Any) -> bool:
     if not is_negative:
         return False
     reach = np.maximum(REACH, BEYOND * _asked(cone, z, -fall))
-    return bool(reach @ np.abs(cone.rows.T @ z) <= -fall)
+    left, sizes = np.abs(cone.rows.T @ z), abs(cone.rows).T @ np.abs(z)
+    return bool(reach @ np.where(left > ROUNDED * sizes, left, 0.0) <= -fall)
+
+
+def _of_linear_rows(cone: ConeProgram) -> tuple[ConeProgram, np.ndarray]:
+    r"""The vertex of :math:`\min b^\top z, \; A^\top z = 0, \; |z| \le 1` over the linear rows.
+
+    It comes with the program in units in which these rows have entries of about one; multipliers of
+    other rows are zero.
+    """
+    heights = [cone_height(*one) for one in cone.cones]
+    kinds = np.repeat([kind for kind, _ in cone.cones], heights)
+    linear = np.flatnonzero(np.isin(kinds, LINEAR))
+    found, units = np.zeros(cone.rhs.size), np.ones(cone.linear.size)
+    if not linear.size:
+        return cone, found
+    matrix, sizes = sp.csr_array(cone.rows)[linear], np.ones(linear.size)
+    for _ in range(BALANCES):
+        sizes *= _roots(sp.diags_array(1 / sizes) @ matrix @ sp.diags_array(units), 1)
+        units /= _roots(sp.diags_array(1 / sizes) @ matrix @ sp.diags_array(units), 0)
+    rhs = cone.rhs[linear] / sizes
+    solved = linprog(
+        rhs / (np.abs(rhs).max() or 1.0),
+        A_eq=(sp.diags_array(1 / sizes) @ matrix @ sp.diags_array(units)).T,
+        b_eq=np.zeros(units.size),
+        bounds=[(-1 if kind == "ZeroConeT" else 0, 1) for kind in kinds[linear]],
+        method="highs-ds",  # ends at a vertex, where most multipliers are zero
+    )
+    if solved.x is not None:
+        found[linear] = solved.x / sizes
+    return cone._replace(rows=sp.csc_array(cone.rows @ sp.diags_array(units))), found
+
+
+def _roots(matrix: Any, axis: int) -> np.ndarray:
+    """The roots of the largest entries of columns or rows, one where there are none."""
+    largest = np.asarray(abs(matrix).max(axis=axis).todense()).reshape(-1)
+    return np.sqrt(np.where(largest > 0, largest, 1.0))
 
 
 def _asked(cone: ConeProgram, z: np.ndarray, fall: float) -> np.ndarray:

@@ -19,7 +19,7 @@ from clarabel import DefaultSettings, DefaultSolver  # pyright: ignore[reportAtt
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import FOUND, Session
-from dald_model.solvers.exact.certificates import is_infeasible, is_unbounded
+from dald_model.solvers.exact.certificates import infeasibility, is_unbounded
 from dald_model.solvers.exact.one_by_one import ClientAnswer, Scaling, SequentialSession
 from dald_model.solvers.exact.polish import Polisher, is_polished
 from dald_model.values import is_panic
@@ -212,7 +212,7 @@ class ClarabelProgram:
             matrix=_symmetric(self._matrix), linear=linear, rhs=self._shifted
         )
         if status == "infeasible":
-            return is_infeasible(program, native.z)
+            return infeasibility(program, native.z) is not None
         return is_unbounded(program, native.x, native.s)
 
     def _solve(self, linear: np.ndarray, options: dict[str, Any], settled: bool) -> Any:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dald_model.compile.form import LINEAR
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import Session
 from dald_model.solvers.exact.daqp_program import DaqpProgram
@@ -29,9 +30,6 @@ Measured against a solve by Clarabel, quantiles with m = 100: with 600 columns a
 a far turn a third, a near one 1/23; with 700 a new K costs 1 and a far turn a half; with 900 the
 first turn costs 4, a near one 1/14; with 1250 (m = 50) the first costs 50, a near one a third.
 """
-
-LINEAR = ("ZeroConeT", "NonnegativeConeT")
-"""The cones whose rows are linear."""
 
 
 class Polyhedral:

@@ -141,6 +141,9 @@ MENDED = {
     "a quadratic between bounds far from zero agrees with cvxpy to few digits, and is none": [
         230000346
     ],
+    "an answer far from zero is zero, as it is small beside a length that it is held in": [
+        300000036
+    ],
     "a matrix declared symmetric is not so to the last digit": [210007197],
     "whose only term is an indicator answers anywhere, which passes for slopes": [150001364],
 }
@@ -152,3 +155,9 @@ MENDED = {
 def test_a_model_that_failed(seed: int, defect: str) -> None:
     found = judge_seed(seed)
     assert (found.verdict, found.status) == ("right", "optimal"), f"{defect}: {found}"
+
+
+@pytest.mark.parametrize("seed", [210000816, 210001547, 210002965, 210006181, 230000328])
+def test_a_client_without_a_point_whose_solver_proved_it_by_too_few_digits(seed: int) -> None:
+    found = judge_seed(seed)
+    assert (found.verdict, found.status) == ("right", "infeasible"), str(found)

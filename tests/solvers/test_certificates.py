@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from dald_model.compile.form import ConeProgram
-from dald_model.solvers.exact.certificates import is_infeasible, is_unbounded
+from dald_model.solvers.exact.certificates import infeasibility, is_infeasible, is_unbounded
 from dald_model.solvers.exact.conic import solved_once
 
 SCALES = [1e-6, 1.0, 1e6]
@@ -45,6 +45,36 @@ def test_a_farkas_certificate_proves_infeasibility_in_any_length(name: str, scal
     cone, multipliers = INFEASIBLE[name]
     assert np.allclose(cone.rows.T @ np.array(multipliers), 0)
     assert is_infeasible(cone, scale * np.array(multipliers))
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e5])
+@pytest.mark.parametrize("unit", SCALES)
+def test_what_is_contradictory_in_linear_rows_is_proved_without_a_solver(
+    unit: float, offset: float
+) -> None:
+    """Of x + y = 6 and x + y <= 0, beside y <= z and a ball around zero that says nothing."""
+    rows = np.array([[1, 1, 0], [1, 1, 0], [0, 1, -1], [0, 0, 0], [1, 0, 0], [0, 1, 0]]) / unit
+    rhs = np.array([6 + 2 * offset, 2 * offset, 0, 9, offset, offset])
+    kinds = (("ZeroConeT", 1), ("NonnegativeConeT", 2), ("SecondOrderConeT", 3))
+    found = infeasibility(program(rows, rhs, kinds))
+    assert found is not None
+    assert np.allclose(found / found[1], [-1, 1, 0, 0, 0, 0])
+
+
+def test_what_no_linear_row_contradicts_is_not_proved() -> None:
+    assert infeasibility(BALL) is None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_with_a_common_point_are_never_contradictory(seed: int) -> None:
+    """Half of them are met with equality, in rows and columns of sizes from 1e-6 to 1e6."""
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-2, 3, size=(9, 5)) * 10.0 ** rng.uniform(-6, 6, size=(9, 1))
+    point = rng.normal(size=5) + 1e3 * rng.integers(0, 2)
+    slacks = np.abs(rows).sum(axis=1) * np.where(np.arange(9) < 6, 0.0, rng.exponential(size=9))
+    kinds = (("ZeroConeT", 3), ("NonnegativeConeT", 6))
+    units = 10.0 ** rng.uniform(-6, 6, size=5)
+    assert infeasibility(program(rows / units, rows @ point + slacks, kinds)) is None
 
 
 @pytest.mark.parametrize("entry", [0, 1])
