@@ -204,3 +204,22 @@ def test_without_curvature_another_solver_takes_over() -> None:
     result = model.solve()
     assert {event.next for event in result.fallbacks} == {"polyhedral"}
     assert result.verify().ok
+
+
+@pytest.mark.parametrize("apart", [1e-5, 1e-6, 3e-8])
+def test_rows_that_nearly_meet_are_told_apart_by_their_multipliers(apart: float) -> None:
+    """Minimise h x^2 / 2 + w (|x| + |x - d|), zero, for d far below 1.
+
+    While both rows are held at once their multipliers drift: by 1e6 h d of 2 w with each step, and
+    200 steps are allowed. In two variables a third row is met between two others.
+    """
+    b = -np.array([0.0, apart])
+    one = form(1, terms=[values(np.ones((2, 1)), np.full(2, 0.5), b)])
+    _, step = run(Kinks, [one], np.full((1, 1, 1), 3e-3), np.zeros((1, 1)))
+    assert not step.failed.any()
+    assert abs(step.points[0, 0]) <= 1e-3 * apart
+    A = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    given = form(2, terms=[values(A, np.array([1.0, 1.0, 0.5]), np.array([0.0, 0.0, apart]))])
+    _, step = run(Kinks, [given], 3e-3 * np.eye(2)[None], np.zeros((1, 2)))
+    assert not step.failed.any()
+    assert np.abs(step.points).max() <= 1e-3 * apart
