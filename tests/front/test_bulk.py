@@ -24,7 +24,8 @@ def _all_are_many(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(bulk._Known, "collected", 0)
     monkeypatch.setattr(bulk._Known, "left", 0)
     yield
-    assert gc.isenabled() and not gc.get_freeze_count()
+    assert gc.isenabled()
+    assert not gc.get_freeze_count()
 
 
 def dropped() -> weakref.ref[Circle]:
@@ -36,7 +37,8 @@ def test_circles_of_before_are_left_until_afterwards() -> None:
     with bulk.spared():
         meanwhile = dropped()
         gc.collect()
-        assert before() is not None and meanwhile() is None
+        assert before() is not None
+        assert meanwhile() is None
     gc.collect()
     assert before() is None
 
@@ -71,5 +73,5 @@ def test_what_a_user_has_frozen_stays_frozen() -> None:
 
 
 def test_an_error_within_leaves_the_collector_as_it_was() -> None:
-    with pytest.raises(ValueError), bulk.spared(), bulk.uncollected():
-        raise ValueError
+    with pytest.raises(ValueError, match="own"), bulk.spared(), bulk.uncollected():
+        raise ValueError("own")
