@@ -45,7 +45,7 @@ def spared() -> Iterator[None]:
 
     Only where there are many, and nobody else has frozen some. The rounds of 100,000 clients make
     few of them, but enough that the millions of objects of the clients would be gone through
-    several times, for a sixth of the time of a solve. As Python does not count objects that were
+    several times, for 11 of 62 seconds of their solve. As Python does not count objects that were
     spared, the next such solve goes through all if they have become many more.
     """
     used = sys.getallocatedblocks()
