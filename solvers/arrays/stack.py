@@ -48,27 +48,15 @@ class Stack(NamedTuple):
         """The terms of several clients, of which the largest has ``size`` variables."""
         kind = terms[0].kind
         count, width = max(t.weight.size for t in terms), max(t.width for t in terms)
-        # Functions of no client are in the domain; arguments of no function are inert
-        offset = np.full((len(terms), count, width), 1.0 if kind.is_positive else 0.0)
-        weight, parameter = np.zeros((2, len(terms), count))
-        matrices = []
-        for i, term in enumerate(terms):
-            own = term.weight.size
-            weight[i, :own], parameter[i, :own] = term.weight, term.parameter
-            offset[i, :own, term.width :] = kind.inert
-            offset[i, :own, : term.width] = term.offset.reshape(own, term.width)
-            matrices.append(_spread(term, width) if term.width < width else term.matrix)
+        matrices = [_spread(term, width) if term.width < width else term.matrix for term in terms]
         matrix = together(matrices, (count * width, size), stays=stays)
-        flat = offset.reshape(len(terms), -1) if offset.any() else None
-        return cls(kind, weight, matrix, flat, parameter, width)
+        weight, offset, parameter = _numbers(terms, count, width)
+        return cls(kind, weight, matrix, offset, parameter, width)
 
-    def weighed(self, terms: Sequence[Term]) -> Stack:
-        """The same functions of the same arguments with the weights and parameters of these."""
-        weight, parameter = np.zeros_like(self.weight), np.zeros_like(self.parameter)
-        for i, term in enumerate(terms):
-            own = term.weight.size
-            weight[i, :own], parameter[i, :own] = term.weight, term.parameter
-        return self._replace(weight=weight, parameter=parameter)
+    def again(self, terms: Sequence[Term]) -> Stack:
+        """The same functions with the weights, offsets and parameters of these."""
+        weight, offset, parameter = _numbers(terms, self.weight.shape[1], self.width)
+        return self._replace(weight=weight, offset=offset, parameter=parameter)
 
     def take(self, index: Index) -> Stack:
         """The terms of some of the clients."""
@@ -132,6 +120,22 @@ class Stack(NamedTuple):
         if not self.kind.is_joint:
             return self.weight * derivatives
         return (self.weight[:, :, None] * derivatives).reshape(len(derivatives), -1)
+
+
+def _numbers(
+    terms: Sequence[Term], count: int, width: int
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """Weights, offsets and parameters of so many functions a client, of so many arguments."""
+    kind = terms[0].kind
+    # Functions of no client are in the domain; arguments of no function are inert
+    offset = np.full((len(terms), count, width), 1.0 if kind.is_positive else 0.0)
+    weight, parameter = np.zeros((2, len(terms), count))
+    for i, term in enumerate(terms):
+        own = term.weight.size
+        weight[i, :own], parameter[i, :own] = term.weight, term.parameter
+        offset[i, :own, term.width :] = kind.inert
+        offset[i, :own, : term.width] = term.offset.reshape(own, term.width)
+    return weight, offset.reshape(len(terms), -1) if offset.any() else None, parameter
 
 
 def _spread(term: Term, width: int) -> np.ndarray:

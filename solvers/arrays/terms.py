@@ -52,14 +52,14 @@ class Terms:
         self._kinked = [stack for stack in stacks if not stack.kind.is_smooth]
 
     def again(self, clients: Sequence[Sequence[Term]]) -> Terms:
-        """Those of as many other clients; where only weights differ, matrices are not copied."""
+        """Those of as many other clients; where matrices are the same ones, they are not copied."""
         pairs = zip(chain(*clients), chain(*self._given), strict=True)
-        if not all(has_arguments_of(*pair) for pair in pairs):
+        if not all(has_matrix_of(*pair) for pair in pairs):
             return Terms(clients, self.size)
         found, places = object.__new__(Terms), zip(*clients, strict=True)
         stacks = zip(self._stacks, places, strict=True)
         found._given = clients
-        found._set(self.count, self.size, [stack.weighed(terms) for stack, terms in stacks])
+        found._set(self.count, self.size, [stack.again(terms) for stack, terms in stacks])
         return found
 
     @property
@@ -185,12 +185,15 @@ class Terms:
         return [stack.take(index) for stack in stacks]
 
 
+def has_matrix_of(one: Term, other: Term) -> bool:
+    """Whether two terms are the same functions of the same rows, with other offsets perhaps."""
+    return one.kind is other.kind and one.matrix is other.matrix and one.width == other.width
+
+
 def has_arguments_of(one: Term, other: Term) -> bool:
     """Whether two terms differ in weights and parameters alone."""
-    return (
-        one.kind is other.kind
-        and one.matrix is other.matrix
-        and (one.offset is other.offset or np.array_equal(one.offset, other.offset))
+    return has_matrix_of(one, other) and (
+        one.offset is other.offset or np.array_equal(one.offset, other.offset)
     )
 
 

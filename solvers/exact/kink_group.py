@@ -49,17 +49,23 @@ class KinkGroup:
     """
 
     def __init__(self, forms: Sequence[Form]) -> None:
-        self.rows = KinkedRows.of(forms)
-        shape, size = self.rows.offset.shape, forms[0].size
-        self.multipliers, self.values = np.zeros(shape), self.rows.offset.copy()
+        self._begin(KinkedRows.of(forms), forms[0].size)
+
+    def take(self, forms: Sequence[Form]) -> None:
+        """Be as if made from these forms, of the same matrices."""
+        self._begin(self.rows.again(forms), forms[0].size)
+
+    def _begin(self, rows: KinkedRows, size: int) -> None:
+        self.rows, shape = rows, rows.offset.shape
+        self.multipliers, self.values = np.zeros(shape), rows.offset.copy()
         self.reaches, self.forces = np.ones(shape), np.ones(shape[0])
         self.grown = np.full(shape[0], SOFT)
         self.inside = np.zeros(shape, dtype=bool)
         self.inverses = np.zeros((shape[0], size, size))
         self.is_stale = np.ones(shape[0], dtype=bool)
-        self.at_once = max(1, SHARED // max(1, self.rows.matrix.bytes, 8 * size**2))
+        self.at_once = max(1, SHARED // max(1, rows.matrix.bytes, 8 * size**2))
         self.active: list[ActiveKinks | None] = [
-            self.rows.active(at, size) if size >= LARGE else None for at in range(shape[0])
+            rows.active(at, size) if size >= LARGE else None for at in range(shape[0])
         ]
 
     def renew(self, members: np.ndarray, shares: np.ndarray) -> None:

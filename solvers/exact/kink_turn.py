@@ -115,6 +115,7 @@ class KinkTurn:
             is_fresh |= sizes <= INNER
             is_fresh &= ~is_done
             np.copyto(self.multipliers, held, where=is_fresh[:, None])
+            self._hurry(np.flatnonzero(ends & ~is_done), inside, sizes)
             self._stiffen(is_fresh)
             pulled = np.where(is_fresh[:, None], self._pulled(), pulled)
             held, inside = self._clipped(pulled)
@@ -129,6 +130,24 @@ class KinkTurn:
         """Whether the rows J are at their kinks but for errors of the points, as some cannot be."""
         missed = np.where(inside, np.abs(self._values), 0.0) / self._reaches
         return np.asarray((missed <= MET * allowed[:, None]).all(axis=1))
+
+    def _hurry(self, stuck: np.ndarray, inside: np.ndarray, sizes: np.ndarray) -> None:
+        """Have multipliers of clients that stand still where the first of them reaches its limit.
+
+        Of more rows J than variables not all can be at their kinks. Their multipliers then move by
+        the same each time, and nothing else does, until a row leaves J: that may take thousands of
+        steps. So many are gone at once, but no more than move a point by what it may be off.
+        """
+        if not stuck.size:
+            return
+        drift = np.where(inside[stuck], self._stiffness[stuck] * self._values[stuck], 0.0)
+        ends = np.where(drift > 0, self._rows.high[stuck], self._rows.low[stuck])
+        left = ends - self.multipliers[stuck]
+        steps = np.divide(left, drift, out=np.full(left.shape, np.inf), where=drift != 0)
+        most = np.divide(1.0, sizes[stuck], out=np.full(stuck.size, np.inf), where=sizes[stuck] > 0)
+        count = np.minimum(steps.min(axis=1), most)
+        count[np.isinf(count)] = 0.0
+        self.multipliers[stuck] += np.maximum(count, 0.0)[:, None] * drift
 
     def _stiffen(self, chosen: np.ndarray) -> None:
         """Have the penalties of some clients grow."""

@@ -60,6 +60,17 @@ class KinkedRows(NamedTuple):
             levels[i, rows] = -arrays[0, i, rows] / entries[i, rows]
         return cls(matrix, arrays[0], arrays[1], arrays[2], columns, levels, entries)
 
+    def again(self, forms: Sequence[Form]) -> KinkedRows:
+        """Those of forms with the same matrices, whose other numbers may be others."""
+        arrays = np.zeros((3, *self.offset.shape))
+        for i, form in enumerate(forms):
+            numbers = _numbers(form)
+            arrays[:, i, : numbers[0].size] = numbers
+        offset, low, high = arrays
+        is_single = self.columns >= 0
+        levels = np.divide(-offset, self.entries, out=np.zeros_like(offset), where=is_single)
+        return self._replace(offset=offset, low=low, high=high, levels=levels)
+
     def take(self, index: Index) -> KinkedRows:
         """Those of some clients."""
         return KinkedRows(
@@ -99,6 +110,12 @@ class KinkedRows(NamedTuple):
             values[who] = self.matrix.take(who).times(points[who]) + self.offset[who]
 
 
+def matrices(form: Form) -> list[Any]:
+    """The matrices that its rows are of, one after the other."""
+    rows = [part.matrix for part in (form.inequalities, form.equalities) if part.rhs.size]
+    return [*(term.matrix for term in form.terms if term.kind.is_polyhedral), *rows]
+
+
 def height(form: Form) -> int:
     """How many rows a form has."""
     rows = form.equalities.rhs.size + form.inequalities.rhs.size
@@ -117,17 +134,21 @@ def parted(forms: Sequence[Form]) -> list[np.ndarray]:
 
 def _parts(form: Form) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
     """A, b, l and h of one client."""
+    parts = matrices(form)
+    if len(parts) == 1:
+        return parts[0], *_numbers(form)
+    return sp.vstack([sp.csr_array(one) for one in parts], "csr"), *_numbers(form)
+
+
+def _numbers(form: Form) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """b, l and h of one client."""
     terms = [term for term in form.terms if term.kind.is_polyhedral]
     rows = [part for part in (form.inequalities, form.equalities) if part.rhs.size]
-    matrices: list[Any] = [*(term.matrix for term in terms), *(part.matrix for part in rows)]
     offset = np.concatenate([*(term.offset for term in terms), *(-part.rhs for part in rows)])
     weight = np.concatenate([term.weight for term in terms] or [np.zeros(0)])
     below, equal = form.inequalities.rhs.size, form.equalities.rhs.size
     low = np.concatenate([-weight, np.zeros(below), np.full(equal, -np.inf)])
-    high = np.concatenate([weight, np.full(below + equal, np.inf)])
-    if len(matrices) == 1:
-        return matrices[0], offset, low, high
-    return sp.vstack([sp.csr_array(one) for one in matrices], "csr"), offset, low, high
+    return offset, low, np.concatenate([weight, np.full(below + equal, np.inf)])
 
 
 def _single(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -21,6 +21,7 @@ is two products with A and one with an inverse that is kept.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -33,7 +34,7 @@ from dald_model.solvers.exact.cholesky import triangles
 from dald_model.solvers.exact.elimination import variable_scales
 from dald_model.solvers.exact.kink_group import KinkGroup
 from dald_model.solvers.exact.kink_turn import KinkTurn
-from dald_model.solvers.exact.kinked_rows import height, parted
+from dald_model.solvers.exact.kinked_rows import height, matrices, parted
 from dald_model.solvers.exact.quadratic_step import Errors, Step, nonsmooth_terms
 
 LIMIT = 200
@@ -64,6 +65,18 @@ class Kinks:
         for part in parted(forms):
             self._group[part], self._member[part] = len(self._groups), range(part.size)
             self._groups.append(KinkGroup([forms[at] for at in part.tolist()]))
+        self._given = [one for form in forms for one in matrices(form)]
+
+    def take(self, forms: Sequence[Form]) -> None:
+        """See :class:`dald_model.solvers.exact.quadratic_step.LastingMethod`."""
+        given = [one for form in forms for one in matrices(form)]
+        if len(given) != len(self._given) or not all(map(operator.is_, given, self._given)):
+            self.__init__(forms)
+            return
+        self._hessians[:], self._points[:], self._failed[:] = 0.0, 0.0, True
+        self._heights = np.array([height(form) for form in forms])
+        for number, group in enumerate(self._groups):
+            group.take([forms[at] for at in np.flatnonzero(self._group == number).tolist()])
 
     def factor(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
         """Take new H; failed are those that are not positive definite to working accuracy."""

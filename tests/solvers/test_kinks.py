@@ -204,3 +204,50 @@ def test_without_curvature_another_solver_takes_over() -> None:
     result = model.solve()
     assert {event.next for event in result.fallbacks} == {"polyhedral"}
     assert result.verify().ok
+
+
+@pytest.mark.parametrize("apart", [1e-5, 1e-6, 3e-8])
+def test_rows_that_nearly_meet_are_told_apart_by_their_multipliers(apart: float) -> None:
+    """Minimise h x^2 / 2 + w (|x| + |x - d|), zero, for d far below 1.
+
+    While both rows are held at once their multipliers drift: by 1e6 h d of 2 w with each step, and
+    200 steps are allowed. In two variables a third row is met between two others.
+    """
+    b = -np.array([0.0, apart])
+    one = form(1, terms=[values(np.ones((2, 1)), np.full(2, 0.5), b)])
+    _, step = run(Kinks, [one], np.full((1, 1, 1), 3e-3), np.zeros((1, 1)))
+    assert not step.failed.any()
+    assert abs(step.points[0, 0]) <= 1e-3 * apart
+    A = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    given = form(2, terms=[values(A, np.array([1.0, 1.0, 0.5]), np.array([0.0, 0.0, apart]))])
+    _, step = run(Kinks, [given], 3e-3 * np.eye(2)[None], np.zeros((1, 2)))
+    assert not step.failed.any()
+    assert np.abs(step.points).max() <= 1e-3 * apart
+
+
+@pytest.mark.parametrize("moved", ["offsets", "weights", "matrices"])
+@pytest.mark.parametrize("size", [4, LARGE + 6])
+def test_forms_that_are_met_again_are_solved_as_by_a_method_made_anew(
+    size: int, moved: str
+) -> None:
+    rng = np.random.default_rng(size)
+    counts = (3, 30, 9)
+    first = [random_form(rng, size, count, rows=True) for count in counts]
+    H, c = hessians(rng, 3, size, decades=2), 10 * rng.normal(size=(3, size))
+    method, _ = run(Kinks, first, H, c)
+    assert isinstance(method, Kinks)
+    second = []
+    for one in first:
+        (term,) = one.terms
+        other = {
+            "offsets": {"offset": term.offset + rng.normal(size=term.offset.size)},
+            "weights": {"weight": rng.uniform(0, 2, term.weight.size)},
+            "matrices": {"matrix": rng.normal(size=term.matrix.shape)},
+        }
+        second.append(one.with_others(terms=(term._replace(**other[moved]),)))
+    method.take(second)
+    assert not method.factor(np.arange(3), H).any()
+    step, (_, anew) = method.solve(np.arange(3), c), run(Kinks, second, H, c)
+    np.testing.assert_array_equal(step.points, anew.points)
+    for i in range(3):
+        assert certified(second[i], H[i], c[i], step.points[i]) <= TIGHT
