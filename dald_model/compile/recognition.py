@@ -86,11 +86,11 @@ def recognise(problem: Canonical) -> Structure:
     extra: list[int] = []
     linear: list[int] = []
     for columns, members in _components(problem, touched):
-        one = _explain(
+        read = _explain(
             problem, columns, [(problem.cones[k][0], cones[k]) for k in members], members
         )
-        if one is not None:
-            found.append(one)
+        if read:
+            found += read
         elif _is_linear(problem, columns, members):
             extra += columns
             linear += members
@@ -170,17 +170,18 @@ def _components(
 
 def _explain(
     problem: Canonical, columns: list[int], cones: Cones, members: list[int]
-) -> Recognised | None:
-    """The function that a component stands for, None if it is none of ours."""
+) -> list[Recognised]:
+    """The functions whose sum a component stands for; none if it is none of ours."""
     P, own = problem.P, problem.own
     block = P[:, columns].tocoo()
     if any(problem.own > r or columns[c] != r for r, c in zip(*block.coords, strict=True)):
-        return None  # only a diagonal quadratic of its own is known
+        return []  # only a diagonal quadratic of its own is known
     bend = {c: float(P[c, c]) for c in columns}
     rows = [problem.cones[k][1] for k in members]
     component = Component(problem.q, bend, columns, cones, own, rows)
     readings = (kind.read(component) for kind in kinds.KINDS)
-    return next((one for one in readings if one is not None), None)
+    one = next((one for one in readings if one is not None), None)
+    return kinds.dead_zone(component) if one is None else [one]
 
 
 def _block(found: list[Recognised], own: int) -> Block:

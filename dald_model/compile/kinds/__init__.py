@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dald_model.compile.kinds.absolute import ABSOLUTE, Linear
 from dald_model.compile.kinds.cube import Cube
+from dald_model.compile.kinds.dead_zone import dead_zone
 from dald_model.compile.kinds.exponential import Entropy, Exponential, Logarithm
 from dald_model.compile.kinds.hinge import SquaredHinge
 from dald_model.compile.kinds.huber import Huber
