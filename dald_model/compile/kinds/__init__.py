@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dald_model.compile.kinds.absolute import ABSOLUTE, Linear
 from dald_model.compile.kinds.cube import Cube
-from dald_model.compile.kinds.dead_zone import dead_zone
 from dald_model.compile.kinds.exponential import Entropy, Exponential, Logarithm
 from dald_model.compile.kinds.hinge import SquaredHinge
 from dald_model.compile.kinds.huber import Huber
 from dald_model.compile.kinds.kind import Kind
 from dald_model.compile.kinds.logistic import Logistic, LogSumExp
 from dald_model.compile.kinds.norm import Ball, Norm, SquareBall
+from dald_model.compile.kinds.quartic import Quartic
+from dald_model.compile.kinds.reciprocal import Reciprocal, Root
 
 KINDS: tuple[Kind, ...] = (
     Linear(),
@@ -21,6 +22,9 @@ KINDS: tuple[Kind, ...] = (
     SquaredHinge(),
     Huber(),
     Cube(),
+    Quartic(),
+    Reciprocal(),
+    Root(),
     Exponential(),
     Logarithm(),
     Entropy(),
