@@ -173,12 +173,6 @@ def _reciprocal() -> Share:
     return W[:3] @ cp.inv_pos(x + 2) + cp.sum_squares(x), []
 
 
-@client("root")
-def _root() -> Share:
-    x = cp.Variable(3)
-    return -W[:3] @ cp.sqrt(2 * x + 1) + cp.sum_squares(x), []
-
-
 @client("log")
 def _kl_div_to_counts() -> Share:
     x = cp.Variable(3)

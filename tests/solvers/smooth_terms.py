@@ -15,7 +15,6 @@ ATOMS: dict[str, Any] = {
     "huber": lambda u, bound: cp.huber(u, bound) / 2,
     "cube": lambda u, bound: cp.power(cp.abs(u), 3),
     "reciprocal": lambda u, bound: cp.inv_pos(u),
-    "root": lambda u, bound: -cp.sqrt(u),
     "quartic": lambda u, bound: cp.power(u, 4),
     "exp": lambda u, bound: cp.exp(u),
     "log": lambda u, bound: -cp.log(u),

@@ -14,7 +14,7 @@ from dald_model.compile.kinds.kind import Kind
 from dald_model.compile.kinds.logistic import Logistic, LogSumExp
 from dald_model.compile.kinds.norm import Ball, Norm, SquareBall
 from dald_model.compile.kinds.quartic import Quartic
-from dald_model.compile.kinds.reciprocal import Reciprocal, Root
+from dald_model.compile.kinds.reciprocal import Reciprocal
 
 KINDS: tuple[Kind, ...] = (
     Linear(),
@@ -24,7 +24,6 @@ KINDS: tuple[Kind, ...] = (
     Cube(),
     Quartic(),
     Reciprocal(),
-    Root(),
     Exponential(),
     Logarithm(),
     Entropy(),
