@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model._cvxpy import has_domain
+from dald_model._cvxpy import domain_of_atoms, has_domain
 from dald_model.compile.form import Form
 from dald_model.declare.client import Client
 from dald_model.values import evaluated, flat, largest, preserved
@@ -48,15 +48,24 @@ def agrees(form: Form, client: Client, points: int = FEW, seed: int = 0) -> bool
 def _agrees_at(point: np.ndarray, form: Form, client: Client) -> bool:
     """The same at one point, which the client's variables have for their value."""
     theirs, ours = evaluated(client.cost), form.objective(point)
+    if np.isfinite(theirs) and ours == np.inf and _is_undefined(client):
+        theirs = np.inf  # cvxpy has 1/u of a negative u for the value of inv_pos(u)
     allowed = AGREE * max(1.0, abs(theirs)) + ROUNDED * form.magnitude(point)
     if np.isfinite(theirs) and not abs(theirs - ours) <= allowed:
         return False
     is_inside, is_whole = np.isfinite(theirs), has_domain(client.cost)
-    if np.isfinite(ours) and not is_inside and is_whole:
-        return False
-    if form.extra or not form.complete:
-        return True  # a point alone does not say how far it is outside
-    if not is_whole:  # an indicator is infinite there, and a constraint of the form
-        return bool(is_inside or form.violation(point) > 0)
+    is_known = form.complete and not form.extra  # else a point does not say how far it is outside
+    if not is_inside and np.isfinite(ours):  # a constraint of the form, as of indicators
+        return form.is_outside(point) or not (is_known or is_whole)
+    if not is_known or not is_whole:
+        return True
     stated = max((largest(rule.residual) for rule in client.constraints), default=0.0)
-    return abs(stated - form.violation(point)) <= AGREE * max(1.0, stated)
+    more = form.violation(point) - stated
+    if not is_inside:  # rows may say of a domain what no constraint states
+        more = min(more, 0.0)
+    return abs(more) <= AGREE * max(1.0, stated)
+
+
+def _is_undefined(client: Client) -> bool:
+    """Whether the values of the variables are outside of the objective's domain."""
+    return any(largest(rule.residual) > 0 for rule in domain_of_atoms(client.cost))

@@ -322,6 +322,18 @@ class Form:
         outside = [term.excess(point) for term in self.terms if term.is_set]
         return float(max(zero.max(initial=0.0), over.max(initial=0.0), *outside, 0.0))
 
+    def is_outside(self, point: np.ndarray) -> bool:
+        """Whether a point of shape (m,) breaks a row that is of no extra column, or a ball."""
+        rows = self.inequalities
+        over = rows.matrix[:, : self.size] @ point - rows.rhs
+        is_own = ~rows.matrix[:, self.size :].any(axis=1)
+        gap = self.equalities
+        off = np.abs(gap.matrix[:, : self.size] @ point - gap.rhs)
+        is_tied = ~gap.matrix[:, self.size :].any(axis=1)
+        if (over > 0)[is_own].any() or (off > 0)[is_tied].any():
+            return True
+        return any(term.excess(point) > 0 for term in self.terms if term.is_set)
+
 
 def _around(rows: Rows, centre: np.ndarray) -> Rows:
     """Rows in the differences of their first variables from a point; of the rest it is zero."""

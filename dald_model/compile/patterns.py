@@ -87,6 +87,17 @@ class Component:
         return None if self.bend[top] else (top, self.cones[0][1])
 
     @cached_property
+    def half_line(self) -> int | None:
+        """The row u of a logarithm of u that counts for nothing: all it says is that u >= 0."""
+        if self.exponential is None or len(self.cones) != 1:
+            return None
+        t, (one, (second, count), (third, _)) = self.exponential
+        if set(one[0]) != {t} or one[1] or one[0][t] <= 0 or second or t in third:
+            return None
+        is_void = count >= 0 if self.q[t] == 0 else count == 0 and self.q[t] < 0
+        return self.rows[0] + 2 if is_void else None
+
+    @cached_property
     def log_sum_exp(self) -> tuple[int, list[Row]] | None:
         r"""The column t and the :math:`u_k` of :math:`t \ge \log \sum_k e^{u_k}`.
 

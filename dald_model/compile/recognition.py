@@ -16,8 +16,9 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from dald_model.compile import kinds
+from dald_model.compile.kinds.dead_zone import dead_zone
 from dald_model.compile.kinds.kind import Kind
-from dald_model.compile.patterns import Component, Cones, Recognised, Row
+from dald_model.compile.patterns import Component, Recognised, Row
 
 
 class Canonical(NamedTuple):
@@ -85,12 +86,14 @@ def recognise(problem: Canonical) -> Structure:
     complete = valued = True
     extra: list[int] = []
     linear: list[int] = []
+    halves: list[int] = []
     for columns, members in _components(problem, touched):
-        one = _explain(
-            problem, columns, [(problem.cones[k][0], cones[k]) for k in members], members
-        )
-        if one is not None:
-            found.append(one)
+        component = _component(problem, columns, members, cones)
+        read = _explain(component) if component else []
+        if read:
+            found += read
+        elif component and component.half_line is not None:
+            halves.append(component.half_line)
         elif _is_linear(problem, columns, members):
             extra += columns
             linear += members
@@ -106,6 +109,7 @@ def recognise(problem: Canonical) -> Structure:
     zero = [at for kind, at, _ in plain if kind == "zero"]
     nonneg = [at for kind, at, _ in plain if kind == "nonneg"]
     complete &= len(zero) + len(nonneg) == len(plain)
+    nonneg = sorted([*nonneg, *halves])
     keys = dict.fromkeys((f.kind, len(f.arguments)) for f in found)
     blocks = [
         _block([f for f in found if (f.kind, len(f.arguments)) == key], problem.own) for key in keys
@@ -168,19 +172,24 @@ def _components(
     return members.values()
 
 
-def _explain(
-    problem: Canonical, columns: list[int], cones: Cones, members: list[int]
-) -> Recognised | None:
-    """The function that a component stands for, None if it is none of ours."""
+def _component(
+    problem: Canonical, columns: list[int], members: list[int], stated: list[list[Row]]
+) -> Component | None:
+    """Columns and cones for the kinds to read; None if the columns are in a quadratic of others."""
     P, own = problem.P, problem.own
     block = P[:, columns].tocoo()
-    if any(problem.own > r or columns[c] != r for r, c in zip(*block.coords, strict=True)):
+    if any(own > r or columns[c] != r for r, c in zip(*block.coords, strict=True)):
         return None  # only a diagonal quadratic of its own is known
     bend = {c: float(P[c, c]) for c in columns}
-    rows = [problem.cones[k][1] for k in members]
-    component = Component(problem.q, bend, columns, cones, own, rows)
+    cones = [(problem.cones[k][0], stated[k]) for k in members]
+    return Component(problem.q, bend, columns, cones, own, [problem.cones[k][1] for k in members])
+
+
+def _explain(component: Component) -> list[Recognised]:
+    """The functions whose sum a component stands for; none if it is none of ours."""
     readings = (kind.read(component) for kind in kinds.KINDS)
-    return next((one for one in readings if one is not None), None)
+    one = next((one for one in readings if one is not None), None)
+    return dead_zone(component) if one is None else [one]
 
 
 def _block(found: list[Recognised], own: int) -> Block:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 
 from dald_model.compile.measures import Measure, measured
 from dald_model.compile.subproblem import Subproblem
@@ -220,6 +221,8 @@ class _Session:
             sub.set(one.mu, one.rho, one.neighbours)
             program = self._program(int(turn.which[i]), one)
             status, message = program.minimise(self._reference, tolerance)
+            if status == "unbounded" and _is_held(sub):
+                status, message = "solver_error", f"{message}, which its edges rule out"
             statuses.append(status)
             if status in FOUND:
                 points.append(program.point())
@@ -249,3 +252,10 @@ class _Session:
         if known is None or not known.is_of(turn):
             known = self._programs[at] = _Program(self._subproblems[at], turn)
         return known
+
+
+def _is_held(sub: Subproblem) -> bool:
+    """Whether a client's edges hold every direction: then the subproblem is strongly convex."""
+    sides = sub.sides[0]
+    dense = sides.toarray() if sp.issparse(sides) else np.asarray(sides)
+    return bool(np.linalg.matrix_rank(dense) == sub.size)

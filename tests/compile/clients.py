@@ -90,6 +90,14 @@ plain("log_sum_exp of rows", "logsumexp", lambda x: cp.sum(cp.log_sum_exp(matrix
 plain("log_sum_exp of columns", "logsumexp", lambda x: cp.sum(cp.log_sum_exp(matrix(x), axis=0)))
 plain("huber", "huber", lambda x: cp.sum(untyped.huber(A @ x - b)))
 plain("cube", "cube", lambda x: W @ cp.power(cp.abs(A @ x - b), 3))
+plain("quartic", "quartic", lambda x: W @ cp.power(A @ x - b, 4))
+plain("quartic by hand", None, lambda x: cp.sum(cp.square(cp.square(A @ x - b))))
+plain("dead zone", "abs", lambda x: cp.sum(cp.pos(cp.abs(A @ x - b) - 0.4)))
+plain("dead zone, weighted", "abs", lambda x: W @ cp.maximum(2 * cp.abs(A @ x - b) - 0.4, 0))
+plain("dead zone of no width", "abs", lambda x: cp.sum(cp.pos(cp.abs(A @ x - b))))
+plain("dead zone of a quantile", None, lambda x: cp.sum(cp.pos(cp.scalene(x, 3, 1) - 0.4)))
+plain("squared dead zone", "hinge", lambda x: W @ cp.square(cp.pos(cp.abs(A @ x - b) - 0.4)))
+plain("dead zone below zero", None, lambda x: cp.sum(cp.pos(cp.abs(A @ x - b) + 0.4)))
 plain("huber of another width", "huber", lambda x: W @ untyped.huber(A @ x - b, 0.3))
 plain(
     "two hubers",
@@ -157,6 +165,25 @@ def _entropy() -> Share:
 def _kl_div_from_a_constant() -> Share:
     x = cp.Variable(3)
     return cp.sum(cp.kl_div(x, W[:3])) + cp.sum(cp.rel_entr(x, 2.0)), []
+
+
+@client("reciprocal")
+def _reciprocal() -> Share:
+    x = cp.Variable(3)
+    return W[:3] @ cp.inv_pos(x + 2) + cp.sum_squares(x), []
+
+
+@client("log")
+def _kl_div_to_counts() -> Share:
+    x = cp.Variable(3)
+    return cp.sum(cp.kl_div(np.array([3.0, 0.0, 1.0]), x + 1)) + cp.sum_squares(x + 2), []
+
+
+@client("log")
+def _log_that_counts_for_nothing() -> Share:
+    x = cp.Variable(3)
+    counts = np.array([3.0, 0.0, 1.0])
+    return cp.sum(x - cp.multiply(counts, cp.log(x + 1))) + cp.sum_squares(x + 2), [x[2] <= 0.5]
 
 
 @client("log")
@@ -338,7 +365,7 @@ plain("square of maximum of two", None, lambda x: cp.square(cp.maximum(x[0], x[1
 plain("square of abs", None, lambda x: cp.sum(cp.square(cp.abs(x - 1))))
 plain("square of norm1", None, lambda x: cp.square(cp.norm1(x)))
 plain("square of a square", None, lambda x: cp.sum(cp.square(cp.square(x))))
-plain("inv_pos", None, lambda x: cp.sum(cp.inv_pos(x + 2)))
+plain("inv_pos", "reciprocal", lambda x: cp.sum(cp.inv_pos(x + 2)))
 plain("kl_div of two", None, lambda x: cp.kl_div(x[0] + 1, x[1] + 1))
 plain("rel_entr of two", None, lambda x: cp.rel_entr(x[0] + 1, x[1] + 1) + cp.rel_entr(1, x[2] + 2))
 plain("log_det", None, lambda x: -cp.log_det(np.eye(3) + cp.diag(x) / 9))

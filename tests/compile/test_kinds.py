@@ -237,3 +237,55 @@ def test_flows_in_pipes_keep_the_energy_law() -> None:
     assert all(flat(feed[source].value)[0] > 1 for source in heads)
     apart = found[names.index((0, 0))] - found[names.index((3, 0))]
     np.testing.assert_allclose(apart, 10.0, atol=1e-3)
+
+
+def test_flows_of_least_delay_share_a_link_by_roots_of_their_weights() -> None:
+    r"""Bytes a second: :math:`\min \sum w_i / x_i, \sum x_i \le c` at :math:`\sqrt{w_i}`."""
+    weights = 1e6 * np.arange(1.0, 5.0)
+    rates = [cp.Variable(name=f"x{i}") for i in range(4)]
+    model = dm.Model("link")
+    for i, rate in enumerate(rates):
+        bounds = [rate >= 1e3, rate <= 5e7]
+        model.client(i, cp.Maximize(-weights[i] * cp.inv_pos(rate)), bounds)
+    total: Any = sum(rates)
+    model.couple(total <= 4e6)
+    result = model.solve()
+    assert result.status == "optimal"
+    found = [float(flat(rate.value)[0]) for rate in rates]
+    np.testing.assert_allclose(found, 4e6 * np.sqrt(weights) / np.sqrt(weights).sum(), rtol=1e-4)
+
+
+def test_fourth_powers_take_rounds_and_not_the_round_limit() -> None:
+    """Residuals to the fourth power, in units of which Clarabel's cones are imprecise."""
+    rng, w = np.random.default_rng(1), cp.Variable(5, name="w")
+    model, data = dm.Model("fourth powers"), []
+    for i, rows in enumerate((30, 60, 120)):
+        X = rng.normal(size=(rows, 5))
+        y = X @ np.arange(1, 6) + rng.normal(size=rows) * (1 + i)
+        data.append((X, y))
+        model.client(i, cp.sum(cp.power(cp.abs(X @ w - y), 4)) / rows)
+    result = model.solve(max_rounds=100)
+    assert result.status == "optimal"
+    slope = sum(4 / len(y) * X.T @ (X @ w.value - y) ** 3 for X, y in data)
+    size = sum(4 / len(y) * np.abs(X.T) @ np.abs(X @ w.value - y) ** 3 for X, y in data)
+    assert (np.abs(slope) <= 1e-5 * size).all()
+
+
+def test_support_vector_regression_is_batched_and_right() -> None:
+    """The loss of a dead zone, of hospitals of unequal size, against cvxpy alone."""
+    rng, w = np.random.default_rng(2), cp.Variable(4, name="w")
+    model = dm.Model("regression")
+    whole: Any = 0.0
+    for i, rows in enumerate((20, 50, 90)):
+        X = rng.normal(size=(rows, 4))
+        y = X @ np.arange(4.0) + rng.normal(size=rows)
+        loss = cp.sum(cp.pos(cp.abs(X @ w - y) - 0.5)) / 160 + 1e-3 * cp.sum_squares(w)
+        model.client(i, loss)
+        whole = whole + loss
+    result = model.solve()
+    problem = cp.Problem(cp.Minimize(whole))
+    problem.solve(solver=cp.CLARABEL)
+    assert result.status == "optimal"
+    assert not result.fallbacks
+    assert result.value == pytest.approx(problem.value, rel=1e-6)
+    assert all(term.kind.name == "abs" for i in range(3) for term in model.compile()[i].form.terms)

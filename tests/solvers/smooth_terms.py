@@ -14,6 +14,8 @@ ATOMS: dict[str, Any] = {
     "logistic": lambda u, bound: cp.logistic(u),
     "huber": lambda u, bound: cp.huber(u, bound) / 2,
     "cube": lambda u, bound: cp.power(cp.abs(u), 3),
+    "reciprocal": lambda u, bound: cp.inv_pos(u),
+    "quartic": lambda u, bound: cp.power(u, 4),
     "exp": lambda u, bound: cp.exp(u),
     "log": lambda u, bound: -cp.log(u),
     "entropy": lambda u, bound: -cp.entr(u),
@@ -66,9 +68,9 @@ def random_term(kind: str, rng: np.random.Generator, size: int = 4) -> Term:
     """Positive kinds have an inner point that is not zero."""
     matrix = rng.standard_normal((12, size))
     offset = rng.standard_normal(12)
-    if kind == "entropy":  # of single variables: others are refused
+    if named(kind).is_of_entries:  # of single variables: others are refused
         matrix = matrix * np.tile(np.eye(size), (12 // size, 1))
-    if kind in ("log", "entropy"):
+    if named(kind).is_positive:
         offset = 0.1 + rng.random(12) - matrix @ rng.standard_normal(size)
     return make_term(kind, matrix, offset, 0.5 + rng.random(4 if kind == "logsumexp" else 12))
 
@@ -80,7 +82,7 @@ def random_form(kind: str, rng: np.random.Generator, rest: str = "") -> Form:
         terms.append(make_term("abs", np.eye(4), rng.standard_normal(4), np.full(4, 0.5)))
     if rest == "rows":  # they hold at the same inner point as the domain
         solution = np.linalg.lstsq(terms[0].matrix, 1 - terms[0].offset, rcond=None)[0]
-        inner = Terms([terms], 4).inner()[0] if kind in ("log", "entropy") else solution
+        inner = Terms([terms], 4).inner()[0] if named(kind).is_positive else solution
         rows = {
             "equalities": (np.ones((1, 4)), np.array([inner.sum()])),
             "inequalities": (np.eye(4), inner + 0.05),

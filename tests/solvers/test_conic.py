@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import dald_model as dm
 from dald_model.compile.form import ConeProgram
 from dald_model.solvers.base import Answers, Session, Solver, Turn
 from dald_model.solvers.exact import conic
@@ -467,3 +468,13 @@ def test_cones_are_made_from_their_names() -> None:
         client: Any = Stub(Shape(program, 1), 1)
         answers = ask(Conic().open([client]), [0.0], 0.0)
         assert answers.points == pytest.approx([2.0], abs=TOLERANCE)
+
+
+def test_a_client_that_its_edges_hold_is_never_unbounded() -> None:
+    """Clarabel says so of -1e12 / x^2 between 1e3 and 5e7: a failure, and no proof."""
+    model, x = dm.Model("held"), [cp.Variable(name=f"x{i}") for i in range(3)]
+    for one in x:
+        model.client(one.name(), cp.Maximize(-1e12 * cp.power(one, -2)), [one >= 1e3, one <= 5e7])
+    total: Any = sum(x)
+    model.couple(total <= 4e6)
+    assert model.solve(max_rounds=60).status != "unbounded"

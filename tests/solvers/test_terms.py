@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 
 from dald_model.compile.form import Term
-from dald_model.compile.kinds import ABSOLUTE
+from dald_model.compile.kinds import ABSOLUTE, named
 from dald_model.solvers.arrays.terms import Terms
 from tests.solvers.smooth_terms import BOUND, SMOOTH, expression, make_term, random_form
 
@@ -46,7 +46,7 @@ def test_terms_agree_with_cvxpys_atoms(kind: str) -> None:
     terms = []
     for i in range(2):
         offset = rng.standard_normal(12)
-        if kind in ("log", "entropy"):
+        if named(kind).is_positive:
             offset = 0.1 + rng.random(12) - matrix[i] @ x[i]
         weight = 0.5 + rng.random(4 if kind in ("logsumexp", "norm") else 12)
         terms.append(make_term(kind, matrix[i], offset, weight))

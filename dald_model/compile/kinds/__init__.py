@@ -13,6 +13,8 @@ from dald_model.compile.kinds.huber import Huber
 from dald_model.compile.kinds.kind import Kind
 from dald_model.compile.kinds.logistic import Logistic, LogSumExp
 from dald_model.compile.kinds.norm import Ball, Norm, SquareBall
+from dald_model.compile.kinds.quartic import Quartic
+from dald_model.compile.kinds.reciprocal import Reciprocal
 
 KINDS: tuple[Kind, ...] = (
     Linear(),
@@ -20,6 +22,8 @@ KINDS: tuple[Kind, ...] = (
     SquaredHinge(),
     Huber(),
     Cube(),
+    Quartic(),
+    Reciprocal(),
     Exponential(),
     Logarithm(),
     Entropy(),

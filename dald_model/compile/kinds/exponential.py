@@ -32,7 +32,10 @@ class Exponential(Kind):
 
 
 class Logarithm(Kind):
-    r""":math:`-\log u`, the least -t with :math:`(t, 1, u)` in the exponential cone."""
+    r""":math:`-\log u`, the least -t with :math:`(t, 1, u)` in the exponential cone.
+
+    Of a number c > 0 for 1 it is :math:`-c \log u + c \log c`, as of Poisson counts c.
+    """
 
     name = "log"
     is_positive = True
@@ -42,10 +45,11 @@ class Logarithm(Kind):
         lowered = _lowered(component)
         if lowered is None:
             return None
-        t, scale, two, three = lowered
-        if two != ({}, 1.0) or t in three[0]:
+        t, scale, (row, count), three = lowered
+        if row or count <= 0 or t in three[0]:
             return None
-        return Recognised(self, [three], None, t, scale)
+        rest = ({}, float(np.log(count))) if count != 1.0 else None
+        return Recognised(self, [three], rest, t, scale * count)
 
     def evaluate(self, u: np.ndarray, parameter: np.ndarray) -> Evaluated:
         """See :class:`Kind`."""
