@@ -16,9 +16,10 @@ from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Asking
 from dald_model.errors import OptionError
 from dald_model.schedule.changes import Change, Online, Schedule
+from dald_model.schedule.coordination import Bound
 from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import Levels
-from dald_model.schedule.sequence import Bound, Sequence
+from dald_model.schedule.sequence import Sequence
 from dald_model.validate import check_clients
 
 Pair = tuple[Hashable, Hashable]
