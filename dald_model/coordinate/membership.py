@@ -86,9 +86,12 @@ class Membership:
         self.off = np.zeros(compiled.size, dtype=bool)
         self.away = np.zeros((2, compiled.size), dtype=bool)
         self._pending: list[Change] = []
-        self._neighbours = {name: tuple(compiled.graph[name]) for name in compiled}
         self._first = sequence
         self.follow(sequence)
+
+    @cached_property
+    def _neighbours(self) -> dict[Hashable, tuple[Hashable, ...]]:
+        return {name: tuple(self.compiled.graph[name]) for name in self.compiled}
 
     def kept(self) -> dict[str, Any]:
         """What a file holds of it.
