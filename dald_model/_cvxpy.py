@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
@@ -64,6 +65,7 @@ __all__ = [
     "Sum",
     "arguments",
     "domain_of_atoms",
+    "held",
     "is_affine_throughout",
     "is_approximated",
     "record_solution",
@@ -74,6 +76,11 @@ __all__ = [
 
 STACKED = (Hstack, Vstack, Concatenate)
 """Atoms that have the entries of their arguments, each once."""
+
+
+held = attrgetter("_value")
+"""The very object that a leaf has its value in: of a Parameter declared sparse its property makes a
+new one at every turn, and of any it takes ten times as long to ask for."""
 
 
 class CanonicalProblem:

@@ -72,7 +72,9 @@ def check_kind(what: str, given: Any, needs: str, example: str) -> None:
 
 def check_metrics(given: Any) -> Mapping[str, Callable[..., Any]]:
     """Read the option ``metrics``: a dict from names of columns to functions."""
-    found = {} if given is None else given
+    if given is None:
+        return {}
+    found = given
     taken = [name for name in COLUMNS if isinstance(found, Mapping) and name in found]
     if taken:
         raise OptionError(

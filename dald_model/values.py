@@ -29,6 +29,9 @@ its domain, of a matrix that is not symmetric, of a sum of which a summand has n
 
 def flat(value: Any) -> np.ndarray:
     """A cvxpy value, dense or sparse, as a column-major vector of floats."""
+    known: Any = value
+    if type(known) is np.ndarray and known.dtype == float:  # as most are
+        return known.reshape(-1, order="F")
     dense = value.toarray() if sp.issparse(value) else value
     return np.asarray(dense, dtype=float).reshape(-1, order="F")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from copy import deepcopy
+from typing import Any
 
 import numpy as np
 
@@ -76,10 +77,15 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
         recalled=outcome.recalled,
         unaccelerated=outcome.unaccelerated,
         losses=outcome.losses,
-        given=tuple((p, deepcopy(p.value)) for p in compiled.model.parameters),
+        given=tuple((p, _kept(p.value)) for p in compiled.model.parameters),
     )
     found.apply()
     return found
+
+
+def _kept(value: Any) -> Any:
+    """A value of a Parameter that stays when it is written into."""
+    return value.copy() if isinstance(value, np.ndarray) else deepcopy(value)
 
 
 def _agreed(compiled: Decomposition, recovered: Recovered) -> dict[Hashable, np.ndarray]:

@@ -30,6 +30,9 @@ from dald_model.values import flat
 Way = tuple[str, int, int]
 """Coordinates, degree, and how many answers."""
 
+Windows = list[tuple[tuple[int, int], np.ndarray]]
+"""Degree and how many answers, and the weight of each answer."""
+
 KEPT = 32
 """Answers that are known at most."""
 LARGEST = 2_000_000
@@ -45,6 +48,8 @@ EQUAL = 1e-8
 """Residuals of an answer in natural units below which models have nothing to add to it."""
 SIGNS = np.array([[1.0], [-1.0]])
 """Of the ends of an edge."""
+SMALL = 4096
+"""Values of Parameters up to which weights are remembered by them."""
 REACHED = 1e-7
 """Values of Parameters are combined up to this share of how far they moved."""
 
@@ -168,8 +173,20 @@ def _coordinates(known: np.ndarray, values: np.ndarray) -> Iterator[tuple[str, A
         yield "logarithms", np.log(np.abs(known)), np.log(np.abs(values))
 
 
-def _along(known: np.ndarray, values: np.ndarray) -> list[tuple[tuple[int, int], np.ndarray]]:
+def _along(known: np.ndarray, values: np.ndarray) -> Windows:
     """The windows in some coordinates, and the weights of each."""
+    if known.size > SMALL:
+        return _windows(known, values)
+    return _remembered(known.tobytes(), values.tobytes(), len(known))
+
+
+@lru_cache(maxsize=8)
+def _remembered(known: bytes, values: bytes, count: int) -> Windows:
+    """The same: what is foretold with is what is judged by hindsight at the next step."""
+    return _windows(np.frombuffer(known).reshape(count, -1), np.frombuffer(values))
+
+
+def _windows(known: np.ndarray, values: np.ndarray) -> Windows:
     at = known - values
     at /= np.abs(at).max(axis=0)
     if at.shape[1] > 1:

@@ -67,6 +67,8 @@ class AffineMaps:
 
     def moves(self, other: AffineMaps) -> bool:
         """Whether only offsets differ."""
+        if self.matrices is other.matrices:
+            return True
         pairs = zip(self.matrices, other.matrices, strict=True)
         is_same = all(one is two for one, two in pairs)
         return is_same and (self.stops is other.stops or np.array_equal(self.stops, other.stops))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, ItemsView, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -173,6 +173,20 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
 
     def __len__(self) -> int:
         return len(self._subproblems)
+
+    # What a mapping makes of the three above, which a round asks for often
+
+    def keys(self) -> KeysView[Hashable]:
+        """The names, servers last."""
+        return self._subproblems.keys()
+
+    def values(self) -> ValuesView[Subproblem]:
+        """The subproblems, those of servers last."""
+        return self._subproblems.values()
+
+    def items(self) -> ItemsView[Hashable, Subproblem]:
+        """Both."""
+        return self._subproblems.items()
 
     @uncollected()
     def instantiate(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,6 +70,39 @@ class Lowered:
         """
         pieces = enumerate(self.read.given.pieces)
         return [(at, moving_offset(one)) for at, one in pieces if one.parameters()]
+
+    def with_offsets(self, read: Read, maps: AffineMaps) -> Lowered:
+        """The same where nothing but the offsets of its affine pieces has changed."""
+        instantiator, then = self.instantiator, self.form
+        pairs = enumerate(zip(read.parts, self.read.parts, strict=True))
+        pieces = [at for at, (now, known) in pairs if now is not known]
+        form = then.with_others(
+            quadratic=instantiator.moved(then.quadratic, maps, pieces),
+            equalities=instantiator.moved_rows(0, then.equalities, maps, pieces),
+            inequalities=instantiator.moved_rows(1, then.inequalities, maps, pieces),
+            terms=instantiator.moved_offsets(then.terms, maps, pieces),
+            program=partial(instantiator.cone, maps, vars(then).get("cone")),
+        )
+        found = object.__new__(Lowered)  # a copy, as it is made of each client for each value
+        found.__dict__.update(self.__dict__)
+        found.form, found.read, found.maps = form, read, maps
+        found.moved += 1
+        return found
+
+    def with_costs(
+        self, read: Read, problem: Canonical, instantiator: Instantiator, *, bent: bool
+    ) -> Lowered:
+        """The same where costs alone have changed: to those of this problem and its instantiator.
+
+        ``bent`` says that the quadratic is as it was.
+        """
+        then, maps = self.form, self.maps
+        form = then.with_others(
+            quadratic=then.quadratic if bent else instantiator.quadratic(maps, keeps=True),
+            terms=instantiator.weighed(then.terms),
+            program=partial(instantiator.cone, maps),
+        )
+        return Lowered(form, self._template, self.structure, problem, read, instantiator, maps)
 
     def around(self, centre: np.ndarray, known: tuple[Lowered, Lowered] | None = None) -> Lowered:
         """The same client in its differences from a point of shape (m,).

@@ -75,6 +75,9 @@ class Lowering:
         self._near: dict[int, tuple[Template, int]] = {}  # how many of them by a tangent
         self._rows: dict[bytes, np.ndarray] = {}
         self._exemplars: dict[Hashable, list[Exemplar]] = {}
+        # Of the last client of which costs alone changed: its instantiator then, its problem and
+        # instantiator now, and whether its quadratic is as it was
+        self._recost: tuple[Instantiator, Canonical, Instantiator, bool] | None = None
         self._count = 0
 
     def __call__(self, client: Client, before: Lowered | None = None) -> Lowered | None:
@@ -249,6 +252,11 @@ class Lowering:
         """The client as arrays; those that are the same as before, or as another's, are."""
         template, given = read.template, read.given
         problem, structure = template.of(given.numbers)
+        is_recosted = before is not None and maps is before.maps and structure is before.structure
+        if before is not None and is_recosted:
+            found = self._recosted(read, before, problem)
+            if found is not None:
+                return found
         widening = _widening(tuple(given.groups), maps.sizes)
         if widening.is_wide and not structure.valued:
             raise NotRowByRowError  # as its values could not be compared
@@ -257,7 +265,7 @@ class Lowering:
         if before is not None and maps is before.maps:
             bent, stated = instantiator.same(before.instantiator)
         elif before is not None and instantiator is before.instantiator and maps.moves(before.maps):
-            return self._moved(read, maps, before)
+            return before.with_offsets(read, maps)
         if before is not None and bent:
             quadratic = before.form.quadratic
         else:
@@ -274,7 +282,9 @@ class Lowering:
             equalities = self._shared(instantiator.zero(maps))
             inequalities = self._shared(instantiator.nonneg(maps))
         program = partial(instantiator.cone, maps)
-        if before is not None and maps is before.maps and structure is before.structure:
+        if before is not None and is_recosted:
+            if stated and instantiator.is_of(before.instantiator):
+                self._recost = before.instantiator, problem, instantiator, bent
             form = before.form.with_others(
                 quadratic=quadratic,
                 equalities=equalities,
@@ -296,23 +306,14 @@ class Lowering:
         )
         return Lowered(form, template, structure, problem, read, instantiator, maps)
 
-    def _moved(self, read: Read, maps: AffineMaps, before: Lowered) -> Lowered:
-        """The client as arrays, where nothing but the offsets of its affine pieces has changed."""
-        instantiator, then = before.instantiator, before.form
-        pairs = enumerate(zip(read.parts, before.read.parts, strict=True))
-        pieces = [at for at, (now, known) in pairs if now is not known]
-        form = then.with_others(
-            quadratic=instantiator.moved(then.quadratic, maps, pieces),
-            equalities=instantiator.moved_rows(0, then.equalities, maps, pieces),
-            inequalities=instantiator.moved_rows(1, then.inequalities, maps, pieces),
-            terms=instantiator.moved_offsets(then.terms, maps, pieces),
-            program=partial(instantiator.cone, maps, vars(then).get("cone")),
-        )
-        found = object.__new__(Lowered)  # a copy, as it is made of each client for each value
-        found.__dict__.update(before.__dict__)
-        found.form, found.read, found.maps = form, read, maps
-        found.moved += 1
-        return found
+    def _recosted(self, read: Read, before: Lowered, problem: Canonical) -> Lowered | None:
+        """The client as arrays, if its costs alone changed, and as those of another just did."""
+        if self._recost is None:
+            return None
+        then, now, instantiator, bent = self._recost
+        if then is not before.instantiator or now is not problem:
+            return None
+        return before.with_costs(read, problem, instantiator, bent=bent)
 
     def _instantiator(
         self,

@@ -33,6 +33,8 @@ from dald_model.eigen import eigh
 
 Source = Callable[[Value], np.ndarray]
 """A number, from what gives the values of constants."""
+DENSE = (np.ndarray, np.float64)
+"""What most of them are: it takes scipy its time to say that they are not sparse."""
 
 
 class Node(NamedTuple):
@@ -334,7 +336,8 @@ def root(form: Any) -> tuple[int, Any]:
 def numeric(expression: Any, value: Value = present) -> np.ndarray:
     """The value of a constant as a dense array."""
     found = value(expression)
-    return np.array(found.toarray() if sp.issparse(found) else found, dtype=float)
+    is_sparse = type(found) not in DENSE and sp.issparse(found)
+    return np.array(found.toarray() if is_sparse else found, dtype=float)
 
 
 def _fixed(constant: Any) -> Any:

@@ -6,12 +6,14 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
 from functools import cached_property, lru_cache
+from operator import is_
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model._cvxpy import held
 from dald_model.compile.affine import stacked_map
 from dald_model.compile.form import Form
 from dald_model.compile.lowered import Lowered
@@ -197,16 +199,14 @@ class Subproblem(Identified):
         known = self._lowered
         if known is None:
             return self._relowered()
-        if self._seen:
-            for p, one in zip(self.client.parameters, self._seen, strict=True):
-                if p.value is not one:
-                    return self._relowered()
+        if self._seen and not all(map(is_, map(held, self.client.parameters), self._seen)):
+            return self._relowered()
         return known[1]
 
     def _relowered(self, values: bytes | None = None) -> Lowered | None:
         """The same where Parameters may have been changed in place, with these values if known."""
         known, parameters = self._lowered, self.client.parameters
-        self._seen = [p.value for p in parameters]
+        self._seen = list(map(held, parameters))
         values = _values(parameters) if values is None else values
         if known is None or known[0] != values:
             before = known and known[1]

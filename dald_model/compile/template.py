@@ -6,6 +6,7 @@ share it, whatever their data.
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -81,7 +82,7 @@ class Template:
 
     def of(self, numbers: list[np.ndarray]) -> tuple[Canonical, Structure]:
         """The canonical form with these numbers in place of those it was made from."""
-        key = b"".join(value.tobytes() for value in numbers)
+        key = b"".join([value.tobytes() for value in numbers])
         if key not in self._known:
             if len(self._known) >= KEPT:
                 self._known.clear()
@@ -151,14 +152,25 @@ class Template:
         if self._picks is None:  # they are linear in the rows' multipliers
             each = [self.inverted(unit) for unit in np.eye(self.height)]
             self._picks = np.array([np.concatenate(list(map(flat, chain(*one)))) for one in each])
-        found, at, values = full @ self._picks, 0, []
+        found = full @ self._picks
+        return tuple(
+            [
+                tuple([found[part].reshape(shape, order="F") for part, shape in rule])
+                for rule in self._places
+            ]
+        )
+
+    @cached_property
+    def _places(self) -> list[list[tuple[slice, tuple[int, ...]]]]:
+        """Where the dual values of each constraint lie one after the other, and their shapes."""
+        at, found = 0, []
         for rule in self.stated:
             own = []
             for dual in rule.dual_variables:
-                own.append(found[at : at + dual.size].reshape(dual.shape, order="F"))
+                own.append((slice(at, at + dual.size), dual.shape))
                 at += dual.size
-            values.append(tuple(own))
-        return tuple(values)
+            found.append(own)
+        return found
 
     def inverted(self, full: np.ndarray) -> tuple[tuple[Any, ...], ...]:
         """The same from the multipliers of all of cvxpy's rows, by cvxpy itself."""

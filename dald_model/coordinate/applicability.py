@@ -9,9 +9,10 @@ from dald_model.coordinate.method import Method
 from dald_model.coordinate.settings import Settings
 from dald_model.coordinate.stopping import Stopping, is_one_sweep
 from dald_model.errors import OptionError
+from dald_model.schedule.coordination import Bound
 from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import Levels
-from dald_model.schedule.sequence import Bound, Sequence
+from dald_model.schedule.sequence import Sequence
 
 
 def why_not_accelerated(

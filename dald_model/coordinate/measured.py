@@ -19,6 +19,8 @@ from dald_model.engines.dispatch import SolverLayer
 MOVED = 0.75
 """Numbers that moved by more than this share of their length, before or after, are those of another
 problem. So they may grow four times, or shrink to a quarter: units are not known any better."""
+TOGETHER = 256
+"""Clients whose numbers are compared at once: of very many they would be in memory once more."""
 BESIDE = 0.25
 """Nor are they of another problem where what they change of a gradient within the natural lengths
 is at most this share of the natural slopes, as of a small weight that becomes smaller."""
@@ -69,18 +71,25 @@ class Measured:
         """
         if not _near(_offsets(compiled), self.offsets):
             return False
-        near = _Compared()
+        others: list[tuple[Hashable, Form, Form]] = []
         for name, then in self.forms.items():
             now = compiled[name].form
             if now is then:
                 continue
             if not (now and then):
                 return False
-            if not near.alike(_arrays(now), _arrays(then)):
-                part = compiled.columns[name]
-                units = self.units.point_lengths[part], self.units.point_slopes[part]
-                if not _is_beside(near, now, then, *units):
-                    return False
+            others.append((name, now, then))
+        for first in range(0, len(others), TOGETHER):
+            mine = others[first : first + TOGETHER]
+            if _are_near([(now, then) for _, now, then in mine]):
+                continue
+            near = _Compared()
+            for name, now, then in mine:
+                if not near.alike(_arrays(now), _arrays(then)):
+                    part = compiled.columns[name]
+                    units = self.units.point_lengths[part], self.units.point_slopes[part]
+                    if not _is_beside(near, now, then, *units):
+                        return False
         return True
 
 
@@ -89,6 +98,31 @@ def _offsets(compiled: Decomposition) -> np.ndarray:
     for sub in compiled.values():
         found[sub.rows, sub.entries] = sub.sides[1]
     return found
+
+
+def _are_near(pairs: list[tuple[Form, Form]]) -> bool:
+    """Whether no form of several has an array that is not near; of one shape asked at once."""
+    moved: dict[Any, dict[tuple[int, int], tuple[np.ndarray, np.ndarray]]] = {}
+    for now, then in pairs:
+        one, two = _arrays(now), _arrays(then)
+        if len(one) != len(two):
+            return False
+        for new, old in zip(one, two, strict=True):
+            if new is not old:
+                is_plain = type(new) is np.ndarray and type(old) is np.ndarray
+                found = (new, old) if is_plain else (_stored(new), _stored(old))
+                if found[0].shape != found[1].shape:
+                    return False
+                moved.setdefault(found[0].shape, {})[id(new), id(old)] = found
+    for found in moved.values():
+        new, old = (
+            np.array(one).reshape(len(found), -1) for one in zip(*found.values(), strict=True)
+        )
+        sizes = np.maximum(np.vecdot(new, new), np.vecdot(old, old))
+        new -= old
+        if not (np.vecdot(new, new) <= MOVED**2 * sizes).all():
+            return False
+    return True
 
 
 def _is_beside(

@@ -16,9 +16,10 @@ from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Asking
 from dald_model.errors import OptionError
 from dald_model.schedule.changes import Change, Online, Schedule
+from dald_model.schedule.coordination import Bound
 from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import Levels
-from dald_model.schedule.sequence import Bound, Sequence
+from dald_model.schedule.sequence import Sequence
 from dald_model.validate import check_clients
 
 Pair = tuple[Hashable, Hashable]
@@ -85,9 +86,12 @@ class Membership:
         self.off = np.zeros(compiled.size, dtype=bool)
         self.away = np.zeros((2, compiled.size), dtype=bool)
         self._pending: list[Change] = []
-        self._neighbours = {name: tuple(compiled.graph[name]) for name in compiled}
         self._first = sequence
         self.follow(sequence)
+
+    @cached_property
+    def _neighbours(self) -> dict[Hashable, tuple[Hashable, ...]]:
+        return {name: tuple(self.compiled.graph[name]) for name in self.compiled}
 
     def kept(self) -> dict[str, Any]:
         """What a file holds of it.

@@ -369,7 +369,14 @@ class Run:
         if not obstacle:
             assert settings.acceleration is not None
             compiled = self.membership.compiled
-            self._watchdog = Watchdog(compiled, settings.acceleration, stages, state, learnt)
+            self._watchdog = Watchdog(
+                compiled,
+                settings.acceleration,
+                stages,
+                state,
+                learnt,
+                waits=settings.is_foretold and settings.checkpoint is None,
+            )
 
     def _default_stopping(self) -> Stopping:
         if self._watchdog is not None:

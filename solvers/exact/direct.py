@@ -74,7 +74,7 @@ def rows_of_data(form: Form) -> str:
 
 
 def _forms(subproblems: Sequence[Subproblem]) -> list[Form]:
-    found = [sub.form for sub in subproblems if sub.form is not None]
+    found = [form for sub in subproblems if (form := sub.form) is not None]
     assert len(found) == len(subproblems)
     return found
 

@@ -22,6 +22,7 @@ from dald_model._cvxpy import (
     Sum,
     arguments,
     domain_of_atoms,
+    held,
     is_affine_throughout,
     record_solution,
     value_of,
@@ -53,6 +54,20 @@ def test_kinds_of_affine_expressions() -> None:
     (minus,) = (-x).args
     assert minus is x
     assert (x / 2).args[0] is x
+
+
+def test_what_a_parameter_holds() -> None:
+    """Solve again: else every Parameter has changed at every turn, or never."""
+    given, sparse = cp.Parameter(2), cp.Parameter((2, 2), diag=True)
+    assert held(given) is None
+    given.value = value = np.array([1.0, 2.0])
+    assert held(given) is held(given) is given.value
+    given.value = value.copy()
+    before = held(given)
+    given.value = value.copy()
+    assert held(given) is not before
+    sparse.value = np.eye(2)
+    assert held(sparse) is held(sparse)
 
 
 def test_sums_and_atoms_of_entries() -> None:

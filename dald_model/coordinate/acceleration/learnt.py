@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +27,13 @@ class Learnt:
         That of the run, with its coordinates.
     stiffness : sequence of Stiffness
         Of each group of the coordinates.
+    by : Acceleration, optional
+        Whose models they are.
     """
 
     joint: JointModel
     stiffness: Sequence[Stiffness]
+    by: Any = None
 
     @property
     def coordinates(self) -> Coordinates:
