@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.carried import carries
 from dald_model.values import evaluated, is_inside, preserved
 
 SUDDEN, HALVINGS = 10.0, 40
@@ -14,7 +15,8 @@ AT_ONCE = 0.1
 """Share of the change over a length that its second half leaves where the first half begins at a
 singularity; a quadratic leaves three quarters, a kink one half."""
 PROBED = 64
-"""Up to this many variables a client without known curvature is probed one by one."""
+"""Up to this many variables a client without known curvature is probed one by one; and one whose
+rows carry what its own variables cost to what edges see, of which a mean says nothing."""
 
 
 def probed(sub: Subproblem, own: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -27,7 +29,8 @@ def probed(sub: Subproblem, own: np.ndarray, lengths: np.ndarray) -> tuple[np.nd
     """
     centre = np.nan_to_num(own)
     steps = np.diag(lengths)
-    if sub.size > PROBED:
+    is_many = sub.size > PROBED and not (sub.form and sub.form.valued and carries(sub))
+    if is_many:
         signs = np.random.default_rng(0).choice((-1.0, 1.0), size=(PROBED, sub.size))
         steps = signs * lengths
     part = np.ones(len(steps))  # of the whole step, as far as it is gone
@@ -48,7 +51,7 @@ def probed(sub: Subproblem, own: np.ndarray, lengths: np.ndarray) -> tuple[np.nd
                 break
             middles = np.where(sudden, nearest, middles)
             rise, part = np.where(sudden, half, rise), np.where(sudden, part / 2, part)
-    if sub.size > PROBED:
+    if is_many:
         rise, half = (np.full(sub.size, one.mean() / sub.size) for one in (rise, half))
     straight = np.divide(half, rise, out=np.ones(rise.size), where=rise > 0) - 1
     return 2 * rise / lengths**2, np.clip(straight, 0.0, 1.0)

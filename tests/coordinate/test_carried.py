@@ -67,3 +67,29 @@ def test_a_power_flow_takes_few_rounds():
     assert result.status == "optimal"
     assert result.value == pytest.approx(best, rel=1e-6)
     assert result.rounds <= 20
+
+
+def test_prices_of_wants_say_nothing_of_flows_of_many_hours():
+    """Three plants an area, ramps, unserved demand at a price: 112 rounds where that counted."""
+    rng, hours, model = np.random.default_rng(0), 16, dm.Model("dispatch")
+    flows = [cp.Variable(hours) for _ in range(5)]
+    for at, out in enumerate(flows):
+        made, unserved = cp.Variable((3, hours), nonneg=True), cp.Variable(hours, nonneg=True)
+        demand = 5 + 3 * np.sin(np.arange(hours) / 4 + rng.uniform(0, 6)) + rng.uniform(0, 1, hours)
+        costs, slopes = rng.uniform(0.1, 1, (3, 1)), rng.uniform(1, 5, 3)
+        model.client(
+            at,
+            cp.sum(cp.multiply(costs, cp.square(made)))
+            + cp.sum(slopes @ made)
+            + 200 * cp.sum(unserved),
+            [
+                cp.sum(made, axis=0) + unserved + flows[at - 1] - out == demand,
+                cp.abs(cp.diff(made, axis=1)) <= 1.5,
+                made <= 4,
+                cp.abs(out) <= 2,
+            ],
+        )
+    result = model.solve()
+    assert result.status == "optimal"
+    assert result.value == pytest.approx(model.monolithic().solve(solver="CLARABEL"), rel=1e-6)
+    assert result.rounds <= 50

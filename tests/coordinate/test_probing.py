@@ -41,3 +41,26 @@ def test_the_only_answer_is_not_measured_by_its_distance_from_zero(centre: float
     assert result["w"] - centre == pytest.approx(0.5, abs=1e-6)
     assert result.state is not None
     assert 0.01 <= result.state.units.lengths.max() <= 10
+
+
+def makers(price: float, count: int = 70) -> dm.Model:
+    """Many who make what is sent at costs |g|, a priced want, and who receives it."""
+    made, want = cp.Variable(count, name="made"), cp.Variable(name="want", nonneg=True)
+    sent = cp.Variable(name="sent")
+    model = dm.Model()
+    cost = cp.norm1(made) + cp.sum_squares(made) + price * want
+    model.client("makers", cost, [cp.sum(made) == sent + 1 - want])
+    model.client("other", cp.square(sent - 3))
+    return model
+
+
+@pytest.mark.parametrize("price", [1e1, 1e3, 1e5])
+def test_variables_are_probed_by_themselves_where_rows_carry_their_costs(price: float) -> None:
+    """|g| + g^2 rises by L + L^2 over L: that is as stiff as 2 + 2 / L. In means all are alike."""
+    sub = makers(price).compile()["makers"]
+    length = 0.5
+    found = probed(sub, np.zeros(sub.size), np.full(sub.size, length))[0]
+    made, want, sent = sub.spread(found).values()
+    assert made == pytest.approx(2 + 2 / length)
+    assert want == pytest.approx(2 * price / length)
+    assert sent == 0
