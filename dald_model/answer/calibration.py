@@ -81,7 +81,9 @@ def calibrated(
         for name, move in moves.items():
             least = share * np.abs(points[name])
             if apart is not None:  # what solvers leave between two zeros is no move
-                least = np.fmax(least, NOISE * apart[compiled.columns[name]])
+                least = np.fmax(
+                    least, (LITTLE if missing else NOISE) * apart[compiled.columns[name]]
+                )
             moves[name] = np.where(np.abs(move) > least, move, 0.0)
     shares = {
         name: shrunk(subs, agreeing, points, here, name, move, 0.0 if agreed else paid)
@@ -93,6 +95,10 @@ def calibrated(
     lengths = {name: np.abs(points[name]) for name in subs}
     if apart is not None:  # zero may be far away for no reason
         lengths = {n: np.fmin(far, apart[compiled.columns[n]]) for n, far in lengths.items()}
+        if agreed and (missing or is_agreed):  # nor is near to it how far anybody may go
+            for name, far in lengths.items():
+                least = LITTLE * apart[compiled.columns[name]]
+                lengths[name] = np.fmax(far, np.fmin(least, far.max(initial=0.0)))
     spreads = _filled(subs, agreeing, points, lengths, found, NOISE * (paid + size))
     counted = subs if agreed else {name: subs[name] for name in missing}
     worth = sum(_changes(counted, points, spreads).values()) + (0.0 if agreed else paid)

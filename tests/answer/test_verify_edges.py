@@ -326,3 +326,31 @@ def test_utilities_that_grow_for_ever_make_no_endless_scale(unit: float) -> None
         off = {x[i].id: np.asarray(found[i] + 1e-3 * best[i] * unit)}
         wrong = replace(result, recovered=replace(recovered, values=recovered.values | off))
         assert not wrong.verify().ok
+
+
+@pytest.mark.parametrize("seed", [20, 24])
+def test_a_market_of_which_most_buy_nothing_of_most_goods(seed: int) -> None:
+    """What a solver leaves of nothing is no scale, nor is where it ends in a half-space.
+
+    Source of the model: E. Eisenberg and D. Gale, Consensus of subjective probabilities, 1959: all
+    budgets are spent at its prices.
+    """
+    rng, buyers, goods = np.random.default_rng(seed), 8 + seed % 7, 3 + seed % 5
+    supply, used, budgets = 10 ** rng.uniform(3, 6, goods), [], []
+    model = dm.Model("market")
+    for i in range(buyers):
+        x = cp.Variable(goods, name=f"bought{i}", nonneg=True)
+        worth = rng.uniform(0, 1, goods) / supply * (rng.random(goods) < 0.7) * 1e4
+        worth[i % goods] += 1e4 / supply[i % goods]
+        budgets.append(10 ** rng.uniform(2, 5))
+        model.client(f"buyer {i}", cp.Maximize(budgets[-1] * cp.log(worth @ x)))
+        used.append(x)
+    model.couple(market := sum(used[1:], used[0]) <= supply, name="goods")
+    result = model.solve()
+    assert market.dual_value @ supply == pytest.approx(sum(budgets), rel=1e-5)
+    assert result.verify().ok, str(result.verify())
+    recovered, most = result.recovered, used[int(np.argmax(budgets))]
+    at = np.asarray(recovered.values[most.id])
+    off = {most.id: at * np.where(at == at.max(), 1.01, 1.0)}
+    wrong = replace(result, recovered=replace(recovered, values=recovered.values | off))
+    assert not wrong.verify().ok
