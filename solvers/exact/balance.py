@@ -76,7 +76,7 @@ def is_extreme(cone: ConeProgram, lengths: np.ndarray) -> bool:
 
 
 def balance(cone: ConeProgram, lengths: np.ndarray) -> Balance:
-    """Units in which numbers are near to one; of ``lengths``, (n,), those that are NaN are found."""
+    """Units that bring numbers near to one; those of ``lengths``, (n,), that are NaN are found."""
     width, height = cone.linear.size, cone.rhs.size
     stored = sp.coo_array(cone.rows)
     row = np.concatenate([stored.row, np.arange(height)])
@@ -114,7 +114,8 @@ def _units_of_cells(
 
     And the pairs of rows of the cones that have two.
     """
-    whole = sp.csr_array(sp.coo_array((data, (row, col)), shape=(cone.rhs.size, cone.linear.size + 1)))
+    shape = cone.rhs.size, cone.linear.size + 1
+    whole = sp.csr_array(sp.coo_array((data, (row, col)), shape=shape))
     whole.sort_indices()
     first = np.arange(cone.rhs.size)
     second, pairs, start = first.copy(), [], 0
