@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import cvxpy as cp
 import networkx as nx
@@ -46,7 +47,7 @@ def gas(unit: float) -> dm.Model:
     squared = {n: cp.Variable(name=f"pi{n}") for n in net}
     flow = {e: cp.Variable(name=f"f{e}", nonneg=True) for e in net.edges}
     for n in net:
-        rules = [squared[n] >= (4e6) ** 2 / unit, squared[n] <= (7e6) ** 2 / unit]
+        rules: list[Any] = [squared[n] >= (4e6) ** 2 / unit, squared[n] <= (7e6) ** 2 / unit]
         for e in net.out_edges(n):
             K = rng.uniform(1.0, 3.0) * 1e-9 * unit
             rules.append(cp.square(flow[e]) <= K * (squared[n] - squared[e[1]]))
