@@ -41,7 +41,7 @@ class _Look(NamedTuple):
 
 
 def _span(sub: Subproblem) -> str:
-    """What numbers a client has, to be added to a remedy, where solvers do not balance their range."""
+    """A client's smallest and largest number, to be told where solvers do not balance them."""
     if sub.form is None or not is_extreme(sub.form.cone, np.ones(sub.form.cone.linear.size)):
         return ""
     cone = sub.form.cone

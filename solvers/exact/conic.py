@@ -75,7 +75,8 @@ class ClarabelProgram:
     With lengths X and the energy E, the largest :math:`X_k M_k`, Clarabel is given
     :math:`\tilde x = (x - \bar x) / X` and the objective over E: so its tolerances, some of which
     are absolute, mean the same in whatever units the user measures, and wherever the origin is:
-    :math:`\bar x`, at first zero, is an answer that was far from it.
+    :math:`\bar x`, at first zero, is an answer that was far from it. Where rows differ by more than
+    Clarabel balances, they and the variables that cvxpy added have the units of :mod:`.balance`.
 
     With ``polishes`` its answers are polished where :mod:`.polish` can; without, they are as far
     off as its tolerances let them be, which is what shows whether an answer is one.
