@@ -179,9 +179,9 @@ def rough_lengths(sub: Subproblem, around: np.ndarray | None = None) -> np.ndarr
 
     Where rows are as large in one as on their right-hand sides, or, where none says that, as in
     what cvxpy added to the program, in the geometric mean; where rows differ by more than a solver
-    balances, in the units of :mod:`dald_model.solvers.exact.balance`. What no row says anything of is as long
-    as makes it bend like the others, or as they are, or one. Right-hand sides are those of the
-    differences from a point, of which nothing is left but rounding where a row holds it.
+    balances, in the units of :mod:`dald_model.solvers.exact.balance`. What no row says anything of
+    is as long as makes it bend like the others, or as they are, or one. Right-hand sides are those
+    of the differences from a point, of which nothing is left but rounding where a row holds it.
     """
     assert sub.form is not None
     cone = sub.form.cone
