@@ -139,7 +139,7 @@ def test_clocks_on_a_long_ring_agree_although_their_bounds_had_a_bad_turn():
         other = (one + 1) % count
         seen = true[one] - true[other] + rng.normal(0, 2, 8)
         seen += (rng.random(8) < 0.15) * rng.normal(0, 300, 8)
-        parts.append(cp.sum(cp.huber(clocks[one] - clocks[other] - seen, 5.0)))
+        parts.append(cp.sum(cp.huber(clocks[one] - clocks[other] - seen, 5)))
     parts[0] += 1e3 * cp.square(clocks[0])
     for one, part in enumerate(parts):
         model.client(one, part)
