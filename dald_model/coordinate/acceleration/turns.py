@@ -16,7 +16,10 @@ PROMISE = 10.0
 TURN = 12
 """Rounds after which it is asked who should go on."""
 RESTED = 1.5
-"""How many times more is expected, with each turn of another, of who had the first."""
+"""How many times more is expected, with each turn of another, of who had the first; and of all who
+rest where that turn made the residual smaller by less than :data:`CREEPS`."""
+CREEPS = 1.05
+"""How many times smaller a turn in vain makes the residual at most."""
 
 
 class Member(Accelerator, Protocol):
@@ -47,7 +50,8 @@ class Turns:
     A way is a tuple of accelerators, of which the first that has a proposal makes it. After each
     turn of ``TURN`` rounds that way goes on whose last turn made the residual smaller; one that had
     none yet is expected to by ``PROMISE``. All learn from every round; so, with each turn of
-    another, ``RESTED`` times more is expected of whose turn was first, as who suits the model.
+    another, ``RESTED`` times more is expected of whose turn was first, as who suits the model; and
+    of all where that turn was in vain, or an earlier one in vain would be the last of its way.
 
     Parameters
     ----------
@@ -117,8 +121,9 @@ class Turns:
 
     def _end(self, rate: float) -> None:
         """End a turn that made the residual so many times smaller."""
-        known = self._rates[self._first]
-        self._rates[self._first] = max(known, min(RESTED * known, PROMISE))
+        hopes = np.maximum(self._rates, np.minimum(RESTED * self._rates, PROMISE))
+        rests = slice(None) if rate < CREEPS else self._first
+        self._rates[rests] = hopes[rests]
         self._rates[self._turn] = rate
         self._turn = int(self._rates.argmax())
         self._begun, self._rounds = self._best, 0
