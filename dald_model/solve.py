@@ -17,7 +17,7 @@ from dald_model.answer.claims import overstated
 from dald_model.answer.gap_option import gap_test
 from dald_model.answer.result import Result
 from dald_model.answer.saved import Compilable
-from dald_model.bulk import spared, uncollected
+from dald_model.bulk import uncollected
 from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.checkpoint import Checkpoint, Saved, signature
 from dald_model.coordinate.iterate import Iterate
@@ -58,7 +58,6 @@ from dald_model.values import one_at_a_time
 
 
 @one_at_a_time()
-@spared()
 def solve(
     model: Compilable,
     *,
