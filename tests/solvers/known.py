@@ -147,9 +147,9 @@ def quartic() -> Known:
     """A client whose gradient cvxpy alone knows."""
     x = cp.Variable(3)
     return Known(
-        make_sub(cp.sum(cp.power(x, 4)) + x[0]),
-        lambda x: (x**4).sum() + x[0],
-        lambda x: 4 * x**3 + np.eye(3)[0],
+        make_sub(cp.square(cp.sum_squares(x)) + x[0]),
+        lambda x: (x @ x) ** 2 + x[0],
+        lambda x: 4 * (x @ x) * x + np.eye(3)[0],
     )
 
 
