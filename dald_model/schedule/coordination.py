@@ -30,21 +30,7 @@ class Bound(NamedTuple):
 class Coordination:
     """An order and a participation strategy, or several of these.
 
-    See :class:`dald_model.schedule.sequence.Sequence`, which makes them.
-
-    Attributes
-    ----------
-    label : str
-        What tables call the sequence.
-    order : callable or None
-        Consensus graph -> hierarchical network; ``None`` is the default order
-        (:func:`dald_model.schedule.network.safest`).
-    strategy : Strategy
-        Who takes part in an inner loop; not asked where there are parts.
-    parts : tuple of Sequence
-        What a composition is made of.
-    in_turn : bool
-        Whether one part after the other has an inner loop; else all have each.
+    :class:`dald_model.schedule.sequence.Sequence` makes them, and says what the attributes are.
     """
 
     label: str
