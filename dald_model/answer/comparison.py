@@ -262,13 +262,15 @@ def unique(given: Task, made: Reference, allowed: float) -> list[Row]:
     Where a client's objective has a quadratic part :math:`\tfrac12 x^\top P x` with
     :math:`X P X \succeq 0.1 V`, every feasible point within a gap of :math:`\epsilon V` of the
     optimum is within :math:`\sqrt{20 \epsilon}` spreads of it in all of this client's variables,
-    and in all that consensus ties to these. Where the AIO solution is worse than the result by
-    :math:`\epsilon V`, it may be that far away by its own fault.
+    and in all that consensus ties to these. An inaccurate AIO solution that is worse than the
+    result by :math:`\epsilon V`, and not for breaking less, may be that far away by its own fault.
     """
     found = made.scales
     assert found is not None
-    worse = given.result.compiled.sense * (made.value - objective(given, made)) / found.worth
-    allowed += float(np.sqrt(2 / MODULUS * max(worse, 0.0)))
+    if made.status != "optimal":
+        worse = given.result.compiled.sense * (made.value - objective(given, made))
+        worse -= explained(given, made)
+        allowed += float(np.sqrt(2 / MODULUS * max(worse, 0.0) / found.worth))
     compiled, ties = given.result.compiled, given.live
     certain = np.zeros(ties.many, dtype=bool)
     for name, place in ties.columns.items():
