@@ -10,12 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.certificates import is_proved_infeasible, proof
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
 from dald_model.schedule.moment import Residuals
-from dald_model.solvers.exact.balance import is_extreme
 
 PERIOD = 25
 """Rounds between two looks."""
@@ -38,16 +36,6 @@ class _Look(NamedTuple):
     round: int
     gap: np.ndarray
     points: np.ndarray
-
-
-def _span(sub: Subproblem) -> str:
-    """A client's smallest and largest number, to be told where solvers do not balance them."""
-    if sub.form is None or not is_extreme(sub.form.cone, np.ones(sub.form.cone.linear.size)):
-        return ""
-    cone = sub.form.cone
-    sizes = np.abs(np.concatenate([cone.rows.data, cone.rhs]))
-    sizes = sizes[sizes > 0]
-    return f"; its constraints have numbers from {sizes.min():.1e} to {sizes.max():.1e}"
 
 
 @dataclass
@@ -137,10 +125,8 @@ class FailureMonitor:
                     Status.SOLVER_ERROR,
                     name,
                     f"the solver called client {name!r} infeasible, which cannot be proved; scale "
-                    f"the client's data or choose another solver by the option solver{_span(sub)}",
+                    "the client's data or choose another solver by the option solver",
                 )
-            if failure.status == Status.SOLVER_ERROR and (span := _span(sub)):
-                return Termination(failure.status, name, failure.detail + span)
             return failure
         closer = self.prove(state)
         if closer is not None or failure.status == Status.SOLVER_ERROR:

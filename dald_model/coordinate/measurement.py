@@ -24,7 +24,6 @@ from dald_model.coordinate.together import Alike, Parts, together
 from dald_model.coordinate.told_answers import ask_site, introduced, is_remote, told_answers
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
-from dald_model.solvers.exact.balance import EXTREME
 
 RESOLVED, REFINED, ROUNDED = 1e-7, 1e-9, 1e-12
 """Answers that are closer to each other than this, relative to their size, are the same: of solvers
@@ -202,8 +201,7 @@ class _Measurement:
         if not found.any():
             told = self._told_by_rows()
             most = self._balanced(magnitude)
-            # Where nobody is anywhere but at zero there is no distance either
-            found = np.where(told > 0, np.minimum(most, told), most) if most.any() else told
+            found = np.where(told > 0, np.minimum(most, told), most)
         return np.maximum(found, self._shared_by_all(found, resolved))
 
     def _balanced(self, most: np.ndarray) -> np.ndarray:
@@ -343,12 +341,12 @@ class _Measurement:
 
         Means are geometric.
         """
-        found = given * self._extremes**2
+        found = given.copy()
         if not (found > 0).any():
-            return self._extremes**-2
+            return np.ones(found.size)
         lacking: dict[Hashable, np.ndarray] = {}
         for alike in self._together:
-            mine = found[alike.entries]
+            mine = given[alike.entries]
             near = alike.sight.along(alike.sight.lengths(mine))
             for i in np.flatnonzero((mine <= FAINT * near).any(axis=1)):
                 lacking[alike.subs[i].name] = near[i]
@@ -358,23 +356,7 @@ class _Measurement:
             found[entries] = np.where(mine > FAINT * near, mine, near)
         rest = found == 0
         found[rest] = np.exp(np.log(found[~rest]).mean())
-        return found / self._extremes**2
-
-    @cached_property
-    def _extremes(self) -> np.ndarray:
-        """How long entries are by rows alone, where these differ by more than solvers balance.
-
-        Else ones, (Q,): then what is stiff as others are in the user's units has their length.
-        """
-        found = np.zeros(self._compiled.size)
-        for name in self._curvatures:
-            sub = self._compiled[name]
-            if sub.form is not None and sub.form.cone.rhs.any():
-                np.maximum.at(found, sub.entries, sub.sight.along(rough_lengths(sub)))
-        told = found[found > 0]
-        if not told.size or told.max() <= EXTREME * told.min():
-            return np.ones(found.size)
-        return np.where(found > 0, found, np.exp(np.log(told).mean()))
+        return found
 
     def _least(self, stiffness: np.ndarray) -> np.ndarray:
         """The stiffness that makes no length more than ``FREE`` times the distance between answers.

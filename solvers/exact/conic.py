@@ -19,7 +19,6 @@ from clarabel import DefaultSettings, DefaultSolver  # pyright: ignore[reportAtt
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import FOUND, Session
-from dald_model.solvers.exact.balance import Balance, balance, is_extreme
 from dald_model.solvers.exact.certificates import infeasibility, is_unbounded
 from dald_model.solvers.exact.one_by_one import ClientAnswer, Scaling, SequentialSession
 from dald_model.solvers.exact.polish import Polisher, is_polished
@@ -75,8 +74,7 @@ class ClarabelProgram:
     With lengths X and the energy E, the largest :math:`X_k M_k`, Clarabel is given
     :math:`\tilde x = (x - \bar x) / X` and the objective over E: so its tolerances, some of which
     are absolute, mean the same in whatever units the user measures, and wherever the origin is:
-    :math:`\bar x`, at first zero, is an answer that was far from it. Where rows differ by more than
-    Clarabel balances, they and the variables that cvxpy added have the units of :mod:`.balance`.
+    :math:`\bar x`, at first zero, is an answer that was far from it.
 
     With ``polishes`` its answers are polished where :mod:`.polish` can; without, they are as far
     off as its tolerances let them be, which is what shows whether an answer is one.
@@ -90,24 +88,17 @@ class ClarabelProgram:
         self._energy = float((scaling.lengths * scaling.slopes).max())
         self._lengths = np.ones(cone.linear.size)
         self._lengths[:size] = scaling.lengths
-        cells, rhs = 1.0, cone.rhs
-        self._balance: Balance | None = None
-        if is_extreme(cone, self._lengths):
-            self._lengths[size:] = np.nan
-            self._balance = balance(cone, self._lengths)
-            self._lengths, cells, rhs = self._balance[:3]
         matrix = _scaled(cone.matrix, self._lengths[cone.matrix.indices], self._lengths)
         matrix.data *= 1 / self._energy
         self._cone = cone._replace(
             matrix=matrix,
             linear=self._lengths * cone.linear / self._energy,
-            rows=_scaled(cone.rows, cells, self._lengths),
-            rhs=rhs,
+            rows=_scaled(cone.rows, 1.0, self._lengths),
         )
         self._upper = _upper(matrix)
         self._cones = [_native_cone(kind, argument) for kind, argument in cone.cones]
         self._centre = np.zeros(cone.linear.size)
-        self._shifted = rhs
+        self._shifted = cone.rhs
         self._matrix: Any = None
         self._solver: Any = None
         self._tolerance = np.nan
@@ -195,7 +186,7 @@ class ClarabelProgram:
             self._solver = None  # it has the settings of another attempt
         said = "" if status == "optimal" else f"CLARABEL: {native.status}"
         if status not in FOUND:
-            multipliers = self._multipliers(np.array(native.z))
+            multipliers = self._energy * np.array(native.z)
             return ClientAnswer.none(status, self._size, said, multipliers)
         x, z = np.array(native.x), np.array(native.z)
         if self._polishes:
@@ -206,7 +197,7 @@ class ClarabelProgram:
             x, z, is_sharp = self._polisher.polish(full, x, z)
             if is_sharp:
                 status, said = "optimal", ""
-        multipliers = self._multipliers(z)
+        multipliers = self._energy * z
         self._last = self._centre + x
         cone, values = self._own, self._lengths * self._last
         bent, point = cone.matrix @ values, values[: self._size]
@@ -214,10 +205,6 @@ class ClarabelProgram:
         left = (bent + cone.linear + cone.rows.T @ multipliers)[: self._size]
         left = np.abs(left + linear + self._curvature @ point)
         return ClientAnswer(status, point, objective, multipliers, left, said)
-
-    def _multipliers(self, z: np.ndarray) -> np.ndarray:
-        """What Clarabel found, in the user's units."""
-        return self._energy * (z if self._balance is None else self._balance.restored(z))
 
     def _proves(self, linear: np.ndarray, native: Any, status: str) -> bool:
         """Whether what Clarabel found proves what it says."""
