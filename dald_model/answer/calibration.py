@@ -54,6 +54,7 @@ def calibrated(
     units : Units or None
         Of the run, whose lengths count for entries that everybody wants where they are, if they are
         less than these are from zero.
+        Where clients would go on for ever, a hundredth of them is the least scale.
     is_agreed : bool
         Whether no client wishes for anything but the solution.
     """

@@ -50,8 +50,8 @@ class Turns:
     A way is a tuple of accelerators, of which the first that has a proposal makes it. After each
     turn of ``TURN`` rounds that way goes on whose last turn made the residual smaller; one that had
     none yet is expected to by ``PROMISE``. All learn from every round; so, with each turn of
-    another, ``RESTED`` times more is expected of whose turn was first, as who suits the model; and
-    of all where that turn was in vain, or an earlier one in vain would be the last of its way.
+    another, ``RESTED`` times more is expected of whose turn was first, as who suits the model.
+    Where that turn was in vain so much more is expected of all: one turn in vain is nobody's last.
 
     Parameters
     ----------
