@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from clarabel import DefaultSettings, DefaultSolver  # pyright: ignore[reportAtt
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import FOUND, Session
+from dald_model.solvers.exact.balance import Balance, balance, is_extreme
 from dald_model.solvers.exact.certificates import infeasibility, is_unbounded
 from dald_model.solvers.exact.one_by_one import ClientAnswer, Scaling, SequentialSession
 from dald_model.solvers.exact.polish import Polisher, is_polished
@@ -86,26 +88,36 @@ class ClarabelProgram:
         self._polisher: Polisher | None = None
         self._size = size = scaling.lengths.size
         self._energy = float((scaling.lengths * scaling.slopes).max())
-        self._lengths = np.ones(cone.linear.size)
-        self._lengths[:size] = scaling.lengths
-        matrix = _scaled(cone.matrix, self._lengths[cone.matrix.indices], self._lengths)
-        matrix.data *= 1 / self._energy
-        self._cone = cone._replace(
-            matrix=matrix,
-            linear=self._lengths * cone.linear / self._energy,
-            rows=_scaled(cone.rows, 1.0, self._lengths),
-        )
-        self._upper = _upper(matrix)
+        lengths = np.ones(cone.linear.size)
+        lengths[:size] = scaling.lengths
         self._cones = [_native_cone(kind, argument) for kind, argument in cone.cones]
-        self._centre = np.zeros(cone.linear.size)
-        self._shifted = cone.rhs
+        self._curvature = np.zeros((0, 0))
         self._matrix: Any = None
-        self._solver: Any = None
+        self._plain, self._is_extreme = lengths, is_extreme(cone, lengths)
+        self._measure_by(lengths)
         self._tolerance = np.nan
         self._options: list[dict[str, Any]] = []
         self._first = 0
         self._left = 0
         self._stumbled = False
+
+    def _measure_by(self, lengths: np.ndarray, units: Balance | None = None) -> None:
+        """Write the program in these lengths of all variables, and rows in units of their own."""
+        cone, self._lengths, self._units = self._own, lengths, units
+        cells, rhs = (1.0, cone.rhs) if units is None else (units.cells, units.rhs)
+        matrix = _scaled(cone.matrix, lengths[cone.matrix.indices], lengths)
+        matrix.data *= 1 / self._energy
+        self._cone = cone._replace(
+            matrix=matrix,
+            linear=lengths * cone.linear / self._energy,
+            rows=_scaled(cone.rows, cells, lengths),
+            rhs=rhs,
+        )
+        self._upper = _upper(matrix)
+        self._centre = np.zeros(cone.linear.size)
+        self._shifted = rhs
+        self._solver: Any = None
+        self._first = 0
 
     @property
     def is_set(self) -> bool:
@@ -132,6 +144,8 @@ class ClarabelProgram:
     def minimise(self, linear: np.ndarray, tolerance: float) -> ClientAnswer:
         """Minimise for another c, shape (m,)."""
         found = self._minimise(linear, tolerance)
+        if self._is_doubted(found, tolerance):
+            found = self._balanced_answer(linear, tolerance, found)
         away = found.point / self._lengths[: self._size] - self._centre[: self._size]
         if found.status not in FOUND or np.abs(away).max(initial=0.0) <= FAR:
             return found
@@ -142,6 +156,43 @@ class ClarabelProgram:
             return again
         self._measure_from(before)
         return found
+
+    def _is_doubted(self, found: ClientAnswer, tolerance: float) -> bool:
+        """Whether a program with extreme numbers may be answered better in units of its own.
+
+        Clarabel judges what it leaves beside the largest numbers of the whole program. So where it
+        failed, and where it left slopes of variables that cvxpy added which are worth more than was
+        asked for over the lengths that these have.
+        """
+        if self._units is not None or not self._is_extreme:
+            return False
+        if found.status not in FOUND:
+            return found.status not in PROVEN
+        cone, values = self._own, self._lengths * self._last
+        left = cone.matrix @ values + cone.linear + cone.rows.T @ found.multipliers
+        worth = np.abs(left * self._balanced.lengths)[self._size :]
+        return bool(worth.max(initial=0.0) > tolerance * self._energy)
+
+    def _balanced_answer(
+        self, linear: np.ndarray, tolerance: float, found: ClientAnswer
+    ) -> ClientAnswer:
+        """The answer in units of the rows, and from now on in these; as it was if there is none."""
+        self._measure_by(self._balanced.lengths, self._balanced)
+        self.set(self._curvature)
+        again = self._minimise(linear, tolerance)
+        if again.status in FOUND or found.status not in FOUND:
+            return again
+        self._is_extreme = False  # not to be asked again
+        self._measure_by(self._plain)
+        self.set(self._curvature)
+        return found
+
+    @cached_property
+    def _balanced(self) -> Balance:
+        """Units of rows and added variables beside the lengths of the client's own."""
+        lengths = self._plain.copy()
+        lengths[self._size :] = np.nan
+        return balance(self._own, lengths)
 
     def _measure_from(self, centre: np.ndarray) -> None:
         """Have the variables, in lengths, be zero there."""
@@ -186,7 +237,7 @@ class ClarabelProgram:
             self._solver = None  # it has the settings of another attempt
         said = "" if status == "optimal" else f"CLARABEL: {native.status}"
         if status not in FOUND:
-            multipliers = self._energy * np.array(native.z)
+            multipliers = self._multipliers(np.array(native.z))
             return ClientAnswer.none(status, self._size, said, multipliers)
         x, z = np.array(native.x), np.array(native.z)
         if self._polishes:
@@ -197,7 +248,7 @@ class ClarabelProgram:
             x, z, is_sharp = self._polisher.polish(full, x, z)
             if is_sharp:
                 status, said = "optimal", ""
-        multipliers = self._energy * z
+        multipliers = self._multipliers(z)
         self._last = self._centre + x
         cone, values = self._own, self._lengths * self._last
         bent, point = cone.matrix @ values, values[: self._size]
@@ -205,6 +256,10 @@ class ClarabelProgram:
         left = (bent + cone.linear + cone.rows.T @ multipliers)[: self._size]
         left = np.abs(left + linear + self._curvature @ point)
         return ClientAnswer(status, point, objective, multipliers, left, said)
+
+    def _multipliers(self, z: np.ndarray) -> np.ndarray:
+        """What Clarabel found, in the user's units."""
+        return self._energy * (z if self._units is None else self._units.restored(z))
 
     def _proves(self, linear: np.ndarray, native: Any, status: str) -> bool:
         """Whether what Clarabel found proves what it says."""
