@@ -12,6 +12,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.endless import SETTLED, breaks_rules, goes_on
 from dald_model.declare.problem import Problem
 from dald_model.solvers.base import FOUND
+from dald_model.solvers.exact.balance import balance, is_extreme
 from dald_model.solvers.exact.conic import ClarabelProgram
 from dald_model.solvers.exact.one_by_one import ClientAnswer, Scaling
 from dald_model.values import REFUSALS, panics_as_errors, preserved
@@ -177,9 +178,10 @@ def rough_lengths(sub: Subproblem, around: np.ndarray | None = None) -> np.ndarr
     """How long a client's variables are by the rows of its cone program alone, (m,).
 
     Where rows are as large in one as on their right-hand sides, or, where none says that, as in
-    what cvxpy added to the program, in the geometric mean. What no row says anything of is as long
-    as makes it bend like the others, or as they are, or one. Right-hand sides are those of the
-    differences from a point, of which nothing is left but rounding where a row holds it.
+    what cvxpy added to the program, in the geometric mean; where rows differ by more than a solver
+    balances, in the units of :mod:`dald_model.solvers.exact.balance`. What no row says anything of
+    is as long as makes it bend like the others, or as they are, or one. Right-hand sides are those
+    of the differences from a point, of which nothing is left but rounding where a row holds it.
     """
     assert sub.form is not None
     cone = sub.form.cone
@@ -195,7 +197,13 @@ def rough_lengths(sub: Subproblem, around: np.ndarray | None = None) -> np.ndarr
         whole = np.abs(cone.rhs) + np.bincount(row, np.abs(parts), right.size)
         right[np.abs(right) <= HELD * whole] = 0.0
     digits = np.full(sub.size, np.nan)
+    is_uneven = is_extreme(cone, np.ones(cone.linear.size))
     for others in (np.abs(right), most):
+        if others is most and is_uneven:
+            whole = np.full(cone.linear.size, np.nan)
+            whole[: sub.size] = 10.0**digits
+            digits = np.log10(balance(cone._replace(rhs=right), whole).lengths[: sub.size])
+            break
         told = (own != 0) & (others[row] > 0) & np.isnan(digits[col])
         columns = col[told]
         ratios = np.log10(others[row[told]] / own[told])
@@ -269,7 +277,8 @@ def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
                 if not (_is_there(moved, size * rough) and gained > WORTH * abs(paid)):
                     continue
             if moved.status in FOUND and size > RESOLVED * _size(point, rough):
-                return np.where(np.abs(moved.point) < ROUNDED * rough, 0.0, np.abs(moved.point))
+                least = max(ROUNDED, ROUGH * size) * rough
+                return np.where(np.abs(moved.point) < least, 0.0, np.abs(moved.point))
     return nothing
 
 

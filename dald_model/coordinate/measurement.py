@@ -24,6 +24,7 @@ from dald_model.coordinate.together import Alike, Parts, together
 from dald_model.coordinate.told_answers import ask_site, introduced, is_remote, told_answers
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
+from dald_model.solvers.exact.balance import EXTREME
 
 RESOLVED, REFINED, ROUNDED = 1e-7, 1e-9, 1e-12
 """Answers that are closer to each other than this, relative to their size, are the same: of solvers
@@ -201,7 +202,8 @@ class _Measurement:
         if not found.any():
             told = self._told_by_rows()
             most = self._balanced(magnitude)
-            found = np.where(told > 0, np.minimum(most, told), most)
+            # Where nobody is anywhere but at zero there is no distance either
+            found = np.where(told > 0, np.minimum(most, told), most) if most.any() else told
         return np.maximum(found, self._shared_by_all(found, resolved))
 
     def _balanced(self, most: np.ndarray) -> np.ndarray:
@@ -341,12 +343,12 @@ class _Measurement:
 
         Means are geometric.
         """
-        found = given.copy()
+        found = given * self._extremes**2
         if not (found > 0).any():
-            return np.ones(found.size)
+            return self._extremes**-2
         lacking: dict[Hashable, np.ndarray] = {}
         for alike in self._together:
-            mine = given[alike.entries]
+            mine = found[alike.entries]
             near = alike.sight.along(alike.sight.lengths(mine))
             for i in np.flatnonzero((mine <= FAINT * near).any(axis=1)):
                 lacking[alike.subs[i].name] = near[i]
@@ -356,7 +358,28 @@ class _Measurement:
             found[entries] = np.where(mine > FAINT * near, mine, near)
         rest = found == 0
         found[rest] = np.exp(np.log(found[~rest]).mean())
-        return found
+        return found / self._extremes**2
+
+    @cached_property
+    def _extremes(self) -> np.ndarray:
+        """How long entries are where these lengths differ by more than solvers balance.
+
+        That is how far answers are apart, or, where that may be by chance, what rows say, and where
+        nobody has one, these alone. Else ones, (Q,): then what is as stiff as others are in the
+        user's units has their length.
+        """
+        rows = np.zeros(self._compiled.size)
+        for name in self._curvatures:
+            sub, own = self._compiled[name], self._own[self._compiled.columns[name]]
+            if sub.form is not None and sub.form.cone.rhs.any():
+                rough = rough_lengths(sub, None if np.isnan(own).any() else own)
+                np.maximum.at(rows, sub.entries, sub.sight.along(rough))
+        most = np.minimum(rows, np.nan_to_num(np.abs(self._sides)).max(axis=0))
+        found = np.where(self._reaches > 0, np.maximum(self._reaches, most), rows)
+        told = found[found > 0]
+        if not told.size or told.max() <= EXTREME * told.min():
+            return np.ones(found.size)
+        return np.where(found > 0, found, np.exp(np.log(told).mean()))
 
     def _least(self, stiffness: np.ndarray) -> np.ndarray:
         """The stiffness that makes no length more than ``FREE`` times the distance between answers.
