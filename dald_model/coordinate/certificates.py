@@ -23,7 +23,7 @@ from dald_model.coordinate.sides import sides_of
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.solvers.exact.certificates import infeasibility, is_unbounded
-from dald_model.solvers.exact.conic import STATUSES, solved_once
+from dald_model.solvers.exact.native import STATUSES, solved_once
 
 PATHS: tuple[dict[str, Any], ...] = (
     {},

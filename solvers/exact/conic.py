@@ -9,38 +9,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
-import clarabel
 import numpy as np
 import scipy.sparse as sp
-from clarabel import DefaultSettings, DefaultSolver  # pyright: ignore[reportAttributeAccessIssue]
+from clarabel import DefaultSolver  # pyright: ignore[reportAttributeAccessIssue]
 
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import FOUND, Session
 from dald_model.solvers.exact.balance import Balance, balance, is_extreme
 from dald_model.solvers.exact.certificates import infeasibility, is_unbounded
+from dald_model.solvers.exact.native import (
+    STATUSES,
+    answered,
+    attempts,
+    native_cone,
+    settings,
+    upper_triangle,
+)
 from dald_model.solvers.exact.one_by_one import ClientAnswer, Scaling, SequentialSession
 from dald_model.solvers.exact.polish import Polisher, is_polished
-from dald_model.values import is_panic
-
-STATUSES = {
-    "Solved": "optimal",
-    "AlmostSolved": "optimal",  # by the reduced tolerances, see `attempts`
-    "PrimalInfeasible": "infeasible",
-    "AlmostPrimalInfeasible": "infeasible",
-    "DualInfeasible": "unbounded",
-    "AlmostDualInfeasible": "unbounded",
-}
-"""Clarabel's statuses in cvxpy's words; any other is the solver's failure."""
 
 PROVEN = ("infeasible", "unbounded")
 """Statuses that have to be proved."""
-
-FLOOR = 1e-13
-"""Below this relative gap Clarabel's steps are rounding errors."""
 
 LOOSE = 2
 """From this attempt on what is almost solved has a gap whose root is beyond what was asked."""
@@ -90,7 +82,7 @@ class ClarabelProgram:
         self._energy = float((scaling.lengths * scaling.slopes).max())
         lengths = np.ones(cone.linear.size)
         lengths[:size] = scaling.lengths
-        self._cones = [_native_cone(kind, argument) for kind, argument in cone.cones]
+        self._cones = [native_cone(kind, argument) for kind, argument in cone.cones]
         self._curvature = np.zeros((0, 0))
         self._matrix: Any = None
         self._plain, self._is_extreme = lengths, is_extreme(cone, lengths)
@@ -113,7 +105,7 @@ class ClarabelProgram:
             rows=_scaled(cone.rows, cells, lengths),
             rhs=rhs,
         )
-        self._upper = _upper(matrix)
+        self._upper = upper_triangle(matrix)
         self._centre = np.zeros(cone.linear.size)
         self._shifted = rhs
         self._solver: Any = None
@@ -274,13 +266,13 @@ class ClarabelProgram:
         if self._solver is None:
             cone = self._cone
             self._solver = DefaultSolver(
-                self._matrix, linear, cone.rows, self._shifted, self._cones, _settings(options)
+                self._matrix, linear, cone.rows, self._shifted, self._cones, settings(options)
             )
         elif settled:
             self._solver.update(q=linear)
         else:
-            self._solver.update(q=linear, settings=_settings(options))
-        return _native(self._solver, self._cone)
+            self._solver.update(q=linear, settings=settings(options))
+        return answered(self._solver, self._cone)
 
 
 def _scaled(matrix: sp.csc_array, cells: np.ndarray | float, columns: np.ndarray) -> Any:
@@ -290,84 +282,6 @@ def _scaled(matrix: sp.csc_array, cells: np.ndarray | float, columns: np.ndarray
     return found
 
 
-def _upper(matrix: Any) -> sp.csc_array:
-    """The upper triangle of a matrix, as ``scipy.sparse.triu`` gives it by a way twice as long."""
-    if not matrix.nnz:
-        return matrix
-    if not matrix.has_sorted_indices:  # as products may leave them, which Clarabel does not take
-        return sp.csc_array(sp.triu(matrix, format="csc"))
-    is_upper = matrix.indices <= np.repeat(np.arange(matrix.shape[1]), np.diff(matrix.indptr))
-    starts = np.concatenate([[0], np.cumsum(is_upper)])[matrix.indptr]
-    cells = matrix.data[is_upper], matrix.indices[is_upper], starts
-    return sp.csc_array(cells, shape=matrix.shape)
-
-
 def _symmetric(upper: Any) -> sp.csc_array:
     """The matrix whose upper triangle this is."""
     return sp.csc_array(upper + sp.triu(upper, 1).T)
-
-
-def attempts(tolerance: float) -> list[dict[str, Any]]:
-    """Clarabel's settings for this accuracy of the points, to be tried in turn.
-
-    Where the objective is flat, as an exponential cone is along its rays, the error of a point is
-    the root of its gap; so the first attempt asks for the square. Second-order cones cannot always
-    follow, their residuals grow again near the boundary: steps shorter than Clarabel's 0.99 of the
-    way to it lose fewer digits. The next attempts ask for less; what an attempt may call almost
-    solved is the gap of the next one. Then another path, and last Clarabel's defaults.
-
-    Points better than some 3e-8 are out of reach beside a quadratic as large as data make it, but
-    for :mod:`.polish`.
-    """
-    fine, coarse = max(0.1 * tolerance**2, FLOOR), 1e-2 * tolerance
-    middle = float(np.sqrt(fine * coarse))
-    steps = [(fine, middle, 0.9), (middle, coarse, 0.8), (coarse, tolerance, 0.7)]
-    tried: list[dict[str, Any]] = [
-        dict.fromkeys(("tol_gap_abs", "tol_gap_rel"), gap)
-        | dict.fromkeys(("reduced_tol_gap_abs", "reduced_tol_gap_rel"), almost)
-        | {"tol_feas": coarse, "reduced_tol_feas": tolerance, "max_step_fraction": fraction}
-        for gap, almost, fraction in steps
-    ]
-    other = {"equilibrate_enable": False, "static_regularization_constant": 1e-10}
-    return [*tried, tried[-1] | other, {}]
-
-
-def _settings(options: dict[str, Any]) -> Any:
-    settings = DefaultSettings()
-    settings.verbose = False
-    settings.max_threads = 1
-    # Both would forbid to update the data.
-    settings.presolve_enable = settings.chordal_decomposition_enable = False
-    for name, value in options.items():
-        setattr(settings, name, value)
-    return settings
-
-
-def solved_once(cone: ConeProgram, **options: Any) -> Any:
-    """What Clarabel finds for a cone program once, by its defaults but for these settings."""
-    cones = [_native_cone(kind, argument) for kind, argument in cone.cones]
-    solver = DefaultSolver(
-        _upper(cone.matrix), cone.linear, cone.rows, cone.rhs, cones, _settings(options)
-    )
-    return _native(solver, cone)
-
-
-def _native(solver: Any, cone: ConeProgram) -> Any:
-    """What Clarabel finds; a panic of its Rust is a failure as any other."""
-    try:
-        return solver.solve()
-    except BaseException as error:
-        if not is_panic(error):
-            raise
-        x, z = np.full(cone.linear.size, np.nan), np.full(cone.rhs.size, np.nan)
-        return SimpleNamespace(status=f"panicked ({error})", x=x, z=z, s=z)
-
-
-def _native_cone(kind: str, argument: Any) -> Any:
-    """Clarabel's own object for a cone of :class:`dald_model.compile.form.ConeProgram`."""
-    if kind == "GenPowerConeT":
-        # Clarabel wants them to add up to 1 to the last digit; cvxpy's bound one entry
-        exponents = np.array(argument) / np.sum(argument)
-        exponents[exponents.argmax()] += 1 - np.cumsum(exponents)[-1]
-        return getattr(clarabel, kind)(exponents.tolist(), 1)
-    return getattr(clarabel, kind)(*(() if argument is None else (argument,)))

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.form import ConeProgram
-from dald_model.solvers.exact.conic import solved_once
+from dald_model.solvers.exact.native import solved_once
 
 AUXILIARY = 10.0
 """How many times farther from zero than the solver has them the program's own variables may be."""

@@ -21,7 +21,8 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.problem import Problem
 from dald_model.errors import OptionError
 from dald_model.solvers.base import FOUND, NOTHING, Answers, Encoding, Multipliers, Session, Turn
-from dald_model.solvers.exact.conic import FAR, PROVEN, attempts
+from dald_model.solvers.exact.conic import FAR, PROVEN
+from dald_model.solvers.exact.native import attempts
 from dald_model.values import REFUSALS, evaluated, flat, panics_as_errors
 
 Options = dict[str, Any]

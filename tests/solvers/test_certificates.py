@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import ConeProgram
 from dald_model.solvers.exact.certificates import infeasibility, is_infeasible, is_unbounded
-from dald_model.solvers.exact.conic import solved_once
+from dald_model.solvers.exact.native import solved_once
 
 SCALES = [1e-6, 1.0, 1e6]
 

@@ -22,7 +22,7 @@ from dald_model.compile.form import ConeProgram
 from dald_model.coordinate.acceleration.cuts import Cuts, Rows
 from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
 from dald_model.coordinate.acceleration.joint_model import JointModel
-from dald_model.solvers.exact.conic import solved_once
+from dald_model.solvers.exact.native import solved_once
 
 LARGEST, MANY, AGREED = 4000, 30_000, 400
 """Coordinates of all clients together beyond which its own solver is too slow; and beyond which
