@@ -53,7 +53,7 @@ def attempts(tolerance: float) -> list[dict[str, Any]]:
 
 
 def settings(options: dict[str, Any]) -> Any:
-    """Clarabel's settings object: its defaults but for these, for data that are updated in place."""
+    """Clarabel's settings object: defaults but for these, for data updated in place."""
     found = DefaultSettings()
     found.verbose = False
     found.max_threads = 1
