@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 import numpy as np
 
 from dald_model.answer.agreeing import Agreeing
-from dald_model.answer.rescaling import costs_of
+from dald_model.answer.regrets import FLOOR, costs, regretted, size_of
 from dald_model.answer.scales import Points, Scales, measures, reach
 from dald_model.answer.wishes import (
     LITTLE,
@@ -25,11 +25,6 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.measurement import CAUTION
 from dald_model.coordinate.units import Units
 from dald_model.values import flat
-
-RAW = 1e-9
-"""The same of an objective that was given to it as it stands, of its size."""
-FLOOR = 1e-10
-"""Of the sizes of the objectives: what they vary by at least, as doubles do not resolve less."""
 
 
 def calibrated(
@@ -59,51 +54,66 @@ def calibrated(
         Whether no client wishes for anything but the solution.
     """
     subs = {name: compiled[name] for name in agreeing.columns}
-    here = _costs(subs, points)
     wishes = {} if is_agreed else wished(subs, points, before)
-    alone = _costs({name: subs[name] for name in wishes}, wishes)
-    regrets = {name: abs(here[name] - cost) for name, cost in alone.items()}
-    missing = [n for n in subs if not (is_agreed or np.isfinite(regrets.get(n, np.nan)))]
-    paid = sum(r for r in regrets.values() if np.isfinite(r))
-    size = sum(abs(cost) for cost in here.values() if np.isfinite(cost))
-    noise = NOISE * paid + (RAW if before is None else FLOOR) * size
-    if missing:  # what those pay who would go on for ever is part of the regret
-        noise += NOISE * size
+    regrets = regretted(subs, points, wishes, before, is_agreed)
+    paid = regrets.paid
+    apart = None  # how far clients' wishes may be from one another
+    if units is not None:
+        apart = {n: units.point_lengths[compiled.columns[n]] / CAUTION for n in subs}
     moves = {
         # Who pays nothing has its wish, and another that is as good is no move
-        name: felt(subs[name], points[name], move, noise) if regrets[name] > noise else 0.0 * move
+        name: felt(subs[name], points[name], move, regrets.noise)
+        if regrets.own[name] > regrets.noise
+        else 0.0 * move
         for name, move in moved(points, wishes, before).items()
     }
     agreed = not any(move.any() for move in moves.values())
-    apart = None if units is None else units.point_lengths / CAUTION
     if agreed:
-        moves = moved(points, middles(subs, points, before), before)
-        share = NOISE if before is None else 0.0
-        for name, move in moves.items():
-            least = share * np.abs(points[name])
-            if apart is not None:  # what solvers leave between two zeros is no move
-                least = np.fmax(
-                    least, (LITTLE if missing else NOISE) * apart[compiled.columns[name]]
-                )
-            moves[name] = np.where(np.abs(move) > least, move, 0.0)
+        share = LITTLE if regrets.missing else NOISE
+        moves = _inwards(subs, points, before, apart, share)
     shares = {
-        name: shrunk(subs, agreeing, points, here, name, move, 0.0 if agreed else paid)
+        name: shrunk(subs, agreeing, points, regrets.here, name, move, 0.0 if agreed else paid)
         for name, move in moves.items()
     }
     found = farthest(agreeing, moves, shares)
     if not agreed:
-        found = raised(subs, agreeing, points, here, found, paid)
+        found = raised(subs, agreeing, points, regrets.here, found, paid)
+    is_open = agreed and bool(regrets.missing or is_agreed)
     lengths = {name: np.abs(points[name]) for name in subs}
-    if apart is not None:  # zero may be far away for no reason
-        lengths = {n: np.fmin(far, apart[compiled.columns[n]]) for n, far in lengths.items()}
-        if agreed and (missing or is_agreed):  # nor is near to it how far anybody may go
-            for name, far in lengths.items():
-                least = LITTLE * apart[compiled.columns[name]]
-                lengths[name] = np.fmax(far, np.fmin(least, far.max(initial=0.0)))
-    spreads = _filled(subs, agreeing, points, lengths, found, NOISE * (paid + size))
-    counted = subs if agreed else {name: subs[name] for name in missing}
+    if apart is not None:
+        lengths = {n: _length(far, apart[n], is_open) for n, far in lengths.items()}
+    spreads = _filled(subs, agreeing, points, lengths, found, NOISE * (paid + regrets.size))
+    counted = subs if agreed else {name: subs[name] for name in regrets.missing}
     worth = sum(_changes(counted, points, spreads).values()) + (0.0 if agreed else paid)
-    return Scales(max(worth, FLOOR * size) or 1.0, spreads)
+    return Scales(max(worth, FLOOR * regrets.size) or 1.0, spreads)
+
+
+def _inwards(
+    subs: Mapping[Hashable, Subproblem],
+    points: Points,
+    before: Scales | None,
+    apart: Points | None,
+    share: float,
+) -> dict[Hashable, np.ndarray]:
+    """Moves to points inside of clients' constraints, longer than a share of how far is apart."""
+    moves = moved(points, middles(subs, points, before), before)
+    own = NOISE if before is None else 0.0
+    for name, move in moves.items():
+        least = own * np.abs(points[name])
+        if apart is not None:  # what solvers leave between two zeros is no move
+            least = np.fmax(least, share * apart[name])
+        moves[name] = np.where(np.abs(move) > least, move, 0.0)
+    return moves
+
+
+def _length(far: np.ndarray, apart: np.ndarray, is_open: bool) -> np.ndarray:
+    """How far entries are from zero, which may be far away for no reason.
+
+    ``is_open`` says that nobody wishes for anything, and somebody may go on for ever: then near to
+    zero is not how far anybody may go.
+    """
+    found = np.fmin(far, apart)
+    return np.fmax(found, np.fmin(LITTLE * apart, found.max(initial=0.0))) if is_open else found
 
 
 def natural(compiled: Decomposition, agreeing: Agreeing, points: Points, units: Units) -> Scales:
@@ -119,16 +129,8 @@ def natural(compiled: Decomposition, agreeing: Agreeing, points: Points, units: 
 
 def is_unresolved(compiled: Decomposition, points: Points, found: Scales) -> bool:
     """Whether the worth is the least that there is: what solvers leave where all agree."""
-    here = _costs({name: compiled[name] for name in points}, points)
-    size = sum(abs(cost) for cost in here.values() if np.isfinite(cost))
+    size = size_of(costs({name: compiled[name] for name in points}, points))
     return found.worth <= FLOOR * size * (1 + FLOOR)
-
-
-def _costs(subs: Mapping[Hashable, Subproblem], points: Points) -> dict[Hashable, float]:
-    """What each client pays at its point."""
-    values = {key: x for n, sub in subs.items() for key, x in sub.spread(points[n]).items()}
-    found = costs_of([sub.client for sub in subs.values()], values)
-    return dict(zip(subs, found.tolist(), strict=True))
 
 
 def _filled(

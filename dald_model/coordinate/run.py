@@ -9,25 +9,17 @@ from typing import Any
 import numpy as np
 
 from dald_model.coordinate import outcome
-from dald_model.coordinate.acceleration.learnt import Learnt
-from dald_model.coordinate.acceleration.watchdog import Watchdog
-from dald_model.coordinate.applicability import why_not_accelerated
 from dald_model.coordinate.best import Best
 from dald_model.coordinate.channels import Channels
 from dald_model.coordinate.diagnosis import FailureMonitor
 from dald_model.coordinate.membership import Membership, RoundPlan
 from dald_model.coordinate.method import Goal, Method
-from dald_model.coordinate.nearness import PATIENCE, Nearness
 from dald_model.coordinate.outcome import Outcome
-from dald_model.coordinate.overlapped_sweeps import (
-    FIRST_BLOCK,
-    OverlappedSweeper,
-    may_overlap,
-    pays,
-)
-from dald_model.coordinate.peers import AmongPeers, PeerSweeper
+from dald_model.coordinate.outer_test import OuterTest
+from dald_model.coordinate.overlapped_sweeps import OverlappedSweeper
 from dald_model.coordinate.penalty import PenaltyRule
 from dald_model.coordinate.progress import Progress
+from dald_model.coordinate.proposals import Proposals
 from dald_model.coordinate.recorder import Count, Recorder
 from dald_model.coordinate.safeguards import check_order, default_stopping
 from dald_model.coordinate.settings import Settings
@@ -40,7 +32,8 @@ from dald_model.coordinate.status import (
     as_error,
 )
 from dald_model.coordinate.stopping import FixedBudget, Stopping
-from dald_model.coordinate.sweeper import Record, SerialSweeper, Sweeper
+from dald_model.coordinate.sweeper import Record
+from dald_model.coordinate.sweeper_choice import chosen_sweeper
 from dald_model.coordinate.whole import Here
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.errors import DaldError
@@ -48,26 +41,16 @@ from dald_model.schedule.moment import Moment, Residuals
 from dald_model.text import counted
 from dald_model.values import is_panic
 
-RETRIES = 3
-"""So often a run goes on that would end with an answer short of its accuracy, and asks for no more
-of it than a run may end with."""
-
-
 KEPT = (
     "outer",
     "inner",
     "round",
-    "retried",
-    "waited",
-    "certifies_from",
     "is_foretold",
     "found",
     "best",
     "monitor",
-    "watchdog",
-    "recalled",
 )
-"""Of the attributes of a run, those that a file holds as they are."""
+"""Of the attributes of a run itself, those that a file holds as they are."""
 
 
 class Run:
@@ -100,21 +83,28 @@ class Run:
         if membership.online or method.ignore_absent or membership.sequence.leaves_out:
             state.channels = Channels.start(state.sides)
         self._outer, self._inner, self._round = 1, 0, 0
-        self._retried, self._waited, self._certifies_from = 0, 0, 1
         self._is_foretold = settings.is_foretold
-        self._nearness = Nearness(membership.compiled)
         self._written: int | None = None
         self._found = Residuals(*4 * [math.inf])
         self._best = Best()
         proves = method.goal is not Goal.FIXED_POINT and isinstance(state.whole, Here)
         self._monitor = FailureMonitor(membership.compiled, method.remedy, proves)
-        self._watchdog: Watchdog | None = None
-        self._choose_watchdog(settings.learnt)
-        self._recalled = self._watchdog.recalled if self._watchdog else ()
+        self._outer_test = OuterTest(membership, method, settings, layer)
+        self._proposals = Proposals(membership, method, settings, layer)
+        self._proposals.start(state, self._whole_moment)
         self._stopping = settings.stopping or self._default_stopping()
         self._is_tested = settings.tests(method)
         check_order(membership, self._stopping, method)
-        self._sweeper = self._chosen_sweeper()
+        self._sweeper = chosen_sweeper(
+            membership,
+            method,
+            settings,
+            layer,
+            state,
+            self._stopping,
+            self._moment,
+            bool(self._proposals),
+        )
         self._recorder = Recorder(membership, layer, settings, progress)
 
     def go(self) -> Outcome:
@@ -156,9 +146,9 @@ class Run:
             self.membership,
             events,
             error,
-            self._watchdog.learnt if self._watchdog else None,
-            self._recalled,
-            self._unaccelerated,
+            self._proposals.learnt,
+            self._proposals.recalled,
+            self._proposals.obstacle,
             self.layer.losses,
         )
 
@@ -180,6 +170,7 @@ class Run:
     def kept(self) -> dict[str, Any]:
         """What a file holds of the run between two inner loops."""
         kept = {name: getattr(self, f"_{name}") for name in KEPT}
+        kept |= self._outer_test.kept() | self._proposals.kept()
         sweeper = self._sweeper
         return kept | {
             "state": self.state,
@@ -193,6 +184,8 @@ class Run:
         """Be as a run of the same options was when it was kept."""
         for name in KEPT:
             setattr(self, f"_{name}", kept[name])
+        self._outer_test.restore(kept)
+        self._proposals.restore(kept)
         self.state = kept["state"]
         self.layer.restore(kept["layer"])
         self.membership.restore(kept["membership"])
@@ -216,18 +209,19 @@ class Run:
         if plan.changed:
             self._begin_anew()
         tolerance = self.settings.accuracy.of(
-            self._falling(self._found), learns=self._watchdog is not None
+            self._falling(self._found), learns=bool(self._proposals)
         )
-        if self._recalled or (self._is_foretold and not self._round):  # it may be the last
+        is_foretold = self._is_foretold and not self._round
+        if self._proposals.recalled or is_foretold:  # it may be the last
             tolerance = min(tolerance, self.settings.accuracy.enough)
-        if self._retried:
+        if self._outer_test.retried:
             tolerance = max(tolerance, self.settings.accuracy.enough)
         self.layer.round = self._round + 1
         try:
             records = self._sweeper.run(self.state, plan.stages, tolerance, self._most())
         except ClientFailedError:
-            origin = self._watchdog.origin if self._watchdog else ""
-            if not (self._watchdog and self._watchdog.failed(self.state)):
+            origin = self._proposals.origin
+            if not self._proposals.failed(self.state):
                 raise
             self._give_up(plan, origin)
             return None
@@ -243,9 +237,10 @@ class Run:
             return Termination(Status.INTERRUPTED, None, said)
         inner = self._inner
         if plan.closing and self._ends(inner):
-            if self._stops(tolerance):
+            test, known = self._outer_test, (self.state, self._found, self._round)
+            if test.is_met(*known, tolerance, bool(self._proposals)):
                 return self._converged()
-            said = self._certified()
+            said = test.certified(self.state, self._round)
             if said:
                 self._take(self.state)
                 return Termination(Status.CERTIFIED, None, said)
@@ -261,36 +256,10 @@ class Run:
         self._account(unknown, plan, f"{origin}, taken back")
         self._found, self._inner = before, 0
 
-    def _stops(self, tolerance: float) -> bool:
-        """The outer test, at the end of an outer loop."""
-        settings, found, whole = self.settings, self._found, self.state.whole
-        is_exact = settings.accuracy.suffices(tolerance) or not whole.any(not self.layer.is_exact)
-        is_done = self.membership.is_final(self._round) and self._is_answer()
-        if not (self._is_tested and is_exact and is_done):
-            return False
-        agrees = self.method.goal is Goal.FIXED_POINT or found.primal_scaled <= settings.eps_pri
-        if not (agrees and found.dual_scaled <= settings.eps_dual):
-            return False
-        if self._watchdog and self._waited < PATIENCE:
-            self._waited += 1
-            if not self._nearness.is_met(self.state, settings.eps_pri):
-                return False
-        is_short = whole.any(bool(self.state.inaccurate.any()))
-        self._retried += is_short
-        return not is_short or self._retried > RETRIES
-
-    def _certified(self) -> str:
-        """What is certified now, if enough; each time asked after half as many rounds again."""
-        test = self.settings.gap_test
-        if test is None or self._round < self._certifies_from or not self._is_answer():
-            return ""
-        self._certifies_from = self._round + 1 + self._round // 2
-        return test(self.state) if self.membership.whole else ""
-
     def _converged(self) -> Termination:
         self._take(self.state)
-        if self._watchdog is not None and self._outer > 1:
-            self._watchdog.observe(self.state)
+        if self._outer > 1:
+            self._proposals.observe(self.state)
         if self.method.goal is Goal.OPTIMUM:
             return outcome.converged(self.membership, self.state)
         apart = self._found.primal
@@ -308,7 +277,7 @@ class Run:
         if channels is None or not channels.lagging:
             with Asking("rho", self.rule):
                 state.rho = self.rule.update(state, self._outer)
-        if self._watchdog is not None and self._watchdog.look(state):
+        if self._proposals.look(state):
             self._recorder.taken_back()
         self._outer, self._inner = self._outer + 1, 0
 
@@ -317,13 +286,13 @@ class Run:
         self._round, self._inner = self._round + 1, self._inner + 1
         self._found = record.found
         if proposal is None:
-            proposal = self._watchdog.origin if self._watchdog else ""
+            proposal = self._proposals.origin
         count = Count(self._outer, self._inner, self._round)
         return self._recorder.write(record, plan, count, self.state, proposal, self._is_tested)
 
     def _offer(self, merit: float) -> None:
         """Keep the iterate if it is the best, or if none is better than another."""
-        if not self._is_answer():
+        if not self._outer_test.is_answer(self.state):
             return
         if not self._is_tested:
             self._take(self.state.snapshot())
@@ -340,8 +309,7 @@ class Run:
 
         What is known of the clients stays, as far as their edges see the same of them.
         """
-        learnt = self._watchdog.learnt if self._watchdog else self.settings.learnt
-        self._choose_watchdog(learnt)
+        self._proposals.begin_anew(self.state, self._whole_moment)
         self._stopping = self.settings.stopping or self._default_stopping()
         self._best = Best()  # the one so far was the best of another problem
         self._monitor.renew(self._round + 1)
@@ -358,52 +326,20 @@ class Run:
         if self.method.ignore_absent:
             channels.off = channels.off | ~membership.taking_part(plan.stages)
 
-    def _choose_watchdog(self, learnt: Learnt | None) -> None:
-        """Take the watchdog over the acceleration, which begins with what was learnt; or none."""
-        settings, state = self.settings, self.state
-        moment = self._moment(closing=True)  # a constant order asks for no residuals
-        obstacle, stages = why_not_accelerated(
-            self.membership, self.method, settings, moment, self.layer.minimises
-        )
-        self._watchdog, self._unaccelerated = None, obstacle
-        if not obstacle:
-            assert settings.acceleration is not None
-            compiled = self.membership.compiled
-            self._watchdog = Watchdog(
-                compiled,
-                settings.acceleration,
-                stages,
-                state,
-                learnt,
-                waits=settings.is_foretold and settings.checkpoint is None,
-            )
-
     def _default_stopping(self) -> Stopping:
-        if self._watchdog is not None:
+        if self._proposals:
             return FixedBudget(1)
         return default_stopping(self.membership, self.method)
-
-    def _chosen_sweeper(self) -> Sweeper:
-        membership, method, whole = self.membership, self.method, self.state.whole
-        if isinstance(whole, AmongPeers):
-            return PeerSweeper(self.layer, whole)
-        serial = SerialSweeper(self.layer, method.after_stage, method.goal is Goal.FIXED_POINT)
-        is_asked = self.settings.metrics or self.settings.callback
-        if self.state.channels or is_asked or self._watchdog:
-            return serial
-        if not may_overlap(membership.sequence, self._stopping, method):
-            return serial
-        stages = membership.bound.stages(self._moment())
-        if not pays(membership.compiled, stages):
-            return serial
-        # Where no round is tested, nothing is computed beyond the end of the run.
-        block = FIRST_BLOCK if self._is_tested else self.settings.max_rounds
-        return OverlappedSweeper(membership.compiled, self.layer, stages, method.update, block)
 
     def _most(self) -> int:
         """Rounds up to the next that may change the penalties, or is the last."""
         left = self.settings.max_rounds - self._round
         return int(min(left, self.rule.period - (self._outer - 1) % self.rule.period))
+
+    @property
+    def _whole_moment(self) -> Moment:
+        """The moment before a whole round; a constant order asks for no residuals."""
+        return self._moment(closing=True)
 
     def _moment(self, closing: bool | None = None) -> Moment:
         membership, compiled = self.membership, self.membership.compiled
@@ -433,7 +369,3 @@ class Run:
         """
         is_apart = self.method.goal is Goal.FIXED_POINT or self._inner > 0
         return found._replace(primal_scaled=0.0) if is_apart else found
-
-    def _is_answer(self) -> bool:
-        """Whether everybody who counts was solved."""
-        return self.method.ignore_absent or self.membership.complete(self.state)

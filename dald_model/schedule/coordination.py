@@ -8,6 +8,7 @@ from typing import NamedTuple, Self
 
 import networkx as nx
 
+from dald_model.errors import SequenceError
 from dald_model.schedule import network as networks
 from dald_model.schedule import participation as strategies
 from dald_model.schedule.moment import Moment
@@ -38,6 +39,32 @@ class Coordination:
     strategy: Strategy = FULL
     parts: tuple[Self, ...] = ()
     in_turn: bool = False
+
+    @classmethod
+    def alternate(cls, *sequences: Self) -> Self:
+        """Sequences in turn, one an inner loop; each outer loop begins with the first.
+
+        Examples
+        --------
+        >>> import dald_model as dm
+        >>> from dald_model.models.mean import common_number
+        >>> sequence = dm.Sequence.alternate(dm.Sequence.natural(), dm.Sequence.random(2))
+        >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
+        optimal
+        """
+        if not sequences or not all(isinstance(one, cls) for one in sequences):
+            raise SequenceError(
+                f"Sequence.alternate: given {sequences!r}, expected sequences such as "
+                "Sequence.natural(), Sequence.random(2)"
+            )
+        label = " / ".join(one.label for one in sequences)
+        return cls(label, sequences[0].order, parts=sequences, in_turn=True)
+
+    def __add__(self, other: Self) -> Self:
+        kind = type(self)
+        if not isinstance(other, kind):
+            return NotImplemented
+        return kind(f"{self.label} + {other.label}", self.order, parts=(self, other))
 
     def along(self, other: Coordination) -> Self:
         """The strategy of this sequence in the order of another.

@@ -6,21 +6,19 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from dald_model.errors import SequenceError
+from dald_model.schedule import arguments
 from dald_model.schedule import network as networks
 from dald_model.schedule import participation as strategies
 from dald_model.schedule.coordination import Coordination
 from dald_model.schedule.participation import Chooser, Strategy
-from dald_model.validate import check_flag, check_whole
 
 
 class Constructed(type):
     """Of a class whose constructors are what a user looks for behind its name and a dot."""
 
     def __dir__(cls) -> list[str]:
-        made = [name for name, one in vars(cls).items() if isinstance(one, classmethod)]
+        found = [pair for kind in cls.__mro__ for pair in vars(kind).items()]
+        made = [name for name, one in found if isinstance(one, classmethod)]
         return [name for name in [*made, "along"] if not name.startswith("_")]
 
 
@@ -94,13 +92,7 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
         optimal
         """
-        try:
-            fixed = [list(level) for level in levels]
-        except TypeError as error:
-            raise SequenceError(
-                f"Sequence.levels: given {levels!r}, expected a list of levels, each a list of "
-                "clients, such as [['a', 'c'], ['b']]"
-            ) from error
+        fixed = arguments.levels(levels)
         return cls("levels", lambda graph: networks.from_levels(graph, fixed))
 
     @classmethod
@@ -123,8 +115,7 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
         optimal
         """
-        said, note = "Sequence.from_root: given depth_first=", "; a sequence has one root"
-        check_flag(said, depth_first, note, SequenceError)
+        arguments.check_depth_first(depth_first)
         return cls(f"root {root}", lambda graph: networks.from_root(graph, root, depth_first))
 
     @classmethod
@@ -147,13 +138,7 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
         optimal
         """
-        try:
-            fixed = np.array(matrix, dtype=float)
-        except (TypeError, ValueError) as error:
-            raise SequenceError(
-                f"Sequence.from_matrix: given {matrix!r}, expected a square array of numbers with "
-                "a row and a column for each client (a sparse one by its toarray())"
-            ) from error
+        fixed = arguments.matrix(matrix)
         return cls("matrix", lambda graph: networks.from_matrix(graph, fixed))
 
     @classmethod
@@ -173,19 +158,7 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
         optimal
         """
-        for subset in subsets:
-            if isinstance(subset, str) or not isinstance(subset, Iterable):
-                raise SequenceError(
-                    f"Sequence.partial: given {subset!r}, expected lists of clients such as "
-                    "['a'], ['b', 'c']"
-                )
-        given = tuple(tuple(subset) for subset in subsets)
-        if not given or not all(given):
-            raise SequenceError(
-                f"Sequence.partial: given {given!r}, expected at least one list and a client in "
-                "each, such as ['a'], ['b', 'c']"
-            )
-        return cls._by(strategies.Given(given))
+        return cls._by(strategies.Given(arguments.subsets(subsets)))
 
     @classmethod
     def random(cls, k: int, seed: int = 0) -> Sequence:
@@ -202,8 +175,8 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
         optimal
         """
-        k = _checked_count(k, "random")
-        return cls._by(strategies.Random(k, _checked_seed(seed, "random")))
+        k = arguments.count(k, "random")
+        return cls._by(strategies.Random(k, arguments.seed(seed, "random")))
 
     @classmethod
     def participating(cls, k: int, seed: int = 0) -> Sequence:
@@ -220,8 +193,8 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2]).solve(sequence=sequence).status)
         optimal
         """
-        k = _checked_count(k, "participating")
-        return cls._by(strategies.Participation(k, _checked_seed(seed, "participating")))
+        k = arguments.count(k, "participating")
+        return cls._by(strategies.Participation(k, arguments.seed(seed, "participating")))
 
     @classmethod
     def jacobi(cls) -> Sequence:
@@ -252,8 +225,8 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
         optimal
         """
-        k = _checked_count(k, "essentially_cyclic")
-        return cls._by(strategies.EssentiallyCyclic(k, _checked_seed(seed, "essentially_cyclic")))
+        k = arguments.count(k, "essentially_cyclic")
+        return cls._by(strategies.EssentiallyCyclic(k, arguments.seed(seed, "essentially_cyclic")))
 
     @classmethod
     def greedy(cls, k: int) -> Sequence:
@@ -269,7 +242,7 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
         optimal
         """
-        return cls._by(strategies.Greedy(_checked_count(k, "greedy")))
+        return cls._by(strategies.Greedy(arguments.count(k, "greedy")))
 
     @classmethod
     def custom(cls, choose: Chooser, seed: int = 0, label: str = "custom") -> Sequence:
@@ -301,12 +274,8 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
         optimal
         """
-        if not callable(choose):
-            raise SequenceError(
-                f"Sequence.custom: given {choose!r}, expected a function of a moment and a random "
-                "generator that returns clients"
-            )
-        return cls._by(strategies.Custom(choose, label, _checked_seed(seed, "custom")))
+        arguments.check_chooser(choose)
+        return cls._by(strategies.Custom(choose, label, arguments.seed(seed, "custom")))
 
     @classmethod
     def repeat(cls, clients: Iterable[Hashable], times: int = 2) -> Sequence:
@@ -327,50 +296,11 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
         optimal
         """
-        times = _checked_count(times, "repeat")
-        if isinstance(clients, str) or not isinstance(clients, Iterable):
-            raise SequenceError(
-                f"Sequence.repeat: given {clients!r}, expected a list of clients such as ['a']"
-            )
-        chosen = tuple(clients)
+        times = arguments.count(times, "repeat")
+        chosen = arguments.clients(clients)
         again = (times - 1) * (cls._by(strategies.Given((chosen,), "repeat")),) if chosen else ()
         return cls("repeat", parts=(*again, cls("full cycle")))
 
     @classmethod
-    def alternate(cls, *sequences: Sequence) -> Sequence:
-        """Sequences in turn, one an inner loop; each outer loop begins with the first.
-
-        Examples
-        --------
-        >>> import dald_model as dm
-        >>> from dald_model.models.mean import common_number
-        >>> sequence = dm.Sequence.alternate(dm.Sequence.natural(), dm.Sequence.random(2))
-        >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
-        optimal
-        """
-        if not sequences or not all(isinstance(one, Sequence) for one in sequences):
-            raise SequenceError(
-                f"Sequence.alternate: given {sequences!r}, expected sequences such as "
-                "Sequence.natural(), Sequence.random(2)"
-            )
-        label = " / ".join(one.label for one in sequences)
-        return cls(label, sequences[0].order, parts=sequences, in_turn=True)
-
-    def __add__(self, other: Sequence) -> Sequence:
-        if not isinstance(other, Sequence):
-            return NotImplemented
-        return Sequence(f"{self.label} + {other.label}", self.order, parts=(self, other))
-
-    @classmethod
     def _by(cls, strategy: Strategy) -> Sequence:
         return cls(strategy.label, strategy=strategy)
-
-
-def _checked_count(count: int, name: str) -> int:
-    check_whole(f"Sequence.{name}: given ", count, error=SequenceError)
-    return int(count)
-
-
-def _checked_seed(seed: int, name: str) -> int:
-    check_whole(f"Sequence.{name}: given seed=", seed, 0, "an int from 0", SequenceError)
-    return int(seed)

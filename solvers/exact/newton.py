@@ -33,15 +33,10 @@ from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.exact.dual_proximal import DualProximal
 from dald_model.solvers.exact.epigraph import EpigraphQP
 from dald_model.solvers.exact.kinks import Kinks
+from dald_model.solvers.exact.newton_guard import ERROR, OPTIMAL
+from dald_model.solvers.exact.newton_model import FLOOR, add_diagonal
 from dald_model.solvers.exact.newton_state import First, NewtonState, TermGroup
-from dald_model.solvers.exact.newton_turn import (
-    ERROR,
-    FLOOR,
-    OPTIMAL,
-    UNKNOWN,
-    NewtonBatch,
-    add_diagonal,
-)
+from dald_model.solvers.exact.newton_turn import UNKNOWN, NewtonBatch
 from dald_model.solvers.exact.quadratic_step import StepMethod, again
 
 METHODS: tuple[type[StepMethod], ...] = (
@@ -210,12 +205,12 @@ class NewtonSession:
             members = mine if len(self._groups) == 1 else self._member[mine]
             batch = NewtonBatch(self, group, mine, members, linear[at], lengths[at], tolerance)
             batch.minimise()
-            codes[at], multipliers[at] = batch.codes, batch.multipliers
+            codes[at], multipliers[at] = batch.codes, batch.points.multipliers
             left[at] = batch.left
             if (batch.codes < OPTIMAL).any():
                 places = np.arange(which.size)[at].tolist()
                 for i in np.flatnonzero(batch.codes < OPTIMAL).tolist():
-                    messages[places[i]] = _message(batch.x[i], batch.sizes[i])
+                    messages[places[i]] = _message(batch.points.x[i], batch.points.sizes[i])
         points = self.state.points[which]
         objectives = self._objectives(which, points)
         points[codes == ERROR] = np.nan

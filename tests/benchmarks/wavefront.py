@@ -14,7 +14,7 @@ import numpy as np
 
 import dald_model as dm
 from dald_model.coordinate import diagnosis as diagnose
-from dald_model.coordinate import run
+from dald_model.coordinate import sweeper_choice
 from tests.benchmarks import common
 from tests.benchmarks.common import LEAST_SQUARES, QP, Kind
 
@@ -39,7 +39,7 @@ def chain(kind: Kind, count: int) -> dm.Model:
 
 def timed(model: dm.Model, sweeps: int, overlaps: bool, stopping: Any) -> tuple[float, Any]:
     """Seconds of a run of so many sweeps, compiled before; the best of 2 up to 100 clients."""
-    no = mock.patch.object(run, "pays", return_value=False)
+    no = mock.patch.object(sweeper_choice, "pays", return_value=False)
     # In a serial run somebody looks for certificates of failure every 25 rounds, in one that
     # overlaps at the end of a block: that is not what is compared.
     looks = mock.patch.object(diagnose, "PERIOD", 10**9)

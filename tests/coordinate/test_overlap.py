@@ -19,7 +19,7 @@ import pytest
 
 import dald_model as dm
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate import run as runs
+from dald_model.coordinate import sweeper_choice
 from dald_model.coordinate.measurement import natural_units
 from dald_model.coordinate.overlapped_sweeps import FIRST_BLOCK, OverlappedSweeper, pays
 from dald_model.coordinate.state import State
@@ -50,7 +50,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def serially(monkeypatch: pytest.MonkeyPatch) -> Solve:
     def solve(model: dm.Model, **options: Any) -> dm.Result:
         with monkeypatch.context() as patch:
-            patch.setattr(runs, "pays", lambda compiled, stages: False)
+            patch.setattr(sweeper_choice, "pays", lambda compiled, stages: False)
             given: dict[str, Any] = {"sequence": NATURAL, "acceleration": None} | options
             return model.solve(**given)
 

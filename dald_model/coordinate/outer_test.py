@@ -1,0 +1,88 @@
+"""Outer test: whether a run ends with the outer loop that ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dald_model.coordinate.membership import Membership
+from dald_model.coordinate.method import Goal, Method
+from dald_model.coordinate.nearness import PATIENCE, Nearness
+from dald_model.coordinate.settings import Settings
+from dald_model.coordinate.state import State
+from dald_model.engines.dispatch import SolverLayer
+from dald_model.schedule.moment import Residuals
+
+RETRIES = 3
+"""So often a run goes on that would end with an answer short of its accuracy, and asks for no more
+of it than a run may end with."""
+
+KEPT = ("retried", "waited", "certifies_from")
+"""Of its attributes, those that a file holds."""
+
+
+class OuterTest:
+    """The test that both residuals are within their tolerances.
+
+    Beside them answers are as exact as was asked for, and everybody who counts has one.
+
+    Attributes
+    ----------
+    retried : int
+        How often the run went on as an answer was short of its accuracy.
+    waited : int
+        For how many rounds it went on until clients are near beside what they agree on.
+    certifies_from : int
+        The first round after which a certificate is asked for again.
+    """
+
+    def __init__(
+        self, membership: Membership, method: Method, settings: Settings, layer: SolverLayer
+    ) -> None:
+        self._membership, self._method = membership, method
+        self._settings, self._layer = settings, layer
+        self._is_tested = settings.tests(method)
+        self._nearness = Nearness(membership.compiled)
+        self.retried, self.waited, self.certifies_from = 0, 0, 1
+
+    def kept(self) -> dict[str, Any]:
+        """What a file holds of it."""
+        return {name: getattr(self, name) for name in KEPT}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Be as it was when it was kept."""
+        for name in KEPT:
+            setattr(self, name, kept[name])
+
+    def is_answer(self, state: State) -> bool:
+        """Whether everybody who counts was solved."""
+        return self._method.ignore_absent or self._membership.complete(state)
+
+    def is_met(
+        self, state: State, found: Residuals, at: int, tolerance: float, is_accelerated: bool
+    ) -> bool:
+        """Whether the run ends after this round, whose clients were minimised to a tolerance."""
+        settings, whole = self._settings, state.whole
+        is_exact = settings.accuracy.suffices(tolerance) or not whole.any(not self._layer.is_exact)
+        is_done = self._membership.is_final(at) and self.is_answer(state)
+        if not (self._is_tested and is_exact and is_done):
+            return False
+        is_fixed = self._method.goal is Goal.FIXED_POINT  # clients need not agree there
+        agrees = is_fixed or found.primal_scaled <= settings.eps_pri
+        if not (agrees and found.dual_scaled <= settings.eps_dual):
+            return False
+        if is_accelerated and self.waited < PATIENCE:
+            self.waited += 1
+            if not self._nearness.is_met(state, settings.eps_pri):
+                return False
+        is_short = whole.any(bool(state.inaccurate.any()))
+        self.retried += is_short
+        return not is_short or self.retried > RETRIES
+
+    def certified(self, state: State, at: int) -> str:
+        """What is certified now, if enough; each time asked after half as many rounds again."""
+        test = self._settings.gap_test
+        if test is None or at < self.certifies_from or not self.is_answer(state):
+            return ""
+        self.certifies_from = at + 1 + at // 2
+        return test(state) if self._membership.whole else ""
