@@ -26,8 +26,9 @@ def resume(path: str | Path, model: Model, **options: Any) -> Result:
     In one process the iterates, the history and the answer are those of the run that was not
     interrupted, bit for bit, accelerated or not: what was learnt of the clients, what a watchdog
     keeps and who is absent when are in the file. On another machine, with another number of hosts
-    of an engine, or where a solver had failed on a client, they are the same up to the accuracy of
-    the clients' solvers.
+    of an engine, where a solver had failed on a client, or with another ``every`` or no checkpoint
+    from here on, as clients' solvers begin anew with each, they are the same up to the accuracy of
+    these solvers.
 
     Functions and objects of your own that count or draw for themselves, in ``metrics``, ``online``
     or ``rho``, begin anew.

@@ -185,7 +185,7 @@ def test_a_run_that_is_killed_at_any_moment_leaves_a_whole_file(tmp_path: Path) 
     assert rounds[-1] > rounds[0]
     last = json.loads(np.load(file)["header"].tobytes())["round"]
     assert last >= rounds[-1]
-    found = dm.resume(file, namespace["build"](), max_rounds=last + 5, checkpoint=None)
+    found = dm.resume(file, namespace["build"](), max_rounds=last + 5)
     assert found.rounds == last + 5
     options: dict[str, Any] = {"acceleration": None, "eps_pri": 0.0, "max_rounds": last + 5}
     whole = namespace["build"]().solve(checkpoint=tmp_path / "other.npz", every=2, **options)
