@@ -11,8 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model._cvxpy import Equality, Inequality, is_approximated
+from dald_model.answer.priced import is_priced, term
 from dald_model.answer.reference import Reference, Task
-from dald_model.answer.rescaling import cost_near, minimise
+from dald_model.answer.rescaling import SHARP, cost_near, minimise
 from dald_model.answer.scales import Scales, measures, reach
 from dald_model.compile.measures import Measure
 from dald_model.declare.client import limits
@@ -34,6 +35,10 @@ NUDGES = (0.0, 1e-15, -1e-15)
 """Shares of spreads that values are moved by, all of them, to be inside a domain."""
 ASIDE = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 """Shares of the way to the all-in-one solution that they are moved by where that is not enough."""
+DIGITS = 1e-9
+"""Share of spreads that no value is known to: a divergence at the edge of its domain is so steep
+that what holds there is broken by a tenth of its reach, and that a point so near by meets it is
+what counts."""
 MODULUS = 0.1
 """Of strong convexity in units of worth and spreads, from which a distance is judged: a gap of
 1e-8, which a solver leaves, is then a distance below 5e-4."""
@@ -211,18 +216,38 @@ def _broken(
         return float("nan")
     if is_approximated(rule):
         return _away(rule, values, around)
+    gap = _gap(rule, values)
+    if not gap.any():
+        return 0.0
+    if not np.isfinite(gap).all():
+        return _away(rule, values, around)
+    scale = _scale(rule, around) if reaches is None else _known(rule, around, reaches)
+    share = relative(gap, scale if gap.size == scale.size else scale.max(initial=0.0))
+    if share <= DIGITS:
+        return share
+    beside = _gap(rule, _beside(rule, values, around))
+    return DIGITS if not beside.any() else share
+
+
+def _gap(rule: Any, values: Mapping[int, Any]) -> np.ndarray:
+    """The violation of a constraint by more than rounding."""
     # cvxpy divides by the size of a cone's argument even where that is zero.
     with preserved(rule.variables()), np.errstate(all="ignore"):
         for v in rule.variables():
             v.save_value(values[v.id])
         gap = violated(rule)
-        gap = np.maximum(gap - ROUNDING * _size(rule, gap.size), 0.0)
-    if not gap.any():
-        return 0.0
-    if np.isfinite(gap).all():
-        scale = _scale(rule, around) if reaches is None else _known(rule, around, reaches)
-        return relative(gap, scale if gap.size == scale.size else scale.max(initial=0.0))
-    return _away(rule, values, around)
+        return np.maximum(gap - ROUNDING * _size(rule, gap.size), 0.0)
+
+
+def _beside(
+    rule: Any, values: Mapping[int, Any], around: Mapping[int, Measure]
+) -> dict[int, np.ndarray]:
+    """Values with every entry moved towards the all-in-one solution, by ``DIGITS`` at most."""
+    found = {}
+    for v in rule.variables():
+        value, (centre, spread) = np.asarray(values[v.id], float), around[v.id]
+        found[v.id] = value + np.clip(centre - value, -DIGITS * spread, DIGITS * spread)
+    return found
 
 
 def _size(rule: Any, count: int) -> np.ndarray:
@@ -262,14 +287,15 @@ def unique(given: Task, made: Reference, allowed: float) -> list[Row]:
     Where a client's objective has a quadratic part :math:`\tfrac12 x^\top P x` with
     :math:`X P X \succeq 0.1 V`, every feasible point within a gap of :math:`\epsilon V` of the
     optimum is within :math:`\sqrt{20 \epsilon}` spreads of it in all of this client's variables,
-    and in all that consensus ties to these. An inaccurate AIO solution that is worse than the
-    result by :math:`\epsilon V`, and not for breaking less, may be that far away by its own fault.
+    and in all that consensus ties to these. An AIO solution that is inaccurate, or of a solver that
+    cannot be asked for all digits, may be so far away by its own fault if it is worse than the
+    result by :math:`\epsilon V`, counting what it breaks at the multipliers' prices.
     """
     found = made.scales
     assert found is not None
-    if made.status != "optimal":
+    if made.status != "optimal" or made.solver not in SHARP:
         worse = given.result.compiled.sense * (made.value - objective(given, made))
-        worse -= explained(given, made)
+        worse += _charged(given, made) - explained(given, made)
         allowed += float(np.sqrt(2 / MODULUS * max(worse, 0.0) / found.worth))
     compiled, ties = given.result.compiled, given.live
     certain = np.zeros(ties.many, dtype=bool)
@@ -326,6 +352,23 @@ def explained(given: Task, made: Reference) -> float:
             if rule.id in made.duals:
                 total += largest(violated(rule)) * np.abs(_flat(made.duals[rule.id])).sum()
     return float(total)
+
+
+def _charged(given: Task, made: Reference) -> float:
+    """What the result's multipliers charge the all-in-one solution for what it breaks.
+
+    Those of a solver that breaks constraints are no better than it; these are judged by themselves.
+    """
+    total = 0.0
+    with preserved(given.problem.variables()), np.errstate(all="ignore"):
+        for v in given.problem.variables():
+            v.save_value(made.values[v.id])
+        for rule in given.problem.constraints:
+            price = given.result.duals.by_id.get(rule.id)
+            if price is not None and is_priced(rule):
+                share = tuple(price) if isinstance(price, list) else (price,)
+                total += evaluated(term(rule, share))
+    return total if np.isfinite(total) else 0.0
 
 
 def _flat(value: Any) -> np.ndarray:
