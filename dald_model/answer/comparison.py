@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model._cvxpy import Equality, Inequality, is_approximated
+from dald_model.answer.priced import is_priced, term
 from dald_model.answer.reference import Reference, Task
-from dald_model.answer.rescaling import cost_near, minimise
-from dald_model.answer.scales import Scales, measures, reach
-from dald_model.compile.measures import Measure
+from dald_model.answer.rescaling import SHARP, cost_near
+from dald_model.answer.rows import ROUNDING, Row, Worst, relative
+from dald_model.answer.scales import Scales
+from dald_model.answer.violations import known
 from dald_model.declare.client import limits
 from dald_model.declare.wording import short
-from dald_model.values import (
-    entries,
-    evaluated,
-    flat,
-    holding,
-    is_inside,
-    largest,
-    preserved,
-    violated,
-)
+from dald_model.values import evaluated, flat, holding, is_inside, largest, preserved, violated
 
-ROUNDING = 8 * np.finfo(float).eps
-"""Of the size of two numbers: a difference that says nothing."""
 NUDGES = (0.0, 1e-15, -1e-15)
 """Shares of spreads that values are moved by, all of them, to be inside a domain."""
 ASIDE = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
@@ -39,49 +26,6 @@ MODULUS = 0.1
 1e-8, which a solver leaves, is then a distance below 5e-4."""
 EIGENVALUES = 400
 """Variables of a client up to which its modulus is computed."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One comparison: what was measured, what is allowed (None: told, not judged), where."""
-
-    check: str
-    measured: float
-    allowed: float | None = None
-    where: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Whether the measured figure is within the allowed one; NaN never is."""
-        return self.allowed is None or bool(self.measured <= self.allowed)
-
-
-@dataclass
-class Worst:
-    """The largest of some figures and where it was met; NaN is larger than all."""
-
-    measured: float = 0.0
-    where: str = ""
-    _met: bool = field(default=False, repr=False)
-
-    def meets(self, figure: float, where: str) -> None:
-        """Take one more figure."""
-        if np.isnan(self.measured):
-            return
-        if not self._met or not figure <= self.measured:
-            self.measured, self.where, self._met = figure, where, True
-
-    def row(self, check: str, allowed: float | None) -> Row:
-        """As a row."""
-        return Row(check, self.measured, allowed, self.where if self.measured else "")
-
-
-def relative(gap: Any, scale: Any) -> float:
-    """The largest entry of a difference in units of a scale; zero of nothing is zero."""
-    gap, scale = np.abs(flat(gap)), flat(scale)
-    with np.errstate(all="ignore"):
-        share = np.where(gap == 0, 0.0, gap / scale)
-    return float(share.max(initial=0.0))
 
 
 def objective(given: Task, made: Reference) -> float:
@@ -146,130 +90,21 @@ def _reaches(given: Task, found: Scales) -> np.ndarray:
     return most
 
 
-def violation(given: Task, made: Reference, allowed: float) -> Row:
-    """The worst violation at the result's values, and of a client's rules at the client's own."""
-    assert made.scales is not None
-    result = given.result
-    worst = broken(given, made, given.values)
-    around = given.measures(made.values, made.scales)
-    for name, client in result.compiled.model.clients.items():
-        if name in result.left:
-            continue
-        own, near = result.recovered.at_clients[name], around
-        if client.constraints and (result.left or result.dropped):
-            near = _own_measures(given, made, name)
-        for rule in client.constraints:
-            share = _broken(rule, own, near)
-            worst.meets(share, f"{short(rule, 40)} at {name!r}")
-    return worst.row("constraint violation", allowed)
-
-
-def broken(given: Task, made: Reference, values: Mapping[int, Any]) -> Worst:
-    """The worst violation of the AIO problem's constraints and attributes at some values."""
-    assert made.scales is not None
-    worst = Worst()
-    around = given.measures(made.values, made.scales)
-    for rule in given.problem.constraints:
-        worst.meets(_broken(rule, values, around, made.reaches), short(rule, 40))
-    for v in given.problem.variables():
-        worst.meets(_outside(v, values[v.id], around[v.id]), f"attributes of {v.name()}")
-    return worst
-
-
-def _own_measures(given: Task, made: Reference, name: Hashable) -> dict[int, Measure]:
-    """Of the user's variables at one client, where the problem is over the clients' copies."""
-    assert made.scales is not None
-    sub = given.result.compiled[name]
-    point = given.split(made.values)[name]
-    local = measures(sub, point, made.scales.spreads[name])
-    homes = given.result.compiled.form.homes
-    return {key: local[mine[name].id] for key, mine in homes.items() if name in mine}
-
-
-def _scale(rule: Any, around: Mapping[int, Measure]) -> np.ndarray:
-    """The reach of each entry of a constraint."""
-    return reach(
-        [rule.expr] if isinstance(rule, Inequality | Equality) else list(rule.args), around
-    )
-
-
-def _known(rule: Any, around: Mapping[int, Measure], reaches: dict[int, np.ndarray]) -> np.ndarray:
-    """The same, found once for all rows that are held against one solution."""
-    if rule.id not in reaches:
-        reaches[rule.id] = _scale(rule, around)
-    return reaches[rule.id]
-
-
-def _broken(
-    rule: Any,
-    values: Mapping[int, Any],
-    around: Mapping[int, Measure],
-    reaches: dict[int, np.ndarray] | None = None,
-) -> float:
-    """The violation of a constraint, in units of its reach; as cvxpy writes it, of spreads."""
-    if not all(np.isfinite(flat(values[v.id])).all() for v in rule.variables()):
-        return float("nan")
-    if is_approximated(rule):
-        return _away(rule, values, around)
-    # cvxpy divides by the size of a cone's argument even where that is zero.
-    with preserved(rule.variables()), np.errstate(all="ignore"):
-        for v in rule.variables():
-            v.save_value(values[v.id])
-        gap = violated(rule)
-        gap = np.maximum(gap - ROUNDING * _size(rule, gap.size), 0.0)
-    if not gap.any():
-        return 0.0
-    if np.isfinite(gap).all():
-        scale = _scale(rule, around) if reaches is None else _known(rule, around, reaches)
-        return relative(gap, scale if gap.size == scale.size else scale.max(initial=0.0))
-    return _away(rule, values, around)
-
-
-def _size(rule: Any, count: int) -> np.ndarray:
-    """The size of the terms that each entry compares, by which the difference is rounded."""
-    terms = [term for arg in rule.args for term in (arg, *arg.args)]
-    known = [entries(one) for one in terms if isinstance(one, cp.Expression) and one.size]
-    sizes = [np.abs(np.nan_to_num(one)) for one in known if one.size in (1, count)]
-    return np.max([np.broadcast_to(size, count) for size in sizes] or [np.zeros(count)], axis=0)
-
-
-def _away(rule: Any, values: Mapping[int, Any], around: Mapping[int, Measure]) -> float:
-    """How many spreads a point is from what solvers take a constraint for; NaN if not known."""
-    away = cp.Variable(nonneg=True)
-    spreads = {
-        v.id: Measure(np.asarray(values[v.id], float), around[v.id].spread)
-        for v in rule.variables()
-    }
-    near = [
-        cp.abs(cp.multiply(1 / spreads[v.id].spread, v - spreads[v.id].centre)) <= away
-        for v in rule.variables()
-    ]
-    found = minimise(away, [rule, *near], spreads)
-    return found.value if found.is_optimal else float("nan")
-
-
-def _outside(variable: cp.Variable, value: Any, measure: Measure) -> float:
-    """How far a value is from the attributes that a variable was declared with, in spreads."""
-    value = np.asarray(value, dtype=float)
-    if not np.isfinite(value).all():
-        return float("nan")
-    return relative(flat(variable.project(value)) - flat(value), measure.spread)
-
-
 def unique(given: Task, made: Reference, allowed: float) -> list[Row]:
     r"""The distance of the variables that only one point is optimal for, if there are any.
 
     Where a client's objective has a quadratic part :math:`\tfrac12 x^\top P x` with
     :math:`X P X \succeq 0.1 V`, every feasible point within a gap of :math:`\epsilon V` of the
     optimum is within :math:`\sqrt{20 \epsilon}` spreads of it in all of this client's variables,
-    and in all that consensus ties to these. An inaccurate AIO solution that is worse than the
-    result by :math:`\epsilon V`, and not for breaking less, may be that far away by its own fault.
+    and in all that consensus ties to these. An AIO solution that is inaccurate, or of a solver that
+    cannot be asked for all digits, may be so far away by its own fault if it is worse than the
+    result by :math:`\epsilon V`, counting what it breaks at the multipliers' prices.
     """
     found = made.scales
     assert found is not None
-    if made.status != "optimal":
+    if made.status != "optimal" or made.solver not in SHARP:
         worse = given.result.compiled.sense * (made.value - objective(given, made))
-        worse -= explained(given, made)
+        worse += _charged(given, made) - explained(given, made)
         allowed += float(np.sqrt(2 / MODULUS * max(worse, 0.0) / found.worth))
     compiled, ties = given.result.compiled, given.live
     certain = np.zeros(ties.many, dtype=bool)
@@ -302,7 +137,7 @@ def distances(given: Task, made: Reference) -> list[Row]:
             ours, theirs = given.result.duals.by_id.get(rule.id), made.duals.get(rule.id)
             if ours is not None and theirs is not None:
                 gap = largest(_flat(ours) - _flat(theirs))
-                most = _known(rule, around, made.reaches).max(initial=0.0)
+                most = known(rule, around, made.reaches).max(initial=0.0)
                 worst.meets(gap * most / made.scales.worth, short(rule, 40))
         rows.append(worst.row("multiplier distance", None))
     worst = Worst()
@@ -326,6 +161,23 @@ def explained(given: Task, made: Reference) -> float:
             if rule.id in made.duals:
                 total += largest(violated(rule)) * np.abs(_flat(made.duals[rule.id])).sum()
     return float(total)
+
+
+def _charged(given: Task, made: Reference) -> float:
+    """What the result's multipliers charge the all-in-one solution for what it breaks.
+
+    Those of a solver that breaks constraints are no better than it; these are judged by themselves.
+    """
+    total = 0.0
+    with preserved(given.problem.variables()), np.errstate(all="ignore"):
+        for v in given.problem.variables():
+            v.save_value(made.values[v.id])
+        for rule in given.problem.constraints:
+            price = given.result.duals.by_id.get(rule.id)
+            if price is not None and is_priced(rule):
+                share = tuple(price) if isinstance(price, list) else (price,)
+                total += evaluated(term(rule, share))
+    return total if np.isfinite(total) else 0.0
 
 
 def _flat(value: Any) -> np.ndarray:

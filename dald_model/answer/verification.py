@@ -20,18 +20,13 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.answer.answer import Answer
-from dald_model.answer.comparison import (
-    Row,
-    consensus,
-    distances,
-    objective,
-    unique,
-    violation,
-)
+from dald_model.answer.comparison import consensus, distances, objective, unique
 from dald_model.answer.gap import BOXES, Certificate, first_witness
 from dald_model.answer.plots import verification_plot
 from dald_model.answer.reference import Reference, Task, reference, sharpened, task
+from dald_model.answer.rows import Row
 from dald_model.answer.stationarity import Support, certificate
+from dald_model.answer.violations import violation
 from dald_model.answer.witnesses import alike, gap_to, held_against
 from dald_model.coordinate.status import Status
 from dald_model.later import pd

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dald_model.answer.comparison import broken, explained, objective, violation
+from dald_model.answer.comparison import explained, objective
 from dald_model.answer.gap import BOXES, Certificate
 from dald_model.answer.reference import Reference, Task, doubted
+from dald_model.answer.violations import broken, violation
 
 
 def held_against(

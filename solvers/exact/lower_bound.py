@@ -13,20 +13,43 @@ whatever the solver's accuracy; only the last summand needs to know how far v ma
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.form import ConeProgram
-from dald_model.solvers.exact.native import solved_once
+from dald_model.solvers.exact.native import attempts, solved_once
 
 AUXILIARY = 10.0
 """How many times farther from zero than the solver has them the program's own variables may be."""
+PASSES: tuple[dict[str, Any], ...] = ({}, attempts(1e-6)[0])
+"""Clarabel's settings, its defaults first. Roots and powers over wide boxes have variables of their
+own that are 1e3 times others, which only shows once they are found: then they are measured in
+what they were found to be, and are asked for to more digits."""
+ENOUGH = 1e-6
+"""Share of what prices and curvature are worth in the box from which on a bound is sought again."""
+
+
+class Bound(NamedTuple):
+    """A lower bound, and the point that the solver found, shape (m,)."""
+
+    value: float
+    point: np.ndarray
 
 
 def lower_bound(
     cone: ConeProgram, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray
 ) -> float:
     """A lower bound of a client's cone program plus ``linear @ x`` for :math:`|x - centre|` within.
+
+    See :func:`bounded`.
+    """
+    return bounded(cone, linear, centre, reach).value
+
+
+def bounded(cone: ConeProgram, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray) -> Bound:
+    """The bound and where the solver has the minimum.
 
     Parameters
     ----------
@@ -36,35 +59,51 @@ def lower_bound(
 
     Returns
     -------
-    float
-        Minus infinity where the solver gave no numbers.
+    Bound
+        Of minus infinity where the solver gave no numbers.
     """
     size, total = centre.size, cone.linear.size
-    level = float(linear @ centre)
-    here = cone.around(centre)
-    lengths = np.ones(total)
-    lengths[:size] = reach
-    scale = sp.diags_array(lengths)
-    priced = here.linear.copy()
+    here, level = cone.around(centre), float(linear @ centre)
+    priced, lengths = here.linear.copy(), np.ones(total)
     priced[:size] += linear
-    matrix = sp.csc_array(scale @ here.matrix @ scale)
-    worth = max(float(np.abs(lengths * priced).max()), float(abs(matrix).max())) or 1.0
+    lengths[:size] = reach
+    best = Bound(-np.inf, centre)
+    for options in PASSES:
+        u, least, lost = _once(here, priced, lengths, size, options)
+        if u is None:
+            continue
+        found = here.constant + level + least
+        if found > best.value:
+            best = Bound(float(found), centre + (lengths * u)[:size])
+        if lost <= ENOUGH:
+            break
+        lengths[size:] *= np.maximum(np.abs(u[size:]), 1.0)
+    return best
+
+
+def _once(
+    cone: ConeProgram, cost: np.ndarray, lengths: np.ndarray, size: int, options: dict[str, Any]
+) -> tuple[np.ndarray | None, float, float]:
+    """The solver's point in lengths, a bound, and what it loses as a share of what is at stake."""
+    total, scale = lengths.size, sp.diags_array(lengths)
+    matrix = sp.csc_array(scale @ cone.matrix @ scale)
+    worth = max(float(np.abs(lengths * cost).max()), float(abs(matrix).max())) or 1.0
     box = sp.eye_array(size, total, format="csc")
     boxed = ConeProgram(
         matrix / worth,
-        lengths * priced / worth,
+        lengths * cost / worth,
         0.0,
-        sp.csc_array(sp.vstack([here.rows @ scale, box, -box])),
-        np.concatenate([here.rhs, np.ones(2 * size)]),
-        (*here.cones, ("NonnegativeConeT", 2 * size)),
+        sp.csc_array(sp.vstack([cone.rows @ scale, box, -box])),
+        np.concatenate([cone.rhs, np.ones(2 * size)]),
+        (*cone.cones, ("NonnegativeConeT", 2 * size)),
     )
-    found = solved_once(boxed)
+    found = solved_once(boxed, **options)
     u, z = np.array(found.x), np.array(found.z)
     if not (np.isfinite(u).all() and np.isfinite(z).all()):
-        return -np.inf  # else whatever it is called: its dual points are always in the cone
+        return None, -np.inf, np.inf  # else, however it is called, its z is always in the dual cone
     z[-2 * size :] = np.maximum(z[-2 * size :], 0.0)
     bent = boxed.matrix @ u
     left = bent + boxed.linear + boxed.rows.T @ z
     away = np.where(np.arange(total) < size, 1.0, AUXILIARY * np.maximum(np.abs(u), 1.0))
     least = -(u @ bent) / 2 - boxed.rhs @ z + left @ u - np.abs(left) @ (away + np.abs(u))
-    return float(worth * least + here.constant + level)
+    return u, float(worth * least), float((bent / 2 + boxed.linear) @ u - least)

@@ -79,6 +79,26 @@ def test_a_server_and_a_client_that_cvxpy_alone_knows() -> None:
     assert found.bound <= least(model) + DIGITS
 
 
+@pytest.mark.parametrize("kind", ["reciprocal", "root"])
+def test_flows_that_want_far_more_than_their_link_holds(kind: str) -> None:
+    """Lagrange: sum w / x over a link of C is (sum sqrt w)^2 / C, sum w sqrt(x) is sqrt(C w w)."""
+    capacity, model, x = 2e6, dm.Model("link"), [cp.Variable(name=f"x{i}") for i in range(3)]
+    if kind == "reciprocal":
+        weights = np.array([1e6, 4e6, 9e6])
+        costs = [w * cp.inv_pos(v) for w, v in zip(weights, x, strict=True)]
+        true = np.sqrt(weights).sum() ** 2 / capacity
+    else:
+        weights = np.array([1e-3, 2e-3, 3e-3])
+        costs = [-w * cp.sqrt(v) for w, v in zip(weights, x, strict=True)]
+        true = -np.sqrt(capacity * weights @ weights)
+    for i, (cost, v) in enumerate(zip(costs, x, strict=True)):
+        model.client(i, cost, [v >= 1e3, v <= 5e7])
+    model.couple(sum(x) <= capacity)
+    found = model.solve().certificate()
+    assert found.ok, str(found)
+    assert found.bound <= true * (1 + np.sign(true) * DIGITS)
+
+
 def test_it_stands_in_for_a_verification() -> None:
     model = ZOO["box"]().model
     result = model.solve()

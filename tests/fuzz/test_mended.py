@@ -146,6 +146,10 @@ MENDED = {
     ],
     "a matrix declared symmetric is not so to the last digit": [210007197],
     "whose only term is an indicator answers anywhere, which passes for slopes": [150001364],
+    "a divergence is so steep at the edge of its domain that what meets it breaks it": [320002518],
+    "a second solver breaks consensus, calls it optimal, and is a spread's thousandth away": [
+        320005265
+    ],
 }
 
 

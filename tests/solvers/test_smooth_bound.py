@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from dald_model.solvers.exact.lower_bound import lower_bound
 from dald_model.solvers.exact.smooth_bound import least_within
 
 
-def form_of(cost: cp.Expression, rules=()):
+def form_of(cost: Any, rules=()):
     """The form of a client with this objective, beside one that it must agree with."""
     model, x = dm.Model(), cost.variables()[0]
     y = cp.Variable(x.size, name="y")
@@ -98,3 +100,62 @@ def test_who_is_not_smooth_or_not_curved_is_asked_by_cones(kind, monkeypatch):
     least = {"kink": 0.0, "row": 2 - 1.0, "line": 0.0}[kind]
     assert found == pytest.approx(least, abs=1e-6)
     assert found <= least + 1e-9
+
+
+WEIGHT, PRICE = 2e-3, 8.28e-7
+HELD = [
+    # w / x + p x is least at sqrt(w / p), with 2 sqrt(w p)
+    ("reciprocal", lambda x: 1e6 * cp.sum(cp.inv_pos(x)), 1e6, lambda p: 2 * np.sqrt(1e6 * p)),
+    # p x - w sqrt(x) is least at (w / 2 p)^2, with -w^2 / 4 p
+    ("root", lambda x: -WEIGHT * cp.sum(cp.sqrt(x)), 1.46e6, lambda p: -(WEIGHT**2) / (4 * p)),
+    # p x - log(x) is least at 1 / p, with 1 + log(p)
+    ("logarithm", lambda x: -cp.sum(cp.log(x)), 1.2e6, lambda p: 1 + np.log(p)),
+]
+
+
+@pytest.mark.parametrize(("name", "cost", "centre", "least"), HELD, ids=lambda one: str(one)[:12])
+def test_a_box_a_hundred_times_as_wide_as_the_answer_costs_no_digits(name, cost, centre, least):
+    """Rates of some 1e6 between 1e3 and 5e7 over boxes of 1e8: cones alone lost 1e2 of 1."""
+    x = cp.Variable(1, name="x")
+    form = form_of(cost(x), [x >= 1e3, x <= 5e7])
+    found = least_within(form, np.array([PRICE]), np.array([centre]), np.array([1e8]))
+    true = least(PRICE)
+    assert found <= true + 1e-12
+    assert found == pytest.approx(true, abs=1e-4 * max(1.0, abs(true)))
+
+
+def test_flows_that_must_add_up_are_bounded_by_their_tangents():
+    """Pipes side by side share a flow F so that r q^2 is the same: q_i as 1 / sqrt(r_i)."""
+    r, flow, box = np.array([0.002, 0.005, 0.02]), 100.0, 800.0
+    x = cp.Variable(3, name="x")
+    form = form_of(
+        cp.sum(cp.multiply(r / 3, cp.power(cp.abs(x), 3))), [cp.sum(x) == flow, x <= 1e3]
+    )
+    shares = 1 / np.sqrt(r) / np.sum(1 / np.sqrt(r))
+    true = r / 3 @ (flow * shares) ** 3
+    for away in (np.zeros(3), np.array([3.0, -2.0, -1.0]), np.array([40.0, -40.0, 5.0])):
+        found = least_within(form, np.zeros(3), flow * shares + away, np.full(3, box))
+        assert found <= true * (1 + 1e-12)
+        assert found == pytest.approx(true, rel=1e-6)
+    price = r * (flow * shares) ** 2 - 7.0  # all of one height: what the row carries
+    found = least_within(form, -price, flow * shares, np.full(3, box))
+    assert found == pytest.approx(true - price @ (flow * shares), rel=1e-7)
+
+
+def test_bounds_hold_wherever_they_are_sought():
+    """Whatever the prices, the rows and the box: never above the least of a fine grid."""
+    rng = np.random.default_rng(4)
+    x = cp.Variable(1, name="x")
+    for cost, plain in (
+        (cp.sum(cp.power(cp.abs(x - 1), 3)), lambda z: np.abs(z - 1) ** 3),
+        (-cp.sum(cp.sqrt(x + 3)), lambda z: -np.sqrt(z + 3)),
+        (-cp.sum(cp.log(x + 3)) + 0.1 * cp.sum_squares(x), lambda z: -np.log(z + 3) + 0.1 * z**2),
+    ):
+        form = form_of(cost, [x >= -2.5, x <= 6])
+        for _ in range(20):
+            price, centre, reach = rng.normal(0, 5), rng.uniform(-2, 5), rng.uniform(0.01, 20)
+            grid = np.linspace(max(-2.5, centre - reach), min(6, centre + reach), 4001)
+            best = float((plain(grid) + price * grid).min())
+            found = least_within(form, np.array([price]), np.array([centre]), np.array([reach]))
+            assert found <= best + 1e-9
+            assert found == pytest.approx(best, abs=1e-3)
