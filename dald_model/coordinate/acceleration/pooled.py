@@ -40,8 +40,9 @@ SIZES = 1e3
 """How many times smaller or larger a client's objective is than H at most."""
 ROUNDS = 2
 """As many times as a client has directions: after so many rounds models go on by themselves."""
-MOST = 2e7
-"""Clients whose directions' cubes sum up to more are not pooled: it takes more eigenproblems."""
+MOST = 2e6
+"""Where the cubes of all clients' directions sum up to more nobody is pooled: it takes two more
+eigenproblems of each, a round."""
 
 
 class PooledResponses(Responses):

@@ -141,7 +141,12 @@ class SecantModel:
         self.angular = {
             name for name, sub in compiled.items() if name not in servers and is_angular(sub)
         }
-        models = [self._opened(group, compiled) for group in self.coordinates.groups]
+        clients = [group for group in self.coordinates.groups if not group.is_server]
+        cubes = sum(group.columns.shape[0] * group.columns.shape[1] ** 3 for group in clients)
+        models = [
+            self._opened(group, compiled, may_pool=cubes <= MOST)
+            for group in self.coordinates.groups
+        ]
         self._models: Sequence[Models] = models
         self.recalled = recall(self.coordinates, models, learnt)
         self._points: np.ndarray | None = None
@@ -150,12 +155,12 @@ class SecantModel:
         self.reach = math.inf
         self._rest, self._pause = 0, 1
 
-    def _opened(self, group: Group, compiled: Decomposition) -> Responses:
+    def _opened(self, group: Group, compiled: Decomposition, *, may_pool: bool) -> Responses:
         """The models of a group, pooled where its clients share the same variables and no more."""
         count, size = group.columns.shape
         classes, first = self.joint.agreed.classes[group.columns], _first(group)
-        is_alike = 1 < count <= MOST / size**3 and bool((classes == classes[0]).all())
-        if is_alike and all(has_one_piece(compiled[name]) for name in group.names):
+        may_pool &= count > 1 and bool((classes == classes[0]).all())
+        if may_pool and all(has_one_piece(compiled[name]) for name in group.names):
             return PooledResponses(first, size, self.joint.agreed.factor[group.columns])
         return Responses(first, size, _among(group, self.angular))
 
