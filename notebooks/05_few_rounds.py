@@ -94,8 +94,8 @@ curves(runs, "Least squares on a chain of 40; crosses: taken back")
 # knows the slope $\phi_i$ of the client's own objective at that point, because a client balances
 # it against the prices. Two answers give a secant equation, and the response $S_i$ of a convex
 # client, in the metric of the penalties, is symmetric with eigenvalues between 0 (a hard
-# constraint) and 1 (no curvature). Symmetric corrections of rank one learn it. Then the
-# coordinator solves
+# constraint) and 1 (no curvature). Symmetric corrections of rank one learn it; smooth clients that
+# share the same variables begin with what all of them have shown. Then the coordinator solves
 #
 # $$
 # \min_\xi \sum_i \phi_i^\top(\xi_i - \bar\xi_i)

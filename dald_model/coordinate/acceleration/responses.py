@@ -45,6 +45,12 @@ def known_sum(values: np.ndarray) -> float:
     return float(np.nansum(values)) if math.isnan(total) else total
 
 
+def taught(points: np.ndarray, told: np.ndarray) -> np.ndarray:
+    """Who of the clients (n,) was told something else by more than rounding."""
+    change = np.einsum("ni,ni->n", told, told)
+    return change > NOISE**2 * np.einsum("ni,ni->n", points, points)
+
+
 class Models(Protocol):
     """Models of the clients of a group."""
 
@@ -107,8 +113,8 @@ class Responses:
         wrong = moved - np.einsum("nij,nj->ni", self.response, told)
         product = np.einsum("ni,ni->n", wrong, told)
         error, change = (np.einsum("ni,ni->n", one, one) for one in (wrong, told))
-        least = NOISE**2 * np.einsum("ni,ni->n", points, points)
-        is_sound = (np.abs(product) > DEPENDENT * np.sqrt(error * change)) & (change > least)
+        is_sound = np.abs(product) > DEPENDENT * np.sqrt(error * change)
+        is_sound &= taught(points, told)
         is_sound &= np.isfinite(product)  # of a run that diverges
         scale = np.zeros(product.size)
         np.divide(1.0, product, out=scale, where=is_sound)
