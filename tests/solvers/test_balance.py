@@ -50,13 +50,14 @@ def gas(unit: float) -> dm.Model:
         for e in net.out_edges(n):
             K = rng.uniform(1.0, 3.0) * 1e-9 * unit
             rules.append(cp.square(flow[e]) <= K * (squared[n] - squared[e[1]]))
-        balance = sum(flow[e] for e in net.in_edges(n)) - sum(flow[e] for e in net.out_edges(n))
+        balance: Any = sum(flow[e] for e in net.in_edges(n)) - sum(flow[e] for e in net.out_edges(n))
         cost = 0
         if n in (0, 4):
             supply = cp.Variable(name=f"s{n}", nonneg=True)
             cost = (3.0 if n == 0 else 4.0) * supply + 0.01 * cp.square(supply)
             balance = balance + supply
-        rules.append(balance - (0.0 if n in (0, 4) else rng.uniform(2, 12)) == 0)
+        wanted = 0.0 if n in (0, 4) else rng.uniform(2, 12)
+        rules += [balance == wanted]
         model.client(f"node {n}", cost, rules)
     return model
 
