@@ -26,7 +26,13 @@ from dald_model.solvers.arrays.terms import has_arguments_of
 from dald_model.solvers.exact.active_set import FLAT, MISSED, made_up, run
 from dald_model.solvers.exact.cholesky import inverse_roots, triangles
 from dald_model.solvers.exact.elimination import variable_scales
-from dald_model.solvers.exact.quadratic_step import Errors, Step, nonsmooth_terms, rows_of
+from dald_model.solvers.exact.quadratic_step import (
+    Errors,
+    Products,
+    Step,
+    nonsmooth_terms,
+    rows_of,
+)
 
 
 class DualBoxQP:
@@ -73,6 +79,7 @@ class DualBoxQP:
 
     def _read(self, terms: list[list[Term]]) -> None:
         """Take what is inside of the bars."""
+        self._products = Products()
         self._matrix = np.stack([np.concatenate([_dense(t.matrix) for t in own]) for own in terms])
         self._offset = np.stack([np.concatenate([t.offset for t in own]) for own in terms])
         _, values, size = self._matrix.shape
@@ -87,15 +94,8 @@ class DualBoxQP:
 
     def factor(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
         """Take new H; failed are also those where A H^-1 A' is not positive definite."""
-        roots, failed = inverse_roots(hessians, FLAT)
-        if self._columns is None:
-            spread = self._matrix[which] @ roots
-        else:
-            spread = self._entries[which][:, :, None] * roots[:, self._columns]
-        duals = spread @ spread.transpose(0, 2, 1)
-        scales = variable_scales(duals)
-        duals *= outer(scales)
-        failed |= triangles(duals, FLAT)[1]
+        roots, duals, scales, broken = self._products.of(which, hessians, self._multiplied)
+        failed = broken.copy()
         bounds = self._weight[which] / scales
         largest = bounds.max(axis=1, keepdims=True)
         bounds /= largest
@@ -110,6 +110,18 @@ class DualBoxQP:
             failed[i] = model.update(dual, None, None, bounds[i], -bounds[i], sense) < 0
         self._failed[which] = failed
         return failed
+
+    def _multiplied(self, which: np.ndarray, hessians: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Roots of the inverse of H, A H^-1 A' in units, these units, and where it fails."""
+        roots, failed = inverse_roots(hessians, FLAT)
+        if self._columns is None:
+            spread = self._matrix[which] @ roots
+        else:
+            spread = self._entries[which][:, :, None] * roots[:, self._columns]
+        duals = spread @ spread.transpose(0, 2, 1)
+        scales = variable_scales(duals)
+        duals *= outer(scales)
+        return roots, duals, scales, failed | triangles(duals, FLAT)[1]
 
     def solve(self, which: np.ndarray, linear: np.ndarray, errors: Errors = None) -> Step:
         """Minimise for c = ``linear``, from where each client's last solve ended."""

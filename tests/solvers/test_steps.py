@@ -20,6 +20,7 @@ from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.exact.epigraph import EpigraphQP
 from dald_model.solvers.exact.quadratic_step import Step
+from dald_model.solvers.exact.quadratic_step import again as of_new_forms
 from tests.solvers.quadratics import (
     form,
     hessians,
@@ -70,6 +71,31 @@ def test_some_of_the_clients_in_any_order(name: str, which: list[int]) -> None:
     chosen = np.array(which, dtype=int)
     found = Step(*(part[chosen] for part in together[:-1]))
     same(method.solve(chosen, c[chosen]), found, ALIKE[name])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_method_that_goes_on_is_as_a_new_one(name: str) -> None:
+    """Down to the last bit: with the same Hessians, which it knows, and with others."""
+    rng = np.random.default_rng(7)
+    kind, forms = kinds(rng, 6, 5)[name]
+    shifted = [_shifted(one, 1.5) for one in forms]
+    H, others = hessians(rng, 5, 6), hessians(rng, 5, 6, decades=4)
+    c, which = 10 * rng.normal(size=(5, 6)), np.arange(5)
+    method, _ = run(kind, forms, H, rng.normal(size=(5, 6)))
+    for numbers, its in ((shifted, H), (forms, H), (forms, others), (shifted, H)):
+        method = of_new_forms(method, numbers)
+        assert not method.factor(which, its).any()
+        found = method.solve(which, c)
+        _, expected = run(kind, numbers, its, c)
+        for one, two in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+def _shifted(given: Form, share: float) -> Form:
+    """Other right sides and weights of kinks, and the same matrices."""
+    terms = [t._replace(weight=share * t.weight) for t in given.terms]
+    below = given.inequalities._replace(rhs=given.inequalities.rhs + share)
+    return given.with_others(terms=tuple(terms), inequalities=below)
 
 
 @pytest.mark.parametrize("name", NAMES)
