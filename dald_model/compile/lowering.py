@@ -7,6 +7,7 @@ import operator
 from collections.abc import Hashable, Iterator
 from copy import copy
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -64,6 +65,20 @@ def _has_rows_of(like: Lowered, instantiator: Instantiator, maps: AffineMaps) ->
     return is_its and maps.has(like.maps, instantiator.pieces_of_rows)
 
 
+class _Recost(NamedTuple):
+    """The last client of which costs alone changed.
+
+    Its instantiator ``then``; its numbers, problem and instantiator now; and whether its quadratic
+    is as it was, ``bent``.
+    """
+
+    then: Instantiator
+    numbers: list[np.ndarray]
+    problem: Canonical
+    instantiator: Instantiator
+    bent: bool
+
+
 class Lowering:
     """Lowers clients one after the other; those that are alike share a :class:`Template`."""
 
@@ -75,9 +90,7 @@ class Lowering:
         self._near: dict[int, tuple[Template, int]] = {}  # how many of them by a tangent
         self._rows: dict[bytes, np.ndarray] = {}
         self._exemplars: dict[Hashable, list[Exemplar]] = {}
-        # Of the last client of which costs alone changed: its instantiator then, its problem and
-        # instantiator now, and whether its quadratic is as it was
-        self._recost: tuple[Instantiator, Canonical, Instantiator, bool] | None = None
+        self._recost: _Recost | None = None
         self._count = 0
 
     def __call__(self, client: Client, before: Lowered | None = None) -> Lowered | None:
@@ -143,6 +156,9 @@ class Lowering:
         parts = before.read.parts
         if before.varying:
             parts = list(parts)
+        elif (found := self._recosted(given, before)) is not None:
+            found.varying = before.varying
+            return found
         for at, offset in before.varying:
             if offset is None:
                 parts[at] = _shared_matrices(affine_parts(given.pieces[at]), parts[at])
@@ -253,10 +269,6 @@ class Lowering:
         template, given = read.template, read.given
         problem, structure = template.of(given.numbers)
         is_recosted = before is not None and maps is before.maps and structure is before.structure
-        if before is not None and is_recosted:
-            found = self._recosted(read, before, problem)
-            if found is not None:
-                return found
         widening = _widening(tuple(given.groups), maps.sizes)
         if widening.is_wide and not structure.valued:
             raise NotRowByRowError  # as its values could not be compared
@@ -284,7 +296,8 @@ class Lowering:
         program = partial(instantiator.cone, maps)
         if before is not None and is_recosted:
             if stated and instantiator.is_of(before.instantiator):
-                self._recost = before.instantiator, problem, instantiator, bent
+                numbers = given.numbers
+                self._recost = _Recost(before.instantiator, numbers, problem, instantiator, bent)
             form = before.form.with_others(
                 quadratic=quadratic,
                 equalities=equalities,
@@ -306,14 +319,16 @@ class Lowering:
         )
         return Lowered(form, template, structure, problem, read, instantiator, maps)
 
-    def _recosted(self, read: Read, before: Lowered, problem: Canonical) -> Lowered | None:
+    def _recosted(self, given: SplitClient, before: Lowered) -> Lowered | None:
         """The client as arrays, if its costs alone changed, and as those of another just did."""
-        if self._recost is None:
+        known = self._recost
+        if known is None or known.then is not before.instantiator:
             return None
-        then, now, instantiator, bent = self._recost
-        if then is not before.instantiator or now is not problem:
+        is_sound = self._sound.get(id(known.problem)) is known.problem
+        if not is_sound or not all(map(np.array_equal, given.numbers, known.numbers)):
             return None
-        return before.with_costs(read, problem, instantiator, bent=bent)
+        read = before.read._replace(given=given, is_first=False)
+        return before.with_costs(read, known.problem, known.instantiator, bent=known.bent)
 
     def _instantiator(
         self,
