@@ -30,8 +30,8 @@ from dald_model.values import flat
 Way = tuple[str, int, int]
 """Coordinates, degree, and how many answers."""
 
-Windows = list[tuple[tuple[int, int], np.ndarray]]
-"""Degree and how many answers, and the weight of each answer."""
+Windows = tuple[list[tuple[int, int]], np.ndarray]
+"""Degree and how many answers of each window, and its weight of each answer, (windows, k)."""
 
 KEPT = 32
 """Answers that are known at most."""
@@ -40,6 +40,7 @@ LARGEST = 2_000_000
 WINDOWS = ((1, 2), (2, 3), (3, 4), (3, 7), (4, 5), (5, 10), (6, 14))
 """Degrees of polynomials, and how many of the last answers each is laid through: of higher ones the
 errors of answers are amplified more than what is left of a smooth path."""
+LONGEST = max(count for _, count in WINDOWS)
 DIGITS = 13
 """To which values of Parameters are known, relative to the farthest."""
 AMPLIFIED = 100.0
@@ -147,10 +148,10 @@ def _ways(known: np.ndarray, values: np.ndarray) -> tuple[list[Way], np.ndarray]
     """All ways from k known values to others, and the weights of each, (ways, k)."""
     ways, weights = [], []
     for name, *points in _coordinates(known, values):
-        for (degree, count), found in _along(*points):
-            ways.append((name, degree, count))
-            weights.append(found)
-    return ways, np.reshape(weights, (len(ways), len(known)))
+        windows, found = _along(*points)
+        ways += [(name, *window) for window in windows]
+        weights.append(found)
+    return ways, np.concatenate(weights)
 
 
 def _weights(way: Way, known: np.ndarray, values: np.ndarray) -> np.ndarray | None:
@@ -158,9 +159,11 @@ def _weights(way: Way, known: np.ndarray, values: np.ndarray) -> np.ndarray | No
     name, degree, count = way
     for called, *points in _coordinates(known, values):
         if called == name:
+            windows, found = _along(*points)
             # Of values that do not lie on one line any more there is one window, of them all
-            found = dict(_along(*points))
-            return found.get((degree, count), found.get((1, len(known))))
+            for window in ((degree, count), (1, len(known))):
+                if window in windows:
+                    return found[windows.index(window)]
     return None
 
 
@@ -196,17 +199,27 @@ def _windows(known: np.ndarray, values: np.ndarray) -> Windows:
         along = at @ line
         if np.abs(at - along[:, None] * line).max() > REACHED * np.abs(along).max():
             found = _least(np.vstack([np.ones(len(at)), at.T]))
-            return [] if found is None else [((1, len(at)), found)]
+            if found is None:
+                return [], np.zeros((0, len(at)))
+            return [(1, len(at))], found[None]
         at = along[:, None]
-    told = []
-    for window in WINDOWS:
-        degree, count = window
-        found = _fitted(at[-count:, 0].tolist(), degree) if count <= len(at) else None
+    points = at[-LONGEST:, 0]
+    windows, last = _fitted_windows(np.round(points / np.abs(points).max(), DIGITS).tobytes())
+    found = np.zeros((len(windows), len(at)))
+    found[:, -len(points) :] = last
+    return windows, found
+
+
+@lru_cache(maxsize=8)
+def _fitted_windows(points: bytes) -> Windows:
+    """The same of the last points of a line; those of an even path are the same at every step."""
+    at, windows, weights = np.frombuffer(points).tolist(), [], []
+    for degree, count in WINDOWS:
+        found = _fitted(at[-count:], degree) if count <= len(at) else None
         if found is not None:
-            whole = np.zeros(len(at))
-            whole[-count:] = found
-            told.append((window, whole))
-    return told
+            windows.append((degree, count))
+            weights.append([0.0] * (len(at) - count) + found)
+    return windows, np.reshape(weights, (len(windows), len(at)))
 
 
 def _fitted(points: list[float], degree: int) -> list[float] | None:
@@ -216,13 +229,7 @@ def _fitted(points: list[float], degree: int) -> list[float] | None:
     :math:`w_i = \sum_k p_k(0) p_k(t_i) / |p_k|^2`: one goes through values at degree + 1 points.
     """
     farthest = max(map(abs, points))
-    found = _orthogonal(tuple([round(one / farthest, DIGITS) for one in points]), degree)
-    return found if found and sum(map(abs, found)) <= AMPLIFIED else None
-
-
-@lru_cache(maxsize=256)
-def _orthogonal(points: tuple[float, ...], degree: int) -> list[float] | None:
-    """The same at points of size one; those of an even path are the same at every step."""
+    points = [one / farthest for one in points]
     found, before, now = [0.0] * len(points), [0.0] * len(points), [1.0] * len(points)
     zeros, size = (0.0, 1.0), 1.0  # of the two polynomials at zero, and the last one's square
     for at in range(degree + 1):
@@ -237,7 +244,7 @@ def _orthogonal(points: tuple[float, ...], degree: int) -> list[float] | None:
         after = zip(points, now, before, strict=True)
         now, before = [(t - middle) * one - back * two for t, one, two in after], now
         zeros = zeros[1], -middle * zeros[1] - back * zeros[0]
-    return found
+    return found if sum(map(abs, found)) <= AMPLIFIED else None
 
 
 def _least(features: np.ndarray) -> np.ndarray | None:
