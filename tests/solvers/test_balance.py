@@ -50,7 +50,8 @@ def gas(unit: float) -> dm.Model:
         for e in net.out_edges(n):
             K = rng.uniform(1.0, 3.0) * 1e-9 * unit
             rules.append(cp.square(flow[e]) <= K * (squared[n] - squared[e[1]]))
-        balance: Any = sum(flow[e] for e in net.in_edges(n)) - sum(flow[e] for e in net.out_edges(n))
+        balance = cp.Constant(0.0) + sum(flow[e] for e in net.in_edges(n))
+        balance = balance - sum(flow[e] for e in net.out_edges(n))
         cost = 0
         if n in (0, 4):
             supply = cp.Variable(name=f"s{n}", nonneg=True)
