@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.form import ConeProgram
+from dald_model.solvers.exact.balance import balance, is_extreme
 from dald_model.solvers.exact.native import attempts, solved_once
 
 AUXILIARY = 10.0
@@ -26,7 +27,8 @@ AUXILIARY = 10.0
 PASSES: tuple[dict[str, Any], ...] = ({}, attempts(1e-6)[0])
 """Clarabel's settings, its defaults first. Roots and powers over wide boxes have variables of their
 own that are 1e3 times others, which only shows once they are found: then they are measured in
-what they were found to be, and are asked for to more digits."""
+what they were found to be, and are asked for to more digits. Where that is not enough and numbers
+are extreme, once more in units of the rows."""
 ENOUGH = 1e-6
 """Share of what prices and curvature are worth in the box from which on a bound is sought again."""
 
@@ -68,8 +70,12 @@ def bounded(cone: ConeProgram, linear: np.ndarray, centre: np.ndarray, reach: np
     priced[:size] += linear
     lengths[:size] = reach
     best = Bound(-np.inf, centre)
-    for options in PASSES:
-        u, least, lost = _once(here, priced, lengths, size, options)
+    for options in (*PASSES, None):
+        if options is None:
+            if not is_extreme(here, lengths):
+                break
+            here, lengths = _balanced(here, lengths, size)
+        u, least, lost = _once(here, priced, lengths, size, options or {})
         if u is None:
             continue
         found = here.constant + level + least
@@ -79,6 +85,16 @@ def bounded(cone: ConeProgram, linear: np.ndarray, centre: np.ndarray, reach: np
             break
         lengths[size:] *= np.maximum(np.abs(u[size:]), 1.0)
     return best
+
+
+def _balanced(cone: ConeProgram, lengths: np.ndarray, size: int) -> tuple[ConeProgram, np.ndarray]:
+    """The same program in units of its rows, and lengths of all variables that go with them."""
+    whole = lengths.copy()
+    whole[size:] = np.nan
+    found = balance(cone, whole)
+    rows = cone.rows.copy()
+    rows.data = rows.data * found.cells
+    return cone._replace(rows=rows, rhs=found.rhs), found.lengths
 
 
 def _once(

@@ -35,6 +35,7 @@ def test_powers_of_dollars_are_traded_as_their_derivative_says(unit: float) -> N
     assert result.status == "optimal", result.detail
     np.testing.assert_allclose(x.value * unit, best, rtol=1e-4)  # pyright: ignore[reportOptionalOperand]
     assert result.value == pytest.approx(0.09 * best, rel=1e-6)  # a third of what is earned
+    assert result.verify().ok
 
 
 def gas(unit: float) -> dm.Model:
@@ -65,10 +66,15 @@ def gas(unit: float) -> dm.Model:
 
 @pytest.mark.parametrize("unit", [1e8, 1e6, 1e4, 1.0])
 def test_a_gas_network_in_pascals_costs_what_it_costs_in_megapascals(unit: float) -> None:
-    best = gas(1e12).monolithic().solve(solver="CLARABEL")
+    best = float(gas(1e12).monolithic().solve(solver="CLARABEL"))  # pyright: ignore[reportArgumentType]
     result = gas(unit).solve()
     assert result.status == "optimal", result.detail
     assert result.value == pytest.approx(best, rel=1e-5)
+    found = result.certificate()
+    assert found.ok, found
+    assert found.bound <= best * (1 + 1e-7)
+    # cvxpy's solvers fail on it in pascals, or end far off, which the bound shows
+    assert result.verify().ok
 
 
 def rotated(scale: float) -> ConeProgram:
