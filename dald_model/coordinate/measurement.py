@@ -81,8 +81,9 @@ class _Measurement:
             stiffness, kinks, penalty, bends = self._stiffnesses()
         self._see_bounds(stiffness, penalty)
         penalty[penalty <= ROUNDED * stiffness] = 0.0  # beside kinks that keep variables at zero
-        stiffness = self._filled(stiffness)
-        penalty = self._filled(penalty) if penalty.any() else stiffness
+        lengths = self._extremes(stiffness)
+        stiffness = self._filled(stiffness, lengths)
+        penalty = self._filled(penalty, lengths) if penalty.any() else stiffness
         least = self._least(stiffness)
         penalty = np.where(stiffness < least, np.maximum(penalty, least), penalty)
         stiffness = np.maximum(stiffness, least)
@@ -223,14 +224,14 @@ class _Measurement:
             stiffness[entries] = penalty[entries] = found[is_new]
             self._distances[entries] = (sub.sight.absolute @ reach)[is_new]
 
-    def _filled(self, given: np.ndarray) -> np.ndarray:
+    def _filled(self, given: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Entries with next to none take those of their clients' other edges, else others' mean.
 
-        Means are geometric.
+        In units of ``lengths``, (Q,). Means are geometric.
         """
-        found = given * self._extremes**2
+        found = given * lengths**2
         if not (found > 0).any():
-            return self._extremes**-2
+            return lengths**-2
         lacking: dict[Hashable, np.ndarray] = {}
         for alike in self._known.together:
             mine = found[alike.entries]
@@ -243,27 +244,28 @@ class _Measurement:
             found[entries] = np.where(mine > FAINT * near, mine, near)
         rest = found == 0
         found[rest] = np.exp(np.log(found[~rest]).mean())
-        return found / self._extremes**2
+        return found / lengths**2
 
-    @cached_property
-    def _extremes(self) -> np.ndarray:
-        """How long entries are where these lengths differ by more than solvers balance.
+    def _extremes(self, stiffness: np.ndarray) -> np.ndarray:
+        """How long entries are where some say nothing, and lengths differ by more than is balanced.
 
-        That is how far answers are apart, or, where that may be by chance, what rows say, and where
-        nobody has one, these alone. Else ones, (Q,): then what is as stiff as others are in the
-        user's units has their length.
+        That is how far answers are apart, and for clients without an answer what their rows say.
+        Else ones, (Q,): then what is as stiff as others are in the user's units has their length.
         """
-        rows = np.zeros(self._compiled.size)
-        for name in self._known.curvatures:
-            sub, own = self._compiled[name], self._known.own[self._compiled.columns[name]]
+        known, apart = self._known, self._reaches
+        is_silent = (stiffness == 0) & (apart == 0)
+        if not is_silent.any():
+            return np.ones(apart.size)
+        rows = np.zeros(apart.size)
+        for name in known.curvatures.keys() - known.having:
+            sub = self._compiled[name]
             if sub.form is not None and sub.form.cone.rhs.any():
-                rough = rough_lengths(sub, None if np.isnan(own).any() else own)
-                np.maximum.at(rows, sub.entries, sub.sight.along(rough))
-        most = np.minimum(rows, np.nan_to_num(np.abs(self._known.sides)).max(axis=0))
-        found = np.where(self._reaches > 0, np.maximum(self._reaches, most), rows)
-        told = found[found > 0]
+                np.maximum.at(rows, sub.entries, sub.sight.along(rough_lengths(sub)))
+        found = np.where(apart > 0, apart, rows)
+        # Answers that happen to be near each other say nothing where nobody bends
+        told = found[(found > 0) & (is_silent | (stiffness > 0))]
         if not told.size or told.max() <= EXTREME * told.min():
-            return np.ones(found.size)
+            return np.ones(apart.size)
         return np.where(found > 0, found, np.exp(np.log(told).mean()))
 
     def _least(self, stiffness: np.ndarray) -> np.ndarray:
