@@ -89,7 +89,6 @@ class ClarabelProgram:
         self._measure_by(lengths)
         self._tolerance = np.nan
         self._options: list[dict[str, Any]] = []
-        self._first = 0
         self._left = 0
         self._stumbled = False
 
