@@ -144,14 +144,14 @@ def answer_nearer(sub: Subproblem, own: np.ndarray, there: np.ndarray) -> np.nda
     """The client's answer that is nearest to a point, of more than one; ``own`` is one.
 
     Where an objective is flat along several variables together a solver's answer is the nearest to
-    zero. It is asked again from the point, where zero is not near that and the answer is far from
-    it beside what rows tell there.
+    zero. It is asked again from the point where the answer is far from that, and zero is not near
+    it, by what rows tell there or beside the answer.
     """
     if sub.form is None or np.isnan(own).any() or np.isnan(there).any():
         return own
     rough = rough_lengths(sub, there)
     before = _size(own - there, rough)
-    if before <= FAR or _size(there, rough) < SETTLED * before:
+    if before <= FAR or _size(there, rough) < min(SETTLED * before, FAR):
         return own
     again = answer_around(sub, there)
     # Who has none seen from there had but met the end of a solver's patience
