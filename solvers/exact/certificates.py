@@ -145,4 +145,6 @@ def is_unbounded(cone: ConeProgram, direction: Any, slacks: Any) -> bool:
     # A direction that is in the cones is about so far away, and may fall by so much less.
     away = float((outside[sizes > 0] / sizes[sizes > 0]).max(initial=0.0))
     is_sure = MARGIN * away * np.abs(cone.linear).sum() <= -fall
-    return bool(is_sure and REACH / length * bend <= -fall)
+    # A price far above the slopes of the units asks for a move that is as far beyond their lengths
+    reach = REACH * max(1.0, np.abs(cone.linear).max())
+    return bool(is_sure and reach / length * bend <= -fall)

@@ -73,6 +73,13 @@ def test_models_of_sides_that_are_sums_are_without_units(seed: int, unit: float)
     assert [one for one in found if not one.is_same] == []
 
 
+def test_a_proposal_far_away_does_not_make_a_client_unbounded() -> None:
+    """It is answered at a price of 3e6 slopes, and its solver was given up for a rougher one."""
+    units = [Units(variable=unit) for unit in (1e-4, 0.1, 10.0)]
+    found = list(compared(plain(400500023), [("variable", one) for one in units]))
+    assert [one for one in found if not one.is_same] == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMOOTH)
 def test_what_bends_is_right_wherever_zero_is(name: str) -> None:

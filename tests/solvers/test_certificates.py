@@ -143,6 +143,16 @@ def test_curvature_along_the_direction_refuses_it() -> None:
     assert not is_unbounded(curved, [0, 1], [1])
 
 
+def test_a_price_above_all_slopes_asks_for_as_far_a_reach() -> None:
+    """x^2/2 - 3e6 x + y with y >= 100 x is least at 3e6 - 100, and falls a long way to there."""
+    cone = program(
+        [[100, -1]], [0], (("NonnegativeConeT", 1),), linear=[-3e6, 1], matrix=np.diag([1.0, 0.0])
+    )
+    assert not is_unbounded(cone, [1e-2, 1.0], [0.0])
+    straight = cone._replace(matrix=0 * cone.matrix)
+    assert is_unbounded(straight, [1e-2, 1.0], [0.0])
+
+
 def test_a_steep_objective_makes_no_proof_of_a_directions_own_error() -> None:
     """Over |x| <= 1 nothing is unbounded, and 1e10 x falls by 1e3 along what misses by 1e-7."""
     cone = program([[1], [-1]], [1, 1], (("NonnegativeConeT", 2),), linear=[-1e10])
