@@ -286,7 +286,7 @@ def _parts(sub: Subproblem) -> list[tuple[int, str]]:
     if not form.complete:
         kinds = dict.fromkeys(kind.removesuffix("ConeT") for kind, _ in form.cone.cones)
         return [(0, f"cone program ({', '.join(kinds)})")]
-    parts = [(0, "quadratic")] if form.quadratic.full.any() else []
+    parts = [(0, "quadratic")] if form.quadratic.numbers.any() else []
     parts += [(term.weight.size, f"{term.kind.name} term") for term in form.terms]
     parts = parts or [(0, "linear")]
     rows = {"equality row": form.equalities.rhs.size, "inequality row": form.inequalities.rhs.size}
