@@ -15,7 +15,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.remote import RemoteClient
 from dald_model.eigen import eigh
 from dald_model.solvers.arrays.terms import Terms
-from dald_model.solvers.exact.low_rank_client import LowRankClient
+from dald_model.solvers.exact.low_rank_client import LowRankClient, by_columns
 from dald_model.solvers.exact.separable_kinks import Separable
 
 EXACT = 64
@@ -116,7 +116,7 @@ def _of_root(form: Form) -> Curvature:
     live = np.flatnonzero(diagonal > 0)
     lengths = 1 / np.sqrt(diagonal[live])
     answer = np.zeros(form.size)
-    method = LowRankClient(quadratic.root[:, live] * lengths, Separable.none(live.size))
+    method = LowRankClient(by_columns(quadratic.root[:, live], lengths), Separable.none(live.size))
     method.take(np.full(live.size, FLOOR))
     found = method.minimise(gradient[live] * lengths)
     if found is not None:

@@ -99,11 +99,6 @@ class _Client:
 
     def __init__(self, form: Form) -> None:
         root: Any = form.quadratic.root
-        counts = np.diff(root.indptr)
-        own = np.flatnonzero(counts == 1)
-        entries = root.indptr[own]
-        squares = root.data[entries] ** 2
-        self._own = np.bincount(root.indices[entries], squares, minlength=form.size)
         self._linear, self._constant = form.quadratic.linear, form.quadratic.constant
         self._below = form.inequalities.rhs.size
         self._rows = single_rows(form) if height(form) else None
@@ -115,12 +110,12 @@ class _Client:
             functions = Separable.of(form.size, columns, levels, self._ends)
         # Bounds that leave nothing between them have no slope there
         self._is_possible = not np.isnan(functions.slopes).any()
-        self._method = LowRankClient(root[counts > 1] if own.size else root, functions)
+        self._method = LowRankClient(root, functions)
         self._is_bent = False
 
     def take(self, diagonal: np.ndarray) -> None:
         """Take another diagonal of K."""
-        self._is_bent = self._method.take(diagonal + self._own) and self._is_possible
+        self._is_bent = self._method.take(diagonal) and self._is_possible
 
     def minimise(self, linear: np.ndarray) -> tuple[np.ndarray, float, np.ndarray] | None:
         """The minimiser, the objective there, and the multipliers of the inequalities."""
@@ -130,7 +125,7 @@ class _Client:
         if found is None:
             return None
         x, values, tilt = found
-        objective = (values @ values + (self._own * x) @ x) / 2 + self._linear @ x + self._constant
+        objective = (values @ values + (self._method.own * x) @ x) / 2 + self._linear @ x + self._constant
         held = NONE
         if self._rows is not None:
             columns, levels, factors, _, high = self._rows

@@ -33,6 +33,10 @@ from dald_model.solvers.exact.separable_kinks import Separable
 
 LIMIT = 60
 """Steps for one turn; a client that needs more has failed."""
+QUICK = 8
+"""Steps after which minimisers for larger D are looked for first."""
+FIRM, WEAKENED = 1.0, 0.3
+"""Which share of the diagonal of R'R these D are at first, and their ratio."""
 FLATTER = 0.5
 """Share of the slope that a step begins with which it may end with, where it is not searched."""
 SEARCHES = 40
@@ -50,12 +54,26 @@ class LowRankClient:
     Parameters
     ----------
     root : csr_array, shape (N, m)
-        R.
+        R; its rows of one entry, such as a ridge, are taken for a part of D.
     functions : Separable
         The :math:`\\varphi_k`, at least one kink each, which may be at infinity.
+
+    Attributes
+    ----------
+    diagonal, own : ndarray, shape (m,)
+        D, and what rows of one entry have in it.
     """
 
     def __init__(self, root: Any, functions: Separable) -> None:
+        counts = np.diff(root.indptr)
+        if (counts <= 1).any():
+            single = counts == 1
+            entries = root.indptr[:-1][single]
+            places, squares = root.indices[entries], root.data[entries] ** 2
+            self.own = np.bincount(places, squares, minlength=root.shape[1])
+            root = root[counts > 1]
+        else:
+            self.own = np.zeros(root.shape[1])
         is_sparse = root.nnz < SPARSE * max(1, np.prod(root.shape))
         self._root: Any = root if is_sparse else root.toarray()
         self._back: Any = self._root.T
@@ -70,18 +88,40 @@ class LowRankClient:
         self._free, self._factor = np.zeros(0, dtype=int), None
 
     def take(self, diagonal: np.ndarray) -> bool:
-        """Take another D, (m,); whether it is positive."""
-        self.diagonal, self._factor = diagonal, None
-        return bool((diagonal > 0).all() and np.isfinite(diagonal).all())
+        """Take another D, (m,), besides that of the own rows; whether it is positive."""
+        self.diagonal, self._factor = diagonal + self.own, None
+        return bool((self.diagonal > 0).all() and np.isfinite(self.diagonal).all())
 
     def minimise(self, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """The minimiser, R x there and c + R'R x, for c = ``linear``; None where none was found."""
+        found = self._minimised(linear, QUICK)
+        return found or self._approached(linear)
+
+    def _approached(
+        self, linear: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """The same from minimisers for larger D, each from that of the last."""
+        least, found = self.diagonal, None
+        squares = self._root.power(2) if sp.issparse(self._root) else self._root**2
+        curved = np.asarray(squares.sum(axis=0)).ravel()
+        share, is_last = FIRM, False
+        while not is_last:
+            share *= WEAKENED
+            is_last = bool((share * curved <= least).all())
+            self.diagonal = least if is_last else np.maximum(least, share * curved)
+            self._factor = None
+            found = self._minimised(linear, LIMIT)
+        return found
+
+    def _minimised(
+        self, linear: np.ndarray, limit: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         base: tuple[np.ndarray, np.ndarray] | None = None
         places = self._places
         if places is None:
             base = np.zeros(self._root.shape[0]), linear
             places = self._placed(linear)
-        for _ in range(LIMIT):
+        for _ in range(limit):
             found = self._step(places, linear)
             if found is None:
                 return None
@@ -153,8 +193,7 @@ class LowRankClient:
     def _factored(self, free: np.ndarray, *, is_dual: bool) -> Any:
         own: Any = self._root if free.size == self._each.size else self._root[:, free]
         if is_dual:
-            weighed = own / self.diagonal[free]
-            full: Any = weighed @ own.T
+            full: Any = by_columns(own, 1 / self.diagonal[free]) @ own.T
         else:
             full = own.T @ own
         matrix = full.toarray() if sp.issparse(full) else full
@@ -214,6 +253,14 @@ class LowRankClient:
             values = self._root @ x
             tilt = linear + self._back @ values
         return (x, values, tilt) if missed <= MISSED * size and np.isfinite(x).all() else None
+
+
+def by_columns(matrix: Any, factors: np.ndarray) -> Any:
+    """A matrix, dense or in CSR, with its columns multiplied; scipy's product is not in CSR."""
+    if not sp.issparse(matrix):
+        return matrix * factors
+    data = matrix.data * factors[matrix.indices]
+    return sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def _is_same(one: tuple[np.ndarray, np.ndarray], two: tuple[np.ndarray, np.ndarray]) -> bool:
