@@ -44,6 +44,8 @@ SEARCHES = 40
 MISSED, REFINED = 1e-9, 1e-13
 """Shares of the largest numbers in them up to which equations may be off, and to which they are
 solved once more."""
+LARGE, PRODUCTS = 150, 60
+"""Size of equations from which on conjugate gradients come first, of so many products at most."""
 SPARSE = 0.25
 """Share of nonzeros below which products with sparse matrices are faster."""
 
@@ -77,6 +79,9 @@ class LowRankClient:
         is_sparse = root.nnz < SPARSE * max(1, np.prod(root.shape))
         self._root: Any = root if is_sparse else root.toarray()
         self._back: Any = self._root.T
+        squares = root.multiply(root) if is_sparse else self._root**2
+        self._squares = np.asarray(squares.sum(axis=0)).ravel()
+        self._is_sparse, self._multiplies = is_sparse, False
         self._functions = functions
         self._each = np.arange(root.shape[1])
         self.forget()
@@ -85,11 +90,13 @@ class LowRankClient:
         """Have no warm start."""
         self._places: tuple[np.ndarray, np.ndarray] | None = None
         self.diagonal = np.ones(self._each.size)
+        self._last = np.zeros(self._each.size)
         self._free, self._factor = np.zeros(0, dtype=int), None
 
     def take(self, diagonal: np.ndarray) -> bool:
         """Take another D, (m,), besides that of the own rows; whether it is positive."""
         self.diagonal, self._factor = diagonal + self.own, None
+        self._multiplies = self._is_sparse
         return bool((self.diagonal > 0).all() and np.isfinite(self.diagonal).all())
 
     def minimise(self, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
@@ -102,14 +109,13 @@ class LowRankClient:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """The same from minimisers for larger D, each from that of the last."""
         least, found = self.diagonal, None
-        squares = self._root.power(2) if sp.issparse(self._root) else self._root**2
-        curved = np.asarray(squares.sum(axis=0)).ravel()
+        curved = self._squares
         share, is_last = FIRM, False
         while not is_last:
             share *= WEAKENED
             is_last = bool((share * curved <= least).all())
             self.diagonal = least if is_last else np.maximum(least, share * curved)
-            self._factor = None
+            self._factor, self._multiplies = None, self._is_sparse
             found = self._minimised(linear, LIMIT)
         return found
 
@@ -166,12 +172,18 @@ class LowRankClient:
             if moved is None:
                 return None
             x -= moved
+            self._last = -moved
         values = self._root @ x
         return x, values, linear + self._back @ values
 
     def _solved(self, free: np.ndarray, right: np.ndarray) -> np.ndarray | None:
         """The solution of the free variables' equations, zero elsewhere, as ``right`` must be."""
         is_dual = free.size > self._root.shape[0]
+        if self._multiplies and min(free.size, self._root.shape[0]) >= LARGE:
+            found = self._multiplied(free, right)
+            if found is not None:
+                return found
+            self._multiplies = False
         if self._factor is None or not np.array_equal(free, self._free):
             try:
                 self._factor = self._factored(free, is_dual=is_dual)
@@ -189,6 +201,28 @@ class LowRankClient:
             pushed = (self._back @ inner) / self.diagonal
             found[free] -= pushed[free]
         return found
+
+    def _multiplied(self, free: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+        """The same by conjugate gradients from the last solution, if these are few."""
+        mask = np.zeros(right.size)
+        mask[free] = 1.0
+        inverse = mask / (self.diagonal + self._squares)
+        x = mask * -self._last
+        left = right - self.diagonal * x - mask * (self._back @ (self._root @ x))
+        goal = REFINED * np.abs(right).max()
+        step = scaled = inverse * left
+        gain = left @ scaled
+        for _ in range(PRODUCTS):
+            if np.abs(left).max() <= goal:
+                return x
+            moved = self.diagonal * step + mask * (self._back @ (self._root @ step))
+            length = gain / (step @ moved)
+            x = x + length * step
+            left = left - length * moved
+            scaled = inverse * left
+            before, gain = gain, left @ scaled
+            step = scaled + (gain / before) * step
+        return None
 
     def _factored(self, free: np.ndarray, *, is_dual: bool) -> Any:
         own: Any = self._root if free.size == self._each.size else self._root[:, free]
@@ -246,7 +280,7 @@ class LowRankClient:
             missed = np.abs(off).max(initial=0.0)
             if missed <= REFINED * size:
                 break
-            more = self._solved(self._free, off)
+            more = self._solved(np.flatnonzero(live), off)
             if more is None:
                 break
             x = x - more
