@@ -214,6 +214,7 @@ class LowRankClient:
         gain = left @ scaled
         for _ in range(PRODUCTS):
             if np.abs(left).max() <= goal:
+                self._factor = None  # which takes more memory than all else
                 return x
             moved = self.diagonal * step + mask * (self._back @ (self._root @ step))
             length = gain / (step @ moved)
