@@ -28,10 +28,11 @@ from dald_model.solvers.exact.reference import Reference
 from dald_model.solvers.exact.sharing import Sharing
 from dald_model.validate import check_clients
 
+LOW_RANK = LowRank()
 ORDER: tuple[Solver, ...] = (
     Average(),
     Sharing(),
-    LowRank(),
+    LOW_RANK,
     Direct("factor", Factor),
     Direct("active_set", ActiveSet),
     Direct("shrink", DualBoxQP, rows_of_data),

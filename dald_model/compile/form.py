@@ -21,7 +21,6 @@ import scipy.sparse as sp
 
 from dald_model.compile.kinds.kind import Kind
 
-
 WIDE = 250
 """Variables from which on a quadratic is kept by a sparse root, where that has fewer entries.
 
@@ -54,7 +53,7 @@ class Quadratic(NamedTuple):
     @property
     def numbers(self) -> np.ndarray:
         """Those that P is kept by."""
-        kept = self.matrix if self.root is None else self.root
+        kept: Any = self.matrix if self.root is None else self.root
         return kept.data if sp.issparse(kept) else np.asarray(kept)
 
     @property

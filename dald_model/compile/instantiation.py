@@ -274,7 +274,7 @@ class Instantiator:
         if not self._weights:
             return sp.csr_array((0, maps.size))
         roots = [sp.csr_array(scaled(np.sqrt(w), maps.matrices[at])) for at, w in self._weights]
-        return roots[0] if len(roots) == 1 else sp.vstack(roots, "csr")
+        return roots[0] if len(roots) == 1 else sp.csr_array(sp.vstack(roots, "csr"))
 
     def moved(self, quadratic: Quadratic, maps: AffineMaps, pieces: Collection[int]) -> Quadratic:
         """The quadratic of maps that differ from those it was made of in some offsets alone."""

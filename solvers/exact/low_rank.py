@@ -125,7 +125,9 @@ class _Client:
         if found is None:
             return None
         x, values, tilt = found
-        objective = (values @ values + (self._method.own * x) @ x) / 2 + self._linear @ x + self._constant
+        objective = (
+            (values @ values + (self._method.own * x) @ x) / 2 + self._linear @ x + self._constant
+        )
         held = NONE
         if self._rows is not None:
             columns, levels, factors, _, high = self._rows

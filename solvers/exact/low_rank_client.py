@@ -51,14 +51,14 @@ SPARSE = 0.25
 
 
 class LowRankClient:
-    """A client, from one turn to the next.
+    r"""A client, from one turn to the next.
 
     Parameters
     ----------
     root : csr_array, shape (N, m)
         R; its rows of one entry, such as a ridge, are taken for a part of D.
     functions : Separable
-        The :math:`\\varphi_k`, at least one kink each, which may be at infinity.
+        The :math:`\varphi_k`, at least one kink each, which may be at infinity.
 
     Attributes
     ----------
@@ -104,9 +104,7 @@ class LowRankClient:
         found = self._minimised(linear, QUICK)
         return found or self._approached(linear)
 
-    def _approached(
-        self, linear: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    def _approached(self, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """The same from minimisers for larger D, each from that of the last."""
         least, found = self.diagonal, None
         curved = self._squares
@@ -273,6 +271,7 @@ class LowRankClient:
         before, is_at = self._places
         slopes = self._functions.slopes[self._each, before]
         live = ~is_at
+        missed, size = np.inf, 0.0
         for _ in range(2):
             held = self.diagonal * x
             parts = np.abs(linear) + np.abs(tilt - linear) + np.abs(held) + np.abs(slopes)
@@ -281,12 +280,14 @@ class LowRankClient:
             missed = np.abs(off).max(initial=0.0)
             if missed <= REFINED * size:
                 break
+            self._last = np.zeros(x.size)
             more = self._solved(np.flatnonzero(live), off)
             if more is None:
                 break
             x = x - more
             values = self._root @ x
             tilt = linear + self._back @ values
+        self._last = np.where(live, x, 0.0)
         return (x, values, tilt) if missed <= MISSED * size and np.isfinite(x).all() else None
 
 
