@@ -12,6 +12,7 @@ from typing import Any
 
 import cvxpy as cp
 import networkx as nx
+import scipy.sparse as sp
 
 from dald_model.algorithms.dald import DALD
 from dald_model.compile.decomposition import Decomposition
@@ -29,7 +30,7 @@ from dald_model.schedule.network import Levels
 from dald_model.schedule.sequence import Sequence
 from dald_model.schedule.wavefront import Parallelism, parallelism
 from dald_model.solvers.inexact.local import LocalSteps
-from dald_model.solvers.registry import ORDER, Choice, refusal
+from dald_model.solvers.registry import LOW_RANK, ORDER, Choice, refusal
 from dald_model.text import Heading, Part, Printed, outline, ranged, together
 
 
@@ -221,10 +222,12 @@ def _reason(names: tuple[str, ...], alike: list[Subproblem]) -> Reason:
     least, most = min(alike, key=_extent), max(alike, key=_extent)
     first = 1 if most.client.is_coupling else 2  # the first two are for servers and couplings alone
     earlier = ORDER[first : next((i for i, one in enumerate(ORDER) if one.name == names[0]), 1)]
+    # It is faster for clients of many variables only; of others it goes without saying
+    is_wide = most.form is not None and sp.issparse(most.form.quadratic.root)
     refusals = {
         one.name: _among(refusal(one, least) or reason, reason)
         for one in earlier
-        if (reason := refusal(one, most))
+        if (is_wide or one is not LOW_RANK) and (reason := refusal(one, most))
     }
     stated, least_stated = _stated(most), _stated(least)
     return Reason(
@@ -286,7 +289,7 @@ def _parts(sub: Subproblem) -> list[tuple[int, str]]:
     if not form.complete:
         kinds = dict.fromkeys(kind.removesuffix("ConeT") for kind, _ in form.cone.cones)
         return [(0, f"cone program ({', '.join(kinds)})")]
-    parts = [(0, "quadratic")] if form.quadratic.full.any() else []
+    parts = [(0, "quadratic")] if form.quadratic.numbers.any() else []
     parts += [(term.weight.size, f"{term.kind.name} term") for term in form.terms]
     parts = parts or [(0, "linear")]
     rows = {"equality row": form.equalities.rhs.size, "inequality row": form.inequalities.rhs.size}

@@ -21,15 +21,18 @@ from dald_model.solvers.exact.direct import Direct, rows_of_data
 from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.exact.dual_proximal import DualProximal
 from dald_model.solvers.exact.kinks import Kinks
+from dald_model.solvers.exact.low_rank import LowRank
 from dald_model.solvers.exact.newton import Newton
 from dald_model.solvers.exact.polyhedral import Polyhedral
 from dald_model.solvers.exact.reference import Reference
 from dald_model.solvers.exact.sharing import Sharing
 from dald_model.validate import check_clients
 
+LOW_RANK = LowRank()
 ORDER: tuple[Solver, ...] = (
     Average(),
     Sharing(),
+    LOW_RANK,
     Direct("factor", Factor),
     Direct("active_set", ActiveSet),
     Direct("shrink", DualBoxQP, rows_of_data),

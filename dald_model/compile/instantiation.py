@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.affine import SPARSE
+from dald_model.compile.affine import SPARSE, scaled
 from dald_model.compile.affine_maps import AffineMaps, ColumnBlocks, dense, is_same, transposed
 from dald_model.compile.cone_program import cone_program, dense_cone_program
-from dald_model.compile.form import ConeProgram, Quadratic, Rows, Term
+from dald_model.compile.form import WIDE, ConeProgram, Quadratic, Rows, Term
 from dald_model.compile.kinds.kind import Kind
 from dald_model.compile.recognition import Block, Canonical, Structure
 from dald_model.compile.wide_program import Groups, Layout, groups_of, layout_of, wide_program
@@ -238,6 +238,8 @@ class Instantiator:
 
         What the pieces have in it may be kept with the maps, for when only some have other weights.
         """
+        if self._is_diagonal and maps.size >= WIDE and self._entries(maps) <= maps.size**2:
+            return Quadratic(None, *self._slope(maps), self._sparse_root(maps))
         if self._is_bent and self._is_diagonal and 2 * self._live.size >= maps.size:
             matrix, constant = np.zeros((maps.size, maps.size)), self._constant
             linear = np.zeros(maps.size)
@@ -258,6 +260,21 @@ class Instantiator:
                 own, product = maps.matrices[at], maps.times(blocks)
                 matrix += dense(product if own is None else own.T @ product)
         return Quadratic((matrix + matrix.T) / 2, linear, constant)
+
+    def _entries(self, maps: AffineMaps) -> int:
+        """How many numbers the root of P has, by pieces."""
+        matrices = [(maps.matrices[at], weights) for at, weights in self._weights]
+        return sum(
+            weights.size if own is None else own.nnz if sp.issparse(own) else own.size
+            for own, weights in matrices
+        )
+
+    def _sparse_root(self, maps: AffineMaps) -> sp.csr_array:
+        """The root of P over the pieces, their rows one after the other."""
+        if not self._weights:
+            return sp.csr_array((0, maps.size))
+        roots = [sp.csr_array(scaled(np.sqrt(w), maps.matrices[at])) for at, w in self._weights]
+        return roots[0] if len(roots) == 1 else sp.csr_array(sp.vstack(roots, "csr"))
 
     def moved(self, quadratic: Quadratic, maps: AffineMaps, pieces: Collection[int]) -> Quadratic:
         """The quadratic of maps that differ from those it was made of in some offsets alone."""

@@ -15,6 +15,8 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.remote import RemoteClient
 from dald_model.eigen import eigh
 from dald_model.solvers.arrays.terms import Terms
+from dald_model.solvers.exact.low_rank_client import LowRankClient, by_columns
+from dald_model.solvers.exact.separable_kinks import Separable
 
 EXACT = 64
 """Up to this many variables the eigenvalues of a Hessian are computed."""
@@ -79,6 +81,8 @@ def curvature(sub: Subproblem, at: np.ndarray | None = None) -> Curvature:
     form, start = sub.form, np.zeros(sub.size)
     if form is None or not form.valued:
         return Curvature(start, 1.0, *np.zeros((4, sub.size)), is_known=False)
+    if sp.issparse(form.quadratic.root) and not form.smooth:
+        return _of_root(form)
     hessian, gradient = form.quadratic.full, form.quadratic.linear
     if is_bent(sub):
         terms = Terms([form.smooth], sub.size)
@@ -102,6 +106,24 @@ def curvature(sub: Subproblem, at: np.ndarray | None = None) -> Curvature:
     # A weight on |x_k| alone keeps at zero what does not slope by more.
     is_known = not (elsewhere[~live].any() or (np.abs(gradient) > sharp)[~live].any())
     return Curvature(diagonal, spread, sharp, elsewhere, answer, gradient, is_known)
+
+
+def _of_root(form: Form) -> Curvature:
+    """The curvature of a quadratic that is kept by a sparse root, without its Hessian."""
+    quadratic, (sharp, elsewhere) = form.quadratic, steepness(form)
+    gradient, diagonal = quadratic.linear, quadratic.diagonal
+    diagonal[np.abs(gradient) > BEYOND * diagonal] = 0.0
+    live = np.flatnonzero(diagonal > 0)
+    lengths = 1 / np.sqrt(diagonal[live])
+    answer = np.zeros(form.size)
+    method = LowRankClient(by_columns(quadratic.root[:, live], lengths), Separable.none(live.size))
+    method.take(np.full(live.size, FLOOR))
+    found = method.minimise(gradient[live] * lengths)
+    if found is not None:
+        answer[live] = found[0] * lengths
+    is_flat = diagonal == 0
+    is_known = not (elsewhere[is_flat].any() or (np.abs(gradient) > sharp)[is_flat].any())
+    return Curvature(diagonal, 1.0, sharp, elsewhere, answer, gradient, is_known)
 
 
 def curvatures(subs: Sequence[Subproblem], at: Sequence[np.ndarray | None]) -> list[Curvature]:
@@ -180,7 +202,7 @@ def pull(sub: Subproblem, own: np.ndarray) -> np.ndarray:
     form = sub.form
     if form is None or np.isnan(own).any():
         return np.zeros(sub.size)
-    found, terms = form.quadratic.linear + form.quadratic.full @ own, form.smooth
+    found, terms = form.quadratic.linear + form.quadratic.times(own), form.smooth
     if terms:
         found = found + Terms([terms], sub.size).gradients(None, own[None])[0]
     rows = form.equalities.matrix[:, : sub.size]
@@ -275,11 +297,9 @@ def is_angular(sub: Subproblem) -> bool:
     form = sub.form
     if form is None or not form.valued:
         return False
-    quadratic = form.quadratic
-    numbers = quadratic.matrix if quadratic.root is None else quadratic.root
     if any(map(_is_elsewhere, form.terms)):
         return True
-    return not form.smooth and (numbers is None or not numbers.any())
+    return not form.smooth and not form.quadratic.numbers.any()
 
 
 def has_one_piece(sub: Subproblem) -> bool:

@@ -172,7 +172,7 @@ def _arrays(form: Form, *, costs: bool = True) -> list[Any]:
         found += (cone.matrix, cone.linear, cone.rows, cone.rhs)
     quadratic = form.quadratic
     if costs:
-        found += (quadratic.linear, quadratic.full if quadratic.root is None else quadratic.root)
+        found += (quadratic.linear, quadratic.numbers)
     for term in form.terms:
         if costs or term.is_smooth or term.is_set:
             found.append(term.weight)

@@ -72,8 +72,11 @@ class Admission:
         own, whole = header["constants"]
         _demand(_is_finite(own) and _is_finite(whole), "constants")
         linear = self._vector("slope", size)
-        square = root = None
-        if "root" in self._archive.names:
+        square: Any = None
+        root: Any = None
+        if "root.data" in self._archive.names:
+            root = self._sparse("root", None, size)
+        elif "root" in self._archive.names:
             root = self._matrix("root", size)
         else:
             square = self._matrix("quadratic", size)
@@ -160,13 +163,14 @@ class Admission:
         _demand(found.shape == (height, width), f"{name}: shape")
         return found
 
-    def _sparse(self, name: str, height: int, width: int) -> sp.csr_array:
+    def _sparse(self, name: str, height: int | None, width: int) -> sp.csr_array:
         """A sparse matrix; scipy reads and writes beyond its arrays if the indices say so."""
         data = self._vector(f"{name}.data")
         indices, indptr = (
             self._archive.array(f"{name}.{part}", "i4", "i8") for part in ("indices", "indptr")
         )
         shape = self._archive.array(f"{name}.shape", "i8")
+        height = indptr.size - 1 if height is None else height
         _demand(shape.tolist() == [height, width], f"{name}: shape")
         _demand(indices.shape == data.shape and indptr.shape == (height + 1,), f"{name}: sizes")
         _demand(indptr[0] == 0 and indptr[-1] == data.size, f"{name}: pointers")

@@ -109,8 +109,8 @@ def terms_of(form: Form) -> list[Term]:
     found = [term for term in form.terms if not term.is_set and term.weight.size]
     root = form.quadratic.root
     if root is not None and root.size:
-        zeros = np.zeros(len(root))
-        found.append(Term(SQUARE, np.ones(len(root)), root, zeros, zeros))
+        zeros = np.zeros(root.shape[0])
+        found.append(Term(SQUARE, np.ones(zeros.size), root, zeros, zeros))
     return sorted(found, key=lambda term: term.kind.name)
 
 

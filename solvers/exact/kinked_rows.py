@@ -122,6 +122,18 @@ def height(form: Form) -> int:
     return rows + sum(term.weight.size for term in form.terms if term.kind.is_polyhedral)
 
 
+def single_rows(form: Form) -> tuple[np.ndarray, ...] | None:
+    """Columns, levels of the kinks, entries, l and h of rows of one variable each; None of others.
+
+    Of a form that has rows; in the order of :meth:`KinkedRows.of`.
+    """
+    matrix, offset, low, high = _parts(form)
+    rows, columns, entries = _single(matrix)
+    if rows.size < offset.size:
+        return None
+    return columns, -offset / entries, entries, low, high
+
+
 def parted(forms: Sequence[Form]) -> list[np.ndarray]:
     """Parts of clients of one size that are to share arrays, as positions."""
     counts = np.array([[height(form)] for form in forms])

@@ -63,6 +63,11 @@ class Separable(NamedTuple):
         slopes[:, :-1] += np.cumsum(sides[0][:, ::-1], axis=1)[:, ::-1]
         return cls(kinks, slopes)
 
+    @classmethod
+    def none(cls, size: int) -> Separable:
+        """Of variables without kinks."""
+        return cls(np.full((size, 1), np.inf), np.zeros((size, 2)))
+
     def places(self, points: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         r"""Where :math:`\operatorname{prox}` puts points, with D = ``shares``.
 
@@ -128,8 +133,12 @@ class ActiveKinks:
             before, is_at = functions.places(x - gradient / shares, shares)
             is_same = np.array_equal(is_at, earlier[1]) and np.array_equal(before, earlier[0])
             if is_same or (change <= INNER * errors).all():
-                return (x, self._multipliers(x, gradient)) if np.isfinite(x).all() else None
+                return (x, self._held(x, gradient)) if np.isfinite(x).all() else None
         return None
+
+    def _held(self, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """The rows' multipliers."""
+        return multipliers(self._columns, self._levels, self._ends, x, gradient) / self._entries
 
     def _factored(self, hessian: np.ndarray, free: np.ndarray) -> bool:
         """Have a factor of the free variables' part of H."""
@@ -142,18 +151,24 @@ class ActiveKinks:
             self._free = free
         return True
 
-    def _multipliers(self, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """What balances the gradient: of rows at their kinks what the others leave."""
-        own, (left, right) = self._columns, self._ends
-        side = x[own] - self._levels
-        at = np.flatnonzero(side == 0)
-        found = np.where(side > 0, right, left)
-        found[at] = np.clip(0.0, left[at], right[at])
-        missing = -gradient - np.bincount(own, found, x.size)
-        while at.size:  # rows with a kink in common one after the other
-            first = at[np.unique(own[at], return_index=True)[1]]
-            taken = np.clip(found[first] + missing[own[first]], left[first], right[first])
-            missing[own[first]] -= taken - found[first]
-            found[first] = taken
-            at = np.setdiff1d(at, first, assume_unique=True)
-        return found / self._entries
+
+def multipliers(
+    columns: np.ndarray, levels: np.ndarray, ends: np.ndarray, x: np.ndarray, gradient: np.ndarray
+) -> np.ndarray:
+    """The slopes of rows that balance a gradient: of those at their kinks what the others leave.
+
+    Rows as :meth:`Separable.of` takes them.
+    """
+    left, right = ends
+    side = x[columns] - levels
+    at = np.flatnonzero(side == 0)
+    found = np.where(side > 0, right, left)
+    found[at] = np.clip(0.0, left[at], right[at])
+    missing = -gradient - np.bincount(columns, found, x.size)
+    while at.size:  # rows with a kink in common one after the other
+        first = at[np.unique(columns[at], return_index=True)[1]]
+        taken = np.clip(found[first] + missing[columns[first]], left[first], right[first])
+        missing[columns[first]] -= taken - found[first]
+        found[first] = taken
+        at = np.setdiff1d(at, first, assume_unique=True)
+    return found

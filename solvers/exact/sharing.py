@@ -255,7 +255,7 @@ def _reduced(form: Form) -> _Reduced | str:
 
 def _reduce(form: Form) -> _Reduced | str:
     matrix = form.quadratic.matrix
-    if matrix is None and form.quadratic.root is not None and form.quadratic.root.any():
+    if matrix is None and form.quadratic.numbers.any():
         return "its quadratic is of several variables"
     if matrix is not None and np.count_nonzero(matrix) > np.count_nonzero(np.diag(matrix)):
         return "its quadratic is of several variables"

@@ -153,4 +153,4 @@ def _one(client: Client, point: np.ndarray, alpha: float) -> np.ndarray:
 
 
 def _is_curved(form: Form) -> bool:
-    return bool(form.quadratic.full.any()) or any(term.is_smooth for term in form.terms)
+    return bool(form.quadratic.numbers.any()) or any(term.is_smooth for term in form.terms)

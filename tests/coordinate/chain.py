@@ -124,6 +124,15 @@ def grouped() -> tuple[dm.Model, cp.Variable]:
     return model, x[0]
 
 
+def broad() -> tuple[dm.Model, cp.Variable]:
+    """300 variables, least squares in the first two, as ``shrunk``, and all others at zero."""
+    model, x = dm.Model("broad"), [cp.Variable(300, name=f"x{i}") for i in range(3)]
+    for name, v, t in zip("abc", x, TARGETS, strict=True):
+        model.client(name, cp.sum_squares(v[:2] - t) + cp.norm1(v))
+    model.consensus(x[0] == x[1], x[1] == x[2])
+    return model, x[0]
+
+
 def curved() -> tuple[dm.Model, cp.Variable]:
     """exp(x) + 4 exp(-x) is least at log 2."""
     x, y = cp.Variable(name="x"), cp.Variable(name="y")
@@ -149,6 +158,7 @@ TAKEN: dict[str, tuple[Callable[[], tuple[dm.Model, cp.Variable]], Any]] = {
     "dual_proximal": (turned, 0.9 * MEAN),
     "kinks": (middle, 1.0),
     "polyhedral": (diamond, MEAN - 1),
+    "low_rank": (broad, np.append(MEAN - 1 / 2, np.zeros(298))),
     "newton": (curved, math.log(2)),
 }
 """Solver -> a model that it takes and is the fastest for, and where the optimum is."""

@@ -1,0 +1,141 @@
+r"""Low rank: wide quadratic clients with kinks of single variables, without an m x m matrix.
+
+.. math:: \min_x \tfrac12 |R x|^2 + q^\top x + \sum_t \max(l_t u_t, h_t u_t)
+    + \tfrac12 x^\top K x + c^\top x, \qquad u_t = e_t x_{k(t)} + b_t,
+
+with the root R that a form keeps where P would have more entries: fewer rows than variables, or
+sparse data. Its rows of one entry, such as a ridge, join the diagonal K of the augmented terms; see
+:mod:`dald_model.solvers.exact.low_rank_client` for the method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.compile.form import Form
+from dald_model.compile.subproblem import Subproblem
+from dald_model.solvers.arrays.augmented import Augmented
+from dald_model.solvers.base import Answers, Multipliers, Session, Turn
+from dald_model.solvers.exact.kinked_rows import height, single_rows
+from dald_model.solvers.exact.low_rank_client import LowRankClient
+from dald_model.solvers.exact.quadratic_step import nonsmooth_terms, rows_of
+from dald_model.solvers.exact.separable_kinks import Separable, multipliers
+
+NONE = np.zeros(0)
+
+
+class LowRank:
+    """Quadratics that are kept by a sparse root, with kinks and bounds of single variables."""
+
+    name = "low_rank"
+    batches = True
+    is_exact = True
+
+    def refuses(self, subproblem: Subproblem) -> str:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        form = subproblem.form
+        if form is None or not form.complete:
+            return "its cone program has parts that are no quadratic and no known function"
+        smooth = [term.kind.name for term in form.terms if term.is_smooth]
+        if smooth:
+            return f"its objective has {' and '.join(smooth)} terms, which are not quadratic"
+        if not sp.issparse(form.quadratic.root):
+            return "its quadratic is kept as a dense matrix, which is smaller"
+        reason = nonsmooth_terms(form, but_polyhedral=True)
+        reason = reason or rows_of("equalities", form.equalities.rhs.size)
+        if reason:
+            return reason
+        if height(form) and single_rows(form) is None:
+            return "a kink or row of it is of more than one variable"
+        sides: Any = subproblem.sides[0]
+        is_diagonal = (np.diff(sides.indptr) <= 1).all()
+        if not is_diagonal or np.unique(sides.indices).size < form.size:
+            return "its edges are not of its variables one by one, all of them"
+        return ""
+
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return _Session(subproblems)
+
+
+class _Session:
+    """One run over clients of one shape."""
+
+    def __init__(self, subproblems: Sequence[Subproblem]) -> None:
+        self._augmented = Augmented(subproblems)
+        forms = [form for sub in subproblems if (form := sub.form) is not None]
+        self._clients = [_Client(form) for form in forms]
+        self._below = forms[0].inequalities.rhs.size
+
+    def minimise(self, turn: Turn, tolerance: float) -> Answers:
+        """See :class:`dald_model.solvers.base.Session`."""
+        which = turn.which
+        changed = self._augmented.changed(turn)
+        linear = self._augmented.linear(turn).reshape(which.size, -1)
+        if changed.any():
+            diagonals = self._augmented.diagonals(turn)
+            assert diagonals is not None  # as refused otherwise
+            table = diagonals.reshape(linear.shape)
+            for i in np.flatnonzero(changed).tolist():
+                self._clients[which[i]].take(table[i])
+        points, held = np.full(linear.shape, np.nan), np.full((which.size, self._below), np.nan)
+        objectives = np.full(which.size, np.nan)
+        for i, at in enumerate(which.tolist()):
+            found = self._clients[at].minimise(linear[i])
+            if found is not None:
+                points[i], objectives[i], held[i] = found
+        failed = np.isnan(objectives)
+        statuses = np.where(failed, "solver_error", "optimal").tolist()
+        said = dict.fromkeys(np.flatnonzero(failed).tolist(), "no minimiser to working accuracy")
+        return Answers(points.reshape(-1), objectives, statuses, Multipliers.table(held), said)
+
+
+class _Client:
+    """One client's numbers, and its method."""
+
+    def __init__(self, form: Form) -> None:
+        root: Any = form.quadratic.root
+        self._linear, self._constant = form.quadratic.linear, form.quadratic.constant
+        self._below = form.inequalities.rhs.size
+        self._rows = single_rows(form) if height(form) else None
+        if self._rows is None:
+            functions = Separable.none(form.size)
+        else:
+            columns, levels, factors, *limits = self._rows
+            self._ends = np.sort(factors * np.stack(limits), axis=0)
+            functions = Separable.of(form.size, columns, levels, self._ends)
+        # Bounds that leave nothing between them have no slope there
+        self._is_possible = not np.isnan(functions.slopes).any()
+        self._method = LowRankClient(root, functions)
+        self._is_bent = False
+
+    def take(self, diagonal: np.ndarray) -> None:
+        """Take another diagonal of K."""
+        self._is_bent = self._method.take(diagonal) and self._is_possible
+
+    def minimise(self, linear: np.ndarray) -> tuple[np.ndarray, float, np.ndarray] | None:
+        """The minimiser, the objective there, and the multipliers of the inequalities."""
+        if not (self._is_bent and np.isfinite(linear).all()):
+            return None
+        found = self._method.minimise(self._linear + linear)
+        if found is None:
+            return None
+        x, values, tilt = found
+        objective = (
+            (values @ values + (self._method.own * x) @ x) / 2 + self._linear @ x + self._constant
+        )
+        held = NONE
+        if self._rows is not None:
+            columns, levels, factors, _, high = self._rows
+            count = columns.size - self._below
+            bars = np.abs(factors[:count] * (x[columns[:count]] - levels[:count]))
+            objective += high[:count] @ bars
+            if self._below:
+                gradient = tilt + self._method.diagonal * x
+                held = multipliers(columns, levels, self._ends, x, gradient) / factors
+                held = held[count:]
+        return x, float(objective), held
