@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.endless import SETTLED, breaks_rules, goes_on
@@ -264,7 +263,7 @@ def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
     rough = rough_lengths(sub, point)
     program = _program(near, rough)
     still = program.minimise(nothing, ROUGH)
-    slopes = _slopes(near, still, rough)
+    slopes = _slopes(near, still)
     for share in PRICES:
         for price in (share * slopes, -share * slopes):
             moved = program.minimise(price, ROUGH)
@@ -283,26 +282,18 @@ def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
     return nothing
 
 
-def _slopes(sub: Subproblem, answer: ClientAnswer, lengths: np.ndarray | None = None) -> np.ndarray:
+def _slopes(sub: Subproblem, answer: ClientAnswer) -> np.ndarray:
     """The slopes that may meet at an answer, shape (m,).
 
     At a kink one that is not there now may be, but of an equation, as between the halves of a
-    symmetric matrix, there are no others. With lengths, (m,), it is worth over these what the
-    largest one is; without, its multiplier is as large.
+    symmetric matrix, there are no others.
     """
     assert sub.form is not None
     cone = sub.form.cone
-    sizes = np.ones(cone.rhs.size)
-    if lengths is not None:
-        whole = np.full(cone.linear.size, np.nan)
-        whole[: sub.size] = lengths
-        long = sp.diags_array(balance(cone, whole).lengths)
-        sizes = (abs(cone.rows) @ long).max(axis=1).toarray().reshape(-1)
-    found = np.abs(answer.multipliers) * sizes
+    found = np.abs(answer.multipliers)
     equations = sum(size for kind, size in cone.cones if kind == "ZeroConeT")
     found[equations:] = found[equations:].max(initial=0.0)
-    prices = np.divide(found, sizes, out=np.zeros(found.size), where=sizes > 0)
-    return (np.abs(cone.linear) + abs(cone.rows).T @ prices)[: sub.size]
+    return (np.abs(cone.linear) + abs(cone.rows).T @ found)[: sub.size]
 
 
 def _is_balanced(sub: Subproblem, answer: ClientAnswer, lengths: np.ndarray) -> bool:
