@@ -11,6 +11,7 @@ import numpy as np
 from dald_model.coordinate.acceleration.coordinates import Coordinates
 from dald_model.coordinate.acceleration.joint_model import JointModel
 from dald_model.coordinate.acceleration.responses import Responses, Stiffness
+from dald_model.eigen import eigh
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +43,10 @@ class Learnt:
     def of(self) -> dict[int, np.ndarray]:
         """First coordinate of a client -> its matrix B, (r, r)."""
         return {
-            int(columns[0]): matrix
+            int(columns[0]): (vectors * values) @ vectors.T
             for group, one in zip(self.coordinates.groups, self.stiffness, strict=True)
             if not group.is_server
-            for columns, matrix in zip(group.columns, one.matrices, strict=True)
+            for columns, vectors, values in zip(group.columns, *one, strict=True)
         }
 
 
@@ -74,7 +75,7 @@ def recall(
         change = now.change(then, name)
         if change is not None:
             model, at = places[mine.start]
-            matrix = change.T @ known[columns[name].start] @ change
-            model.recall(slice(at, at + 1), Stiffness(matrix[None]))
+            values, vectors = eigh(change.T @ known[columns[name].start] @ change)
+            model.recall(slice(at, at + 1), Stiffness(vectors[None], values[None]))
             found.append(name)
     return tuple(found)
