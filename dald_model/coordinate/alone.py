@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.endless import SETTLED, breaks_rules, goes_on
+from dald_model.coordinate.slopes import meeting_slopes
 from dald_model.declare.problem import Problem
 from dald_model.solvers.base import FOUND
 from dald_model.solvers.exact.balance import balance, is_extreme
@@ -264,10 +264,10 @@ def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
     rough = rough_lengths(sub, point)
     program = _program(near, rough)
     still = program.minimise(nothing, ROUGH)
-    cone = near.form.cone
+    cone = sub.form.cone
     # Whoever has nothing at stake moves as far as it can for any price
     at_stake = cone.linear.any() or cone.matrix.count_nonzero()
-    slopes = _slopes(near, still, rough) if at_stake else 1 / rough
+    slopes = meeting_slopes(near, still, rough) if at_stake else 1 / rough
     for share in PRICES:
         for price in (share * slopes, -share * slopes):
             moved = program.minimise(price, ROUGH)
@@ -286,33 +286,9 @@ def response(sub: Subproblem, point: np.ndarray) -> np.ndarray:
     return nothing
 
 
-def _slopes(sub: Subproblem, answer: ClientAnswer, lengths: np.ndarray | None = None) -> np.ndarray:
-    """The slopes that may meet at an answer, shape (m,).
-
-    At a kink one that is not there now may be, but of an equation, as between the halves of a
-    symmetric matrix, there are no others. It is as large as the largest multiplier of a row; with
-    lengths, (m,), no more than what is worth over these as much as the largest one is.
-    """
-    assert sub.form is not None
-    cone = sub.form.cone
-    equations = sum(size for kind, size in cone.cones if kind == "ZeroConeT")
-    here = np.abs(answer.multipliers)
-    found = here.copy()
-    found[equations:] = here[equations:].max(initial=0.0)
-    if lengths is not None:
-        whole = np.full(cone.linear.size, np.nan)
-        whole[: sub.size] = lengths
-        long = sp.diags_array(balance(cone, whole).lengths)
-        sizes = (abs(cone.rows) @ long).max(axis=1).toarray().reshape(-1)[equations:]
-        worth = (here[equations:] * sizes).max(initial=0.0)
-        most = np.divide(worth, sizes, out=np.zeros(sizes.size), where=sizes > 0)
-        found[equations:] = np.minimum(found[equations:], most)
-    return (np.abs(cone.linear) + abs(cone.rows).T @ found)[: sub.size]
-
-
 def _is_balanced(sub: Subproblem, answer: ClientAnswer, lengths: np.ndarray) -> bool:
     """Whether the slopes that meet at an answer add up to nothing, beside their sizes."""
-    left, slopes = answer.left * lengths, _slopes(sub, answer) * lengths
+    left, slopes = answer.left * lengths, meeting_slopes(sub, answer) * lengths
     return bool(left.max() <= BALANCED * slopes.max())
 
 

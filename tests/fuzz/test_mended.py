@@ -144,6 +144,7 @@ MENDED = {
     "an answer far from zero is zero, as it is small beside a length that it is held in": [
         300000036
     ],
+    "a multiplier of one row passes for that of another, in other units": [410001906],
     "a solver's patience ends ten times farther from others than zero is": [390001121],
     "lengths of rows pass for lengths where answers are known": [330000826, 380005363, 380006579],
     "a matrix declared symmetric is not so to the last digit": [210007197],
