@@ -30,7 +30,9 @@ place of :math:`m_i(\delta_0)`, which is no larger, is enough.
 
 A slope is what two solves differ by, and of a client that solvers leave inaccurate, or that has a
 constraint without a price, whose violations of 1e-6 are a slope within so small a ball, it is not
-resolved.
+resolved; unless the point that a solver found within :math:`\delta_1` is lower than a subgradient g
+lets any be within :math:`\delta_0`, by :math:`m_i(\delta_0) \ge L_i(x_i^*) - \delta_0 \|X_i \circ
+g\|_\infty`, however inaccurate the solver calls itself.
 """
 
 from __future__ import annotations
@@ -143,10 +145,11 @@ def certificate(
             unpriced.add(name)
         kept += [edge for rule, _ in priced if rule.id in free for edge in limits(rule.expr)]
         given[name] = _lagrangian(sub, price, terms, kept, points[name], spread)
+    bounds: dict[Hashable, float] = {}
     for name, one in list(given.items()):
         if _has_kinks(result.compiled[name]):
             continue
-        bound = steepest(one.own, one.charges, one.around, RADII[1])
+        bound = bounds[name] = steepest(one.own, one.charges, one.around, RADII[1])
         if shares[name] + bound <= PLAIN * allowed * sizes[name]:
             shares[name] += bound
             del given[name]
@@ -172,6 +175,12 @@ def certificate(
     relative = {name: share / sizes[name] for name, share in shares.items()}
     worst = max(relative, key=relative.__getitem__)
     is_resolved = any(relative[name] > allowed for name in relative.keys() - vague)
+    if not is_resolved:
+        # Whatever a solver says of its minimum it has found a point as low as that
+        radius, further = RADII[0], RADII[1] - RADII[0]
+        for name in given.keys() & bounds.keys() - unpriced:
+            gained = (here[name] - radius * bounds[name] - outer[name]) / further
+            is_resolved |= bool(gained > allowed * sizes[name])
     return Support(relative[worst], f"stationarity at {worst!r}", is_resolved)
 
 
