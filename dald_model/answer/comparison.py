@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from dald_model.answer.priced import is_priced, term
 from dald_model.answer.reference import Reference, Task
-from dald_model.answer.rescaling import SHARP, cost_near
+from dald_model.answer.rescaling import cost_near
 from dald_model.answer.rows import ROUNDING, Row, Worst, relative
 from dald_model.answer.scales import Scales
 from dald_model.answer.violations import known
@@ -96,16 +96,15 @@ def unique(given: Task, made: Reference, allowed: float) -> list[Row]:
     Where a client's objective has a quadratic part :math:`\tfrac12 x^\top P x` with
     :math:`X P X \succeq 0.1 V`, every feasible point within a gap of :math:`\epsilon V` of the
     optimum is within :math:`\sqrt{20 \epsilon}` spreads of it in all of this client's variables,
-    and in all that consensus ties to these. An AIO solution that is inaccurate, or of a solver that
-    cannot be asked for all digits, may be so far away by its own fault if it is worse than the
-    result by :math:`\epsilon V`, counting what it breaks at the multipliers' prices.
+    and in all that consensus ties to these. So far away may an AIO solution be by its own fault
+    that is worse than the result by :math:`\epsilon V`, counting what either breaks at prices.
     """
     found = made.scales
     assert found is not None
-    if made.status != "optimal" or made.solver not in SHARP:
-        worse = given.result.compiled.sense * (made.value - objective(given, made))
-        worse += _charged(given, made) - explained(given, made)
-        allowed += float(np.sqrt(2 / MODULUS * max(worse, 0.0) / found.worth))
+    worse = given.result.compiled.sense * (made.value - objective(given, made))
+    worse += _charged(given, made) - explained(given, made)
+    if worse > 0:  # which is not known of a constraint that cvxpy has no dual value of
+        allowed += float(np.sqrt(2 / MODULUS * worse / found.worth))
     compiled, ties = given.result.compiled, given.live
     certain = np.zeros(ties.many, dtype=bool)
     for name, place in ties.columns.items():

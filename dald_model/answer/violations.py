@@ -124,9 +124,19 @@ def _beside(
 def _size(rule: Any, count: int) -> np.ndarray:
     """The size of the terms that each entry compares, by which the difference is rounded."""
     terms = [term for arg in rule.args for term in (arg, *arg.args)]
-    known = [entries(one) for one in terms if isinstance(one, cp.Expression) and one.size]
+    known = [_summands(one) for one in terms if isinstance(one, cp.Expression) and one.size]
     sizes = [np.abs(np.nan_to_num(one)) for one in known if one.size in (1, count)]
     return np.max([np.broadcast_to(size, count) for size in sizes] or [np.zeros(count)], axis=0)
+
+
+def _summands(term: cp.Expression) -> np.ndarray:
+    """The size of each entry of a term; of a product of matrices that of what it is the sum of."""
+    found = entries(term)
+    if type(term) is not cp.MulExpression or not np.isfinite(found).all():
+        return found
+    values: Any = [one.value for one in term.args]
+    left, right = (abs(value) for value in values)  # sparse ones stay so
+    return flat(left @ right)
 
 
 def _away(rule: Any, values: Mapping[int, Any], around: Mapping[int, Measure]) -> float:
