@@ -147,6 +147,7 @@ def _filled(
         if not subs[name].client.is_server and not found[agreeing.classes[place]].all():
             one = felt(subs[name], points[name], lengths[name], noise)
             np.maximum.at(sizes, agreeing.classes[place], one / agreeing.factors[place])
+    sizes[~_is_something(subs, agreeing, found, sizes)] = 0.0
     found = np.where(found > 0, found, sizes)
     for name, place in agreeing.columns.items():
         one = _across(subs[name], found[agreeing.classes[place]] * agreeing.factors[place])
@@ -160,6 +161,21 @@ def _filled(
             part[part == 0] = part.max(initial=0.0) or overall
             at += v.size
     return spreads
+
+
+def _is_something(
+    subs: Mapping[Hashable, Subproblem], agreeing: Agreeing, found: np.ndarray, sizes: np.ndarray
+) -> np.ndarray:
+    """Which classes' sizes are beyond what solvers leave of a zero, beside moves of a variable."""
+    known = np.zeros(agreeing.many, dtype=bool)
+    for name, place in agreeing.columns.items():
+        classes, factors, at = agreeing.classes[place], agreeing.factors[place], 0
+        for v in subs[name].variables:
+            mine = slice(at, at + v.size)
+            most = (found[classes[mine]] * factors[mine]).max(initial=0.0)
+            known[classes[mine]] |= sizes[classes[mine]] * factors[mine] >= NOISE * most
+            at += v.size
+    return known
 
 
 def _across(sub: Subproblem, spread: np.ndarray) -> np.ndarray:

@@ -145,6 +145,10 @@ MENDED = {
         300000036
     ],
     "a multiplier of one row passes for that of another, in other units": [410001906],
+    "a product of zeros is called broken by its rounding": [420004047, 430007331],
+    "the AIO solution is 3e-5 of the worth above the answer, and 1e-2 away by that": [430000778],
+    "cvxpy has no dual value of a cone, and a distance no measure": [410002187, 430002401],
+    "what is left of a zero that nobody moves passes for a spread": [410000133],
     "a solver's patience ends ten times farther from others than zero is": [390001121],
     "lengths of rows pass for lengths where answers are known": [330000826, 380005363, 380006579],
     "a matrix declared symmetric is not so to the last digit": [210007197],
