@@ -81,25 +81,20 @@ class JointModel:
         size = agreed.count
         is_dense = size <= DENSE
         total = np.zeros((size, size) if is_dense else 0)
-        for group, (vectors, values) in zip(self.coordinates.groups, stiffness, strict=True):
+        for group, (matrices,) in zip(self.coordinates.groups, stiffness, strict=True):
             classes, factor = agreed.classes[group.columns], agreed.factor[group.columns]
             if group.is_server:  # curved, if at all, along each coordinate by itself
-                own = factor * values * factor
+                own = factor * np.einsum("nii->ni", matrices) * factor
                 if is_dense and len(own) == 1:
                     np.add.at(total, (classes, classes), own)
                 else:
                     pieces.append(((classes * (size + 1)).reshape(-1), own.reshape(-1)))
                 continue
-            scaled = factor[:, :, None] * vectors
             if is_dense and (classes == classes[0]).all():
-                wide = scaled.transpose(1, 0, 2).reshape(classes.shape[1], -1)
-                np.add.at(
-                    total,
-                    (classes[0][:, None], classes[0][None, :]),
-                    (wide * values.reshape(-1)) @ wide.T,
-                )
+                both = np.einsum("ni,nij,nj->ij", factor, matrices, factor, optimize=True)
+                np.add.at(total, (classes[0][:, None], classes[0][None, :]), both)
                 continue
-            blocks = (scaled * values[:, None, :]) @ np.swapaxes(scaled, 1, 2)
+            blocks = factor[:, :, None] * matrices * factor[:, None, :]
             cells = (classes[:, :, None] * size + classes[:, None, :]).reshape(-1)
             pieces.append((cells, blocks.reshape(-1)))
         if not pieces:

@@ -11,7 +11,6 @@ import numpy as np
 from dald_model.coordinate.acceleration.coordinates import Coordinates
 from dald_model.coordinate.acceleration.joint_model import JointModel
 from dald_model.coordinate.acceleration.responses import Responses, Stiffness
-from dald_model.eigen import eigh
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +42,10 @@ class Learnt:
     def of(self) -> dict[int, np.ndarray]:
         """First coordinate of a client -> its matrix B, (r, r)."""
         return {
-            int(columns[0]): (vectors * values) @ vectors.T
+            int(columns[0]): matrix
             for group, one in zip(self.coordinates.groups, self.stiffness, strict=True)
             if not group.is_server
-            for columns, vectors, values in zip(group.columns, *one, strict=True)
+            for columns, matrix in zip(group.columns, one.matrices, strict=True)
         }
 
 
@@ -75,7 +74,7 @@ def recall(
         change = now.change(then, name)
         if change is not None:
             model, at = places[mine.start]
-            values, vectors = eigh(change.T @ known[columns[name].start] @ change)
-            model.recall(slice(at, at + 1), Stiffness(vectors[None], values[None]))
+            matrix = change.T @ known[columns[name].start] @ change
+            model.recall(slice(at, at + 1), Stiffness(matrix[None]))
             found.append(name)
     return tuple(found)

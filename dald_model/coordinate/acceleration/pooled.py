@@ -58,6 +58,7 @@ class PooledResponses(Responses):
 
     def __init__(self, start: np.ndarray, size: int, factor: np.ndarray) -> None:
         super().__init__(start, size)
+        self._lines, self._inverses = None, None  # a model is found anew each round
         self._unit = np.exp(np.log(np.abs(factor)).mean(axis=0)) / np.abs(factor)
         self._middle = float(np.median(start))
         self._moved: list[np.ndarray] = []

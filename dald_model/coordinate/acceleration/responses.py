@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from dald_model.coordinate.acceleration.inverses import Inverses
 from dald_model.eigen import eigh
 
 DEPENDENT = 1e-8
@@ -16,27 +17,31 @@ EDGE = 1e-6
 AGAINST, MOST = 0.5, 0.25
 """Share of the size of a negative eigenvalue of a model that counts as a response, and how much of
 one that is at most."""
+LARGE = 50_000
+"""From so many clients times the cube of their directions on eigenproblems are spared."""
+FEW = 0.4
+"""Share of the directions up to which a model is its first one and corrections of low rank."""
 NOISE = 1e-14
 """A client that was told the same up to this share of its point teaches rounding errors."""
 
 
 class Stiffness(NamedTuple):
-    r"""Of each client of a group :math:`B = V \operatorname{diag}(d) V^\top`.
+    """Of each client of a group its B, (n, r, r)."""
 
-    Shapes (n, r, r) and (n, r).
-    """
+    matrices: np.ndarray
 
-    vectors: np.ndarray
-    values: np.ndarray
+    @classmethod
+    def of(cls, vectors: np.ndarray, values: np.ndarray) -> Stiffness:
+        r"""Those of :math:`B = V \operatorname{diag}(d) V^\top`, (n, r, k) and (n, k)."""
+        return cls((vectors * values[:, None, :]) @ np.swapaxes(vectors, 1, 2))
 
     def times(self, change: np.ndarray) -> np.ndarray:
         """B times changes of the coordinates, (n, r)."""
-        along = np.einsum("nik,ni->nk", self.vectors, change) * self.values
-        return np.einsum("nik,nk->ni", self.vectors, along)
+        return np.einsum("nij,nj->ni", self.matrices, change)
 
     def responses(self) -> np.ndarray:
         r""":math:`S = (I + B)^{-1}`, (n, r, r)."""
-        return (self.vectors / (1 + self.values)[:, None, :]) @ np.swapaxes(self.vectors, 1, 2)
+        return np.linalg.inv(np.eye(self.matrices.shape[1]) + self.matrices)
 
 
 def known_sum(values: np.ndarray) -> float:
@@ -95,6 +100,10 @@ class Responses:
             self._against[is_angular] = 0.0
         self._response: np.ndarray | None = start[:, None, None] * np.eye(size)
         self._stiffness: Stiffness | None = None
+        is_large = start.size * size**3 >= LARGE
+        self._start = start
+        self._lines: list[tuple[np.ndarray, np.ndarray]] | None = [] if is_large else None
+        self._inverses = Inverses(start.size, size, EDGE) if is_large else None
 
     @property
     def response(self) -> np.ndarray:
@@ -122,10 +131,19 @@ class Responses:
         response = self.response
         response += scale[:, None, None] * (wrong[:, :, None] * wrong[:, None, :])
         self._stiffness = None
+        if self._lines is not None:
+            self._lines.append((wrong, scale))
+            if len(self._lines) > FEW * wrong.shape[1]:
+                self._lines = None
+        elif self._inverses is not None:
+            self._inverses.correct(response, wrong, scale)
         return known_sum(error)
 
     def recall(self, at: slice, stiffness: Stiffness) -> None:
         r"""Begin with what is known of some of the clients: :math:`S = (I + B)^{-1}`."""
+        self._lines = None
+        if self._inverses is not None:
+            self._inverses.is_known[at] = False
         if at == slice(None):
             self._stiffness, self._response = stiffness, None
         else:
@@ -141,7 +159,36 @@ class Responses:
         Newton methods do (Dauphin and others 2014), but with caution.
         """
         if self._stiffness is None:
-            values, vectors = eigh(self.response)
-            sound = np.where(values < 0, np.minimum(-self._against * values, MOST), values)
-            self._stiffness = Stiffness(vectors, 1 / np.clip(sound, EDGE, 1 - EDGE) - 1)
+            if self._lines:
+                self._stiffness = self._of_few(self._lines)
+            else:
+                self._stiffness = self._of_all(self._inverses)
         return self._stiffness
+
+    def _of_all(self, inverses: Inverses | None) -> Stiffness:
+        """By eigenvalues, but of whom the inverse is known."""
+        if inverses is None:
+            values, vectors = eigh(self.response)
+            return Stiffness.of(vectors, self._bent(values, slice(None)))
+        found = inverses.low - np.eye(inverses.low.shape[1])
+        who = np.flatnonzero(~inverses.is_known)
+        if who.size:
+            values, vectors = eigh(self.response[who])
+            found[who] = Stiffness.of(vectors, self._bent(values, who)).matrices
+            inverses.set(who, values, vectors)
+        return Stiffness(found)
+
+    def _of_few(self, lines: list[tuple[np.ndarray, np.ndarray]]) -> Stiffness:
+        """By eigenvalues along the corrections; across them the model is the first one."""
+        wrong, scale = (np.stack(one, axis=-1) for one in zip(*lines, strict=True))
+        basis, along = np.linalg.qr(wrong)
+        inner = (along * scale[:, None, :]) @ np.swapaxes(along, 1, 2)
+        values, vectors = eigh(inner + self._start[:, None, None] * np.eye(inner.shape[1]))
+        rest = self._bent(self._start[:, None], slice(None))
+        found = Stiffness.of(basis @ vectors, self._bent(values, slice(None)) - rest).matrices
+        return Stiffness(found + rest[:, :, None] * np.eye(found.shape[1]))
+
+    def _bent(self, values: np.ndarray, who: slice | np.ndarray) -> np.ndarray:
+        """The eigenvalues of B for those of S, (k, r)."""
+        sound = np.where(values < 0, np.minimum(-self._against[who] * values, MOST), values)
+        return 1 / np.clip(sound, EDGE, 1 - EDGE) - 1

@@ -51,4 +51,4 @@ class SentModels:
     def stiffness(self) -> Stiffness:
         r""":math:`B = S^{-1} - I`, the Hessians of the clients along the directions."""
         values, vectors = eigh(self._response)
-        return Stiffness(vectors, 1 / np.clip(values, RIGID, 1 - FLAT) - 1)
+        return Stiffness.of(vectors, 1 / np.clip(values, RIGID, 1 - FLAT) - 1)

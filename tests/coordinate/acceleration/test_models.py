@@ -17,7 +17,7 @@ import dald_model as dm
 from dald_model.coordinate.acceleration.agreed_points import AgreedPoints
 from dald_model.coordinate.acceleration.coordinates import Coordinates
 from dald_model.coordinate.acceleration.joint_model import MANY, JointModel, _inverse
-from dald_model.coordinate.acceleration.responses import Responses, Stiffness
+from dald_model.coordinate.acceleration.responses import EDGE, LARGE, Responses, Stiffness
 
 RNG = np.random.default_rng(5)
 
@@ -41,7 +41,7 @@ def test_a_hard_constraint_and_a_free_direction_stay_within_bounds() -> None:
     model = Responses(np.array([0.5]), 2)
     for told in np.eye(2):
         model.learn(np.ones((1, 2)), told[None] * [0.0, 1.0], told[None])
-    values = model.stiffness().values
+    values = np.linalg.eigvalsh(model.stiffness().matrices)
     assert values.min() == pytest.approx(1e-6, rel=1e-3)
     assert values.max() == pytest.approx(1e6, rel=1e-3)
 
@@ -50,7 +50,7 @@ def test_an_answer_to_nothing_teaches_nothing() -> None:
     model = Responses(np.array([0.5]), 2)
     before = model.stiffness()
     model.learn(np.ones((1, 2)), np.full((1, 2), 1e-16), np.full((1, 2), -1e-16))
-    np.testing.assert_array_equal(model.stiffness().values, before.values)
+    np.testing.assert_array_equal(model.stiffness().matrices, before.matrices)
 
 
 @pytest.mark.parametrize(("graph", "most"), [(None, 50), (nx.full_rary_tree(2, 14), 30)])
@@ -148,8 +148,7 @@ def test_the_consensus_of_true_models_is_the_optimum_with_its_prices(
         roots = np.empty((len(group.columns), group.columns.shape[1], 2))
         for at, columns in enumerate(group.columns):
             roots[at], slopes[columns] = _quadratic(compiled, coordinates, columns, points)
-        values, vectors = np.linalg.eigh(2 * roots @ np.swapaxes(roots, 1, 2))
-        stiffness.append(Stiffness(vectors, values))
+        stiffness.append(Stiffness(2 * roots @ np.swapaxes(roots, 1, 2)))
     solved = JointModel(coordinates).solve(points, slopes, stiffness, np.zeros(compiled.size))
     assert solved is not None
     sides = coordinates.sides(solved[0])
@@ -175,10 +174,7 @@ def test_the_consensus_of_models_keeps_its_digits_far_from_the_origin() -> None:
     unit = coordinates.points(np.ones((2, compiled.size)))
     near = coordinates.points(np.array([[0.25, 0.75], [0.75, -0.5]]))
     slopes, bends = np.array([1.0, -2.0, 0.5]), np.array([1.0, 4.0, 1e6])
-    stiffness = [
-        Stiffness(np.ones((len(group.names), 1, 1)), bends[group.columns])
-        for group in coordinates.groups
-    ]
+    stiffness = [Stiffness(bends[group.columns][:, :, None]) for group in coordinates.groups]
     # min over z of the sum of slopes (u z - p) + bends (u z - p)^2 / 2
     z = unit @ (bends * near - slopes) / (unit @ (bends * unit))
     expected = slopes + bends * (unit * z - near)
@@ -226,3 +222,25 @@ def test_large_systems_of_prices_are_solved(links: str) -> None:
     found = _inverse(matrix)(rhs)
     np.testing.assert_allclose(matrix @ found, rhs, atol=1e-9)
     assert np.linalg.norm(found) <= np.linalg.norm(rhs)
+
+
+@pytest.mark.parametrize("bend", [0.0, 3.0])
+def test_many_clients_have_the_stiffness_of_their_eigenvalues(bend: float) -> None:
+    """Of low rank, by inverses that follow corrections and anew: in all rounds the same."""
+    count, size = 40, 12
+    roots = RNG.normal(size=(count, size, size // 2))  # whom half of the directions leave cold
+    responses = np.linalg.inv(np.eye(size) + roots @ np.swapaxes(roots, 1, 2))
+    model = Responses(np.linspace(0.2, 0.9, count), size)
+    assert count * size**3 >= LARGE
+    for at in range(3 * size):
+        told = RNG.normal(size=(count, size))
+        moved = np.einsum("nij,nj->ni", responses, told)
+        moved[::2] += bend * 0.5**at * RNG.normal(size=size)  # a client that is not quadratic
+        model.learn(moved, moved, told)
+        values, vectors = np.linalg.eigh(model.response)
+        sound = np.where(values < 0, np.minimum(-0.5 * values, 0.25), values)
+        bent = 1 / np.clip(sound, EDGE, 1 - EDGE) - 1
+        expected = (vectors * bent[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+        largest = np.abs(expected).max(axis=(1, 2))
+        off = np.abs(model.stiffness().matrices - expected).max(axis=(1, 2))
+        assert (off <= 1e-6 * (1 + largest)).all()
