@@ -12,7 +12,7 @@ from dald_model.answer.result import Result
 from dald_model.answer.saved import SavedAnswer
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.measured import Measured
-from dald_model.coordinate.penalty import PenaltyRule, ResidualBalancing, as_rule
+from dald_model.coordinate.penalty import LEAST, MOST, PenaltyRule, ResidualBalancing, as_rule
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.coordinate.units import Units
@@ -60,7 +60,7 @@ def begin(compiled: Decomposition, rho: Any, start: Any, units: Units) -> tuple[
     """
     rule = as_rule(rho)
     if isinstance(rule, ResidualBalancing) and rule.start is None:
-        rule = replace(rule, start=units.penalty)
+        rule = replace(rule, start=np.clip(units.penalty, LEAST, MOST))
     if start is None:
         return State.start(compiled, rule.init(compiled), units), rule
     if not isinstance(start, Result):

@@ -172,3 +172,9 @@ def test_a_model_that_failed(seed: int, defect: str) -> None:
 def test_a_client_without_a_point_whose_solver_proved_it_by_too_few_digits(seed: int) -> None:
     found = judge_seed(seed)
     assert (found.verdict, found.status) == ("right", "infeasible"), str(found)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in power:RuntimeWarning")  # cvxpy's
+def test_a_penalty_of_1e149_by_an_exponential_far_away_is_not_the_user_s() -> None:
+    found = judge_seed(420002092)
+    assert (found.verdict, found.status) == ("right", "infeasible"), str(found)
