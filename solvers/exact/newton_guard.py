@@ -62,10 +62,18 @@ class Guard:
         self._falls = np.zeros(guarded.size, dtype=int)
         self._stalls = np.zeros(guarded.size, dtype=int)
 
-    def search(self, live: np.ndarray, kept: Points, trial: Trial, good: np.ndarray) -> None:
+    def search(
+        self,
+        live: np.ndarray,
+        kept: Points,
+        trial: Trial,
+        good: np.ndarray,
+        is_trapped: np.ndarray,
+    ) -> None:
         """Judge the full steps of guarded clients by Armijo's rule: set ``good``, else lengths.
 
-        ``kept`` are the points of the batch, ``trial`` those that ``live`` try.
+        ``kept`` are the points of the batch, ``trial`` those that ``live`` try. Next to a pole that
+        traps them what they fall by says nothing.
         """
         i = np.flatnonzero(self.guarded[live])
         at, tried = live[i], trial.points
@@ -92,7 +100,7 @@ class Guard:
         good[i] = is_kept = trial.is_inside[i] & (enough | ~self.feasible[at])
 
         # Where no descent is left that can be told from rounding, steps need not shrink any more.
-        stuck = is_kept & (np.abs(descent) <= noise)
+        stuck = is_kept & (np.abs(descent) <= noise) & ~is_trapped[i]
         stuck &= sizes > GOOD * kept.sizes[at]
         self._stalls[at[stuck]] += 1
         feasible = self.feasible[at]

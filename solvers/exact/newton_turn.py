@@ -30,6 +30,14 @@ become much too large. While nothing is lost, the step is too short by 1 / LOST 
 BAD = 0.9
 r"""Beyond this :math:`\theta` a point is dropped."""
 
+TRAPPED = 0.1
+"""A step that makes an argument grow by a larger share of itself leaves a pole that holds it.
+
+Next to that of an entropy steps are tiny however far the minimum is, and so is what the objective
+falls by. At a minimum an argument grows by rounding, and that is less: who is nearer to a pole than
+:data:`dald_model.solvers.arrays.terms.ROUNDED` is outside.
+"""
+
 UNKNOWN = np.nan
 r"""The :math:`\theta` of an H that no full step has been taken with."""
 
@@ -96,6 +104,7 @@ class NewtonBatch:
         self._aim(live)
         is_known = (self.rates <= GOOD) & (points.sizes <= self.radii)
         is_there = points.sizes <= np.where(is_known, (1 - self.rates) * self.goal, 0.0)
+        is_there &= ~self._are_trapped(np.arange(is_there.size), points, is_there)
         self.codes[is_there] = OPTIMAL
         for trial in range(LIMIT):
             live = live[(self.codes[live] == ERROR) & np.isfinite(points.sizes[live])]
@@ -116,8 +125,10 @@ class NewtonBatch:
         sizes, found = points.sizes[at].copy(), trial.points.sizes
         theta = found / np.maximum(sizes, np.finfo(float).tiny)
         good = trial.is_inside & (theta <= BAD)
+        asked = trial.is_rounding | guarded | (trial.is_inside & (found <= self.goal))
+        is_trapped = self._are_trapped(live, trial.points, asked)
         if guarded.any():
-            guard.search(live, points, trial, good)
+            guard.search(live, points, trial, good, is_trapped)
 
         good |= trial.is_rounding
         taken, kept = (at, slice(None)) if good.all() else (live[good], good)
@@ -128,7 +139,7 @@ class NewtonBatch:
         believed = rates <= GOOD
         is_there = good & believed & (found <= (1 - rates) * self.goal)
         is_blind = is_there & self._has_lost(live, trial.points.curvatures, is_there)
-        is_there = (is_there & ~is_blind) | trial.is_rounding
+        is_there = (is_there & ~is_blind | trial.is_rounding) & ~is_trapped
         self.codes[live[is_there]] = OPTIMAL
         self.radii[at] = np.where(believed, np.fmax(self.radii[at], sizes), self.radii[at])
         self.rates[taken] = rates[kept]
@@ -141,11 +152,19 @@ class NewtonBatch:
         is_dear = (theta > GOOD) | (left + self.spent[at] > self.session.price)
         is_calm = guard.judge(live, good, is_full & (theta <= GOOD))
         renewed = np.where(good, np.where(guarded, ~is_calm, is_dear), ~guarded)
-        renewed = (renewed | is_blind) & ~is_there
+        renewed = (renewed | is_blind | (good & is_trapped)) & ~is_there
         guard.renew(live[renewed & good & ~guarded])
         if renewed.any():
             self._renew(live[renewed])
             self._aim(live[renewed])
+
+    def _are_trapped(self, live: np.ndarray, points: Points, asked: np.ndarray) -> np.ndarray:
+        """Whose steps leave a pole next to which they are; False where not asked."""
+        found = np.zeros(live.size, dtype=bool)
+        if self.terms.has_poles and asked.any():
+            grown = self.terms.growth(live[asked], points.x[asked], points.steps[asked])
+            found[asked] = grown > TRAPPED
+        return found
 
     def _has_lost(self, live: np.ndarray, curvatures: np.ndarray, asked: np.ndarray) -> np.ndarray:
         """Whether too much curvature was lost since H was taken; False where not asked."""

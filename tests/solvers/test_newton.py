@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
+from scipy.special import lambertw
 from sklearn.linear_model import LogisticRegression
 
 import dald_model as dm
@@ -243,6 +244,45 @@ def test_no_tiny_step_far_from_the_minimum_is_taken_for_the_end() -> None:
     assert near.points[0] == pytest.approx(1e-9, abs=1e-12)
     far = session.minimise(everyone(np.array([[1.0]]), rho=0.0), 1e-6)
     assert far.points[0] == pytest.approx(1.0, abs=1e-6)
+
+
+def minima(weight: np.ndarray, bend: float, price: np.ndarray) -> np.ndarray:
+    """Where w u log u + bend u^2 / 2 + price u is least: w (log u + 1) + bend u + price = 0."""
+    return weight / bend * lambertw(bend / weight * np.exp(-1 - price / weight)).real
+
+
+@pytest.mark.parametrize("with_row", [False, True])
+@pytest.mark.parametrize("before", [20.0, 30.0, 40.0, 60.0])
+def test_a_price_that_is_gone_lets_an_entropy_leave_its_pole(before: float, with_row: bool) -> None:
+    """Next to the pole Newton's steps are many times the argument, and far below any tolerance."""
+    row = (np.array([[0.0, 1.0]]), np.array([5.0])) if with_row else None
+    entropy = make_term("entropy", np.array([[1.0, 0.0]]))
+    session = open_session([make_form([entropy], quadratic=np.eye(2), inequalities=row)])
+    near = session.minimise(everyone(np.array([[before, 1.0]]), rho=0.0), 1e-9)
+    assert near.points[0] < 1e-8
+    far = session.minimise(everyone(np.array([[0.0, -1.0]]), rho=0.0), 1e-6)
+    assert far.statuses == ["optimal"], far.messages
+    expected = minima(np.ones(1), 1.0, np.zeros(1))[0]
+    np.testing.assert_allclose(far.points, [expected, 1.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.0, 3.7, -250.0])
+def test_a_row_at_the_edge_of_a_domain_leaves_no_point_at_its_pole(offset: float) -> None:
+    """A step to such a row is in the domain by rounding alone, and there all steps are rounding."""
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        weight = 10.0 ** rng.uniform(-3, 3, 3)
+        entropy = make_term("entropy", np.eye(3), np.full(3, offset), weight)
+        form = make_form(
+            [entropy], quadratic=np.eye(3), inequalities=(-np.eye(3), np.full(3, offset))
+        )
+        session = open_session([form])
+        for _ in range(6):
+            price = weight * rng.uniform(-5, 20, 3)
+            found = session.minimise(everyone((price + offset)[None], rho=0.0), 1e-8)
+            assert found.statuses == ["optimal"], found.messages
+            expected = minima(weight, 1.0, price) - offset
+            np.testing.assert_allclose(found.points, expected, atol=1e-8 + 1e-12 * abs(offset))
 
 
 def test_a_singular_hessian_is_no_obstacle() -> None:
