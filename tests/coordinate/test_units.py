@@ -536,3 +536,32 @@ def test_who_has_many_answers_is_not_told_a_mean_that_has_its_own_at_zero(shift:
     (rounds, energy), (there, then) = run(0.0), run(shift)
     assert there <= 2 * rounds
     assert 0.1 <= then / energy <= 10
+
+
+# --- where others are, an objective has no end ----------------------------------------------------
+
+
+@pytest.mark.parametrize("least", [0.1, 0.01, 1e-3, 1e-5, 0.0])
+@pytest.mark.parametrize("weight", [1e-3, 1.0, 100.0])
+def test_a_pole_where_others_are_makes_no_units(weight: float, least: float) -> None:
+    """Along an eigenvector (l - t)^2 + w / l is least where 2 l^3 - 2 t l^2 = w."""
+    one = np.array([[0.3], [0.954]]) / math.hypot(0.3, 0.954)
+    two = np.array([one[1], -one[0]])
+    near, pole = cp.Variable((2, 2), PSD=True), cp.Variable((2, 2), symmetric=True)
+    model = dm.Model()
+    model.client("near", cp.sum_squares(near - one @ one.T - least * two @ two.T))
+    model.client("pole", weight * cp.tr_inv(pole))
+    model.consensus(near == pole)
+    best = 0.0
+    for target in (1.0, least):
+        roots = np.roots([2.0, -2.0 * target, 0.0, -weight])
+        there = roots[np.abs(roots.imag) < 1e-9].real.max()
+        best += (there - target) ** 2 + weight / there
+    result = model.solve()
+    assert result.status == "optimal"
+    assert result.value == pytest.approx(best, rel=GAP)
+    found = result.certificate()
+    assert found.ok
+    assert found.bound <= best * (1 + 1e-9)
+    # The wrong answer was a thousand times this, and the natural energy 1e9 times
+    assert result.measured.units.energy < 100 * best
