@@ -16,7 +16,9 @@ the objective, and its entries have the lengths and slopes
 
 Multiply the objective by s, and E and M are multiplied by s. Measure a variable in other units, and
 its X and M follow. Move the origin, and nothing changes: :math:`O_r` is a difference, and a run
-starts where the clients' own answers are, or nearer to where they bend. Where all answers are the
+starts where the clients' own answers are, or nearer to where they bend. Who has no answer, and has
+those of others at a pole of its objective, counts as where it answers if held as stiffly as they
+bend: what it changes by at a pole is no energy that anybody bargains for. Where all answers are the
 same to all digits that solvers have, or there is only one, the length is how far an answer moves
 for a price like the slopes that meet there, or else what the largest energy of all makes it; where
 no edge says anything, it is the distance from zero. No length is more than 100 times :math:`O_r`:
