@@ -37,6 +37,8 @@ RESOLVED = 1e-3
 worth is more than noise."""
 NOTHING = 1e-6
 """Share of the change of F over natural lengths, below which a worth that varies is nothing."""
+LOST = 1e-12
+"""The same of which doubles leave no digit."""
 ORDINARY, LARGE = 100.0, 1e4
 """Units within this factor of those of the scales are a solver's own; an objective may be larger
 than its worth, as the gap relative to it that is asked for is 1e-11."""
@@ -219,24 +221,28 @@ def reference(given: Task, solver: str | None) -> Reference:
         made = replace(made, scales=_of_agreed(given, made))
     if made.scales and is_unresolved(given.result.compiled, given.split(made.values), made.scales):
         made = replace(made, scales=_of_agreed(given, made))
-    if made.scales and not stays:
-        made = _beyond_noise(given, made)
+    if made.scales:
+        made = _beyond_noise(given, made, stays=stays)
     return replace(made, seconds=time.perf_counter() - begun)
 
 
-def _beyond_noise(given: Task, made: Reference) -> Reference:
+def _beyond_noise(given: Task, made: Reference, *, stays: bool) -> Reference:
     """The solution in natural units where the worth, never the same, is nothing beside these.
 
     Where all want zero it is what solvers leave of nothing, and so are the spreads. A worth above
     the energy that the run began with is something, and natural units need not be found. Nor do
-    they count beside a worth that stays, or that is resolved: a run may have begun with any.
+    they count beside a worth that stays, or that is resolved: a run may have begun with any. But
+    what is a rounding error beside them stays by chance.
     """
     assert made.scales is not None
-    if given.units is None or made.scales.worth > given.units.energy:
+    share = LOST if stays else 1.0
+    if given.units is None or made.scales.worth > share * given.units.energy:
         return made
     points = given.split(made.values)
     wide = natural(given.result.compiled, given.live, points, given.units)
-    if made.scales.worth > NOTHING * wide.worth or _is_resolved(given, made, made.scales):
+    if made.scales.worth > NOTHING * wide.worth:
+        return made
+    if made.scales.worth > LOST * wide.worth and _is_resolved(given, made, made.scales):
         return made
     solver, again = _again(given, made, wide)
     if not again.is_optimal:
@@ -308,7 +314,7 @@ def doubted(given: Task, made: Reference) -> Reference | None:
         return None
     other = _at(given, found, name, made.scales, made.notes, is_known=not made.is_calibrated)
     if other.is_calibrated:
-        other = _beyond_noise(given, other)
+        other = _beyond_noise(given, other, stays=False)
     return replace(other, seconds=made.seconds + time.perf_counter() - begun)
 
 
