@@ -3,23 +3,23 @@ r"""Measurement of the natural units of a problem, see :mod:`dald_model.coordina
 from __future__ import annotations
 
 from collections.abc import Hashable
-from functools import cached_property
 
 import numpy as np
 
 from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate.alone import answer_held, nearest_inside, rough_lengths
+from dald_model.coordinate.alone import nearest_inside, rough_lengths
 from dald_model.coordinate.carried import carried
 from dald_model.coordinate.curvature import Curvature, is_defined_at_zero, pull
 from dald_model.coordinate.distances import ROUNDED, Distances, Surveyed
 from dald_model.coordinate.largest import bounds_of_largest
-from dald_model.coordinate.sides import place, sides_of
+from dald_model.coordinate.poles import away_from_poles
+from dald_model.coordinate.sides import sides_of
 from dald_model.coordinate.sums import alike_in_sums
 from dald_model.coordinate.survey import own_answers
 from dald_model.coordinate.together import Alike, Parts, together
-from dald_model.coordinate.told_answers import introduced, is_remote, told_answers
+from dald_model.coordinate.told_answers import introduced, told_answers
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.exact.balance import EXTREME
@@ -36,8 +36,6 @@ FREE = 100.0
 """How many times the distance between its answers an entry's length may be."""
 SINGULAR = 100.0
 """The same of what it is at a point over what it is over a length."""
-POLE = 10.0
-"""How many times the energy of all clients with an answer one without may have where it was put."""
 KINKED = 16.0
 """How many times stiffer a client's kink counts in the penalty: prices turn on a far shorter way. A
 coupling's counts once: it is mostly where its parties agree, and then they are as on an edge. (Of
@@ -77,12 +75,15 @@ class _Measurement:
     def _see_distances(self) -> None:
         found = Distances(self._known, self._layer)
         self._distances, self._nothing = found.found, found.nothing
+        self._reaches = self._beyond_noise()
 
     def units(self) -> Units:
         """See the module."""
         compiled = self._compiled
         stiffness, kinks, penalty, bends = self._stiffnesses()
-        if self._leave_poles(bends):
+        if away := away_from_poles(self._known, self._lengths, bends):
+            self._known = away
+            self._see_distances()
             stiffness, kinks, penalty, bends = self._stiffnesses()
         if not stiffness.any() and self._distances.any():
             self._go_inside()
@@ -120,47 +121,6 @@ class _Measurement:
             np.add.at(penalty, entries, own)
             np.add.at(ends, entries, own > 0)
         return stiffness, kinks, penalty / np.maximum(ends, 1), bends
-
-    def _leave_poles(self, bends: np.ndarray) -> bool:
-        """Have clients without an answer be where others hold them, if they are at a pole.
-
-        Where the others are, their objective may have no end: what it changes by there is paid by
-        nobody. Held as stiffly as the others bend they go where that is balanced. Gives whether
-        there are any.
-        """
-        known, compiled, energies = self._known, self._compiled, dict[Hashable, float]()
-        others = np.zeros(compiled.size)
-        for alike in known.together:
-            if alike.subs[0].name not in known.curvatures:
-                continue  # a server
-            mine = bends[alike.columns]
-            found = (mine * self._lengths(alike) ** 2).max(axis=1)
-            energies.update(zip((sub.name for sub in alike.subs), found.tolist(), strict=True))
-            having = [i for i, sub in enumerate(alike.subs) if sub.name in known.having]
-            bent = alike.sight.curvatures(mine[having])
-            np.maximum.at(others, alike.entries[having], bent)
-        most = max((energies[name] for name in energies.keys() & known.having), default=0.0)
-        poles = {
-            name
-            for name in energies.keys() - known.having
-            if energies[name] > POLE * most > 0 and _has_end(compiled[name])
-        }
-        if not poles:
-            return False
-        for alike in known.together:
-            for sub, lengths in zip(alike.subs, self._lengths(alike), strict=True):
-                own = known.of(sub)
-                if sub.name in poles and not np.isnan(own).any():
-                    held = others[sub.entries] @ sub.sight.squares
-                    held = answer_held(sub, own, np.where(held > 0, held, most / lengths**2))
-                    own[:] = np.where(np.isnan(held), own, held)
-        for name in compiled.servers:
-            known.own[compiled.columns[name]] = np.nan
-        place(compiled, known.own)
-        self._known = known._replace(sides=sides_of(compiled, known.own))
-        del self._reaches
-        self._see_distances()
-        return True
 
     def _go_inside(self) -> None:
         """Have clients without an answer be where they could answer, nearest to the others'.
@@ -215,8 +175,7 @@ class _Measurement:
                 carries[i], share[i] = carried(sub, bend[i]), carried(sub, share[i])
         return bend, carries, sharp, share
 
-    @cached_property
-    def _reaches(self) -> np.ndarray:
+    def _beyond_noise(self) -> np.ndarray:
         """The distances, without those that are noise beside the others of the same variable."""
         most = self._known.parts.largest(self._distances)
         return np.where(self._distances < NOISE * most, most, self._distances)
@@ -354,11 +313,6 @@ class _Measurement:
             long[mine] = np.where(found > 0, found, rest)
             steep[mine] = energy / long[mine]
         return long, steep
-
-
-def _has_end(sub: Subproblem) -> bool:
-    """Whether a client's objective is not defined everywhere, as far as is known here."""
-    return not is_remote(sub) and bool(sub.client.domain)
 
 
 def _is_plain(sub: Subproblem) -> bool:
