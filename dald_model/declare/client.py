@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -197,9 +198,14 @@ def all_in_one(
 
     or, negated, the maximum where every client maximises.
     """
-    if maximises:
-        return Problem(cp.Maximize(sum(client.objective.expr for client in clients)), list(rules))
-    return Problem(cp.Minimize(sum(client.cost for client in clients)), list(rules))
+    with warnings.catch_warnings():
+        # One summand a client: that these be vectorised is not for the user to do
+        warnings.filterwarnings("ignore", "Objective contains too many subexpr", UserWarning)
+        if maximises:
+            total = cp.Maximize(sum(client.objective.expr for client in clients))
+        else:
+            total = cp.Minimize(sum(client.cost for client in clients))
+        return Problem(total, list(rules))
 
 
 def unique_variables(parts: Iterable[Any]) -> list[cp.Variable]:

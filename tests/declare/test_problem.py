@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -51,3 +52,17 @@ def test_values_are_given_back_after_an_error() -> None:
         fails()
     np.testing.assert_array_equal(x.value, [1.0, 2.0])
     assert y.value is None
+
+
+def test_many_clients_are_no_expression_to_vectorise() -> None:
+    """Cvxpy warns of an objective of 10,000 nodes, and here nobody wrote it."""
+    x = cp.Variable()
+    model = dm.Model()
+    for i in range(3):
+        cost = sum(cp.square(x - k) for k in range(i * 900, (i + 1) * 900))
+        model.client(i, cost)
+    with pytest.warns(UserWarning, match="too many subexpressions"):
+        cp.Problem(cp.Minimize(sum(client.cost for client in model.clients.values())))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.monolithic()
