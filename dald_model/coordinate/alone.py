@@ -175,22 +175,6 @@ def nearest_inside(sub: Subproblem, point: np.ndarray, lengths: np.ndarray) -> n
     return answer.point if answer.status in FOUND else np.full(sub.size, np.nan)
 
 
-def answer_held(sub: Subproblem, point: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """What a client answers that springs of this stiffness, (m,), hold at a point; NaN if unknown.
-
-    Its numbers are taken around the point.
-    """
-    if sub.form is None:
-        return np.full(sub.size, np.nan)
-    lengths = 1 / np.sqrt(weights)
-    near = sub.around(point)
-    assert near.form is not None
-    program = ClarabelProgram(near.form.cone, Scaling(lengths, 1 / lengths), polishes=False)
-    program.set(np.diag(weights))
-    answer = program.minimise(np.zeros(sub.size), ROUGH)
-    return point + answer.point if answer.status in FOUND else np.full(sub.size, np.nan)
-
-
 def rough_lengths(sub: Subproblem, around: np.ndarray | None = None) -> np.ndarray:
     """How long a client's variables are by the rows of its cone program alone, (m,).
 

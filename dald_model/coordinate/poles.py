@@ -7,11 +7,14 @@ from collections.abc import Callable, Hashable
 import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate.alone import answer_held
+from dald_model.coordinate.alone import ROUGH
 from dald_model.coordinate.distances import Surveyed
 from dald_model.coordinate.sides import place, sides_of
 from dald_model.coordinate.together import Alike
 from dald_model.coordinate.told_answers import is_remote
+from dald_model.solvers.base import FOUND
+from dald_model.solvers.exact.conic import ClarabelProgram
+from dald_model.solvers.exact.one_by_one import Scaling
 
 POLE = 10.0
 """How many times the energy of all clients with an answer one without may have where it was put."""
@@ -63,12 +66,28 @@ def away_from_poles(
             own = known.of(sub)
             if sub.name in poles and not np.isnan(own).any():
                 hold = others[sub.entries] @ sub.sight.squares
-                held = answer_held(sub, own, np.where(hold > 0, hold, most / over**2))
+                held = _answer_held(sub, own, np.where(hold > 0, hold, most / over**2))
                 own[:] = np.where(np.isnan(held), own, held)
     for name in compiled.servers:
         known.own[compiled.columns[name]] = np.nan
     place(compiled, known.own)
     return known._replace(sides=sides_of(compiled, known.own))
+
+
+def _answer_held(sub: Subproblem, point: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """What a client answers that springs of this stiffness, (m,), hold at a point; NaN if unknown.
+
+    Its numbers are taken around the point.
+    """
+    if sub.form is None:
+        return np.full(sub.size, np.nan)
+    lengths = 1 / np.sqrt(weights)
+    near = sub.around(point)
+    assert near.form is not None
+    program = ClarabelProgram(near.form.cone, Scaling(lengths, 1 / lengths), polishes=False)
+    program.set(np.diag(weights))
+    answer = program.minimise(np.zeros(sub.size), ROUGH)
+    return point + answer.point if answer.status in FOUND else np.full(sub.size, np.nan)
 
 
 def _has_end(sub: Subproblem) -> bool:

@@ -12,6 +12,9 @@ from dald_model.compile.kinds.kind import Kind
 from dald_model.solvers.arrays.indexing import Index
 from dald_model.solvers.arrays.matrices import Matrices, gram, together
 
+ROUNDED = 1e-13
+"""An argument below this share of its offset has no digits that a step from there would have."""
+
 
 class Evaluation(NamedTuple):
     r"""What k clients' smooth terms are at a point.
@@ -86,8 +89,14 @@ class Stack(NamedTuple):
         return self.matrix.back(self._weighted(slopes))
 
     def evaluate(self, x: np.ndarray) -> Evaluation:
-        """Values, gradients and weighted second derivatives in one pass."""
-        values, slopes, bends = self.kind.evaluate(self.arguments(x), self.parameter)
+        """Values, gradients and weighted second derivatives in one pass.
+
+        Who is inside of a domain by rounding is outside: a row at its edge would keep points there.
+        """
+        u = self.arguments(x)
+        values, slopes, bends = self.kind.evaluate(u, self.parameter)
+        if self.kind.is_positive and self.offset is not None:
+            values = np.where(u > ROUNDED * np.abs(self.offset), values, np.inf)
         return Evaluation(
             np.vecdot(self.weight, values),
             self.matrix.back(self._weighted(slopes)),

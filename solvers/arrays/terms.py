@@ -16,9 +16,6 @@ from dald_model.solvers.arrays.stack import Evaluation, Stack
 CACHE = 2**20
 """Bytes of matrices that stay in a core's own cache between two passes over them."""
 
-ROUNDED = 1e-13
-"""An argument below this share of its offset has no digits that a step from there would have."""
-
 PROJECTIONS = 200
 """After how many the search for an inner point of a domain gives up."""
 
@@ -76,9 +73,9 @@ class Terms:
         return bool(self._smooth)
 
     @property
-    def has_poles(self) -> bool:
-        """Whether there are terms that are finite for positive arguments only."""
-        return any(stack.kind.is_positive for stack in self._smooth)
+    def has_traps(self) -> bool:
+        """Whether there are terms at whose poles Newton's steps are tiny, as entropies."""
+        return any(stack.kind.is_of_entries for stack in self._smooth)
 
     @property
     def bytes(self) -> int:
@@ -160,22 +157,13 @@ class Terms:
 
         return rise
 
-    def are_clear(self, which: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Whether all arguments that have to be positive are so by more than rounding, (k,)."""
-        found = np.ones(len(x), dtype=bool)
-        for stack in self._taken([one for one in self._smooth if one.kind.is_positive], which):
-            if stack.offset is not None:
-                u = stack.arguments(x)
-                found &= (u > ROUNDED * np.abs(stack.offset)).all(axis=1)
-        return found
-
     def growth(self, which: np.ndarray, x: np.ndarray, step: np.ndarray) -> np.ndarray:
         """By how many times itself an argument grows most along a step from inside, shape (k,).
 
-        Of those alone that have to be positive; zero where there are none.
+        Of those at whose poles Newton's steps are tiny; zero where there are none.
         """
         found = np.zeros(len(x))
-        edged = [stack for stack in self._smooth if stack.kind.is_positive]
+        edged = [stack for stack in self._smooth if stack.kind.is_of_entries]
         with np.errstate(all="ignore"):
             for stack in self._taken(edged, which):
                 shares = stack.matrix.times(step) / stack.arguments(x)

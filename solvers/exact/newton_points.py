@@ -84,8 +84,6 @@ def tried(terms: Terms, models: QuadraticModels, live: np.ndarray, x: np.ndarray
     values, smooth_gradients, curvatures = terms.evaluate(live, x)
     quadratic_gradients = models.gradient(live, x)
     is_inside = np.isfinite(values) & np.isfinite(smooth_gradients).all(axis=1)
-    if terms.has_poles:  # a row at the edge of the domain keeps points at its pole, by rounding in
-        is_inside &= terms.are_clear(live, x)
     if not is_inside.all():
         smooth_gradients[~is_inside] = 0.0
     if terms.has_kinks:

@@ -35,7 +35,7 @@ TRAPPED = 0.1
 
 Next to that of an entropy steps are tiny however far the minimum is, and so is what the objective
 falls by. At a minimum an argument grows by rounding, and that is less: who is nearer to a pole than
-:data:`dald_model.solvers.arrays.terms.ROUNDED` is outside.
+:data:`dald_model.solvers.arrays.stack.ROUNDED` is outside.
 """
 
 UNKNOWN = np.nan
@@ -161,7 +161,7 @@ class NewtonBatch:
     def _are_trapped(self, live: np.ndarray, points: Points, asked: np.ndarray) -> np.ndarray:
         """Whose steps leave a pole next to which they are; False where not asked."""
         found = np.zeros(live.size, dtype=bool)
-        if self.terms.has_poles and asked.any():
+        if self.terms.has_traps and asked.any():
             grown = self.terms.growth(live[asked], points.x[asked], points.steps[asked])
             found[asked] = grown > TRAPPED
         return found
