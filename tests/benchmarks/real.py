@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -75,7 +78,18 @@ def ours(one: Case | Network) -> Job:
 
 
 def all_in_one(one: Case | Network, solver: str) -> Found | None:
-    """The same at once, by one solver of cvxpy's; None where it has no answer."""
+    """The same at once, by one solver of cvxpy's; None where it has no answer.
+
+    In a process of its own, which highspy 1.16.0 aborts on some of the absolute losses.
+    """
+    with ProcessPoolExecutor(1, get_context("fork")) as pool:
+        try:
+            return pool.submit(_at_once, one, solver).result()
+        except BrokenProcessPool:
+            return None
+
+
+def _at_once(one: Case | Network, solver: str) -> Found | None:
     problem = one.model().monolithic()
     for variable in problem.variables():
         variable.save_value(None)  # which cvxpy would check against bounds that it makes
