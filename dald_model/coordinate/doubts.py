@@ -93,8 +93,10 @@ def doubts(
         )
         mine = [subs[i] for i in places]
         if is_curved:
-            moves = np.stack([answers[i] - bases[i] for i in places])
-            _doubt_bent(found, mine, own, [there[i] for i in places], drags, moves)
+            steps = np.stack(
+                [(answers[i] - bases[i], own[k].answer - bases[i]) for k, i in enumerate(places)]
+            )
+            _doubt_bent(found, mine, own, [there[i] for i in places], drags, steps)
         elif size <= DEAR:
             are_flat = are_flat_together(mine)
             many += [places[i] for i in np.flatnonzero(are_flat).tolist()]
@@ -133,9 +135,15 @@ def _doubt_bent(
     known: Sequence[Curvature],
     there: Sequence[Curvature | None],
     drags: np.ndarray,
-    moves: np.ndarray,
+    steps: np.ndarray,
 ) -> None:
-    """Doubt clients of one size whose curvature is not the same everywhere, by that at answers."""
+    """Doubt clients of one size whose curvature is not the same everywhere, by that at answers.
+
+    ``steps``, (k, 2, m), are those from their bases to the answers, and to the minima of their
+    quadratic models. These may be farther off: a Huber loss bends in few rows where it is steep in
+    most, and what these slope along is flat.
+    """
+    moves, guessed = np.moveaxis(steps, 1, 0)
     curved, ended = (np.stack([o.diagonal for o in one if o]) for one in (known, there))
     felt, bend = WEAK**2 * curved.max(axis=1), ended.max(axis=1)
     live = curved > 0
@@ -146,10 +154,11 @@ def _doubt_bent(
     is_far = live & (curved * np.abs(moves) > GONE * slopes)
     is_gone = (is_far & (ended < GONE * WEAK**2 * curved)).any(axis=1)
     is_gone |= bend < GONE * felt
+    is_nearer = (curved * guessed**2).sum(axis=1) < (curved * moves**2).sum(axis=1)
     is_flatter, asks = means < np.log(FLAT), drags | (bend < felt / GONE)
     for i in np.flatnonzero(drags | is_flatter | is_gone).tolist():
         sub = subs[i]
-        if is_flatter[i] and is_defined_at_zero(sub):
+        if is_flatter[i] and is_nearer[i] and is_defined_at_zero(sub):
             found.nearer[sub.name] = known[i].answer
         if sub.size <= DEAR and asks[i]:
             alone = answer_alone(sub)

@@ -87,3 +87,22 @@ def test_fifty_logistic_clients_without_a_ridge(graph: str, rows: int, noise: fl
     assert result.status == "optimal"
     assert result.rounds <= most
     assert result.certificate().ok
+
+
+def test_clients_that_bend_nowhere_near_zero_begin_at_their_answers() -> None:
+    """Along (1, -0.9) these Huber losses slope at zero, and nothing there bends.
+
+    Their quadratic models had minima tens of thousands of lengths away, where the run began. Their
+    answers are where each sum of slopes is zero: at medians, but for the losses' width.
+    """
+    rows = np.array(17 * [[1.0, 1.0]] + 20 * [[1.0, -0.9]])
+    steps = np.concatenate([np.zeros(5), np.linspace(5, 15, 12), np.linspace(30, 50, 20)])
+    sides, x, model = np.array([[1.0, 1.0], [1.0, -0.9]]), cp.Variable(202), dm.Model("steep")
+    for name in range(3):
+        misses = rows @ cp.reshape(x, (2, 101), order="F") - (steps + name)[:, None]
+        model.client(name, cp.sum(cp.huber(misses, 0.1)))
+    medians, found = np.array([np.median(steps[:17]), np.median(steps[17:])]), starts(model)
+    for name, shift in {0: 0, 1: 1, 2: 2, "server": 1}.items():
+        answer = np.tile(np.linalg.solve(sides, medians + shift), 101)
+        np.testing.assert_allclose(found[name], answer, atol=0.5, err_msg=str(name))
+    assert model.solve().verify().ok
