@@ -13,7 +13,7 @@ import numpy as np
 
 from dald_model.answer.answer import Answer
 from dald_model.answer.gap import BOXES, charged, least_near
-from dald_model.answer.rescaling import costs_of
+from dald_model.answer.wishes import cost_of
 
 CLAIMED = 1e-4
 """What a client's answer may be above the minimum, relative to the energy of the natural units."""
@@ -42,7 +42,7 @@ def overstated(result: Answer) -> tuple[Hashable, float] | None:
         price, _ = charged(sub, mu)
         box = BOXES * units.point_lengths[compiled.columns[name]]
         least = least_near(sub, price, point, box)
-        here = costs_of([sub.client], sub.spread(point))[0] + price @ point
+        here = cost_of(sub, point) + float(price @ point)
         if np.isfinite(least) and np.isfinite(here):
             found[name] = (here - least) / units.energy
     worst = max(found, key=found.__getitem__, default=None)
