@@ -100,7 +100,7 @@ def test_clients_that_bend_nowhere_near_zero_begin_at_their_answers() -> None:
     sides, x, model = np.array([[1.0, 1.0], [1.0, -0.9]]), cp.Variable(202), dm.Model("steep")
     for name in range(3):
         misses = rows @ cp.reshape(x, (2, 101), order="F") - (steps + name)[:, None]
-        model.client(name, cp.sum(cp.huber(misses, 0.1)))
+        model.client(name, cp.sum(cp.huber(10 * misses)))
     medians, found = np.array([np.median(steps[:17]), np.median(steps[17:])]), starts(model)
     for name, shift in {0: 0, 1: 1, 2: 2, "server": 1}.items():
         answer = np.tile(np.linalg.solve(sides, medians + shift), 101)
