@@ -74,10 +74,7 @@ def test_doubts_of_many_are_those_of_each() -> None:
     for at, kind in enumerate(many._fields):
         assert set(many[at]) == {name for one in each for name in one[at]}, kind
     assert many.flat
-    assert many.nearer.keys() == {
-        3,
-        11,
-    }  # logistic and far out, beyond their quadratic models' minima
+    assert many.nearer.keys() == {3, 11}  # logistic, and beyond their quadratic models' minima
     dragged = is_dragged(known, np.stack(answers), np.stack(bases))
     assert dragged.any()
     assert not dragged.all()

@@ -92,8 +92,8 @@ def test_fifty_logistic_clients_without_a_ridge(graph: str, rows: int, noise: fl
 def test_clients_that_bend_nowhere_near_zero_begin_at_their_answers() -> None:
     """Along (1, -0.9) these Huber losses slope at zero, and nothing there bends.
 
-    Their quadratic models had minima tens of thousands of lengths away, where the run began. Their
-    answers are where each sum of slopes is zero: at medians, but for the losses' width.
+    Their quadratic models had minima some 200 times as far away, where the run began. Their answers
+    are where each sum of slopes is zero: at medians, but for the losses' width.
     """
     rows = np.array(17 * [[1.0, 1.0]] + 20 * [[1.0, -0.9]])
     steps = np.concatenate([np.zeros(5), np.linspace(5, 15, 12), np.linspace(30, 50, 20)])

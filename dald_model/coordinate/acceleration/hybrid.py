@@ -98,10 +98,8 @@ class Hybrid:
 
     def _learns(self, compiled: Decomposition) -> bool:
         """Whether clients are small enough to be learned, at once or later."""
-        sizes, most = (
-            self.secant.sizes(compiled),
-            (LATER, WORK) if compiled.servers else (FAR, LABOUR),
-        )
+        sizes = self.secant.sizes(compiled)
+        most = (LATER, WORK) if compiled.servers else (FAR, LABOUR)
         return self._takes(sizes) or _is_within(sizes, *most)
 
     def _takes(self, sizes: np.ndarray) -> bool:
@@ -110,6 +108,7 @@ class Hybrid:
 
 
 def _is_within(sizes: np.ndarray, most: int, work: float) -> bool:
+    """Whether no client has more shared entries than that, nor all together ask for more work."""
     return bool(sizes.max(initial=0) <= most and (sizes.astype(float) ** 3).sum() <= work)
 
 
