@@ -10,7 +10,7 @@ from threadpoolctl import ThreadpoolController
 
 LARGE = 500
 """Size up to which matrices are taken by one thread of BLAS. Several spin while they wait for each
-other: beside one other busy process, on two cores, 144 matrices of 60 took eighty times as long."""
+other: beside other busy processes, on two cores, 144 matrices of 60 took 40 to 80 times as long."""
 
 
 def eigh(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

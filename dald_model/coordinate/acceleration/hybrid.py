@@ -20,8 +20,8 @@ LATER, WORK = 200, 2e7
 their cubes sum up to no more, what the coordinator's own eigenproblems take a round."""
 FAR, LABOUR = 400, 1e9
 """The same where there is no server, so that news takes as many rounds as the graph is wide. On
-grids of 144 to 400 logistic clients of 60 to 220 columns models saved half to three quarters of the
-rounds, through servers of 30 wide clients none."""
+grids of 64 to 400 logistic clients of 60 to 220 columns models saved 44 to more than 77 % of the
+rounds, of lassos none to 20 %; through servers of 12 to 1,000 wide clients none in the mean."""
 
 
 @dataclass(frozen=True)
