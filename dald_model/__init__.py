@@ -67,7 +67,7 @@ from dald_model.coordinate.acceleration.hybrid import Hybrid
 from dald_model.coordinate.acceleration.secant import Secant
 from dald_model.coordinate.penalty import Fixed, ResidualBalancing
 from dald_model.engines.portable import Portable, pack, unpack
-from dald_model.answer.gap import Certificate
+from dald_model.answer.certificate import Certificate
 from dald_model.answer.result import Result
 from dald_model.answer.saved import SavedAnswer, load
 from dald_model.resume import resume

@@ -13,7 +13,9 @@ import numpy as np
 from dald_model.algorithms.dald import DALD
 from dald_model.algorithms.steps import MeasuresStep
 from dald_model.answer import plots
-from dald_model.answer.reference import reference, task
+from dald_model.answer.claim import Claim
+from dald_model.answer.judge import Judge
+from dald_model.answer.reference import all_in_one
 from dald_model.answer.result import Result
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.evaluation import BYTES, Acceleration
@@ -119,9 +121,9 @@ def compare(
 ) -> Comparison:
     r"""Run several algorithms on one model and put them side by side.
 
-    The gap of a round is :math:`|F(x) - F^*| / V` with F the all-in-one objective at the value that
-    the clients share, the server's or the mean over their copies, and V what agreeing costs them
-    (:mod:`dald_model.answer.scales`), so that it is the same in all units. A client that is
+    The gap of a round is :math:`|F(x) - F^*| / S` with F the all-in-one objective at the value that
+    the clients share, the server's or the mean over their copies, and S the cost of
+    consensus (:mod:`dald_model.answer.scale`), so that it is the same in all units. A client that is
     solved sends its side of each of its edges to the neighbour, 8 bytes a number, or its gradient,
     which is as long; multipliers need not be sent, both ends know them. What an acceleration adds
     is counted in every round as the most it may be; ``revealed`` says what whoever coordinates it
@@ -206,10 +208,10 @@ def compare(
     results = {
         name: models[name].solve(metrics=measures, **options, **run) for name, run in runs.items()
     }
-    aio, worth = _known(next(iter(results.values())), solver)
+    aio, cost = _known(next(iter(results.values())), solver)
     ways = {name: _accelerated(results[name], {**options, **runs[name]}) for name in runs}
     histories = {
-        name: _with_gap(_with_sent(one, ways[name]), aio, worth) for name, one in results.items()
+        name: _with_gap(_with_sent(one, ways[name]), aio, cost) for name, one in results.items()
     }
     told = tuple(metrics or {})
     rows = [_row(results[name], histories[name], ways[name], told, tolerances) for name in runs]
@@ -292,14 +294,16 @@ def _objective(problem: cp.Problem, at: Iterate) -> float:
 
 
 def _known(result: Result, solver: str) -> tuple[float, float]:
-    """The all-in-one optimum and the worth of the objective, of the problem with all clients."""
-    found = reference(task(replace(result, left={}, dropped={})), solver)
-    assert found.scales is not None
-    return found.value, found.scales.worth
+    """The all-in-one optimum and the cost of consensus there, of the problem with all clients."""
+    claim = Claim.of(replace(result, left={}, dropped={}))
+    found = all_in_one(claim, solver)
+    there = replace(claim, values=found.values, own=claim.split(found.values))
+    scale = Judge(there, max(TOLERANCES), max(TOLERANCES)).scale
+    return found.value, max(scale.cost, scale.open) or 1.0
 
 
-def _with_gap(history: pd.DataFrame, aio: float, worth: float) -> pd.DataFrame:
-    return history.assign(gap=(history[COMMON] - aio).abs() / worth)
+def _with_gap(history: pd.DataFrame, aio: float, cost: float) -> pd.DataFrame:
+    return history.assign(gap=(history[COMMON] - aio).abs() / cost)
 
 
 def _duals(problem: cp.Problem) -> list[cp.Variable]:

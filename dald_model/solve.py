@@ -13,7 +13,7 @@ import numpy as np
 from dald_model.algorithms.dald import DALD
 from dald_model.answer.assemble import assemble
 from dald_model.answer.beginning import begin, foretold, still_measured, trailed
-from dald_model.answer.claims import overstated
+from dald_model.answer.end_test import end_test
 from dald_model.answer.gap_option import gap_test
 from dald_model.answer.result import Result
 from dald_model.answer.saved import Compilable
@@ -268,6 +268,7 @@ def solve(
         state.whole = among or HERE
         is_default = is_own and algorithm.__class__ is DALD and acceleration is not None
         is_foretold = is_default and among is None and foretold(compiled, start, state)
+        is_judged = among is None and not any(s.client.is_remote for s in compiled.values())
         given: dict[str, Any] = {
             "algorithm": algorithm,
             "sequence": sequence,
@@ -298,6 +299,7 @@ def solve(
             learnt=None if start is None else start.learnt,
             is_foretold=is_foretold,
             gap_test=None if gap is None else gap_test(compiled, gap),
+            end_test=end_test(compiled, max(eps_pri, eps_dual)) if is_judged else None,
             begun=begun,
             checkpoint=None
             if checkpoint is None
@@ -323,23 +325,7 @@ def solve(
     result = assemble(outcome, (eps_pri, eps_dual), time.perf_counter() - begun)
     result.measured = measured
     result.trail = trailed(result, start)
-    if measured is not None and result.status.has_answer:
-        _doubt(result)
     if outcome.error is not None:
         outcome.error.result = result
         raise outcome.error
     return result
-
-
-def _doubt(result: Result) -> None:
-    """Take back a claim that rests on a solver of cvxpy's which has not minimised its client."""
-    found = overstated(result)
-    if found is None:
-        return
-    name, above = found
-    result.status, result.culprit = Status.SOLVER_ERROR, name
-    result.detail = (
-        f"{result.compiled[name].client.kind} {name!r} can be solved by cvxpy alone, whose answer "
-        f"is {above:.1e} of the objective's variation above the minimum; scale its variables and "
-        "its objective to about 1, or move the origin nearer"
-    )

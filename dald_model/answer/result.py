@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 from dald_model.answer import plots
 from dald_model.answer.answer import Answer
 from dald_model.answer.by_name import Column, table
+from dald_model.answer.certificate import Certificate, certify
 from dald_model.answer.findings import Diagnosis, diagnose
-from dald_model.answer.gap import Certificate, certify
+from dald_model.answer.judge import PRICED
 from dald_model.answer.saving import written
 from dald_model.answer.verification import Verification, verify
 from dald_model.coordinate.status import Status
@@ -46,7 +47,7 @@ class Result(Printed, Answer):
         solver: str | None = None,
         tol_objective: float = 1e-4,
         tol_feasibility: float = 1e-4,
-        tol_dual: float = 1e-4,
+        tol_dual: float = PRICED,
     ) -> Verification: ...
 
     @overload
@@ -57,7 +58,7 @@ class Result(Printed, Answer):
         solver: str | None = None,
         tol_objective: float = 1e-4,
         tol_feasibility: float = 1e-4,
-        tol_dual: float = 1e-4,
+        tol_dual: float = PRICED,
     ) -> Certificate: ...
 
     @one_at_a_time()
@@ -68,7 +69,7 @@ class Result(Printed, Answer):
         solver: str | None = None,
         tol_objective: float = 1e-4,
         tol_feasibility: float = 1e-4,
-        tol_dual: float = 1e-4,
+        tol_dual: float = PRICED,
     ) -> Verification | Certificate:
         """Compare with the all-in-one solve; see :func:`dald_model.answer.verification.verify`.
 
@@ -108,7 +109,7 @@ class Result(Printed, Answer):
     def certificate(
         self, *, tol_objective: float = 1e-4, tol_feasibility: float = 1e-4
     ) -> Certificate:
-        """A proven gap without the all-in-one solve; see :func:`dald_model.answer.gap.certify`.
+        """A proven gap without the all-in-one solve; see :func:`dald_model.answer.certificate.certify`.
 
         Examples
         --------

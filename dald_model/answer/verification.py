@@ -1,33 +1,29 @@
-r"""Verification of a result against the all-in-one (AIO) solve by plain cvxpy.
+r"""Verification of a result: its certificate, and the all-in-one (AIO) solve by plain cvxpy.
 
-Nothing is held against one, an absolute figure or the size of a number: figures are in units of the
-worth V of the objective, of the spread of each variable and of the reach of each constraint, see
-:mod:`dald_model.answer.scales`. They come from the problem, so a verdict is the same whatever the
-run was, and in whatever units the problem is written.
-
-That a verification is ok means: the result's values agree among clients and meet all constraints
-to 1e-4 of what agreeing moves them by, the objective there and the reported value are the optimum
-to 1e-4 of what agreeing costs, and the multipliers support the optimum to the same.
+Two witnesses that know nothing of each other: the certificate proves a gap from the clients'
+own problems and the multipliers; the AIO solve knows no multipliers. Both measure a gap by the cost
+of consensus, see :mod:`dald_model.answer.judge`, and neither by anything that the run measured.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
 
 from dald_model.answer.answer import Answer
-from dald_model.answer.comparison import consensus, distances, objective, unique
-from dald_model.answer.gap import BOXES, Certificate, first_witness
+from dald_model.answer.certificate import Certificate, certified, said
+from dald_model.answer.claim import Claim
+from dald_model.answer.dual_values import differences, dual_value_row
+from dald_model.answer.feasibility import charged, violation
+from dald_model.answer.judge import PRICED, Judge, Outcome, outcome_of
 from dald_model.answer.plots import verification_plot
-from dald_model.answer.reference import Reference, Task, reference, sharpened, task
-from dald_model.answer.rows import Row
-from dald_model.answer.stationarity import Support, certificate
-from dald_model.answer.violations import violation
-from dald_model.answer.witnesses import alike, gap_to, held_against
+from dald_model.answer.reference import Reference, all_in_one, measured_from
+from dald_model.answer.row import Row, table
+from dald_model.compile.measures import Measure
 from dald_model.coordinate.status import Status
 from dald_model.later import pd
 from dald_model.text import Bare, Heading, Part, Printed, counted
@@ -38,10 +34,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Row", "Verification", "verify"]
 
-UNIQUE = 1e-3
-"""A distance of two solutions, in spreads, up to which they count as the same."""
-SURE = 10.0
-"""A distance that is judged may be larger than a violation by this factor."""
+SIGHT = 1e-3
+"""How far apart two printed values may be, as a share of the larger: what a reader sees at once."""
+ZERO = 1e-9
+"""Share of the sum of the clients' sizes below which both values are zero but for rounding."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,12 +49,11 @@ class Verification(Printed):
     rows : tuple of Row
         The comparisons, in the order of :func:`verify`.
     aio_status, aio_value, aio_seconds :
-        Of the all-in-one solve.
+        Of the all-in-one solve: of the best feasible point that was found for it.
     note : str
-        What the distance of the solutions means.
+        What a reader should know beside the rows.
     certificate : Certificate or None
-        The first witness, by client solves alone; None where there is no point, or where clients
-        left. It is told: what is judged is the all-in-one solve, which knows no multipliers.
+        The other witness, by client solves alone; None where there is no point.
 
     Examples
     --------
@@ -78,13 +73,18 @@ class Verification(Printed):
     certificate: Certificate | None = None
 
     @property
+    def outcome(self) -> Outcome:
+        """Passed, failed, or cannot be judged."""
+        return outcome_of(list(self.rows))
+
+    @property
     def ok(self) -> bool:
-        """Whether every row is within its tolerance."""
-        return all(row.ok for row in self.rows)
+        """Whether every row is within what is allowed."""
+        return self.outcome is Outcome.PASSED
 
     @property
     def failures(self) -> list[Row]:
-        """The rows outside their tolerance."""
+        """The rows that are not."""
         return [row for row in self.rows if not row.ok]
 
     def __getitem__(self, check: str) -> Row:
@@ -94,23 +94,12 @@ class Verification(Printed):
         return self.ok
 
     def report(self, *, wide: bool) -> list[Part]:
-        """The comparison with the all-in-one solve, failures named."""
-        failed = ", ".join(row.check for row in self.failures)
-        termination = "passed" if self.ok else f"FAILED ({failed})"
-        rows = [
-            {
-                "check": row.check,
-                "measured": f"{row.measured:.1e}",
-                "allowed": "" if row.allowed is None else f"{row.allowed:.0e}",
-                "": ("ok" if row.ok else "FAILED") if row.allowed is not None else "told",
-                "where": row.where,
-            }
-            for row in self.rows
-        ]
+        """The values of both, what gaps are measured by, and the comparisons."""
+        head = said(self.outcome, self.failures)
         return [
-            Heading(f"Verification of {self.result.compiled.model.name!r}: {termination}"),
+            Heading(f"Verification of {self.result.compiled.model.name!r}: {head}"),
             Bare(self._solves()),
-            pd.DataFrame(rows),
+            table(self.rows),
             [f"  note: {self.note}"] if self.note else [],
         ]
 
@@ -124,21 +113,29 @@ class Verification(Printed):
         "Verification of 'mean': passed"
         """
         rows = [(row.check, row.measured, row.allowed) for row in self.rows]
-        said = "passed" if self.ok else "FAILED"
+        head = (
+            "passed"
+            if self.ok
+            else "FAILED"
+            if self.outcome is Outcome.FAILED
+            else str(self.outcome)
+        )
         return verification_plot(
-            f"Verification of {self.result.compiled.model.name!r}: {said}", rows
+            f"Verification of {self.result.compiled.model.name!r}: {head}", rows
         )
 
     def _solves(self) -> pd.DataFrame:
-        ours = self.result
+        ours, found = self.result, self.certificate
         time = f"{ours.seconds:.2f} s, {counted(ours.rounds, 'round')}"
         rows = [("distributed", f"{ours.value:.8g}", str(ours.status), time)]
-        second, found = f"{self.aio_seconds:.2f} s", self.certificate
         if found is not None:
-            first = f"gap {found.gap:.1e} by client solves alone, the first witness"
-            rows.append(("certificate", f"{found.bound:.8g}", "bound", first))
-            second += ", the second witness"
-        rows.append(("all-in-one", f"{self.aio_value:.8g}", self.aio_status, second))
+            rows.append(("certificate", f"{found.bound:.8g}", "bound", "by client solves alone"))
+        rows.append(
+            ("all-in-one", f"{self.aio_value:.8g}", self.aio_status, f"{self.aio_seconds:.2f} s")
+        )
+        if found is not None:
+            cost = f"{found.cost:.3g}", "", "sum of f_i(x) - min f_i"
+            rows.append(("cost of consensus", *cost))
         return pd.DataFrame(rows)
 
 
@@ -148,53 +145,39 @@ def verify(
     solver: str | None = None,
     tol_objective: float = 1e-4,
     tol_feasibility: float = 1e-4,
-    tol_dual: float = 1e-4,
+    tol_dual: float = PRICED,
 ) -> Verification:
-    r"""Certify the result, then solve ``model.monolithic()`` by plain cvxpy and compare.
+    r"""Certify the result, solve ``model.monolithic()`` by plain cvxpy, and compare.
 
-    The certificate (:mod:`dald_model.answer.gap`) is the first witness, and the all-in-one solve
-    the second, which is independent of the multipliers and so is what judges.
+    With F the objective as it is minimised, x the values in the result, S the cost of consensus and
+    L the lengths (:mod:`dald_model.answer.scale`), the rows are
 
-    With :math:`F` the objective of the AIO problem, :math:`F^*` its optimum, :math:`x` the
-    values in the result and :math:`x_i` those at the clients, V the worth of the objective, X the
-    spreads of variables (:mod:`dald_model.answer.scales`), the rows are
+    * objective gap, :math:`F(x) - F(x^{AIO})` beside S, where :math:`x^{AIO}` is the best feasible
+      point that is known, and what it violates is charged at its own dual values;
+    * in plain sight, the same beside the larger of the two values, at most 0.1 %;
+    * gap to the bound, :math:`F(x)` less what the multipliers prove, beside S;
+    * reported value, ``result.value`` less F(x), beside S;
+    * constraint violation and consensus violation, beside how far a row moves over L;
+    * multipliers and dual values, what they misprice over L, beside S
+      (:mod:`dald_model.answer.dual_values`);
+    * distances of the solution and of the dual values from the AIO solve's, informational: large
+      beside checks that all pass, they say that the optimum is not unique.
 
-    * objective gap, :math:`|F(x) - F^*| / V`,
-    * reported value, the same for ``result.value``,
-    * consensus violation, the largest :math:`|\mathcal C_r|` over all edges and over the copies of
-      shared variables, in units of what the sides move by over the spreads,
-    * constraint violation, the largest over all constraints and attributes of variables, each in
-      units of its reach,
-    * multipliers, how far the result's own multipliers are from supporting the AIO solution, or
-      else the result's values (:mod:`dald_model.answer.stationarity`): multipliers are often not
-      unique, and this is what makes any of them right; where solvers do not resolve that, the gap
-      to the bound that the multipliers prove, relative to V,
-    * distance where unique, the largest :math:`|x - x^*| / X` among variables that provably only
-      one point is optimal for; there is no such row where nothing proves it, or where the result
-      is better than what solvers found,
-    * distance of multipliers and of the solution from the AIO solve's, relative, told but not
-      judged: where they are large although all other rows hold, the optimum is not unique.
+    A row that fails only because doubles do not hold enough digits of F, or because no multipliers
+    were found that prove what the AIO solve confirms, makes the outcome "cannot be judged".
 
-    An AIO solution that is doubtful, because its solver says so or because the result is feasible
-    and better, is cross-checked by a second solver; the note says so. The better one counts, and of
-    two that are as good the one that is accurate by its own account.
-    A result that is better than all solvers, and not by breaking constraints, has no gap; and where
-    solvers find what is better than the certificate lets any point be, its bound is what counts.
-
-    The problem is the one that was solved, whatever values its Parameters have by now; where these
-    have changed, the note says so.
-
-    Where clients left or edges were dropped for good, the AIO problem is that of those who are
-    still there, over the copies of the clients.
+    The problem is the one that was solved, whatever values its Parameters have by now. Where
+    clients left or edges were dropped for good, the AIO problem is that of those who are still
+    there, over the copies of the clients, and there is no certificate.
 
     Parameters
     ----------
     result : Result
     solver : str
-        The cvxpy solver of the AIO problem; default Clarabel, which is accurate for every cone.
+        The cvxpy solver of the AIO problem; default Clarabel, which takes every cone.
     tol_objective, tol_feasibility, tol_dual : float
-        What is allowed of the first two, the next two and the fifth row; a distance may be ten
-        times what a violation may.
+        What is allowed of gaps, of violations, and of multipliers and dual values, as shares of
+        what these are measured by.
 
     Returns
     -------
@@ -209,123 +192,116 @@ def verify(
     notes = _moved(result)
     # What a callback computes follows from others, and cannot be set
     then = [(p, value) for p, value in result.given if not isinstance(p, cp.CallbackParam)]
-    with holding(then), warnings.catch_warnings():
+    with holding(then), warnings.catch_warnings(), np.errstate(all="ignore"):
         # cvxpy warns of reading what was declared sparse, which every comparison does
         warnings.filterwarnings("ignore", ".*sparse CVXPY expression", RuntimeWarning)
-        first = first_witness(result, tol_objective, tol_feasibility)
-        tolerances = tol_objective, tol_feasibility, tol_dual
-        compared = _compared(result, solver, tolerances, first, notes)
-        return replace(compared, certificate=first)
+        claim = Claim.of(result)
+        made = all_in_one(claim, solver)
+        kind = made.status.removesuffix("_inaccurate")
+        is_empty = result.status in (Status.INFEASIBLE, Status.UNBOUNDED)
+        if is_empty or not claim.own:
+            return _of_statuses(result, made, kind, notes)
+        judge = Judge(claim, tol_objective, tol_feasibility, tol_dual)
+        return _compared(result, judge, made, notes)
 
 
-def _compared(
-    result: Answer,
-    solver: str | None,
-    tolerances: tuple[float, float, float],
-    proven: Certificate | None,
-    notes: list[str],
-) -> Verification:
-    """The comparison, with the Parameters as they were at the time of the solve."""
-    tol_objective, tol_feasibility, _ = tolerances
-    given = task(result)
-    made = reference(given, solver)
-    kind = made.status.removesuffix("_inaccurate")
-    if kind != "optimal" or result.status in (Status.INFEASIBLE, Status.UNBOUNDED):
-        same = kind == result.status
-        said = f"{result.status}, AIO {made.status}"
-        return _judged(result, made, [Row("status", 0.0 if same else np.inf, 0.0, said)], notes)
-    if not result.recovered.values:
-        said = f"{result.status} without a point, AIO {made.status}"
-        return _judged(result, made, [Row("status", np.inf, 0.0, said)], notes)
+def _of_statuses(result: Answer, made: Reference, kind: str, notes: list[str]) -> Verification:
+    """The comparison where there is no point to compare."""
+    amount = 0.0 if kind == result.status else np.inf
+    where = f"{result.status}, AIO {made.status}"
+    return _made(result, made, [Row("status", amount, 1.0, 0.0, where)], notes)
 
-    first = made
-    made, gap, beats, said = held_against(given, made, proven, tol_objective, tol_feasibility)
-    notes += said
-    rows = _rows(given, made, proven, gap, beats, tolerances)
-    if not all(row.ok for row in rows) and first is not made and alike(first, made, tol_objective):
-        # Who calls itself accurate may leave a flat objective's solution farther away
-        gap, beats = gap_to(given, first, tol_objective, tol_feasibility)
-        looked = _rows(given, first, proven, abs(gap), beats, tolerances)
-        if all(row.ok for row in looked):
-            made, rows = first, looked
-    if not all(row.ok for row in rows) and not beats:
-        # An optimum may be flat: a gap of 1e-8 leaves a solution 1e-4 of the spreads away
-        sharper = sharpened(given, made)
-        if sharper is not None:
-            gap, beats = gap_to(given, sharper, tol_objective, tol_feasibility)
-            looked = _rows(given, sharper, proven, abs(gap), beats, tolerances)
-            if all(row.ok for row in looked):
-                made, rows = sharper, looked
-    if rows[-1].measured > UNIQUE and all(row.ok for row in rows) and not beats:
+
+def _compared(result: Answer, judge: Judge, made: Reference, notes: list[str]) -> Verification:
+    """The comparison of a point, with the Parameters as they were at the time of the solve."""
+    claim, sense = judge.claim, judge.compiled.sense
+    here, kept = judge.value, [made] if _is_feasible(judge, made) else []
+    if not kept or not here >= sense * made.value - judge.allowed:
+        worth = max(judge.scale.cost, judge.scale.open) or 1.0
+        for again in measured_from(claim, _measures(judge), worth):
+            if _is_feasible(judge, again):
+                kept.append(again)
+                why = "worse than the result" if kept[0] is made else f"{made.status}, not feasible"
+                by = f"{again.solver} from the result's point"
+                notes.append(f"{made.solver}'s AIO solution is {why}; solved again by {by}")
+                break
+    if not kept:
+        where = f"{result.status}, AIO {made.status}"
+        is_seen = made.status in ("infeasible", "unbounded")
+        row = Row("status", np.inf, 1.0, 0.0, where, is_seen=is_seen)
+        return _made(result, made, [row, *judge.rows()], notes, judge)
+    best = min(kept, key=lambda one: sense * one.value)
+    there = sense * best.value + charged(claim.problem.constraints, best.values, best.duals)
+    rows = [_gap_row(judge, here - there), _sight_row(judge, here, there)]
+    agrees = all(row.ok for row in rows)
+    for row in judge.rows():
+        rows.append(row.seen(row.is_seen and not (agrees and row.check == "gap to the bound")))
+    rows += [
+        dual_value_row(judge, result, best.duals),
+        differences(judge, result, best.duals),
+        _distance(judge, best),
+    ]
+    if rows[-1].measured > SIGHT and all(row.ok for row in rows):
         notes.append(
             "the optimum is not unique to this accuracy: both solutions are feasible and optimal"
         )
-    return _judged(result, made, rows, notes)
+    return _made(result, best, rows, notes, judge)
 
 
-def _rows(
-    given: Task,
+def _gap_row(judge: Judge, gap: float) -> Row:
+    slack, scale = judge.scale.open, judge.scale.cost
+    amount = max(gap, 0.0) if np.isfinite(gap) else np.nan
+    return Row("objective gap", amount, scale, judge.tolerance, slack=slack)
+
+
+def _sight_row(judge: Judge, here: float, there: float) -> Row:
+    """The two values as a reader sees them, unless both are zero beside what is added up."""
+    size = max(abs(here), abs(there))
+    is_zero = size <= max(judge.scale.digits, ZERO * judge.scale.total)
+    return Row("in plain sight", 0.0 if is_zero else max(here - there, 0.0), size, SIGHT)
+
+
+def _is_feasible(judge: Judge, made: Reference) -> bool:
+    if not (made.values and np.isfinite(made.value)):
+        return False
+    problem, lengths = judge.claim.problem, judge.lengths_by_variable
+    found = violation(
+        problem.constraints, problem.variables(), made.values, lengths, judge.feasible
+    )
+    return found.share <= judge.feasible
+
+
+def _measures(judge: Judge) -> dict[int, Measure]:
+    lengths, answer = judge.lengths_by_variable, judge.claim.answer
+    return {
+        v.id: Measure(answer[v.id], lengths[v.id].reshape(v.shape, order="F"))
+        for v in judge.claim.problem.variables()
+    }
+
+
+def _distance(judge: Judge, made: Reference) -> Row:
+    """How far the solution is from the all-in-one solve's, beside the lengths."""
+    worst = Row("solution distance", 0.0, 1.0)
+    for v in judge.claim.problem.variables():
+        gap = np.abs(flat(judge.claim.answer[v.id]) - flat(made.values[v.id]))
+        lengths = judge.lengths_by_variable[v.id]
+        if gap.size:
+            at = int(np.argmax(gap / lengths))
+            row = Row("solution distance", float(gap[at]), float(lengths[at]), None, v.name())
+            worst = row if row.measured > worst.measured else worst
+    return worst
+
+
+def _made(
+    result: Answer,
     made: Reference,
-    proven: Certificate | None,
-    gap: float,
-    beats: bool,
-    tolerances: tuple[float, float, float],
-) -> list[Row]:
-    """The comparisons with a reference, in the order of :func:`verify`."""
-    assert made.scales is not None
-    tol_objective, tol_feasibility, tol_dual = tolerances
-    result, found = given.result, _certified(given, made, proven, tol_dual)
-    # Where the result is better than the AIO solve its own objective is what it should report
-    known = objective(given, made) if beats else made.value
-    return [
-        Row("objective gap", gap, tol_objective),
-        Row("reported value", abs(result.value - known) / made.scales.worth, tol_objective),
-        consensus(given, made.scales, tol_feasibility),
-        violation(given, made, tol_feasibility),
-        Row("multipliers", found.measured, tol_dual, found.where),
-        *([] if beats else unique(given, made, SURE * tol_feasibility)),
-        *distances(given, made),
-    ]
-
-
-def _certified(given: Task, made: Reference, proven: Certificate | None, allowed: float) -> Support:
-    """What the multipliers certify at the AIO solution, or else at the result's own values.
-
-    Where the objective is flat the AIO solution is known to few digits, and slopes there are not
-    those at the optimum. Multipliers that support the result's own values are right as well, as
-    these are feasible and optimal where the other rows hold. Where solvers do not resolve slopes
-    the bound that the multipliers prove takes their place, if it is as near to the optimum.
-    """
-    assert made.scales is not None
-    for values in (made.values, given.values):
-        points = given.split(values)
-        found = certificate(given.result, list(points), points, made.scales, allowed)
-        if found.measured <= allowed:
-            return found
-    if proven is not None and not found.is_resolved:
-        lost = _lost(given, made, proven)
-        if lost <= allowed:
-            return Support(lost, f"bound, as solvers leave {found.where} open")
-    return found
-
-
-def _lost(given: Task, made: Reference, proven: Certificate) -> float:
-    """What the multipliers' bound is worse by than the result, over V, over all of the spreads.
-
-    Spreads may be wider than its boxes; t boxes away a point is better by t times as much at most.
-    """
-    assert made.scales is not None
-    compiled, boxes = given.result.compiled, 1.0
-    if given.units is not None:
-        for name, spread in made.scales.spreads.items():
-            reach = BOXES * given.units.point_lengths[compiled.columns[name]]
-            boxes = max(boxes, float((spread / reach).max()))
-    return max(boxes * compiled.sense * (proven.value - proven.bound), 0.0) / made.scales.worth
-
-
-def _judged(result: Answer, made: Reference, rows: list[Row], notes: list[str]) -> Verification:
-    note = "; ".join([*made.notes, *notes])
-    return Verification(result, tuple(rows), made.status, made.value, made.seconds, note)
+    rows: list[Row],
+    notes: list[str],
+    judge: Judge | None = None,
+) -> Verification:
+    proven = certified(judge) if judge is not None and judge.claim.is_whole else None
+    note = "; ".join(notes)
+    return Verification(result, tuple(rows), made.status, made.value, made.seconds, note, proven)
 
 
 def _moved(result: Answer) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dald_model.coordinate.end_proof import EndProof
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.nearness import PATIENCE, Nearness
@@ -17,7 +18,13 @@ RETRIES = 3
 """So often a run goes on that would end with an answer short of its accuracy, and asks for no more
 of it than a run may end with."""
 
-KEPT = ("retried", "waited", "certifies_from")
+REFUSALS = 3
+"""So often a run goes on whose residuals met their tolerances without a proof of its gap: once in
+the scales of the proof, then with tolerances that are ten times as small each time."""
+SHARPER = 0.1
+"""By how much tolerances shrink with each refusal but the first."""
+
+KEPT = ("retried", "waited", "certifies_from", "refused")
 """Of its attributes, those that a file holds."""
 
 
@@ -34,6 +41,8 @@ class OuterTest:
         For how many rounds it went on until clients are near beside what they agree on.
     certifies_from : int
         The first round after which a certificate is asked for again.
+    refused : int
+        How often the residuals met their tolerances and no gap was proved.
     """
 
     def __init__(
@@ -43,7 +52,7 @@ class OuterTest:
         self._settings, self._layer = settings, layer
         self._is_tested = settings.tests(method)
         self._nearness = Nearness(membership.compiled)
-        self.retried, self.waited, self.certifies_from = 0, 0, 1
+        self.retried, self.waited, self.certifies_from, self.refused = 0, 0, 1, 0
 
     def kept(self) -> dict[str, Any]:
         """What a file holds of it."""
@@ -68,8 +77,9 @@ class OuterTest:
         if not (self._is_tested and is_exact and is_done):
             return False
         is_fixed = self._method.goal is Goal.FIXED_POINT  # clients need not agree there
-        agrees = is_fixed or found.primal_scaled <= settings.eps_pri
-        if not (agrees and found.dual_scaled <= settings.eps_dual):
+        sharper = SHARPER ** max(0, self.refused - 1)
+        agrees = is_fixed or found.primal_scaled <= sharper * settings.eps_pri
+        if not (agrees and found.dual_scaled <= sharper * settings.eps_dual):
             return False
         if is_accelerated and self.waited < PATIENCE:
             self.waited += 1
@@ -78,6 +88,16 @@ class OuterTest:
         is_short = whole.any(bool(state.inaccurate.any()))
         self.retried += is_short
         return not is_short or self.retried > RETRIES
+
+    def refusal(self, state: State) -> EndProof | None:
+        """What is not proved of an iterate that met the test; None where nothing is missing."""
+        test, membership = self._settings.end_test, self._membership
+        is_claim = self._method.goal is Goal.OPTIMUM and membership.whole
+        if test is None or not is_claim:
+            return None
+        found = test(state)
+        self.refused += not found.is_proved
+        return None if found.is_proved else found
 
     def certified(self, state: State, at: int) -> str:
         """What is certified now, if enough; each time asked after half as many rounds again."""

@@ -12,12 +12,13 @@ from dald_model.coordinate import outcome
 from dald_model.coordinate.best import Best
 from dald_model.coordinate.channels import Channels
 from dald_model.coordinate.diagnosis import FailureMonitor
+from dald_model.coordinate.end_proof import EndProof
 from dald_model.coordinate.membership import Membership, RoundPlan
 from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.outcome import Outcome
-from dald_model.coordinate.outer_test import OuterTest
+from dald_model.coordinate.outer_test import REFUSALS, OuterTest
 from dald_model.coordinate.overlapped_sweeps import OverlappedSweeper
-from dald_model.coordinate.penalty import PenaltyRule
+from dald_model.coordinate.penalty import PenaltyRule, ResidualBalancing
 from dald_model.coordinate.progress import Progress
 from dald_model.coordinate.proposals import Proposals
 from dald_model.coordinate.recorder import Count, Recorder
@@ -46,11 +47,15 @@ KEPT = (
     "inner",
     "round",
     "is_foretold",
+    "least",
+    "nearest",
     "found",
     "best",
     "monitor",
 )
 """Of the attributes of a run itself, those that a file holds as they are."""
+UNPROVED = (Status.ROUND_LIMIT, Status.STALLED, Status.DIVERGED)
+"""Ends of a run that once met its tolerances: what it had then, and what is proved of it, counts."""
 
 
 class Run:
@@ -85,6 +90,8 @@ class Run:
         self._outer, self._inner, self._round = 1, 0, 0
         self._is_foretold = settings.is_foretold
         self._written: int | None = None
+        self._least: EndProof | None = None
+        self._nearest = Best()
         self._found = Residuals(*4 * [math.inf])
         self._best = Best()
         proves = method.goal is not Goal.FIXED_POINT and isinstance(state.whole, Here)
@@ -122,6 +129,8 @@ class Run:
                 self._write(is_last=True)
                 said = f"after {counted(self.settings.max_rounds, 'round')}; see result.diagnose()"
                 termination = Termination(Status.ROUND_LIMIT, None, said)
+            if self._least is not None and termination.status in UNPROVED:
+                termination = self._unproved(self._least)
         except ClientFailedError as failure:
             found = self._monitor.explain(self.state, failure.termination)
             termination = self.state.whole.agreed(found)
@@ -239,7 +248,8 @@ class Run:
         if plan.closing and self._ends(inner):
             test, known = self._outer_test, (self.state, self._found, self._round)
             if test.is_met(*known, tolerance, bool(self._proposals)):
-                return self._converged()
+                refusal = test.refusal(self.state)
+                return self._converged() if refusal is None else self._refused(refusal)
             said = test.certified(self.state, self._round)
             if said:
                 self._take(self.state)
@@ -265,6 +275,28 @@ class Run:
         apart = self._found.primal
         said = f"the clients are {apart:.1e} apart, as multipliers are not updated"
         return Termination(Status.SETTLED, None, said)
+
+    def _refused(self, refusal: EndProof) -> Termination | None:
+        """Go on in the scales of a proof that found too large a gap, a few times."""
+        if self._least is None or refusal.gap <= self._least.gap:
+            self._least = refusal
+            self._nearest.take(self.state.snapshot(), self._round)
+        if self._outer_test.refused > REFUSALS or refusal.is_blurred:
+            return self._unproved(self._least)
+        self._update_multipliers()
+        if self._outer_test.refused == 1:
+            self.state.units = refusal.units
+            if isinstance(self.rule, ResidualBalancing):
+                self.state.rho = refusal.units.penalty.copy()
+            self._begin_anew()
+        return None
+
+    def _unproved(self, least: EndProof) -> Termination:
+        """End with the iterate whose gap is the least that was proved."""
+        self._best = self._nearest
+        status = Status.OPTIMAL_INACCURATE if least.is_near else Status.STALLED
+        said = f"the residuals met their tolerances in round {self._best.round}, but {least.said}"
+        return Termination(status, None, said)
 
     def _update_multipliers(self) -> None:
         """End an outer loop: new multipliers and penalties."""

@@ -9,6 +9,7 @@ from typing import Any
 from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.checkpoint import Checkpoint
+from dald_model.coordinate.end_proof import EndTest
 from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.state import State
@@ -40,6 +41,8 @@ class Settings:
         last, and clients are minimised as exactly.
     gap_test : callable or None
         What is certified of an iterate that may end the run; empty where that is too little.
+    end_test : callable or None
+        What is proved of an iterate whose residuals met their tolerances; None takes their word.
     begun : float or None
         The ``time.perf_counter()`` from which the history counts; None is when the run is made.
     checkpoint : Checkpoint or None
@@ -58,6 +61,7 @@ class Settings:
     learnt: Learnt | None = None
     is_foretold: bool = False
     gap_test: Callable[[State], str] | None = None
+    end_test: EndTest | None = None
     begun: float | None = None
     checkpoint: Checkpoint | None = None
 

@@ -1,18 +1,13 @@
-r"""Proven lower bound of a smooth client near a point, by Newton's method.
+r"""Clients with smooth terms by their tangents and quadratic models, which are small cone programs.
 
-Of a differentiable convex f and prices p let u be any point of the domain and
-:math:`r = \nabla f(u) + p`. Then for every y within a box around x
+Of smooth terms :math:`\varphi` and any point u of their domain
 
-.. math:: f(y) + p^\top y \ge f(u) + p^\top u - |r|^\top (|u - x| + \text{reach}),
+.. math:: \varphi(y) \ge \varphi(u) + \nabla\varphi(u)^\top (y - u),
 
-and from an answer one or two steps leave an r that costs nothing. Where rows of constraints or the
-box hold the client, r is what they carry; there its terms are replaced by their tangents at u,
-which are below them, and what is left is a quadratic program:
-
-.. math:: f(y) \ge \tfrac12 y^\top P y + q^\top y + \varphi(u) + \nabla\varphi(u)^\top (y - u).
-
-Cones for cubes or reciprocals over boxes a hundred times as wide as the answers are beyond an
-interior point's digits; tangents do not mind.
+so with tangents in the place of the terms the least value within a box is a lower bound. With the
+Hessian beside the tangent the program is the step of a proximal Newton method, which finds the u
+where the bound is sharp. Rows of data, which a cone program of the terms has one cone for each, are
+multiplied out to slopes and Hessians: a client of 300 records is a program in its variables alone.
 """
 
 from __future__ import annotations
@@ -21,103 +16,129 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.form import ConeProgram, Form
-from dald_model.eigen import eigh
 from dald_model.solvers.arrays.terms import Terms
+from dald_model.solvers.exact.cone_program import cone_program
 from dald_model.solvers.exact.lower_bound import bounded, lower_bound
+from dald_model.solvers.exact.native import STATUSES, solved_once
 
 STEPS = 4
-"""Newton's steps at most."""
+"""Newton steps of a bound at most: near an answer one or two are enough."""
 ENOUGH = 1e-9
-"""Share of what the prices are worth in the box that the bound may lose."""
-RIDGE = 1e-14
-"""Share of the largest eigenvalue below which a direction has no curvature, and no step."""
+"""Share of what the prices are worth in the box that a bound may lose, unless told otherwise."""
+FARTHEST = 30
+"""Newton steps to a minimiser at most."""
+HALVINGS = 20
+"""How often a step to a minimiser is halved before it is no step."""
+SHARPER = 1e-6
+"""Share of a decrease below which another step to a minimiser is not worth it."""
 
 
-def least_within(form: Form, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray) -> float:
+def least_within(
+    form: Form, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray, enough: float = 0.0
+) -> float:
     """A lower bound of a client's objective plus ``linear @ x`` for :math:`|x - centre|` within.
 
-    Arguments as of :func:`dald_model.solvers.exact.lower_bound.bounded`, which is asked where the
-    client is not smooth, or the bound would lose more than rounding.
+    Parameters
+    ----------
+    form : Form
+    linear, centre, reach : ndarray, shape (m,)
+        As of :func:`dald_model.solvers.exact.lower_bound.bounded`, which is asked where the client
+        has no smooth terms or tangents do not do.
+    enough : float
+        What the bound may lose.
     """
     best = -np.inf
-    if form.complete and form.valued and all(t.is_smooth for t in form.terms):
-        found = _smooth(form, linear, centre, reach)
-        if found is not None:
-            return found
-        if form.terms:
-            best, is_sharp = _held(form, linear, centre, reach)
-            if is_sharp:
-                return best
+    if is_split(form):
+        if not form.smooth:
+            plain, level = split_program(form.around(centre)), float(linear @ centre)
+            return level + bounded(plain, linear, np.zeros(form.size), reach).value
+        best, is_sharp = _by_tangents(form, linear, centre, reach, enough)
+        if is_sharp:
+            return best
     return max(best, lower_bound(form.cone, linear, centre, reach))
 
 
-def _smooth(form: Form, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray) -> float | None:
-    """The bound of the module; None where there is none that will do."""
-    if form.equalities.rhs.size + form.inequalities.rhs.size:
-        return None
-    terms = Terms([form.terms], form.size) if form.terms else None
-    matrix, cost = form.quadratic.full, form.quadratic.linear + linear
-    u, worth = centre, float(np.abs(linear) @ reach)
-    with np.errstate(all="ignore"):
-        for _ in range(STEPS):
-            left = matrix @ u + cost
-            if terms is not None:
-                left = left + terms.gradients(None, u[None])[0]
-            away = np.abs(u - centre)
-            lost = float(np.abs(left) @ (away + reach))
-            if not np.isfinite(lost) or (away > reach).any():
-                return None
-            if lost <= ENOUGH * worth:
-                value = form.objective(u) + float(linear @ u) - lost
-                return value if np.isfinite(value) else None
-            bent = matrix if terms is None else matrix + terms.hessians(None, u[None])[0]
-            if not np.isfinite(bent).all():
-                return None
-            values, vectors = eigh(bent)
-            along = vectors.T @ left
-            live = values > RIDGE * max(float(values[-1]), np.finfo(float).tiny)
-            u = u - vectors[:, live] @ (along[live] / values[live])
-    return None
+def is_split(form: Form) -> bool:
+    """Whether all of a client is known as quadratic, rows and terms."""
+    return form.complete and form.valued
 
 
-def _held(
-    form: Form, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray
+def split_program(form: Form) -> ConeProgram:
+    """The client without smooth terms as a cone program of these parts."""
+    return _program(form, np.zeros(form.size), 0.0)
+
+
+def minimiser(form: Form, start: np.ndarray) -> np.ndarray | None:
+    """Where a split client is least, by a proximal Newton method; None where it finds nothing."""
+    u, fallen, nowhere = start, 0.0, np.zeros(form.size)
+    for _ in range(FARTHEST):
+        here = form.around(u)
+        model = _model(here, Terms([here.smooth], form.size), nowhere)
+        if model is None:
+            return None
+        found = solved_once(model)
+        if STATUSES.get(str(found.status)) != "optimal":
+            return None
+        step = np.array(found.x)[: form.size]
+        if fallen == 0.0 and form.is_outside(start):
+            whole = form.objective(u + step)  # from outside, a shorter step would end there too
+            if not np.isfinite(whole):
+                return None
+            u, fallen = u + step, np.finfo(float).tiny
+            continue
+        before = form.objective(u)
+        for _ in range(HALVINGS):
+            gained = before - form.objective(u + step)
+            if gained >= 0:
+                break
+            step = step / 2
+        if not gained > SHARPER * fallen:
+            return u
+        u, fallen = u + step, fallen + gained
+    return u
+
+
+def _by_tangents(
+    form: Form, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray, enough: float
 ) -> tuple[float, bool]:
     """The best bound by tangents, and whether it is as high as the client's own values."""
     here, size = form.around(centre), form.size
-    terms, worth = Terms([here.terms], size), float(np.abs(linear) @ reach)
+    terms, worth = Terms([here.smooth], size), float(np.abs(linear) @ reach)
+    enough = max(enough, ENOUGH * worth)
     nowhere, level = np.zeros(size), float(linear @ centre)
     best, u = -np.inf, nowhere
     with np.errstate(all="ignore"):
         for _ in range(STEPS):
             value, slopes = float(terms.values(None, u[None])[0]), terms.gradients(None, u[None])[0]
-            bends = terms.hessians(None, u[None])[0]
-            if not (np.isfinite(value) and np.isfinite(slopes).all() and np.isfinite(bends).all()):
+            if not (np.isfinite(value) and np.isfinite(slopes).all()):
                 break
             tangent = _program(here, slopes, value - float(slopes @ u))
             best = max(best, level + bounded(tangent, linear, nowhere, reach).value)
-            if here.objective(u) + float(linear @ u) + level - best <= ENOUGH * worth:
+            if here.objective(u) + float(linear @ u) + level - best <= enough:
                 return best, True
-            model = _program(here, slopes - bends @ u, 0.0, bends)
+            model = _model(here, terms, u)
+            if model is None:
+                break
             u = bounded(model, linear, nowhere, reach).point
     return best, False
+
+
+def _model(here: Form, terms: Terms, u: np.ndarray) -> ConeProgram | None:
+    """The client with the quadratic model of its smooth terms at u; None where there is none."""
+    with np.errstate(all="ignore"):
+        slopes, bends = terms.gradients(None, u[None])[0], terms.hessians(None, u[None])[0]
+    if not (np.isfinite(slopes).all() and np.isfinite(bends).all()):
+        return None
+    return _program(here, slopes - bends @ u, 0.0, bends)
 
 
 def _program(
     form: Form, slopes: np.ndarray, level: float, bends: np.ndarray | None = None
 ) -> ConeProgram:
-    """The quadratic and the rows of a form with these slopes and Hessian of its terms."""
+    """The client with these slopes and Hessian in the place of its smooth terms."""
     matrix = form.quadratic.full if bends is None else form.quadratic.full + bends
-    equal, under = form.equalities, form.inequalities
-    total = equal.matrix.shape[1]
-    full, cost = sp.csc_array(matrix), np.zeros(total)
-    full.resize((total, total))
-    cost[: form.size] = form.quadratic.linear + slopes
-    return ConeProgram(
-        full,
-        cost,
-        form.quadratic.constant + level,
-        sp.csc_array(sp.vstack([sp.csc_array(equal.matrix), sp.csc_array(under.matrix)])),
-        np.concatenate([equal.rhs, under.rhs]),
-        (("ZeroConeT", equal.rhs.size), ("NonnegativeConeT", under.rhs.size)),
-    )
+    found = cone_program(form)
+    full, cost = sp.csc_array(matrix), found.linear.copy()
+    full.resize(found.matrix.shape)
+    cost[: form.size] += form.quadratic.linear + slopes
+    return found._replace(matrix=full, linear=cost, constant=form.quadratic.constant + level)

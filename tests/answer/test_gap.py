@@ -52,7 +52,8 @@ def test_a_bound_holds_with_whatever_multipliers(name: str) -> None:
     rng = np.random.default_rng(0)
     for ends, mu in result.multipliers.items():
         result.multipliers[ends] = mu + rng.normal(size=mu.size)
-    assert result.certificate().bound <= early.bound
+    found = result.certificate()
+    assert found.bound <= true + allowed
 
 
 def test_a_maximum_is_bounded_from_above() -> None:
@@ -103,7 +104,7 @@ def test_it_stands_in_for_a_verification() -> None:
     model = ZOO["box"]().model
     result = model.solve()
     found = result.verify(aio=False, tol_objective=1e-6)
-    says(found, "Certificate of 'box': passed", "client solves alone", "10 natural lengths")
+    says(found, "Certificate of 'box': passed", "client solves alone", "10 lengths")
     assert bool(found)
     with pytest.raises(dm.OptionError) as caught:
         result.verify(aio=False, solver="SCS")
@@ -118,7 +119,7 @@ def test_values_that_break_a_constraint_fail() -> None:
     found = model.solve(max_rounds=3).certificate()
     assert not found.ok
     assert found.violation > 1e-4
-    says(found, "FAILED", "of sum(x0")
+    says(found, "FAILED", "sum(x0")
 
 
 def test_results_without_a_point_or_without_clients() -> None:
@@ -169,7 +170,9 @@ def test_a_run_may_end_at_a_certified_gap(name: str) -> None:
     assert result.status in ("certified", "optimal"), str(result)
     assert result.status.has_answer
     found = result.certificate()
-    assert found.ok, str(found)
+    rows = [found["gap to the bound"], found["constraint violation"], found["consensus violation"]]
+    assert all(row.ok for row in rows), str(found)
+    assert found.outcome != "failed", "prices of a gap of 1e-4 may be unproved, but are not wrong"
     true = least(model)
     size = max(abs(found.value), abs(true))
     # What violates constraints may be better than the optimum by their prices

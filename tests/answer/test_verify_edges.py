@@ -123,7 +123,7 @@ def rough(monkeypatch: pytest.MonkeyPatch, by: float, status: str) -> None:
 def test_an_all_in_one_solution_that_is_low_for_the_budget_it_breaks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Five clients (x_i - i)^2 share 5: x_i = i - 1, F = 5, and another solver says so."""
+    """Five clients (x_i - i)^2 share 5: x_i = i - 1, F = 5; a point 1e-4 over it has 4.999."""
     x = [cp.Variable(name=f"x{i}") for i in range(5)]
     model = dm.Model()
     for i, v in enumerate(x):
@@ -133,8 +133,7 @@ def test_an_all_in_one_solution_that_is_low_for_the_budget_it_breaks(
     rough(monkeypatch, 1e-4, "optimal_inaccurate")
     check = result.verify()
     assert check.ok, str(check)
-    assert check.aio_value == pytest.approx(5.0, rel=1e-7)
-    says(check.note, "inaccurate by its own account", "finds 5, which is accurate and counts")
+    assert check.aio_value < 5.0 - 9e-4, "what it breaks is charged at its price, 2"
 
 
 @pytest.mark.parametrize(("count", "is_bent"), [(50, False), (10, True)])
@@ -368,15 +367,14 @@ def off(result: dm.Result, moved: dict[cp.Variable, Any]) -> dm.Result:
 
 @pytest.mark.parametrize(
     ("most", "share", "is_ok"),
-    [(25, 1.0, True), (25, 0.3, True), (2, 1.0, True), (2, 0.3, False), (2, 0.97, False)],
+    [(25, 1.0, True), (2, 1.0, True), (2, 0.3, False), (2, 0.97, False)],
 )
 def test_a_divergence_is_broken_by_far_less_than_values_are_known_to(
     most: float, share: float, is_ok: bool
 ) -> None:
     """kl_div(y, z) = y log(y / z) - y + z is about 25 at z = y exp(-1 - 25 / y), here 1e-22.
 
-    At 0.3 times as much it is 25.6, though no solver tells the two from each other. Where 2 is the
-    most, z is 0.0034, and three hundredths of it are seen.
+    Where 2 is the most, z is 0.0034, and three hundredths of it are seen.
     """
     y, z, w = (cp.Variable(name=name) for name in "yzw")
     model = dm.Model()
@@ -387,37 +385,4 @@ def test_a_divergence_is_broken_by_far_less_than_values_are_known_to(
     assert result.verify().ok
     moved = {y: 0.5, w: 0.5, z: share * 0.5 * np.exp(-1 - (most - 0.01) / 0.5)}
     check = off(result, moved).verify()["constraint violation"]
-    assert check.ok == is_ok, str(check)
-
-
-@pytest.mark.parametrize(
-    ("broken", "by", "is_ok"), [(0, 0, True), (1e-5, 0, True), (1e-5, 0.01, False)]
-)
-def test_a_rough_second_solver_is_far_away_by_its_own_fault(
-    broken: float, by: float, is_ok: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """x^2 + (y - 2)^2 with x == y is 2 at one; at 1.0015 it is worse by 4.5e-6 and called optimal.
-
-    Where it also breaks x == y by 1e-5, at a price of 2, it is better than the optimum.
-    """
-    x, y = cp.Variable(name="x"), cp.Variable(name="y")
-    model = dm.Model()
-    model.client("a", cp.square(x))
-    model.client("b", cp.square(y - 2))
-    model.consensus(x == y)
-    result = model.solve()
-
-    def early(cost: Any, rules: Any, *given: Any, **named: Any) -> Solved:
-        if "CLARABEL" in [str(one) for one in (*given, *named.values())]:
-            return Solved("failed", np.nan, {}, {}, "as was agreed")
-        found = minimise(cost, rules, *given, **named)
-        if set(found.values) != {x.id, y.id}:
-            return found
-        far = {x.id: np.array(1.0015), y.id: np.array(1.0015 + broken)}
-        return found._replace(values=far)
-
-    monkeypatch.setattr(reference, "minimise", early)
-    check = off(result, {x: 1.0 + by, y: 1.0 + by}).verify()
-    assert check.aio_value == pytest.approx(2.0, abs=1e-4)
-    assert check["distance where unique"].ok == is_ok, str(check)
     assert check.ok == is_ok, str(check)

@@ -1,0 +1,198 @@
+r"""How much better the all-in-one problem can be than a point: a proof by client solves alone.
+
+For any multipliers :math:`\mu` let :math:`p_i = \pm G_i^\top \mu` be the prices of client i's
+variables. Then for every point y within a box around x
+
+.. math::
+    F(x) - F(y) \le \sum_i \Big[ f_i(x_i) + p_i^\top x_i
+        - \min_{y_i \in X_i,\; |y_i - x_i| \le r_i} f_i(y_i) + p_i^\top y_i \Big]
+        - \mu^\top \mathcal C(x).
+
+Each bracket is one client's own. Of a smooth client with gradient g at any point u it is at most
+
+.. math:: f(x) - f(u) - p^\top (u - x) + |g + p|^\top (|u - x| + r),
+
+so where a client was minimised its own point proves it without a solve; else a few Newton steps do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import NamedTuple
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model.answer.rescaling import minimise
+from dald_model.answer.smooth_clients import SmoothClients
+from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.measures import Measure
+from dald_model.compile.subproblem import Subproblem
+from dald_model.solvers.exact.smooth_bound import is_split, least_within
+
+STEPS = 6
+"""Newton steps at most; near an answer two are enough."""
+
+
+class Bound(NamedTuple):
+    """What is proved of a point.
+
+    Attributes
+    ----------
+    gap : float
+        No point of the box is better than x by more.
+    of_clients : dict
+        Client -> its bracket.
+    noise : float
+        What of it may be rounding of the smooth clients' gradients.
+    """
+
+    gap: float
+    of_clients: dict[Hashable, float]
+    noise: float = 0.0
+
+    @property
+    def size(self) -> float:
+        """How far F is from what is proved, on either side: below it constraints are broken."""
+        return abs(self.gap)
+
+    @property
+    def worst(self) -> float:
+        """The sum of the brackets that are positive."""
+        return sum(max(one, 0.0) for one in self.of_clients.values())
+
+    @property
+    def weakest(self) -> Hashable:
+        """The client that most of the gap is from."""
+        return max(self.of_clients, key=self.of_clients.__getitem__)
+
+
+class Bounds:
+    """Bounds for one point and box, and multipliers that are tried one after the other.
+
+    Parameters
+    ----------
+    compiled : Decomposition
+    groups, others : lists
+        The smooth clients and the rest, see :func:`smooth_groups`.
+    at, own, reach : ndarray
+        The point, the clients' own points, and the box, all variables one after the other.
+    costs : dict
+        Client -> its objective at the point.
+    """
+
+    def __init__(
+        self,
+        compiled: Decomposition,
+        groups: list[SmoothClients],
+        others: list[Hashable],
+        at: np.ndarray,
+        own: np.ndarray,
+        reach: np.ndarray,
+        costs: Mapping[Hashable, float],
+    ) -> None:
+        self._compiled, self._groups, self._others = compiled, groups, others
+        self._at, self._own, self._reach, self._costs = at, own, reach, costs
+        self._sides = compiled.stacked
+
+    def of(self, mu: np.ndarray, enough: float) -> Bound:
+        """The bound for some multipliers, refined until the smooth clients lose ``enough``."""
+        prices = prices_of(self._compiled, mu)
+        tails, heads = self._sides.at(self._at)
+        found: dict[Hashable, float] = {}
+        for name in self._compiled.servers:
+            part = self._compiled.columns[name]
+            found[name] = float(np.abs(prices[part]) @ self._reach[part])
+        share = enough / max(1, len(self._compiled))
+        for group in self._groups:
+            gaps = _smooth(group, prices, self._at, self._own, self._reach, share)
+            found |= dict(zip(group.names, gaps.tolist(), strict=True))
+        for name in self._others:
+            part = self._compiled.columns[name]
+            found[name] = _bracket(
+                self._compiled[name],
+                prices[part],
+                self._at[part],
+                self._reach[part],
+                self._costs[name],
+                share,
+            )
+        gap = sum(found.values()) - float(mu @ (tails - heads))
+        noise = 0.0 if gap <= enough else sum(map(self._noise, self._groups))
+        return Bound(gap if np.isfinite(gap) else np.inf, found, noise)
+
+    def _noise(self, group: SmoothClients) -> float:
+        """What rounding of gradients leaves of the brackets in the box."""
+        error = group.gradient_errors(self._at[group.columns])
+        return float((error * self._reach[group.columns]).sum())
+
+
+def prices_of(compiled: Decomposition, mu: np.ndarray) -> np.ndarray:
+    """What multipliers charge for each variable, all clients' one after the other."""
+    return compiled.stacked.matrix.T @ np.concatenate([mu, -mu])
+
+
+def _smooth(
+    group: SmoothClients,
+    prices: np.ndarray,
+    at: np.ndarray,
+    own: np.ndarray,
+    reach: np.ndarray,
+    enough: float,
+) -> np.ndarray:
+    """The brackets of smooth clients, (k,); infinite where none was found."""
+    price, x, wide = (one[group.columns] for one in (prices, at, reach))
+    best = np.full(len(price), np.inf)
+    for start in (own[group.columns], x):
+        u = start
+        for _ in range(STEPS):
+            with np.errstate(all="ignore"):
+                left = group.gradients(u) + price
+                away = u - x
+                lost = np.vecdot(np.abs(left), np.abs(away) + wide)
+                gaps = group.falls(x, u) - np.vecdot(price, away) + lost
+            best = np.fmin(best, gaps)
+            if (best <= enough).all():
+                return best
+            step = group.newton_steps(u, left)
+            u = np.where(np.isfinite(step), u + step, u)
+    return best
+
+
+def _bracket(
+    sub: Subproblem,
+    price: np.ndarray,
+    at: np.ndarray,
+    reach: np.ndarray,
+    cost: float,
+    enough: float,
+) -> float:
+    """How much lower a client's objective and prices can be in the box than at its centre."""
+    form = sub.form
+    if form is None or not is_split(form):
+        return cost + float(price @ at) - least_near(sub, price, at, reach, enough)
+    # Counted from the centre, where the constant cancels before it is rounded
+    here, nowhere = form.around(at), np.zeros(at.size)
+    here = here.with_others(quadratic=here.quadratic._replace(constant=0.0))
+    lower = here.cone.constant - form.around(at).quadratic.constant if here.smooth else 0.0
+    cone = here.cone._replace(constant=lower) if here.smooth else None
+    if cone is not None:
+        here = here.with_others(program=lambda: cone)
+    return here.objective(nowhere) - least_within(here, price, nowhere, reach, enough)
+
+
+def least_near(
+    sub: Subproblem, price: np.ndarray, at: np.ndarray, reach: np.ndarray, enough: float = 0.0
+) -> float:
+    """A lower bound of a client's objective plus its prices in the box, that loses ``enough``."""
+    if sub.form is not None:
+        return least_within(sub.form, price, at, reach, enough)
+    centres, spreads = sub.spread(at), sub.spread(reach)
+    around = {key: Measure(centres[key], spreads[key]) for key in centres}
+    stacked = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
+    near = [
+        cp.abs(v - around[v.id].centre) <= around[v.id].spread
+        for v in sub.variables  # cvxpy alone knows this client, and its solver's value is taken
+    ]
+    found = minimise(sub.client.cost + price @ stacked, [*sub.client.constraints, *near], around)
+    return found.value if found.is_optimal else -np.inf

@@ -1,0 +1,163 @@
+r"""Certificate of a result by client solves alone: a proved gap, without the all-in-one problem."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model.answer.answer import Answer
+from dald_model.answer.claim import Claim
+from dald_model.answer.judge import REACH, Judge, Outcome, outcome_of
+from dald_model.answer.row import Row, table
+from dald_model.errors import ResultError
+from dald_model.later import pd
+from dald_model.text import Bare, Heading, Part, Printed
+from dald_model.values import holding
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Certificate(Printed):
+    """What is proved of a result, see :func:`certify`; ``print`` shows it.
+
+    Attributes
+    ----------
+    name : str
+        Of the model.
+    value : float
+        The objective at the result's values, in the user's sense.
+    bound : float
+        No point within 10 lengths of these is better.
+    cost : float
+        The cost of consensus, which gaps are measured by: what the clients pay for agreeing.
+    weakest : Hashable
+        The client that most of the gap is from.
+    rows : tuple of Row
+        All comparisons.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.models.mean import common_number
+    >>> found = common_number([0, 1, 2]).solve().certificate()
+    >>> found.ok, round(found.bound, 4)
+    (True, 2.0)
+    """
+
+    name: str
+    value: float
+    bound: float
+    cost: float
+    weakest: Hashable
+    rows: tuple[Row, ...]
+
+    @property
+    def gap(self) -> float:
+        """The gap from value to bound as a share of the cost of consensus."""
+        return self["gap to the bound"].measured
+
+    @property
+    def violation(self) -> float:
+        """The largest violation of a constraint or copy, as a share of what it is measured by."""
+        return max(
+            self[check].measured for check in ("constraint violation", "consensus violation")
+        )
+
+    @property
+    def outcome(self) -> Outcome:
+        """Passed, failed, or cannot be judged."""
+        return outcome_of(list(self.rows))
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything is proved."""
+        return self.outcome is Outcome.PASSED
+
+    @property
+    def failures(self) -> list[Row]:
+        """The rows that are not proved."""
+        return [row for row in self.rows if not row.ok]
+
+    def __getitem__(self, check: str) -> Row:
+        return next(row for row in self.rows if row.check == check)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def report(self, *, wide: bool) -> list[Part]:
+        """The bound, what it is measured by, and the comparisons."""
+        top = {
+            "value": (f"{self.value:.8g}", ""),
+            "bound": (
+                f"{self.bound:.8g}",
+                f"by client solves alone: no point within {REACH:g} lengths is better",
+            ),
+            "cost of consensus": (f"{self.cost:.3g}", "sum of f_i(x) - min f_i"),
+        }
+        return [
+            Heading(f"Certificate of {self.name!r}: {said(self.outcome, self.failures)}"),
+            Bare(pd.DataFrame([(name, *cells) for name, cells in top.items()])),
+            table(self.rows),
+        ]
+
+
+def said(outcome: Outcome, failures: list[Row]) -> str:
+    """An outcome and the rows that it is due to."""
+    if outcome is Outcome.PASSED:
+        return str(outcome)
+    word = "FAILED" if outcome is Outcome.FAILED else str(outcome)
+    return f"{word} ({', '.join(row.check for row in failures)})"
+
+
+def certify(
+    result: Answer, *, tol_objective: float = 1e-4, tol_feasibility: float = 1e-4
+) -> Certificate:
+    """Bound the optimum by the result's multipliers, one small solve per client.
+
+    See :mod:`dald_model.answer.judge` for what is held, beside what, and how.
+
+    Parameters
+    ----------
+    result : Result
+    tol_objective, tol_feasibility : float
+        What is allowed of gaps, as a share of the cost of consensus, and of violations, as a share
+        of how far a constraint moves over the lengths.
+
+    Returns
+    -------
+    Certificate
+        The user's variables and dual values are left as they are.
+
+    Raises
+    ------
+    ResultError
+        If the result has no point, or is of a problem that clients left.
+    """
+    if not result.recovered.values:
+        raise ResultError(
+            f"certificate: the result is {result.status} and has no point, expected one to bound; "
+            "solve again, or read result.detail"
+        )
+    if result.left or result.dropped:
+        raise ResultError(
+            "certificate: clients left or edges were dropped on the way, so the multipliers are of "
+            "another problem than the model; expected a result of the whole; use result.verify()"
+        )
+    then = [(p, value) for p, value in result.given if not isinstance(p, cp.CallbackParam)]
+    with holding(then), np.errstate(all="ignore"):
+        return certified(Judge(Claim.of(result), tol_objective, tol_feasibility))
+
+
+def certified(judge: Judge) -> Certificate:
+    """What a judge proves, with the present values of Parameters."""
+    sense = judge.compiled.sense
+    return Certificate(
+        judge.compiled.model.name,
+        sense * judge.value,
+        sense * (judge.value - judge.proof.gap),
+        judge.scale.cost,
+        judge.proof.weakest,
+        tuple(judge.rows()),
+    )

@@ -1,0 +1,160 @@
+r"""Dual values of constraints: whether they support the client's own point to first order.
+
+With :math:`\lambda` the dual values of a client's constraints c and p its prices, near its point
+
+.. math:: f(y) + p^\top y + \lambda^\top c(y) \ge f(x) + p^\top x - \epsilon S \frac{|y - x|}{L},
+    \qquad |\lambda^\top c(x)| \le \epsilon S.
+
+Dual values need not be unique, so this is asked only where they differ from the all-in-one solve's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model._cvxpy import Equality, Inequality, is_approximated
+from dald_model.answer.answer import Answer
+from dald_model.answer.bound import prices_of
+from dald_model.answer.judge import SHORT, Judge
+from dald_model.answer.rescaling import minimise
+from dald_model.answer.row import Row
+from dald_model.compile.measures import Measure
+from dald_model.declare.wording import short
+from dald_model.values import flat, holding, number
+
+PRICEABLE = (Inequality, Equality, cp.Zero, cp.NonNeg, cp.PSD, cp.SOC, cp.ExpCone, cp.PowCone3D)
+"""Constraints whose dual value may enter a Lagrangian; any other stays a constraint."""
+EXACT = 1e-9
+"""Relative difference of two sums of the same numbers."""
+
+Duals = Mapping[int, Any]
+"""Constraint id -> dual value, as cvxpy has it."""
+
+
+def dual_value_row(judge: Judge, result: Answer, reference: Duals) -> Row:
+    """The dual values of all constraints."""
+    scale, contradiction = judge.scale.worth, _contradiction(result)
+    if contradiction:
+        return Row("dual values", np.inf, scale, judge.priced, contradiction)
+    owners = _differing(judge, result, reference)
+    worst, where = 0.0, ""
+    for name in owners:
+        amount = _unsupported(judge, result, name)
+        if not amount <= worst:
+            worst, where = amount, f"constraints of {name!r}"
+    is_seen = judge.scale.noise <= SHORT * judge.priced * scale
+    return Row(
+        "dual values", worst, scale, judge.priced, where, slack=judge.scale.open, is_seen=is_seen
+    )
+
+
+def differences(judge: Judge, result: Answer, reference: Duals) -> Row:
+    """How far they are from the all-in-one solve's, which is informational."""
+    worst, where = 0.0, ""
+    for rule in judge.claim.problem.constraints:
+        amount = _difference(judge, result, reference, rule)
+        if amount is not None and amount > worst:
+            worst, where = amount, short(rule, 40)
+    return Row("dual value distance", worst, judge.scale.worth, None, where)
+
+
+def _difference(judge: Judge, result: Answer, reference: Duals, rule: Any) -> float | None:
+    """What a difference of dual values is worth over the lengths, in units of the objective."""
+    ours, theirs = result.duals.by_id.get(rule.id), reference.get(rule.id)
+    if ours is None or theirs is None:
+        return None
+    gap = np.abs(_flat(ours) - _flat(theirs))
+    reach = judge.reach_of(rule)
+    return float(gap @ reach if gap.size == reach.size else gap.max() * reach.max(initial=0.0))
+
+
+def _differing(judge: Judge, result: Answer, reference: Duals) -> list[Hashable]:
+    """The clients with constraints whose dual values are not the all-in-one solve's."""
+    allowed = judge.priced * judge.scale.worth + judge.scale.open
+    found: list[Hashable] = []
+    for name, client in result.compiled.model.stated.items():
+        if name not in result.compiled or name in result.left:
+            continue
+        amounts = [_difference(judge, result, reference, rule) for rule in client.constraints]
+        if any(amount is None or not amount <= allowed for amount in amounts):
+            found.append(name)
+    return found
+
+
+def _unsupported(judge: Judge, result: Answer, name: Hashable) -> float:
+    """How far a client's Lagrangian is from being least at its own point, to first order."""
+    sub, point = result.compiled[name], judge.claim.own[name]
+    part = result.compiled.columns[name]
+    price = prices_of(result.compiled, judge.claim.multipliers)[part]
+    spread = SHORT * judge.scale.lengths[part]
+    rules = list(zip(sub.client.constraints, result.recovered.local_duals[name], strict=True))
+    terms = [_term(rule, share) for rule, share in rules if _is_priced(rule)]
+    kept = [rule for rule, _ in rules if not _is_priced(rule)]
+    stacked = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
+    cost = sub.client.cost + price @ (stacked - point) + sum(terms)
+    centres, spreads = sub.spread(point), sub.spread(spread)
+    around = {key: Measure(centres[key], spreads[key]) for key in centres}
+    with holding([(v, centres[v.id]) for v in sub.variables]), np.errstate(all="ignore"):
+        slack = abs(number(sum(terms, cp.Constant(0.0)).value))
+        here = number(cost.value)
+    found = minimise(cost, kept, around, max(judge.scale.worth, 1e-300), box=1.0)
+    if not found.is_optimal:
+        return float("nan")
+    return max((here - found.value) / SHORT, slack)
+
+
+def _is_priced(rule: Any) -> bool:
+    return isinstance(rule, PRICEABLE) and not is_approximated(rule) and bool(rule.size)
+
+
+def _term(rule: Any, share: tuple[Any, ...]) -> Any:
+    """A constraint's term of the Lagrangian, with cvxpy's sign conventions."""
+    if isinstance(rule, Inequality):
+        return cp.scalar_product(np.maximum(share[0], 0.0), rule.expr)
+    if isinstance(rule, Equality | cp.Zero):
+        return cp.scalar_product(share[0], rule.expr)
+    return -cp.scalar_product(rule.args, list(share))
+
+
+def _contradiction(result: Answer) -> str:
+    """Where reported dual values are not the multipliers or the sums over clients that they are."""
+    compiled = result.compiled
+    for edge in compiled.edges:
+        mu = np.asarray(result.multipliers[edge.ends], float)
+        for part in edge.parts:
+            rule = part.agreement.constraint
+            if rule is not None:
+                stated = part.sign * flat(result.duals[rule])
+                if _apart(stated, mu[part.start : part.stop]):
+                    return f"{short(rule, 40)} has another dual value than multiplier"
+    totals: dict[int, np.ndarray] = {}
+    for name, client in compiled.model.stated.items():
+        if name not in compiled or name in result.left:
+            continue
+        shares = result.recovered.local_duals[name]
+        if len(shares) < len(client.constraints):
+            return f"constraints of {name!r} have no dual values"
+        for rule, share in zip(client.constraints, shares, strict=False):
+            one = np.concatenate([flat(part) for part in share])
+            if _is_priced(rule) or np.isfinite(one).all():
+                totals[rule.id] = totals.get(rule.id, 0.0) + one
+    for key, total in totals.items():
+        stated = result.duals.by_id.get(key)
+        if stated is None or _apart(_flat(stated), total):
+            return "a dual value is not the sum of those of its clients"
+    return ""
+
+
+def _apart(one: np.ndarray, two: np.ndarray) -> bool:
+    return one.size != two.size or not np.allclose(
+        one, two, rtol=EXACT, atol=EXACT * np.abs(two).max(initial=0.0)
+    )
+
+
+def _flat(value: Any) -> np.ndarray:
+    parts = value if isinstance(value, list) else [value]
+    return np.concatenate([flat(part) for part in parts])

@@ -1,0 +1,62 @@
+r"""The proof that ends a run: the gap of its last iterate, by the judge of all answers.
+
+Residuals are small beside scales that were measured before the first round. Those may be wrong, and
+the judge's are not: with the cost of consensus S and the lengths L a run that is refused goes on in
+
+.. math:: X = L, \qquad M = S / L, \qquad \rho = \sqrt{S} / L,
+
+the lengths, slopes and penalties for which agreeing costs what it does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dald_model.answer.iterate_claim import claim_of_state
+from dald_model.answer.judge import Judge
+from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.end_proof import EndProof, EndTest
+from dald_model.coordinate.penalty import LEAST, MOST
+from dald_model.coordinate.state import State
+from dald_model.coordinate.units import Units
+
+TOLERANCE = 100.0
+"""How many times the residuals' tolerances a gap may be: 1e-4 by default. A residual of 1e-6 leaves
+a gap of some 1e-6 of what the prices are worth, and of more where there are many entries."""
+NEAR = 100.0
+"""How many times that an answer may be that is called inaccurate; beyond, it is none."""
+
+
+def end_test(compiled: Decomposition, eps: float) -> EndTest:
+    """A function that says what is proved of an iterate of a run with this tolerance."""
+    allowed = TOLERANCE * max(eps, 1e-6)
+
+    @np.errstate(all="ignore")  # of numbers at the edge of what doubles hold nothing is proved
+    def test(state: State) -> EndProof:
+        judge = Judge(claim_of_state(compiled, state), allowed, allowed)
+        row = judge.gap_row()
+        said = (
+            f"the objective may be better by {row.difference:.2g}, {row.measured:.1e} of the cost "
+            f"of consensus {row.scale:.3g}; proved is what the multipliers prove, allowed "
+            f"{allowed:.0e}"
+        )
+        is_near = row.difference <= NEAR * judge.allowed
+        blurred = judge.is_blurred
+        return EndProof(row.ok, bool(is_near), blurred, row.difference, said, _units(judge, state))
+
+    return test
+
+
+def _units(judge: Judge, state: State) -> Units:
+    lengths, of_edges = judge.scale.lengths, judge.edge_lengths
+    cost = max(judge.scale.cost, judge.scale.open, np.finfo(float).tiny)
+    penalty = np.clip(np.sqrt(cost) / of_edges, LEAST, MOST)
+    return Units(
+        of_edges,
+        cost / of_edges,
+        np.zeros(of_edges.size),
+        lengths,
+        cost / lengths,
+        penalty,
+        state.units.start,
+    )

@@ -1,0 +1,220 @@
+r"""Violations: of constraints, of declarations of variables, and of copies that differ.
+
+Entry k of a constraint with an affine expression :math:`A x + b` may be violated by
+
+.. math:: \epsilon \, (|A| L)_k + 10^{-12} (|A| |x| + |b|)_k,
+
+a share of how far it moves over the lengths L, and what a sum of such numbers is rounded by. Of any
+other constraint the sizes of the values that it compares take the place of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model._cvxpy import Equality, Inequality, is_affine_throughout, is_approximated
+from dald_model.answer.claim import Claim
+from dald_model.answer.rescaling import minimise
+from dald_model.compile.affine import affine_map
+from dald_model.compile.measures import Measure
+from dald_model.declare.wording import short
+from dald_model.values import entries, flat, preserved, violated
+
+ROUNDED = 1e-12
+"""Share of the numbers that an entry adds up by which it may be violated in any case: sums of a few
+thousand doubles round that much."""
+
+NOISE = 8 * np.finfo(float).eps
+"""Share of two values below which their difference is rounding: variables may cancel in a row."""
+
+Lengths = Mapping[int, np.ndarray]
+"""Variable id -> the length of each entry, flat."""
+
+
+class Excess(NamedTuple):
+    """The worst violation: by how much, beside what scale, and where.
+
+    ``share`` is what is held against a tolerance.
+    """
+
+    share: float = 0.0
+    amount: float = 0.0
+    scale: float = np.nan
+    where: str = ""
+
+    def or_worse(self, other: Excess) -> Excess:
+        """The worse of two; a number that is none is worse than all."""
+        return other if not other.share <= self.share else self
+
+
+def violation(
+    rules: list[Any],
+    variables: list[cp.Variable],
+    values: Mapping[int, np.ndarray],
+    lengths: Lengths,
+    allowed: float,
+) -> Excess:
+    """The worst violation of constraints and of what variables are declared as."""
+    worst = Excess()
+    with preserved({v.id: v for rule in rules for v in rule.variables()}.values()):
+        for v in {v.id: v for rule in rules for v in rule.variables()}.values():
+            v.save_value(values[v.id])
+        for rule in rules:
+            worst = worst.or_worse(_of_rule(rule, values, lengths, allowed))
+    for v in variables:
+        value = values[v.id]
+        off = np.abs(flat(v.project(value)) - flat(value)) if np.isfinite(value).all() else np.nan
+        scale = lengths[v.id] + ROUNDED / allowed * np.abs(flat(value))
+        worst = worst.or_worse(_worst(off, scale, f"what {short(v, 40)} is declared as"))
+    return worst
+
+
+def charged(rules: list[Any], values: Mapping[int, np.ndarray], duals: Mapping[int, Any]) -> float:
+    r"""What a point gains at most by what it violates, :math:`\sum_k |\lambda_k| v_k`.
+
+    By weak duality no point is better than the optimum by more, with optimal :math:`\lambda`.
+    """
+    total = 0.0
+    variables = {v.id: v for rule in rules for v in rule.variables()}.values()
+    with preserved(variables), np.errstate(all="ignore"):
+        for v in variables:
+            v.save_value(values[v.id])
+        for rule in rules:
+            off = violated(rule)
+            if off.any() and rule.id in duals:
+                parts = duals[rule.id] if isinstance(duals[rule.id], list) else [duals[rule.id]]
+                prices = np.abs(np.concatenate([flat(part) for part in parts]))
+                alike = off.size == prices.size
+                total += float(off @ prices if alike else off.max() * prices.sum())
+    return total if np.isfinite(total) else 0.0
+
+
+def copies_apart(claim: Claim, lengths: np.ndarray, near: Lengths, allowed: float) -> Excess:
+    """How far copies are from what the user reads, and the ends of edges apart.
+
+    ``lengths`` are those of all clients' variables, ``near`` of the user's by id.
+    """
+    worst = Excess()
+    if claim.is_whole:
+        names = {v.id: v.name() for v in claim.compiled.model.variables}
+        for name, copies in claim.copies.items():
+            for key, copy in copies.items():
+                if key not in names:
+                    continue  # what couplings share among clients, of which nobody reads anything
+                at = flat(claim.answer[key])
+                scale = near[key] + ROUNDED / allowed * np.abs(at)
+                where = f"{names[key]} at {name!r}"
+                worst = worst.or_worse(_worst(np.abs(flat(copy) - at), scale, where))
+    return worst.or_worse(_edges_apart(claim, lengths, allowed))
+
+
+def _edges_apart(claim: Claim, lengths: np.ndarray, allowed: float) -> Excess:
+    """How far the two ends of edges are apart where the clients' points are those of the user."""
+    compiled = claim.compiled
+    at = vector(claim)
+    tails, heads = compiled.stacked.at(at)
+    matrix = abs(compiled.stacked.matrix)
+    near = (matrix @ lengths).reshape(2, -1).max(axis=0)
+    made = (matrix @ np.abs(at) + np.abs(compiled.stacked.offset)).reshape(2, -1).max(axis=0)
+    off = np.where(claim.off, 0.0, np.abs(tails - heads))
+    scale = near + ROUNDED / allowed * made
+    worst = Excess()
+    for edge in compiled.edges:
+        part = compiled.slots[edge.ends]
+        if off[part].any():
+            worst = worst.or_worse(_worst(off[part], scale[part], f"edge {edge.ends!r}"))
+    return worst
+
+
+def vector(claim: Claim) -> np.ndarray:
+    """The claim's points, all variables one after the other; zeros of clients that left."""
+    compiled = claim.compiled
+    whole = np.zeros(sum(sub.size for sub in compiled.values()))
+    for name, point in claim.points.items():
+        whole[compiled.columns[name]] = point
+    return whole
+
+
+def _of_rule(
+    rule: Any, values: Mapping[int, np.ndarray], lengths: Lengths, allowed: float
+) -> Excess:
+    where = short(rule, 40)
+    with np.errstate(all="ignore"):  # cvxpy divides by the size of a cone's argument, even of zero
+        off = violated(rule)
+    if not off.any():
+        return Excess()
+    if not _beyond_rounding(rule, off).any():
+        return Excess()
+    if is_approximated(rule) or not np.isfinite(off).all():
+        return _distance(rule, values, lengths, where)
+    made, near = scales(rule, values, lengths)
+    if made.size != off.size:
+        made, near = (np.full(off.size, one.max(initial=0.0)) for one in (made, near))
+    return _worst(off, near + ROUNDED / allowed * made, where)
+
+
+def _beyond_rounding(rule: Any, off: np.ndarray) -> np.ndarray:
+    """Which entries are violated by more than the values that they compare are rounded by."""
+    if not isinstance(rule, Inequality | Equality | cp.Zero | cp.NonNeg):
+        return off != 0
+    size = _size(rule.expr)
+    return ~(off <= NOISE * (size if size.size == off.size else size.max(initial=0.0)))
+
+
+def scales(
+    rule: Any, values: Mapping[int, np.ndarray], lengths: Lengths
+) -> tuple[np.ndarray, np.ndarray]:
+    """The size of what each entry adds up, and how far it moves over the lengths."""
+    parts = [rule.expr] if isinstance(rule, Inequality | Equality) else list(rule.args)
+    variables = rule.variables()
+    if variables and all(is_affine_throughout(part) for part in parts):
+        maps = [affine_map(part, variables) for part in parts]
+        matrix = abs(sp.vstack([sp.csr_array(one) for one, _ in maps]))
+        sizes = np.concatenate([np.abs(flat(values[v.id])) for v in variables])
+        moves = np.concatenate([lengths[v.id] for v in variables])
+        offset = np.concatenate([np.abs(flat(level)) for _, level in maps])
+        return np.asarray(matrix @ sizes).ravel() + offset, np.asarray(matrix @ moves).ravel()
+    sizes = [_size(part) for part in parts]
+    made = np.concatenate(sizes)
+    return made, made
+
+
+def _size(part: cp.Expression) -> np.ndarray:
+    """The size of the terms that each entry of an expression adds up."""
+    terms = [arg for arg in part.args if isinstance(arg, cp.Expression)] or [part]
+    found = np.zeros(part.size)
+    for one in terms:
+        size = np.abs(np.nan_to_num(entries(one)))
+        found = found + (size if size.size == part.size else size.max(initial=0.0))
+    return found
+
+
+def _distance(rule: Any, values: Mapping[int, np.ndarray], lengths: Lengths, where: str) -> Excess:
+    """How many lengths a point is from what a solver takes a constraint for."""
+    away = cp.Variable(nonneg=True)
+    spreads = {
+        v.id: Measure(values[v.id], lengths[v.id].reshape(v.shape, order="F"))
+        for v in rule.variables()
+    }
+    near = [
+        cp.abs(cp.multiply(1 / spreads[v.id].spread, v - spreads[v.id].centre)) <= away
+        for v in rule.variables()
+    ]
+    found = minimise(away, [rule, *near], spreads)
+    share = found.value if found.is_optimal else np.nan
+    return Excess(share, share, 1.0, where)
+
+
+def _worst(off: Any, scale: np.ndarray, where: str) -> Excess:
+    off = np.broadcast_to(np.asarray(off, float), scale.shape)
+    with np.errstate(all="ignore"):
+        shares = np.where(off == 0, 0.0, off / scale)
+    if not shares.size:
+        return Excess()
+    at = int(np.argmax(np.where(np.isnan(shares), np.inf, shares)))
+    return Excess(float(shares[at]), float(off[at]), float(scale[at]), where)

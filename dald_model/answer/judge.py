@@ -1,0 +1,252 @@
+r"""The one judge of answers: certificates, verifications, ``gap=`` and the end of a run ask it.
+
+It sees a :class:`Claim` and the model, and measures everything itself. With the cost of consensus S
+and the lengths L of :mod:`dald_model.answer.scale` at the point x that the user reads, and
+:math:`\epsilon = 10^{-4}` unless told otherwise, it holds
+
+* the gap, :math:`F(x) - F^* \le \epsilon S`, by the proof of :mod:`dald_model.answer.bound` in the
+  box of 10 L;
+* the reported value, :math:`|value - F(x)| \le \epsilon S`;
+* constraints and copies, as in :mod:`dald_model.answer.feasibility`;
+* the multipliers, by the same proof in a small box, where it is of first order. A gap of
+  :math:`\epsilon S` resolves prices to :math:`\sqrt\epsilon` only: where it is proved, and prices
+  are wrong by less than that but more than they may be, they are unproved and not wrong.
+
+What doubles do not hold of F is allowed in any case; where that is more than :math:`\epsilon S`, a
+gap that is not proved cannot be judged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dald_model.answer.bound import Bound, Bounds, prices_of
+from dald_model.answer.claim import Claim
+from dald_model.answer.costs import client_costs
+from dald_model.answer.feasibility import copies_apart, scales, vector, violation
+from dald_model.answer.multipliers import balanced, improved
+from dald_model.answer.row import Row
+from dald_model.answer.scale import Scale
+from dald_model.answer.smooth_clients import smooth_groups
+from dald_model.answer.standalone import Standalone
+from dald_model.compile.subproblem import Subproblem
+from dald_model.values import flat, holding
+
+REACH = 10.0
+"""How many lengths a proof's box reaches to either side; a point t times as far gains t gaps."""
+SHORT, SHORTEST = 1e-2, 1e-6
+"""The same of the proof that multipliers are right: so near by, a price that is wrong by a share d
+costs d of what it moves. Of smooth clients the proof is exact and the box as small as that; of
+others a cone solver leaves 1e-7 of S, which has to be little beside the box."""
+PRICED = 3e-4
+"""Share of S over the lengths by which prices may be wrong: a third of what is called wrong."""
+SPARE = 0.1
+"""Share of what is allowed that reported multipliers have to prove before better ones are tried."""
+
+
+class Outcome(StrEnum):
+    """What a judgement comes to; only "passed" is ok."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNPROVED = "cannot be judged"
+
+
+class Judge:
+    """What is measured of one claim; each part is found when it is asked for.
+
+    Parameters
+    ----------
+    claim : Claim
+    tolerance, feasible, priced : float
+        What is allowed of gaps, of violations, and of multipliers.
+    """
+
+    def __init__(
+        self, claim: Claim, tolerance: float, feasible: float, priced: float = PRICED
+    ) -> None:
+        self.claim, self.compiled = claim, claim.compiled
+        self.tolerance, self.feasible, self.priced = tolerance, feasible, priced
+        self._at = vector(claim)
+
+    @cached_property
+    def _costs(self):
+        return client_costs(self.compiled, self.claim.points, self.claim.live)
+
+    @cached_property
+    def _parts(self):
+        return smooth_groups(self.compiled, self.claim.live)
+
+    @cached_property
+    def value(self) -> float:
+        """F at the point, as minimised."""
+        return float(sum(self._costs.values()))
+
+    @cached_property
+    def alone(self) -> Standalone:
+        """The standalone minimisers."""
+        return Standalone(self.compiled, *self._parts, self._at, self._costs)
+
+    @cached_property
+    def scale(self) -> Scale:
+        """The cost of consensus and the lengths."""
+        return Scale(self.claim, self.alone, self._at, self._costs)
+
+    @property
+    def allowed(self) -> float:
+        """How large a gap may be, in the units of the objective."""
+        return self.tolerance * self.scale.cost + self.scale.open
+
+    @property
+    def is_blurred(self) -> bool:
+        """Whether doubles hold less of F, or of its gradients, than is asked for."""
+        rounded = max(self.scale.open, self.proof.noise)
+        return rounded > self.tolerance * self.scale.cost
+
+    @cached_property
+    def _multipliers(self) -> np.ndarray:
+        return balanced(self.compiled, self.claim.multipliers)
+
+    @cached_property
+    def _own(self) -> np.ndarray:
+        own = self._at.copy()
+        for name, point in self.claim.own.items():
+            own[self.compiled.columns[name]] = point
+        return own
+
+    @cached_property
+    def proof(self) -> Bound:
+        """The least gap that one of a few multipliers proves."""
+        reach, enough = REACH * self.scale.lengths, SPARE * self.allowed
+        bounds = Bounds(self.compiled, *self._parts, self._at, self._own, reach, self._costs)
+        best = bounds.of(self._multipliers, enough)
+        if best.size > enough and self.scale.is_agreed:
+            best = min(best, bounds.of(np.zeros(self.compiled.size), enough), key=_gap)
+        if best.size > enough:
+            mu, lengths = self._multipliers, self.edge_lengths
+            better = improved(self.compiled, *self._parts, self._at, mu, lengths)
+            if better is not None and np.isfinite(better).all():
+                best = min(best, bounds.of(better, enough), key=_gap)
+        return best
+
+    @property
+    def edge_lengths(self) -> np.ndarray:
+        """How far the sides of each entry of an edge move over the lengths, (Q,)."""
+        sides = abs(self.compiled.stacked.matrix) @ self.scale.lengths
+        found = np.maximum(*sides.reshape(2, -1))
+        found[found == 0] = 1.0
+        return found
+
+    def gap_row(self) -> Row:
+        """The proof of the objective."""
+        gap = self.proof.size if np.isfinite(self.value) else np.nan
+        return self._row("gap to the bound", gap, f"most of it at {self.proof.weakest!r}")
+
+    def value_row(self) -> Row:
+        """The value that is reported."""
+        claimed = self.compiled.sense * self.claim.value
+        return self._row("reported value", abs(claimed - self.value), is_exact=True)
+
+    def multiplier_row(self) -> Row:
+        """The multipliers, to first order."""
+        scale = self.scale.worth
+        own, groups = self._own, self._parts[0]
+        shares = dict.fromkeys(self.compiled, SHORT)
+        shares |= {name: SHORTEST for group in groups for name in group.names}
+        reach = np.empty(own.size)
+        for name, part in self.compiled.columns.items():
+            reach[part] = shares[name] * self.scale.lengths[part]
+        costs = client_costs(self.compiled, self.claim.own, self.claim.live)
+        bounds = Bounds(self.compiled, *self._parts, own, own, reach, costs)
+        found = bounds.of(self.claim.multipliers, SHORTEST * self.priced * scale * SPARE)
+        paid = prices_of(self.compiled, self.claim.multipliers)
+        worst = Row("multipliers", 0.0, scale, self.priced)
+        for name, one in found.of_clients.items():
+            part = self.compiled.columns[name]
+            met = np.abs(_met(self.compiled[name], paid[part]))
+            worth = max(scale, float(met @ self.scale.lengths[part]))
+            wrong = max(one, 0.0) / shares[name]
+            if not wrong / worth <= worst.measured:
+                worst = replace(worst, difference=wrong, scale=worth, where=f"at {name!r}")
+        is_seen = self.scale.noise <= SHORT * self.priced * worst.scale
+        is_implied = self.gap_row().ok and worst.measured <= np.sqrt(self.tolerance)
+        return worst.seen(is_seen and not is_implied)
+
+    def rows(self) -> list[Row]:
+        """All that is judged without the all-in-one solve."""
+        return list(self._rows)
+
+    @cached_property
+    def _rows(self) -> list[Row]:
+        return [
+            self.gap_row(),
+            self.value_row(),
+            *self.feasibility_rows(),
+            self.multiplier_row(),
+        ]
+
+    def feasibility_rows(self) -> list[Row]:
+        """The constraints at the point, and the copies."""
+        claim, allowed = self.claim, self.feasible
+        problem = claim.problem
+        answer = claim.answer
+        found = violation(
+            problem.constraints, problem.variables(), answer, self.lengths_by_variable, allowed
+        )
+        apart = copies_apart(claim, self.scale.lengths, self.lengths_by_variable, allowed)
+        return [
+            Row("constraint violation", found.amount, found.scale, allowed, found.where),
+            Row("consensus violation", apart.amount, apart.scale, allowed, apart.where),
+        ]
+
+    def reach_of(self, rule: Any) -> np.ndarray:
+        """How far each entry of a constraint moves over the lengths, flat."""
+        answer = self.claim.answer
+        with holding([(v, answer[v.id]) for v in rule.variables()]), np.errstate(all="ignore"):
+            return scales(rule, answer, self.lengths_by_variable)[1]
+
+    @cached_property
+    def lengths_by_variable(self) -> dict[int, np.ndarray]:
+        """Id of a variable of the all-in-one problem, or of a client's copy -> lengths, flat."""
+        found: dict[int, np.ndarray] = {}
+        for name in self.claim.live:
+            sub = self.compiled[name]
+            for key, part in sub.spread(self.scale.lengths[self.compiled.columns[name]]).items():
+                for one in (key, self.compiled.origins[key]):
+                    found[one] = np.maximum(found.get(one, 0.0), flat(part))
+        return found
+
+    def _row(
+        self, check: str, difference: float, where: str = "", *, is_exact: bool = False
+    ) -> Row:
+        """A difference of objectives beside the cost of consensus."""
+        slack = self.scale.open
+        row = Row(check, difference, self.scale.cost, self.tolerance, where, slack=slack)
+        return row if is_exact else row.seen(not self.is_blurred)
+
+
+def _met(sub: Subproblem, price: np.ndarray) -> np.ndarray:
+    """What of a price is ever paid: of a symmetric matrix its symmetric part.
+
+    Prices of a consensus of all entries may differ by any skew matrix.
+    """
+    parts = zip(sub.variables, sub.spread(price).values(), strict=True)
+    is_matrix = [(part, v.is_symmetric() and part.ndim == 2) for v, part in parts]
+    return np.concatenate([flat((p + p.T) / 2 if both else p) for p, both in is_matrix])
+
+
+def _gap(bound: Bound) -> float:
+    return bound.size
+
+
+def outcome_of(rows: list[Row]) -> Outcome:
+    """What some rows come to."""
+    if all(row.ok for row in rows):
+        return Outcome.PASSED
+    failed = [row for row in rows if not row.ok]
+    return Outcome.UNPROVED if not any(row.is_seen for row in failed) else Outcome.FAILED

@@ -1,0 +1,259 @@
+r"""The two scales of a verdict: the cost of consensus, and how far each entry may be said to move.
+
+With x the point that the user reads,
+
+.. math:: S = \sum_i \Big[ f_i(x) - \min_{X_i} f_i \Big]
+
+is what the clients pay for agreeing. It is made of differences of one function at two points, so
+constants and origins cancel, and it follows every unit of the objective and of the variables. A
+client without a minimiser of its own pays what it could gain within the lengths. Where nobody pays anything, a hundredth of what F changes
+by over the lengths takes the place of S: solvers leave some 1e-7 of that. The length of an entry,
+
+.. math:: L_e = \min\Big( \max_i |x_{i,e}^{alone} - x_e|, \; \max\big( \max_{e'} |x_{e'}|, m_e \big) \Big),
+
+is the way to the farthest standalone minimiser, or less: the size of its variable or, where that is
+longer, the move :math:`m_e` of this entry alone that changes a client's objective by S. So neither
+a far origin nor a client that hardly knows its own minimiser can make it large. Where
+all agree on an entry it is how far the entry alone would have to move to cost S. Lengths
+bound the box of a proof and how far constraints may be violated, never the objective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping
+
+import numpy as np
+
+from dald_model.answer.bound import least_near
+from dald_model.answer.claim import Claim
+from dald_model.answer.costs import client_costs
+from dald_model.answer.standalone import Standalone
+from dald_model.compile.decomposition import Decomposition
+from dald_model.solvers.arrays.terms import Terms
+
+NOISE = 256 * np.finfo(float).eps
+"""What doubles do not hold of a sum, as a share of the sizes of its summands: expressions of a few
+hundred operations each round once."""
+DIGITS = 1e-12
+"""Share of each entry of x, and of what the clients pay at zero, that rounding x leaves open."""
+DRAWS = 4
+"""Directions in which x is rounded; the worst of a few is what counts, not the worst of all."""
+FAINT = 1e-6
+"""Share of the move that is worth S, or that a row would notice, below which a length is what
+residuals of 1e-6 leave of zero, as where all clients agree on a bound."""
+FAINTLY = 0.1
+"""Share of that move which then is the length: a thousandth of 1e-4 of it is what they leave."""
+NOTHING = 1e-13
+"""Lengths below this share of a right-hand side, or of one where there is none, are of entries that
+are zero for everybody and of which nothing else says how far they move."""
+AGREE = 1e-15
+"""Share of the change of F over the size of x below which a cost of consensus is rounding."""
+AGREED = 1e-2
+"""Share of the change of F over the lengths that stands in for a cost of consensus of zero."""
+
+
+class Scale:
+    """The scales at a point, see the module.
+
+    Attributes
+    ----------
+    cost : float
+        S, the cost of consensus.
+    worth : float
+        The same for prices: where nobody pays anything, the whole change of F over the lengths.
+    total : float
+        The sum of the absolute values of the clients' objectives.
+    noise, digits : float
+        What doubles do not hold of F, and what rounding x by 1e-12 changes of it.
+    is_agreed : bool
+        Whether nobody pays anything, so that :attr:`cost` is what stands in.
+    lengths : ndarray
+        L, all clients' variables one after the other.
+    """
+
+    def __init__(
+        self,
+        claim: Claim,
+        alone: Standalone,
+        at: np.ndarray,
+        costs: Mapping[Hashable, float],
+    ) -> None:
+        compiled = claim.compiled
+        paid = {name: max(fall, 0.0) for name, fall in alone.falls.items() if np.isfinite(fall)}
+        self.total = float(sum(abs(cost) for cost in costs.values() if np.isfinite(cost)))
+        self.noise = NOISE * self.total
+        self.digits = min(_rounding(compiled, claim, costs), DIGITS * _at_zero(compiled, claim))
+        cost = float(sum(paid.values()))
+        least = AGREE * _change(claim, _sizes(compiled, at), costs)
+        self.is_agreed = not alone.missing and cost <= max(self.open, least)
+        ways = np.abs(alone.points - at) * (not self.is_agreed)  # else what solvers leave of zero
+        moves = _moves(compiled, claim.live, at, 0.0 if self.is_agreed else cost)
+        self.lengths = _lengths(compiled, at, np.nan_to_num(ways, nan=0.0), moves)
+        for name in alone.missing:
+            part = compiled.columns[name]
+            least = least_near(
+                compiled[name], np.zeros(compiled[name].size), at[part], self.lengths[part]
+            )
+            if np.isfinite(least):
+                paid[name] = max(costs[name] - least, 0.0)
+        self.cost = float(sum(paid.values()))
+        if self.is_agreed:
+            self.cost = AGREED * _change(claim, self.lengths, costs)
+        self.worth = self.cost / AGREED if self.is_agreed else self.cost
+
+    @property
+    def open(self) -> float:
+        """What of a gap doubles leave open in any case."""
+        return self.noise + self.digits
+
+
+def _rounding(compiled: Decomposition, claim: Claim, costs: Mapping[Hashable, float]) -> float:
+    """How much F changes at most where each entry of x is rounded by ``DIGITS`` of itself."""
+    rng, worst, here = np.random.default_rng(0), 0.0, sum(costs.values())
+    for _ in range(DRAWS):
+        moved = {
+            name: point * (1 + DIGITS * rng.choice([-1.0, 1.0], size=point.size))
+            for name, point in claim.points.items()
+        }
+        there = sum(client_costs(compiled, moved, claim.live).values())
+        if np.isfinite(there):
+            worst = max(worst, abs(there - here))
+    return worst
+
+
+def _at_zero(compiled: Decomposition, claim: Claim) -> float:
+    zero = {name: np.zeros(point.size) for name, point in claim.points.items()}
+    found = sum(abs(cost) for cost in client_costs(compiled, zero, claim.live).values())
+    return found if np.isfinite(found) else np.inf
+
+
+def _change(claim: Claim, lengths: np.ndarray, costs: Mapping[Hashable, float]) -> float:
+    """The largest change of the clients' objectives in sum where all entries move by lengths."""
+    compiled, found = claim.compiled, 0.0
+    for sign in (1.0, -1.0):
+        moved = {n: x + sign * lengths[compiled.columns[n]] for n, x in claim.points.items()}
+        there = client_costs(compiled, moved, claim.live)
+        changes = [abs(there[name] - cost) for name, cost in costs.items()]
+        found = max(found, sum(change for change in changes if np.isfinite(change)))
+    return found
+
+
+def _lengths(
+    compiled: Decomposition, at: np.ndarray, ways: np.ndarray, worth: np.ndarray
+) -> np.ndarray:
+    """L of each entry, from the ways to the clients' own minimisers and the moves worth S.
+
+    Moves are infinite where none is known.
+    """
+    homes = _homes(compiled)
+    rows, right = _moves_of_rows(compiled, np.abs(at))
+    whole, is_told = np.zeros(at.size), np.zeros(at.size, dtype=bool)
+    for places in homes.values():
+        way, own = (np.max([one[p] for p in places], axis=0) for one in (ways, np.abs(at)))
+        move, row, last = (np.min([one[p] for p in places], axis=0) for one in (worth, rows, right))
+        size = own.max(initial=0.0)
+        row = np.where(np.maximum(way, own) <= FAINT * row, row, np.inf)
+        move = np.where(np.isfinite(move), move, row)
+        is_known = np.isfinite(move)
+        most = np.maximum(size, np.where(is_known, move, size or np.inf))
+        own = np.where(own > FAINT * size, own, size)
+        length = np.where(way > 0, np.minimum(way, most), np.where(is_known, move, own))
+        length = np.where(is_known & (length <= FAINT * move), FAINTLY * move, length)
+        last = np.where(np.isfinite(last), last, 1.0)
+        length = np.where(length <= NOTHING * last, FAINTLY * last, length)
+        for place in places:
+            whole[place], is_told[place] = np.where(length > 0, length, 1.0), is_known | (way > 0)
+    return _passed_on(compiled, whole, is_told)
+
+
+def _passed_on(compiled: Decomposition, lengths: np.ndarray, is_told: np.ndarray) -> np.ndarray:
+    """Lengths of entries of which nothing says how far they move from those they have to equal."""
+    cells, count = compiled.stacked.cells, compiled.size
+    while not is_told.all():
+        reach = np.bincount(
+            cells.row, np.abs(cells.data) * np.where(is_told, lengths, 0.0)[cells.col], 2 * count
+        )
+        other = np.roll(reach, count)[cells.row]
+        is_new = ~is_told[cells.col] & (other > 0) & (cells.data != 0)
+        if not is_new.any():
+            break
+        found = np.zeros(lengths.size)
+        np.maximum.at(found, cells.col[is_new], other[is_new] / np.abs(cells.data[is_new]))
+        lengths = np.where(found > 0, found, lengths)
+        is_told = is_told | (found > 0)
+    return lengths
+
+
+def _sizes(compiled: Decomposition, at: np.ndarray) -> np.ndarray:
+    """The absolute value of each entry; one of a variable that is zero."""
+    found = np.abs(at)
+    for places in _homes(compiled).values():
+        size = max(float(found[place].max(initial=0.0)) for place in places)
+        if size <= NOTHING:
+            for place in places:
+                found[place] = 1.0
+    return found
+
+
+def _moves_of_rows(compiled: Decomposition, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How far an entry alone moves a row of a client's constraints as far as its others do.
+
+    And how far it moves it as far as its right-hand side is. The least over the rows; infinite
+    where no row with others of a length, or with a right-hand side, has the entry.
+    """
+    found, right = np.full((2, lengths.size), np.inf)
+    for name, sub in compiled.items():
+        form = None if sub.client.is_server or sub.client.is_remote else sub.form
+        if form is None or not sub.is_constrained:
+            continue
+        part = compiled.columns[name]
+        rows = abs(form.cone.rows[:, : sub.size]).tocoo()
+        reach = rows.data * lengths[part][rows.col]
+        others = np.bincount(rows.row, reach, rows.shape[0])[rows.row] - reach
+        with np.errstate(all="ignore"):
+            moves = np.where(others > 0, others / rows.data, np.inf)
+            rhs = np.abs(form.cone.rhs)[rows.row] / rows.data
+        np.minimum.at(found[part], rows.col, moves)
+        np.minimum.at(right[part], rows.col, np.where(rhs > 0, rhs, np.inf))
+    return found, right
+
+
+def _moves(
+    compiled: Decomposition, names: Collection[Hashable], at: np.ndarray, cost: float
+) -> np.ndarray:
+    r"""How far an entry alone has to move for a client's objective to change by S.
+
+    :math:`|g_e| d + \tfrac12 h_e d^2 = S` with slopes g and curvatures h at the point, of which the
+    shorter of both solutions is enough; infinite where an objective says nothing of the entry.
+    """
+    found = np.full(at.size, np.inf)
+    if not cost > 0:
+        return found
+    for name in names:
+        sub, part = compiled[name], compiled.columns[name]
+        form = None if sub.client.is_server or sub.client.is_remote else sub.form
+        if form is None or not form.valued:
+            continue
+        point = at[part]
+        slopes, bends = form.quadratic.times(point) + form.quadratic.linear, form.quadratic.diagonal
+        with np.errstate(all="ignore"):
+            for term in form.terms:
+                if not term.is_set:
+                    slopes = slopes + term.subgradient(point)
+            if form.smooth:
+                hessian = Terms([form.smooth], form.size).hessians(None, point[None])[0]
+                bends = bends + np.diagonal(hessian)
+            by_slope, by_bend = cost / np.abs(slopes), np.sqrt(2 * cost / np.maximum(bends, 0.0))
+        found[part] = np.fmin(np.fmin(by_slope, by_bend), np.inf)
+    return found
+
+
+def _homes(compiled: Decomposition) -> dict[int, list[slice]]:
+    """Id of a user's variable -> where the clients' copies of it lie among all variables."""
+    found: dict[int, list[slice]] = {}
+    for name, sub in compiled.items():
+        start = compiled.columns[name].start
+        for v in sub.variables:
+            found.setdefault(compiled.origins[v.id], []).append(slice(start, start + v.size))
+            start += v.size
+    return found

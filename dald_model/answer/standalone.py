@@ -1,0 +1,208 @@
+"""Standalone solves: what each client would choose if nobody else were there.
+
+They give the cost of consensus, which verdicts are measured by. A point that is not quite the
+minimiser makes that cost smaller, and a verdict stricter; never looser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.answer.costs import client_cost, client_costs
+from dald_model.answer.rescaling import minimise
+from dald_model.answer.smooth_clients import SmoothClients
+from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.form import ConeProgram
+from dald_model.compile.measures import Measure
+from dald_model.compile.subproblem import Subproblem
+from dald_model.solvers.exact.native import STATUSES, solved_once
+from dald_model.solvers.exact.smooth_bound import is_split, minimiser, split_program
+from dald_model.values import flat
+
+STEPS = 40
+"""Newton steps of a smooth client at most: from a point near its own answer four are enough, and
+of one without a minimiser the last point will do."""
+HALVINGS = 30
+"""How often a step is halved before a point is taken for the minimiser as far as doubles know."""
+SHARPER = 1e-6
+"""Share of a decrease below which another Newton step is not worth it."""
+ENDLESS = 1e-3
+"""Share of a decrease that another step as long may bring, beyond which a point is where a solver's
+patience ended and no minimiser: twice as far a logarithm is as much lower as ever."""
+LEFT = 1e-3
+"""Share of the slopes that may be left where a client counts as minimised; where its objective is
+linear, as a Huber loss is far out, Newton's method has no step and a cone solver is asked."""
+
+
+class Standalone:
+    """The clients' own minimisers and how much lower they are than at a point.
+
+    Attributes
+    ----------
+    points : ndarray
+        All variables one after the other; NaN of a client without a minimiser that was found.
+    falls : dict
+        Client -> how much lower its objective is at its own minimiser; NaN where it has none.
+    missing : frozenset
+        The clients without a minimiser that was found, as they are unbounded alone.
+    """
+
+    def __init__(
+        self,
+        compiled: Decomposition,
+        groups: list[SmoothClients],
+        others: list[Hashable],
+        at: np.ndarray,
+        costs: Mapping[Hashable, float],
+    ) -> None:
+        self.points = np.full(at.size, np.nan)
+        self.falls: dict[Hashable, float] = {}
+        others = list(others)
+        for group in groups:
+            points, falls, is_short = _by_newton(group, at[group.columns])
+            self.points[group.columns] = points
+            self.falls |= dict(zip(group.names, falls.tolist(), strict=True))
+            others += [name for name, short in zip(group.names, is_short, strict=True) if short]
+        for name in others:
+            part = compiled.columns[name]
+            self.points[part] = _minimiser(compiled[name], at[part])
+        known = [name for name in others if np.isfinite(self.points[compiled.columns[name]]).all()]
+        points = {name: self.points[compiled.columns[name]] for name in known}
+        least = client_costs(compiled, points, known)
+        for name in others:
+            fall = costs[name] - least[name] if name in least else np.nan
+            self.falls[name] = float(np.fmax(fall, self.falls.get(name, np.nan)))
+        for name in self._endless(compiled, at, costs):
+            self.points[compiled.columns[name]], self.falls[name] = np.nan, np.nan
+        missing = [name for name, fall in self.falls.items() if not np.isfinite(fall)]
+        self.missing = frozenset(missing)
+
+    def _endless(
+        self, compiled: Decomposition, at: np.ndarray, costs: Mapping[Hashable, float]
+    ) -> list[Hashable]:
+        """The clients whose objectives go on falling beyond what was found."""
+        beyond = {}
+        for name in self.falls:
+            part, form = compiled.columns[name], compiled[name].form
+            there = 2 * self.points[part] - at[part]
+            is_known = form is not None and form.complete and not form.extra
+            if form is not None and is_known and np.isfinite(there).all():
+                if not form.is_outside(there):
+                    beyond[name] = there
+        farther = client_costs(compiled, beyond, beyond)
+        return [
+            name
+            for name, cost in farther.items()
+            if costs[name] - cost > (1 + ENDLESS) * self.falls[name] > 0
+        ]
+
+
+def _by_newton(
+    group: SmoothClients, start: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The minimisers of smooth clients, (k, m), how much lower they are, and which fell short."""
+    point, fallen = start.copy(), np.zeros(len(start))
+    slopes = group.gradients(start)
+    live = np.ones(len(start), dtype=bool)
+    for _ in range(1 if group.is_quadratic else STEPS):
+        step = group.newton_steps(point, group.gradients(point))
+        step[~(np.isfinite(step).all(axis=1) & live)] = 0.0
+        for _ in range(HALVINGS):
+            gained = group.sure_falls(point, point + step)
+            is_worse = ~(gained >= 0)  # NaN outside of the domain
+            if not is_worse.any():
+                break
+            step[is_worse] /= 2
+        gained = np.where(is_worse, 0.0, gained)
+        step[is_worse] = 0.0
+        point, fallen = point + step, fallen + gained
+        live = gained > SHARPER * fallen
+        if not live.any():
+            break
+    if group.is_quadratic:
+        return point, fallen, np.zeros(len(start), dtype=bool)
+    left = np.abs(group.gradients(point)).max(axis=1)
+    return point, fallen, ~(left <= LEFT * np.abs(slopes).max(axis=1))
+
+
+def _minimiser(sub: Subproblem, at: np.ndarray) -> np.ndarray:
+    """A client's own minimiser; NaN where it has none."""
+    if sub.client.is_remote:
+        return np.full(sub.size, np.nan)
+    if sub.form is None:
+        return _by_cvxpy(sub, at)
+    if is_split(sub.form) and sub.form.smooth:
+        point = minimiser(sub.form, at)
+        if point is not None:
+            return point
+    cost, found_one = client_cost(sub, at), False
+    for centre, lengths in _units(sub, at):
+        here = sub.form.around(centre)
+        is_plain = is_split(here) and not here.smooth
+        cone = split_program(here) if is_plain else here.cone
+        found = solved_once(_in_lengths(cone, lengths))
+        status = STATUSES.get(str(found.status), "solver_error")
+        if status == "unbounded":
+            break
+        if status == "optimal":
+            found_one = True
+            point = centre + lengths * np.array(found.x)[: sub.size]
+            if client_cost(sub, point) <= cost:
+                return point
+    # No solver finds better than the point itself
+    return at.copy() if found_one else np.full(sub.size, np.nan)
+
+
+def _units(sub: Subproblem, at: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Where numbers are taken from, and in what lengths: from the point, where all bend alike.
+
+    There the way to the minimum of the quadratic alone is about one. Then in the size of the point,
+    then as they are. What one of them leaves without digits another has.
+    """
+    size = _sizes(sub, at)
+    units = [(at, size), (np.zeros(at.size), np.ones(at.size))]
+    if sub.form is not None and sub.form.valued:
+        quadratic = sub.form.quadratic
+        bends, slopes = quadratic.diagonal, np.abs(quadratic.times(at) + quadratic.linear)
+        roots = np.sqrt(np.where(bends > 0, bends, 1.0))
+        way = float(np.where(bends > 0, slopes / roots, 0.0).max(initial=0.0))
+        if way > 0:
+            units.insert(0, (at, np.where(bends > 0, way / roots, size)))
+    return units
+
+
+def _sizes(sub: Subproblem, at: np.ndarray) -> np.ndarray:
+    """The largest absolute entry of each variable at a point, one where that is zero."""
+    sizes = {
+        key: np.full(value.shape, np.abs(value).max(initial=0.0) or 1.0)
+        for key, value in sub.spread(at).items()
+    }
+    return np.concatenate([flat(sizes[v.id]) for v in sub.variables])
+
+
+def _in_lengths(cone: ConeProgram, lengths: np.ndarray) -> ConeProgram:
+    """A cone program whose first variables are counted in lengths, with the largest cost one."""
+    whole = np.ones(cone.linear.size)
+    whole[: lengths.size] = lengths
+    scale = sp.diags_array(whole)
+    matrix, linear = sp.csc_array(scale @ cone.matrix @ scale), whole * cone.linear
+    worth = max(float(np.abs(linear).max(initial=0.0)), float(abs(matrix).max())) or 1.0
+    return cone._replace(
+        matrix=matrix / worth, linear=linear / worth, rows=sp.csc_array(cone.rows @ scale)
+    )
+
+
+def _by_cvxpy(sub: Subproblem, at: np.ndarray) -> np.ndarray:
+    for centre, lengths in ((at, _sizes(sub, at)), (np.zeros(at.size), np.ones(at.size))):
+        centres, spreads = sub.spread(centre), sub.spread(lengths)
+        around = {key: Measure(centres[key], spreads[key]) for key in centres}
+        found = minimise(sub.client.cost, sub.client.constraints, around)
+        status = found.status
+        if found.is_optimal:
+            return np.concatenate([flat(found.values[v.id]) for v in sub.variables])
+        if status == "unbounded":
+            break
+    return np.full(sub.size, np.nan)
