@@ -136,14 +136,12 @@ def main(arguments: list[str] | None = None) -> int:
         if given.all:
             print(one, flush=True)
     print(table(outcomes))
-    for title, chosen in (
-        ("wrong and accepted", [one for one in outcomes if one.accepts_wrong]),
-        (
-            "right and refused",
-            [one for one in outcomes if any("refused" in c for c in one.columns)],
-        ),
-        ("errors", [one for one in outcomes if "errors" in one.columns]),
+    for title, word in (
+        ("wrong and accepted", "WRONG"),
+        ("right and refused", "refused"),
+        ("errors", "errors"),
     ):
+        chosen = [one for one in outcomes if any(word in column for column in one.columns)]
         print(f"\n{title}: {len(chosen)}", *chosen, sep="\n  ")
     return 1 if any(one.accepts_wrong for one in outcomes) else 0
 

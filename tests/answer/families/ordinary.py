@@ -79,7 +79,7 @@ def degenerate(rng: Rng, seed: int) -> Drawn | None:
     def declare(units: Units) -> Parts:
         if coupled:
             x = [units.variable(f"x{at}", size) for at in range(owners)]
-            total = cp.sum(cp.vstack(x), axis=0)
+            total: Any = cp.sum(cp.vstack(x), axis=0)
             mine = {
                 f"owner {at}": (prices[at, 0] * cp.sum(v), [v >= 0, v <= 2])
                 for at, v in enumerate(x)
@@ -139,7 +139,7 @@ def _coupled(kind: str, data: Data, units: Units) -> Parts:
     for at, (A, b) in enumerate(zip(data.A, data.b, strict=True)):
         x.append(units.variable(f"x{at}", data.A.shape[2]))
         owners[f"owner {at}"] = (cp.sum_squares(A @ x[at] - b) / len(b), [x[at] >= -3, x[at] <= 3])
-    total = sum(x)
+    total: Any = cp.sum(cp.vstack(x), axis=0)
     rules = [total == 0.0] if kind == "balance" else [total <= 1.0, cp.sum(total) <= 0.5]
     if data.edge == "zero and redundant rows":
         rules = [*rules, 2 * total[0] == 0.0 if kind == "balance" else 2 * total[0] <= 2.0]

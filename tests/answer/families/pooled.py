@@ -21,7 +21,7 @@ from tests.answer.families.drawn import FLOOR, ULPS, Drawn, Truth, Values
 from tests.answer.families.exact import Squares
 from tests.answer.families.solvers import AGREE, DIGITS, least
 
-HUBER = 0.1
+HUBER: Any = 0.1
 """Where the Huber loss turns linear; residuals of the drawn data are about 1."""
 DEPENDENT = 1e-15
 """A column with less than this share outside of the others is dependent: 1e4 extended ulps."""
@@ -33,7 +33,7 @@ FEW_DIGITS = 1e-4
 class Loss:
     """A loss of residuals: for cvxpy, for arrays, and the second solver that knows it."""
 
-    expression: Callable[[Any], cp.Expression]
+    expression: Callable[[Any], Any]
     value: Callable[[np.ndarray], Any]
     second: str = ""
 

@@ -7,7 +7,7 @@ natural units by two solvers of cvxpy; the user's objective is s F + constants.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -57,16 +57,17 @@ class Units:
         return replace(self, made={})
 
 
-Owner = tuple[Any, Sequence[cp.Constraint]]
+Rules = Sequence[Any]
+"""Constraints; of an expression of unknown type a type checker takes them for a bool."""
 
 
 @dataclass
 class Parts:
     """The owners' costs and constraints, consensus equalities, and a coupling with its cost."""
 
-    owners: dict[str, Owner]
-    consensus: Sequence[cp.Constraint] = ()
-    coupling: Sequence[cp.Constraint] = ()
+    owners: Mapping[str, tuple[Any, Rules]]
+    consensus: Rules = ()
+    coupling: Rules = ()
     joint: cp.Expression | None = None
 
     @property
@@ -99,7 +100,9 @@ def program(
     parts = declare(plain)
     variables = plain.made
     needed = None if published is None else 1
-    found = least(sum(parts.costs), parts.rules, list(variables.values()), solvers, needed)
+    found = least(
+        cp.sum(cp.hstack(parts.costs)), parts.rules, list(variables.values()), solvers, needed
+    )
     if found is None:
         return None
     best = dict(zip(variables, found.values, strict=True))

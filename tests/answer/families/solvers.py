@@ -39,7 +39,7 @@ class Found:
 
 
 def least(
-    cost: cp.Expression,
+    cost: Any,
     rules: Sequence[cp.Constraint],
     variables: Sequence[cp.Variable],
     solvers: Sequence[str],
