@@ -47,9 +47,17 @@ class Units:
         """The consensus equality of two of the user's variables."""
         return self.made[one] == self.made[other]
 
-    def natural(self, value: Any) -> np.ndarray:
+    def natural(self, name: str, value: Any) -> np.ndarray:
         """A value of the user's in natural units."""
         return np.asarray(value, dtype=float) / self.size - self.offset
+
+    def user(self, name: str, value: np.ndarray) -> np.ndarray:
+        """A value in natural units as the user has it."""
+        return self.size * (value + self.offset)
+
+    def unit(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        """The size of a natural unit of each entry."""
+        return np.full(shape, self.size)
 
     @property
     def fresh(self) -> Units:
@@ -123,13 +131,13 @@ def program(
     s, constant = mine.objective, mine.constant * len(parts.owners)
 
     def excess(values: Values) -> float:
-        return s * float(sum(at({k: mine.natural(v) for k, v in values.items()})) - optimum)
+        return s * float(sum(at({k: mine.natural(k, v) for k, v in values.items()})) - optimum)
 
     def broken(values: Values) -> float:
-        at({k: mine.natural(v) for k, v in values.items()})
+        at({k: mine.natural(k, v) for k, v in values.items()})
         return violation(parts.rules)
 
-    point = {name: mine.size * (value + mine.offset) for name, value in best.items()}
+    point = {name: mine.user(name, value) for name, value in best.items()}
     grain = s * apart + abs(excess(point))
     grain += ULPS * (s * float(np.abs(at(best)).sum()) + abs(constant))
     truth = Truth(
@@ -138,11 +146,17 @@ def program(
         grain,
         excess,
         broken,
-        {name: np.full(np.shape(v), mine.size) for name, v in best.items()},
+        {name: mine.unit(name, np.shape(v)) for name, v in best.items()},
         point,
         constant,
     )
-    return Drawn(family, kind, seed, lambda: _model(family, seed, declare, mine), truth)
+    return Drawn(
+        family,
+        kind,
+        seed,
+        lambda: modelled(f"{family} {seed}", declare(here := mine.fresh), here),
+        truth,
+    )
 
 
 PRINTED = 2e-6
@@ -170,16 +184,16 @@ def _scale(parts: Parts, costs: np.ndarray, origin: np.ndarray) -> float:
     return max(paid, FLOOR * float(worth.sum()))
 
 
-def _model(family: str, seed: int, declare: Callable[[Units], Parts], units: Units) -> dm.Model:
-    parts = declare(here := units.fresh)
-    model = dm.Model(f"{family} {seed}")
-    for name, (cost, rules) in parts.owners.items():
-        scaled = here.objective * (cp.Constant(0) + cost) if here.objective != 1 else cost
-        model.client(name, scaled + here.constant if here.constant else scaled, list(rules))
+def modelled(name: str, parts: Parts, units: Units) -> dm.Model:
+    """The model of parts that were declared in some units."""
+    model = dm.Model(name)
+    for owner, (cost, rules) in parts.owners.items():
+        scaled = units.objective * (cp.Constant(0) + cost) if units.objective != 1 else cost
+        model.client(owner, scaled + units.constant if units.constant else scaled, list(rules))
     if parts.consensus:
         model.consensus(*parts.consensus)
     if parts.joint is not None:
-        model.couple(*parts.coupling, objective=here.objective * parts.joint)
+        model.couple(*parts.coupling, objective=units.objective * parts.joint)
     elif parts.coupling:
         model.couple(*parts.coupling)
     return model
