@@ -17,12 +17,14 @@ objectives (a coupling with a cost counts as one more owner).
 The error of a result is the larger of |F(x) - F*| and |reported value - F*|, less the grain.
 
 * **wrong**: a claimed answer is not finite; or a constraint or a copy is off by more than
-  ``FAR_OFF``; or the error exceeds ``WRONG`` scale *and* the two values differ in plain sight, by
-  ``SIGHT`` of the larger (without the constants that the draw has added). Of a status that claims
+  1e-3; or the error exceeds 1e-3 scale *and* the two values differ in plain sight, by 1e-3
+  of the larger (without the constants that the draw has added). Of a status that claims
   no answer the same is said of the point; "infeasible" and "unbounded" are wrong, as every drawn
   model has an optimum.
-* **right**: the error is at most ``RIGHT`` scale, constraints and copies hold to ``NEAR``.
+* **right**: the error is at most 1e-5 scale, constraints and copies hold to 1e-6.
 * **borderline**: everything else; a judge may say either.
+
+With ``gap=`` a run asks for another tolerance than 1e-4, and all of these shares go with it.
 """
 
 from __future__ import annotations
@@ -35,14 +37,17 @@ import numpy as np
 
 import dald_model as dm
 
-WRONG, RIGHT = 1e-3, 1e-5
-"""Errors relative to the scale: ten times more and ten times less than the judge's tolerance."""
-SIGHT = 1e-3
-"""A reader sees that two printed values differ if their first three digits do."""
-FAR_OFF, NEAR = 1e-3, 1e-6
-"""Violations relative to the larger of 1 and the terms of the row, in natural units."""
+TOL = 1e-4
+"""The judge's tolerance of an error relative to the scale, unless a run asks for another gap."""
+WRONG, RIGHT = 10.0, 0.1
+"""Errors relative to the tolerance times the scale: the band between is the judge's to decide."""
+SIGHT = 10.0
+"""Relative to the tolerance, so 1e-3: a reader sees that the first three digits differ."""
+FAR_OFF, NEAR = 10.0, 0.01
+"""Violations relative to the tolerance, each divided by the larger of 1 and the terms of its row in
+natural units: 1e-3 is in plain sight, and default tolerances of 1e-6 have to hold."""
 FLOOR = 1e-6
-"""Times RIGHT it is the square of 3e-6, a relative error of x that default tolerances resolve."""
+"""Times 1e-5 it is the square of 3e-6, a relative error of x that default tolerances resolve."""
 ULPS = 256 * np.finfo(float).eps
 """Rounding of a sum of some hundred terms, as in the rule of the verdict."""
 
@@ -84,32 +89,36 @@ class Truth:
         """F at a point."""
         return self.optimum + self.excess(values)
 
-    def label(self, result: Any) -> str:
+    def label(self, result: Any, tol: float = TOL) -> str:
         """Label a result as "right", "wrong" or "borderline"."""
         if str(result.status) in ("infeasible", "unbounded"):
             return "wrong"
         values = {name: np.asarray(result[name], dtype=float) for name in self.units}
         apart = self._apart(result, values)
-        return self.label_of(values, float(result.value), apart)
+        return self.label_of(values, float(result.value), apart, tol)
 
-    def label_of(self, values: Values, value: float, apart: float = 0.0) -> str:
+    def label_of(self, values: Values, value: float, apart: float = 0.0, tol: float = TOL) -> str:
         """The label of a point with a reported value, whose copies are so far apart."""
         finite = all(np.isfinite(one).all() for one in values.values()) and np.isfinite(value)
         if not finite:
             return "wrong"
         excess, broken = self.excess(values), max(apart, self.violation(values))
-        if not (np.isfinite(excess) and broken <= FAR_OFF):
+        if not (np.isfinite(excess) and broken <= FAR_OFF * tol):
             return "wrong"
         errors = [max(0.0, abs(one) - self.grain) for one in (excess, value - self.optimum)]
-        plain = [self._in_plain_sight(one) for one in (self.objective(values), value)]
+        plain = [self._in_plain_sight(one, tol) for one in (self.objective(values), value)]
         seen = zip(errors, plain, strict=True)
-        if any(error > WRONG * self.scale and is_plain for error, is_plain in seen):
+        if any(error > WRONG * tol * self.scale and is_plain for error, is_plain in seen):
             return "wrong"
-        return "right" if max(errors) <= RIGHT * self.scale and broken <= NEAR else "borderline"
+        return (
+            "right"
+            if max(errors) <= RIGHT * tol * self.scale and broken <= NEAR * tol
+            else "borderline"
+        )
 
-    def _in_plain_sight(self, value: float) -> bool:
+    def _in_plain_sight(self, value: float, tol: float) -> bool:
         ours, best = value - self.constant, self.optimum - self.constant
-        return abs(ours - best) > SIGHT * max(abs(ours), abs(best))
+        return abs(ours - best) > SIGHT * tol * max(abs(ours), abs(best))
 
     def _apart(self, result: Any, values: Values) -> float:
         """The largest distance of a client's copy from the point, relative to the variable."""
