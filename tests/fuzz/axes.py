@@ -59,8 +59,9 @@ _FORBIDDEN = {
     },
     ("entry point", "owner unit"): {("sites", f"variables {by}") for by in ("1e3", "1e6")},
 }
-"""What cannot be: a federation has no certificate, one method and one shared variable; one client needs a
-server or a coupling; a shared variable has one unit; an epigraph's levels belong to a coupling."""
+"""What cannot be: a federation has no certificate, one method and one shared variable; one client
+needs a server or a coupling; a shared variable has one unit; an epigraph's levels belong to a
+coupling."""
 
 
 def allowed(pair: Pair) -> bool:

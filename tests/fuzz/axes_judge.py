@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import traceback
 import warnings
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from tests.fuzz.pairs import Row
 SECONDS = 120
 """Work per model: forty owners and a thousand rounds take a minute."""
 FAILURES = (
+    "crash",
     "wrong",
     "false certificate",
     "false verification",
@@ -31,9 +32,8 @@ FAILURES = (
     "broken",
 )
 """What must never happen. A false refusal is a right answer that a witness fails; where it says
-"cannot be judged" the verdict is "unproved", which is no failure."""
-LEFT = ("right", "unproved", "borderline", "honest", "doubtful", "refused", "timeout")
-"""All other verdicts: "honest" is no claim of an optimum, "doubtful" an uncertain truth."""
+"cannot be judged" the verdict is "unproved", which is no failure. Other verdicts are "right",
+"borderline", "honest" (no optimum claimed), "doubtful" (no certain truth), "refused", "timeout"."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,6 @@ class AxesVerdict:
     error: float = np.nan
     seconds: float = np.nan
     detail: str = ""
-    features: tuple[str, ...] = field(default=())
 
     @property
     def failed(self) -> bool:
@@ -71,7 +70,12 @@ class AxesVerdict:
 
 def judge_axes(seed: int) -> AxesVerdict:
     """Draw the model of a seed and judge it; nothing that it raises ends the run."""
-    row, begun = point(seed), time.process_time()
+    return judge_row(point(seed), seed)
+
+
+def judge_row(row: Row, seed: int) -> AxesVerdict:
+    """The same for any point of the axes."""
+    begun = time.process_time()
     try:
         with limited(SECONDS), warnings.catch_warnings():
             warnings.simplefilter("ignore")

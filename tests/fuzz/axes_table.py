@@ -31,6 +31,10 @@ def axes_tables(verdicts: Sequence[AxesVerdict]) -> str:
     return "\n\n".join(parts[:5]) + "\n" + "\n".join(parts[5:])
 
 
+SHOWN = 20
+"""Pairs that are listed: of a run shorter than a block there are hundreds."""
+
+
 def coverage(verdicts: Sequence[AxesVerdict]) -> str:
     """The number of pairs of choices that were judged, and the count of the rarest."""
     judged = [one for one in verdicts if one.verdict not in ("doubtful", "refused", "timeout")]
@@ -41,7 +45,7 @@ def coverage(verdicts: Sequence[AxesVerdict]) -> str:
     missed = sorted(pair for pair, count in counts.items() if not count)
     text = f"pairs of choices judged: {len(counts) - len(missed)} of {len(counts)}"
     text += f", each {min(counts.values())} to {max(counts.values())} times"
-    return text + "".join(f"\n  not judged: {pair}" for pair in missed)
+    return text + "".join(f"\n  not judged: {pair}" for pair in missed[:SHOWN])
 
 
 def by_choice(rows: pd.DataFrame) -> str:
