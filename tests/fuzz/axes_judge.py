@@ -91,6 +91,8 @@ def judge_row(row: Row, seed: int) -> AxesVerdict:
 def _run(row: Row, model: Crossed, seed: int) -> dict[str, Any]:
     try:
         result = solved(row, model, seed)
+        if not result.recovered.values:  # of a solver's error before the first round
+            return {"verdict": "honest", "status": str(result.status), "detail": result.detail}
         checks = {} if row["entry point"] == "sites" else witnesses(result)
     except dm.DaldError as error:
         return {"verdict": "refused", "detail": f"{type(error).__name__}: {error}"}
