@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -43,10 +44,8 @@ def _claimed(model: Crossed, status: str = "optimal", above: float = 0.0) -> Any
         high = truth.excess({name: v + step[name] for name, v in values.items()})
         size = np.sqrt(above * truth.scale / high)
         values = {name: v + size * step[name] for name, v in values.items()}
-    clients = {
-        f"owner {at}": {SimpleNamespace(name=lambda n=f"x{at}": n): values[f"x{at}"]}
-        for at in range(2)
-    }
+    owned = [(f"owner {at}", name) for at, name in enumerate(values)]
+    clients = {owner: {cp.Variable(name=name): values[name]} for owner, name in owned}
     model_of = SimpleNamespace(model=SimpleNamespace(clients=clients))
 
     class Claimed(dict):
