@@ -1,5 +1,7 @@
 """Draws and judges many models: ``make fuzz``, ``FUZZ=500 SEED=7 make fuzz``.
 
+With ``--axes`` the models cross the axes of :mod:`tests.fuzz.axes`, and a table counts the pairs.
+
 Ends with 1 if an answer was silently wrong, a verification false, a status dishonest or an
 exception not one of ours; each such model is made small and printed as a program. What units change
 is told and does not count: a kink can be met a round earlier or later.
@@ -8,25 +10,21 @@ is told and does not count: a kink can be met a round earlier or later.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import secrets
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from pathlib import Path
 
 from tqdm.auto import tqdm
 
+from tests.fuzz.axes_run import axes_main
 from tests.fuzz.draw import case
 from tests.fuzz.judge import Verdict, judge_seed
 from tests.fuzz.metamorphic import all_units, compared, steady, table
+from tests.fuzz.pool import in_batches
 from tests.fuzz.shrink import shrunk
 from tests.fuzz.table import frame, tables
-
-BATCH = 400
-"""Cases before the processes are started anew, which bounds their memory."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -38,7 +36,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--units", type=int, default=0, help="models compared in 39 units each")
     parser.add_argument("--only", type=int, help="judge one seed, make it small, print it")
     parser.add_argument("--out", type=Path, help="write a row a case to this csv file as it comes")
+    parser.add_argument("--axes", action="store_true", help="cross the axes of tests/fuzz/axes.py")
+    parser.add_argument("--plant", type=int, default=0, help="axes: models with planted results")
+    parser.add_argument("--same", type=int, default=0, help="axes: models compared in all units")
     given = parser.parse_args(arguments)
+    if given.axes:
+        return axes_main(given)
     if given.only is not None:
         return _one(given.only)
     first = secrets.randbelow(10**9) if given.seed is None else given.seed
@@ -47,7 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
         flush=True,
     )
     seeds = range(first, first + given.count)
-    bar = tqdm(_judged(seeds, given.processes), total=given.count, disable=None)
+    found = in_batches(judge_seed, seeds, given.processes, _crashed)
+    bar = tqdm(found, total=given.count, disable=None)
     verdicts = sorted(_written(bar, given.out), key=lambda one: one.seed)
     print(tables(verdicts), flush=True)
     if given.units:
@@ -67,30 +71,8 @@ def _written(verdicts: Iterable[Verdict], out: Path | None) -> Iterator[Verdict]
         yield one
 
 
-def _judged(seeds: Sequence[int], processes: int) -> Iterator[Verdict]:
-    context = multiprocessing.get_context("spawn")
-    for at in range(0, len(seeds), BATCH):
-        batch = seeds[at : at + BATCH]
-        done: set[int] = set()
-        with ProcessPoolExecutor(processes, mp_context=context) as pool:
-            tasks: dict[Future[Verdict], int] = {pool.submit(judge_seed, s): s for s in batch}
-            try:
-                for task in as_completed(tasks):
-                    yield task.result()
-                    done.add(tasks[task])
-            except BrokenProcessPool:
-                pass
-        for seed in batch:  # one of them has killed its process; alone, it kills but itself
-            if seed not in done:
-                yield _alone(seed)
-
-
-def _alone(seed: int) -> Verdict:
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        try:
-            return pool.submit(judge_seed, seed).result()
-        except BrokenProcessPool:
-            return Verdict(seed, "crash", "none", detail="the process died")
+def _crashed(seed: int) -> Verdict:
+    return Verdict(seed, "crash", "none", detail="the process died")
 
 
 def _few_of_each(failed: Sequence[Verdict], most: int) -> list[Verdict]:
