@@ -1,0 +1,244 @@
+r"""Whether a cone program that is bounded below attains its infimum, decided on its cones.
+
+For :math:`\min \tfrac12 v^\top P v + q^\top v` with :math:`A v + s = b, \; s \in K` a recession
+direction d has :math:`P d = 0, \; q^\top d \le 0, \; -A d \in K`. Beside linear rows alone a
+bounded program attains its infimum. A curved cone may come ever closer to its boundary: with
+:math:`1/x \le t` every step to larger x puts (x, t) inside of the cone, and then t can be less.
+
+So directions are found in turn. The first puts, from every feasible point, the slacks of some
+curved cones into their interior, and a small step no longer feels these; the next one is a
+recession direction of the rest, and so on. If one of them has :math:`q^\top d < 0`, every feasible
+point has a better one beyond it, and no minimiser exists. If no more cones can be entered, nothing
+is proved.
+
+A move :math:`\sigma = -A d` enters a cone from every slack in it if :math:`\sigma` is not zero and
+the slack cannot be a multiple of it. That is known if a row of the cone whose coefficients are zero
+(as far as equalities do not fix their variables) has a right-hand side that is not:
+
+* second-order cones: any row;
+* exponential cones :math:`y e^{x/y} \le z`: y, and then x falls or z rises;
+* power cones :math:`x^a y^{1-a} \ge |z|`: z, and then x or y rises.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import lsmr
+
+from dald_model.compile.form import LINEAR, ConeProgram, cone_height
+from dald_model.solvers.exact.native import STATUSES, solved_once
+
+BALANCES = 10
+"""How often rows and columns are divided by the roots of their largest entries."""
+SHORT = 1e-6
+"""Weight of a move's square beside cones entered: the shortest move is found, and none that is more
+than about 1e3 long in balanced units, beside which an interior point has no digits left."""
+ENTERED = 0.5
+"""Share of a unit step from which on a cone counts as entered. Those that can be are entered by
+one, the others by the solver's tolerance."""
+STAGES = 8
+"""The most directions in turn; a logistic loss takes three."""
+EXACT = 1e-14
+"""Relative tolerance to which a direction is made to keep equalities: what doubles resolve."""
+ACTIVE = 1e-6
+"""A row that a move changes by less than this, in balanced units, is one that it keeps."""
+
+
+def descent(cone: ConeProgram) -> list[np.ndarray] | None:
+    """Directions in turn which prove that no feasible point is a minimiser.
+
+    None where nothing is proved. With a single one the objective falls linearly, without bound.
+    """
+    if all(kind in LINEAR for kind, _ in cone.cones):
+        return None
+    left = _Conditions.of(cone)
+    units = left.balance()
+    found: list[np.ndarray] = []
+    for _ in range(STAGES):
+        move = left.move()
+        if move is None or not (move.falls or move.entered):
+            return None
+        found.append(move.direction * units)
+        if move.falls:
+            return found
+        left.drop(move.entered)
+    return None
+
+
+def constant_slacks(cone: ConeProgram, rows: sp.csr_array, is_equal: np.ndarray) -> np.ndarray:
+    """The slack of each row that is the same at all feasible points; NaN of the others."""
+    fixed = np.full(cone.linear.size, np.nan)
+    ties, rhs = sp.csr_array(rows[is_equal]), cone.rhs[is_equal]
+    ties.eliminate_zeros()
+    present = sp.csr_array((np.ones(ties.nnz), ties.indices, ties.indptr), ties.shape)
+    while (single := np.flatnonzero(present @ np.isnan(fixed) == 1)).size:
+        level = (rhs[single] - ties[single] @ np.nan_to_num(fixed)).reshape(-1)
+        cells = sp.coo_array(ties[single])
+        mine = np.isnan(fixed[cells.col])
+        fixed[cells.col[mine]] = level[cells.row[mine]] / cells.data[mine]
+    varies = abs(rows) @ np.isnan(fixed) > 0
+    return np.where(varies, np.nan, cone.rhs - rows @ np.nan_to_num(fixed))
+
+
+class _Move(NamedTuple):
+    """A recession direction, the cones that it enters, and whether the objective falls by it."""
+
+    direction: np.ndarray
+    entered: set[int]
+    falls: bool
+
+
+class _Cone(NamedTuple):
+    """A curved cone that no linear rows describe; whether every slack in it has a constant row."""
+
+    rows: Any
+    kind: str
+    argument: Any
+    is_certain: bool
+
+
+@dataclass
+class _Conditions:
+    """What a move d has to satisfy, but for the cones that were entered before.
+
+    ``equal @ d == 0``, ``below @ d <= 0``, ``slope @ d <= 0`` and ``-rows @ d`` in each of the
+    ``cones``. ``owner`` says for each row of ``below`` of which cone it is, -1 of linear rows.
+    """
+
+    equal: sp.csr_array
+    below: sp.csr_array
+    owner: np.ndarray
+    slope: np.ndarray
+    cones: dict[int, _Cone]
+
+    @classmethod
+    def of(cls, program: ConeProgram) -> Self:
+        """Those of a program; with a constant row most cones ask for linear ones."""
+        rows = sp.csr_array(program.rows)
+        kinds = [kind for kind, _ in program.cones]
+        heights = [cone_height(*one) for one in program.cones]
+        is_equal = np.repeat([kind == "ZeroConeT" for kind in kinds], heights)
+        level = constant_slacks(program, rows, is_equal)
+        is_certain = np.isfinite(level) & (level != 0)
+        is_linear = np.repeat([kind == "NonnegativeConeT" for kind in kinds], heights)
+        below: list[Any] = [rows[is_linear]]
+        owner, cones = [-1] * int(is_linear.sum()), {}
+        stops = np.cumsum([0, *heights]).tolist()
+        for at, (start, stop) in enumerate(pairwise(stops)):
+            kind, argument = program.cones[at]
+            if kind == "ExponentialConeT" and is_certain[start + 1]:
+                below += [-rows[[start]], rows[[start + 2]]]
+            elif kind == "PowerConeT" and is_certain[start + 2]:
+                below.append(rows[[start, start + 1]])
+            else:
+                if kind not in LINEAR:
+                    is_sure = kind == "SecondOrderConeT" and is_certain[start:stop].any()
+                    cones[at] = _Cone(rows[start:stop], kind, argument, bool(is_sure))
+                continue
+            owner += [at, at]
+        equal = sp.csr_array(sp.vstack([rows[is_equal], program.matrix]))
+        slope = np.array(program.linear, dtype=float)
+        return cls(equal, sp.csr_array(sp.vstack(below)), np.array(owner), slope, cones)
+
+    def balance(self) -> np.ndarray:
+        """Rows and variables in units in which entries are about one; the variables' units."""
+        units = np.ones(self.slope.size)
+        for _ in range(BALANCES):
+            self.equal, self.below = _by_rows(self.equal), _by_rows(self.below)
+            self.slope = self.slope / (np.sqrt(np.abs(self.slope).max()) or 1.0)
+            for at, one in self.cones.items():
+                self.cones[at] = one._replace(rows=one.rows / (np.sqrt(abs(one.rows).max()) or 1.0))
+            parts = [self.equal, self.below, sp.csr_array(self.slope[None])]
+            parts += [one.rows for one in self.cones.values()]
+            size = np.max([_largest(part, 0) for part in parts if part.shape[0]], axis=0)
+            ratio = 1 / np.sqrt(np.where(size > 0, size, 1.0))
+            units *= ratio
+            scale = sp.diags_array(ratio)
+            self.equal, self.below = (sp.csr_array(m @ scale) for m in (self.equal, self.below))
+            self.slope = self.slope * ratio
+            for at, one in self.cones.items():
+                self.cones[at] = one._replace(rows=sp.csr_array(one.rows @ scale))
+        return units
+
+    def move(self) -> _Move | None:
+        """The shortest one that enters all cones that can be entered; None where a solver fails."""
+        names, gains = self._gains()
+        size, count = self.slope.size, len(names)
+        one = sp.eye_array(count, format="csr")
+        program = ConeProgram(
+            sp.csc_array(sp.diags_array(np.repeat([SHORT, 0.0], [size, count]))),
+            np.repeat([0.0, -1.0], [size, count]),
+            0.0,
+            sp.csc_array(
+                sp.block_array(
+                    [
+                        [self.equal, None],
+                        [self.below, None],
+                        [-gains, one],
+                        [None, one],
+                        [None, -one],
+                        *([one.rows, None] for one in self.cones.values()),
+                    ]
+                )
+            ),
+            np.zeros(0),
+            (
+                ("ZeroConeT", self.equal.shape[0]),
+                ("NonnegativeConeT", self.below.shape[0] + 3 * count),
+                *((one.kind, one.argument) for one in self.cones.values()),
+            ),
+        )
+        rhs = np.zeros(program.rows.shape[0])
+        first = self.equal.shape[0] + self.below.shape[0] + count
+        rhs[first : first + count] = 1.0
+        found = solved_once(program._replace(rhs=rhs))
+        if STATUSES.get(str(found.status)) != "optimal":
+            return None
+        direction, share = np.asarray(found.x)[:size], np.asarray(found.x)[size:]
+        entered = {name for name, part in zip(names, share, strict=True) if part > ENTERED}
+        falls = None in entered
+        return _Move(self._kept(direction, falls), entered - {None}, falls)
+
+    def drop(self, entered: set[int]) -> None:
+        """Leave out the conditions of cones in whose interior points are after a move."""
+        stays = ~np.isin(self.owner, list(entered))
+        self.below, self.owner = sp.csr_array(self.below[stays]), self.owner[stays]
+        self.cones = {at: one for at, one in self.cones.items() if at not in entered}
+
+    def _gains(self) -> tuple[list[int | None], sp.csr_array]:
+        """The cones that can be entered, None for the objective, and how far a move enters each."""
+        of, place = np.unique(self.owner[self.owner >= 0], return_inverse=True)
+        mine = np.flatnonzero(self.owner >= 0)
+        shape = of.size, self.owner.size
+        adds = sp.csr_array((np.ones(mine.size), (place, mine)), shape=shape)
+        certain = {at: one for at, one in self.cones.items() if one.is_certain}
+        gains = [-(adds @ self.below), *(-one.rows[[0]] for one in certain.values())]
+        gains.append(sp.csr_array(-self.slope[None]))
+        return [*of.tolist(), *certain, None], sp.csr_array(sp.vstack(gains))
+
+    def _kept(self, direction: np.ndarray, falls: bool) -> np.ndarray:
+        """The direction with the digits that a solver leaves out of equalities, and active rows."""
+        active = np.abs(self.below @ direction) < ACTIVE
+        rows = [self.equal, self.below[active]]
+        rows += [] if falls else [sp.csr_array(self.slope[None])]
+        kept = sp.csr_array(sp.vstack(rows))
+        missed = kept @ direction
+        return direction - lsmr(kept, missed, atol=EXACT, btol=EXACT, conlim=0)[0]
+
+
+def _by_rows(matrix: sp.csr_array) -> sp.csr_array:
+    """Rows divided by the roots of their largest entries."""
+    size = _largest(matrix, 1)
+    return sp.csr_array(sp.diags_array(1 / np.sqrt(np.where(size > 0, size, 1.0))) @ matrix)
+
+
+def _largest(matrix: sp.csr_array, axis: int) -> np.ndarray:
+    """The largest entries of columns, 0, or rows, 1, in size."""
+    if not matrix.shape[axis]:
+        return np.zeros(matrix.shape[1 - axis])
+    return np.asarray(abs(matrix).max(axis=axis).todense()).reshape(-1)
