@@ -33,8 +33,8 @@ from scipy.sparse.linalg import lsmr
 from dald_model.compile.form import LINEAR, ConeProgram, cone_height
 from dald_model.solvers.exact.native import STATUSES, solved_once
 
-BALANCES = 10
-"""How often rows and columns are divided by the roots of their largest entries."""
+ROUGH = 1e-3
+"""Relative tolerance of the units: entries are to be about one."""
 SHORT = 1e-6
 """Weight of a move's square beside cones entered: the shortest move is found, and none that is more
 than about 1e3 long in balanced units, beside which an interior point has no digits left."""
@@ -110,8 +110,8 @@ class _Conditions:
     ``cones``. ``owner`` says for each row of ``below`` of which cone it is, -1 of linear rows.
     """
 
-    equal: sp.csr_array
-    below: sp.csr_array
+    equal: Any
+    below: Any
     owner: np.ndarray
     slope: np.ndarray
     cones: dict[int, _Cone]
@@ -146,29 +146,40 @@ class _Conditions:
         return cls(equal, sp.csr_array(sp.vstack(below)), np.array(owner), slope, cones)
 
     def balance(self) -> np.ndarray:
-        """Rows and variables in units in which entries are about one; the variables' units."""
-        units = np.ones(self.slope.size)
-        for _ in range(BALANCES):
-            self.equal, self.below = _by_rows(self.equal), _by_rows(self.below)
-            self.slope = self.slope / (np.sqrt(np.abs(self.slope).max()) or 1.0)
-            for at, one in self.cones.items():
-                self.cones[at] = one._replace(rows=one.rows / (np.sqrt(abs(one.rows).max()) or 1.0))
-            parts = [self.equal, self.below, sp.csr_array(self.slope[None])]
-            parts += [one.rows for one in self.cones.values()]
-            size = np.max([_largest(part, 0) for part in parts if part.shape[0]], axis=0)
-            ratio = 1 / np.sqrt(np.where(size > 0, size, 1.0))
-            units *= ratio
-            scale = sp.diags_array(ratio)
-            self.equal, self.below = (sp.csr_array(m @ scale) for m in (self.equal, self.below))
-            self.slope = self.slope * ratio
-            for at, one in self.cones.items():
-                self.cones[at] = one._replace(rows=sp.csr_array(one.rows @ scale))
+        """Rows and variables in units in which entries are about one; the variables' units.
+
+        The logarithms of the entries are made small by least squares, so that a variable in any
+        unit ends as the same one. Rows of one cone have one unit.
+        """
+        parts = [self.equal, self.below, sp.csr_array(self.slope[None])]
+        parts += [one.rows for one in self.cones.values()]
+        cells = sp.coo_array(sp.vstack(parts))
+        heights = [part.shape[0] for part in parts]
+        first = sum(heights[:3])
+        group = np.concatenate(
+            [np.arange(first), np.repeat(np.arange(len(self.cones)), heights[3:]) + first]
+        )
+        row, width, many = group[cells.row], self.slope.size, first + len(self.cones)
+        known = np.flatnonzero(cells.data)
+        ones, at = np.ones(2 * known.size), np.tile(np.arange(known.size), 2)
+        place = np.concatenate([row[known], many + cells.col[known]])
+        sums = sp.csr_array((ones, (at, place)), shape=(known.size, many + width))
+        found = np.exp(-lsmr(sums, np.log(np.abs(cells.data[known])), atol=ROUGH, btol=ROUGH)[0])
+        height, units = found[:many], found[many:]
+        scale = sp.diags_array(units)
+        tall = np.cumsum(heights[:2])
+        self.equal = sp.csr_array(sp.diags_array(height[: tall[0]]) @ self.equal @ scale)
+        self.below = sp.csr_array(sp.diags_array(height[tall[0] : tall[1]]) @ self.below @ scale)
+        self.slope = height[tall[1]] * self.slope * units
+        for at, size in zip(self.cones, height[first:].tolist(), strict=True):
+            one = self.cones[at]
+            self.cones[at] = one._replace(rows=sp.csr_array(size * one.rows @ scale))
         return units
 
     def move(self) -> _Move | None:
         """The shortest one that enters all cones that can be entered; None where a solver fails."""
         names, gains = self._gains()
-        size, count = self.slope.size, len(names)
+        size, count = self.slope.size, gains.shape[0]
         one = sp.eye_array(count, format="csr")
         program = ConeProgram(
             sp.csc_array(sp.diags_array(np.repeat([SHORT, 0.0], [size, count]))),
@@ -193,16 +204,17 @@ class _Conditions:
                 *((one.kind, one.argument) for one in self.cones.values()),
             ),
         )
-        rhs = np.zeros(program.rows.shape[0])
+        rhs = np.zeros(int(program.rows.shape[0]))
         first = self.equal.shape[0] + self.below.shape[0] + count
         rhs[first : first + count] = 1.0
         found = solved_once(program._replace(rhs=rhs))
         if STATUSES.get(str(found.status)) != "optimal":
             return None
         direction, share = np.asarray(found.x)[:size], np.asarray(found.x)[size:]
-        entered = {name for name, part in zip(names, share, strict=True) if part > ENTERED}
-        falls = None in entered
-        return _Move(self._kept(direction, falls), entered - {None}, falls)
+        is_in = share > ENTERED
+        entered = {name for name, part in zip(names, is_in[:-1], strict=True) if part}
+        falls = bool(is_in[-1])
+        return _Move(self._kept(direction, falls), entered, falls)
 
     def drop(self, entered: set[int]) -> None:
         """Leave out the conditions of cones in whose interior points are after a move."""
@@ -210,8 +222,8 @@ class _Conditions:
         self.below, self.owner = sp.csr_array(self.below[stays]), self.owner[stays]
         self.cones = {at: one for at, one in self.cones.items() if at not in entered}
 
-    def _gains(self) -> tuple[list[int | None], sp.csr_array]:
-        """The cones that can be entered, None for the objective, and how far a move enters each."""
+    def _gains(self) -> tuple[list[int], Any]:
+        """The cones that can be entered, and how far a move enters each; the objective last."""
         of, place = np.unique(self.owner[self.owner >= 0], return_inverse=True)
         mine = np.flatnonzero(self.owner >= 0)
         shape = of.size, self.owner.size
@@ -219,7 +231,7 @@ class _Conditions:
         certain = {at: one for at, one in self.cones.items() if one.is_certain}
         gains = [-(adds @ self.below), *(-one.rows[[0]] for one in certain.values())]
         gains.append(sp.csr_array(-self.slope[None]))
-        return [*of.tolist(), *certain, None], sp.csr_array(sp.vstack(gains))
+        return [*of.tolist(), *certain], sp.csr_array(sp.vstack(gains))
 
     def _kept(self, direction: np.ndarray, falls: bool) -> np.ndarray:
         """The direction with the digits that a solver leaves out of equalities, and active rows."""
@@ -229,16 +241,3 @@ class _Conditions:
         kept = sp.csr_array(sp.vstack(rows))
         missed = kept @ direction
         return direction - lsmr(kept, missed, atol=EXACT, btol=EXACT, conlim=0)[0]
-
-
-def _by_rows(matrix: sp.csr_array) -> sp.csr_array:
-    """Rows divided by the roots of their largest entries."""
-    size = _largest(matrix, 1)
-    return sp.csr_array(sp.diags_array(1 / np.sqrt(np.where(size > 0, size, 1.0))) @ matrix)
-
-
-def _largest(matrix: sp.csr_array, axis: int) -> np.ndarray:
-    """The largest entries of columns, 0, or rows, 1, in size."""
-    if not matrix.shape[axis]:
-        return np.zeros(matrix.shape[1 - axis])
-    return np.asarray(abs(matrix).max(axis=axis).todense()).reshape(-1)

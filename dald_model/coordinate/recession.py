@@ -1,0 +1,194 @@
+r"""Directions along which the objective of all clients together falls for ever.
+
+Separated data in a logistic regression, :math:`1/x` or :math:`e^{-x}` come ever closer to an
+infimum that no point attains. The values of a run alone cannot tell: at the end they are as small
+as those at a minimiser. So it is decided on the cones of the joint program, see
+:mod:`dald_model.solvers.exact.attainment`, which says nothing of flat directions and of losses that
+end in a flat part, such as the hinge, as these have minimisers. The clients' own expressions then
+have to confirm the direction far along it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.lowered import values
+from dald_model.coordinate.certificates import Joint
+from dald_model.coordinate.status import Status, Termination
+from dald_model.coordinate.units import Units
+from dald_model.solvers.exact.attainment import descent
+from dald_model.values import preserved
+
+DECADES = 6
+"""So many times ten the steps grow along the direction: a direction that is wrong by the eight
+digits of a solver shows by then, and one that is right by all digits of doubles does not."""
+ROUNDED = 1e-12
+"""Share of the clients' values by which rounding may raise their sum."""
+STEADY = 0.95
+"""Share of the fall over the tenfold step before that the last one has where nothing bounds it: a
+logarithm falls by the same each time, the slowest power in use, :math:`x^{-0.1}`, by 0.8."""
+SHOWN = 4
+"""The most entries of a direction that are named."""
+SMALL = 1e-6
+"""Share of the largest entry of a direction below which others are left out."""
+
+Points = Mapping[Hashable, np.ndarray]
+
+
+class Recession(NamedTuple):
+    """A direction along which the objective falls for ever.
+
+    Attributes
+    ----------
+    direction : dict
+        Client -> move of its variables, shape (m,), on which all clients agree.
+    fall : float
+        By how much the objective falls from the given point on, as far as it was followed; zero
+        where rounding leaves nothing of it.
+    is_unbounded : bool
+        Whether it falls without bound; otherwise its infimum is finite.
+    client : Hashable
+        The client whose own objective falls most.
+    said : str
+        The finding, with the user's names and what to do.
+    """
+
+    direction: dict[Hashable, np.ndarray]
+    fall: float
+    is_unbounded: bool
+    client: Hashable
+    said: str
+
+    @property
+    def termination(self) -> Termination:
+        """The end of a run in which this was found."""
+        status = Status.UNBOUNDED if self.is_unbounded else Status.NO_MINIMISER
+        return Termination(status, self.client, self.said)
+
+
+def falls_forever(
+    compiled: Decomposition, points: Points, off: np.ndarray | None = None
+) -> Recession | None:
+    """A proof that the problem has no minimiser; None if there is none.
+
+    It solves up to eight cone programs of all clients together, so it is to be asked once, at the
+    end of a run whose gap could not be proved or whose points grew large. There is no proof where
+    a client has no cone program that we can read, such as one at a site.
+
+    Parameters
+    ----------
+    compiled : Decomposition
+    points : dict
+        Client -> vector of its variables, from which the objective is followed.
+    off : ndarray of bool, shape (size,)
+        Entries of edges that are not in the problem; None where all are.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> import dald_model as dm
+    >>> from dald_model.coordinate.recession import falls_forever
+    >>> x, model = cp.Variable(name="x"), dm.Model()
+    >>> for i in range(2):
+    ...     _ = model.client(i, cp.exp(-x))
+    >>> compiled = model.compile()
+    >>> found = falls_forever(compiled, {name: [0.0] for name in compiled})
+    >>> print(found.said)
+    the objective has no minimiser: it keeps falling along x = +1; bound ... cp.sum_squares of them
+    """
+    joint = Joint.of(compiled, Units.plain(compiled), off)
+    directions = None if joint is None else descent(joint.cone)
+    if joint is None or directions is None:
+        return None
+    moves = [
+        {name: each[joint.columns[name]][: sub.size] for name, sub in compiled.items()}
+        for each in directions
+    ]
+    first = next((one for one in moves if any(np.any(part) for part in one.values())), None)
+    if first is None:
+        return None
+    followed = _follow(compiled, points, first)
+    if followed is None:
+        return None
+    totals = followed.sum(axis=1)
+    before, last = -np.diff(totals[-3:])
+    is_unbounded = len(directions) == 1 or bool(last > 0 and last >= STEADY * before)
+    own = followed[0] - followed[-1]
+    clients = [name for name in compiled if name not in compiled.servers]
+    client = max(clients, key=lambda name: own[compiled.order[name]])
+    said = _said(compiled, first, is_unbounded=is_unbounded)
+    return Recession(first, max(0.0, float(own.sum())), is_unbounded, client, said)
+
+
+def _follow(compiled: Decomposition, points: Points, direction: Points) -> np.ndarray | None:
+    """The clients' values at the point and ever farther along, (k, n); None if their sum rises."""
+    ratio = [
+        np.abs(np.asarray(points[name])[part != 0] / part[part != 0]).max(initial=0.0)
+        for name, part in direction.items()
+    ]
+    far = max(1.0, *ratio)
+    steps = [0.0, *(far * 10.0**decade for decade in range(DECADES + 1))]
+    found = np.array(
+        [
+            _costs(compiled, {n: points[n] + step * part for n, part in direction.items()})
+            for step in steps
+        ]
+    )
+    if not np.isfinite(found[0]).all():  # a point that rounding has left outside of a domain
+        found = found[1:]
+    if not np.isfinite(found).all():
+        return None
+    rises = np.diff(found.sum(axis=1))
+    room = ROUNDED * np.abs(found).sum(axis=1)
+    return None if (rises > np.maximum(room[1:], room[:-1])).any() else found
+
+
+def _costs(compiled: Decomposition, points: Points) -> np.ndarray:
+    """What each client minimises, as its own expressions say; NaN where they have no value."""
+    subs = list(compiled.values())
+    with np.errstate(all="ignore"):
+        found = values([sub.lowered for sub in subs], [points[sub.name] for sub in subs])
+        for at, sub in enumerate(subs):
+            if sub.client.is_server:
+                found[at] = 0.0
+            elif not math.isfinite(found[at]):
+                with preserved(sub.client.given.variables):
+                    found[at] = sub.client.cost_at(sub.spread(points[sub.name]))
+    return found
+
+
+def _said(compiled: Decomposition, direction: Points, *, is_unbounded: bool) -> str:
+    """The finding in words."""
+    users = {v.id for v in compiled.model.variables}
+    moves: dict[str, float] = {}
+    for name, part in direction.items():
+        owners = [compiled.origins.get(v.id, v.id) for v in compiled[name].variables]
+        sizes = [v.size for v in compiled[name].variables]
+        mine = np.repeat([key in users for key in owners], sizes)
+        for at in np.flatnonzero(mine & (part != 0)).tolist():
+            moves.setdefault(compiled.called(name, at), float(part[at]))
+    largest = max(map(abs, moves.values()), default=1.0)
+    order = sorted(moves, key=lambda one: -abs(moves[one]))
+    shown = [f"{one} = {moves[one] / largest:+.2g}" for one in order]
+    shown = [
+        one for one, key in zip(shown, order, strict=True) if abs(moves[key]) > SMALL * largest
+    ]
+    along = ", ".join(shown[:SHOWN])
+    if len(shown) > SHOWN:
+        along += f" and {len(shown) - SHOWN} more"
+    is_least = compiled.sense > 0
+    if is_unbounded:
+        goes = "falls" if is_least else "rises"
+        return (
+            f"the objective {goes} without bound along {along}; add a constraint or a regulariser"
+        )
+    found = "minimiser: it keeps falling" if is_least else "maximiser: it keeps rising"
+    return (
+        f"the objective has no {found} along {along}; bound the variables, or add a small "
+        "cp.sum_squares of them"
+    )
