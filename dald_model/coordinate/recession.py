@@ -27,8 +27,10 @@ from dald_model.values import preserved
 DECADES = 6
 """So many times ten the steps grow along the direction: a direction that is wrong by the eight
 digits of a solver shows by then, and one that is right by all digits of doubles does not."""
-ROUNDED = 1e-12
-"""Share of the clients' values by which rounding may raise their sum."""
+ROUNDED = 1e-14
+"""Share of the clients' values, per step, by which rounding of a direction may raise their sum."""
+LEAST = 100.0
+"""Steps that are counted in any case: values are sums of so many terms of their size."""
 STEADY = 0.95
 """Share of the fall over the tenfold step before that the last one has where nothing bounds it: a
 logarithm falls by the same each time, the slowest power in use, :math:`x^{-0.1}`, by 0.8."""
@@ -102,37 +104,40 @@ def falls_forever(
     the objective has no minimiser: it keeps falling along x = +1; bound ... cp.sum_squares of them
     """
     joint = Joint.of(compiled, Units.plain(compiled), off)
-    directions = None if joint is None else descent(joint.cone)
-    if joint is None or directions is None:
+    proof = None if joint is None else descent(joint.cone)
+    if joint is None or proof is None:
         return None
-    moves = [
-        {name: each[joint.columns[name]][: sub.size] for name, sub in compiled.items()}
-        for each in directions
-    ]
-    first = next((one for one in moves if any(np.any(part) for part in one.values())), None)
-    if first is None:
+    parts = {
+        name: slice(at.start, at.start + compiled[name].size) for name, at in joint.columns.items()
+    }
+    own = np.concatenate([np.arange(part.start, part.stop) for part in parts.values()])
+    whole = next((one for one in proof.directions if one[own].any()), None)
+    if whole is None:
         return None
-    followed = _follow(compiled, points, first)
+    move = {name: whole[part] for name, part in parts.items()}
+    units = {name: proof.units[part] for name, part in parts.items()}
+    followed = _follow(compiled, points, move, units)
     if followed is None:
         return None
     totals = followed.sum(axis=1)
     before, last = -np.diff(totals[-3:])
-    is_unbounded = len(directions) == 1 or bool(last > 0 and last >= STEADY * before)
-    own = followed[0] - followed[-1]
+    is_steady = last > STEADY * before > ROUNDED * 10.0**DECADES * np.abs(totals[-3:]).max()
+    is_unbounded = len(proof.directions) == 1 or bool(is_steady)
+    falls = followed[0] - followed[-1]
     clients = [name for name in compiled if name not in compiled.servers]
-    client = max(clients, key=lambda name: own[compiled.order[name]])
-    said = _said(compiled, first, is_unbounded=is_unbounded)
-    return Recession(first, max(0.0, float(own.sum())), is_unbounded, client, said)
+    client = max(clients, key=lambda name: falls[compiled.order[name]])
+    said = _said(compiled, move, units, is_unbounded=is_unbounded)
+    return Recession(move, max(0.0, float(falls.sum())), is_unbounded, client, said)
 
 
-def _follow(compiled: Decomposition, points: Points, direction: Points) -> np.ndarray | None:
+def _follow(
+    compiled: Decomposition, points: Points, direction: Points, units: Points
+) -> np.ndarray | None:
     """The clients' values at the point and ever farther along, (k, n); None if their sum rises."""
-    ratio = [
-        np.abs(np.asarray(points[name])[part != 0] / part[part != 0]).max(initial=0.0)
-        for name, part in direction.items()
-    ]
-    far = max(1.0, *ratio)
-    steps = [0.0, *(far * 10.0**decade for decade in range(DECADES + 1))]
+    far = max(np.abs(points[name] / unit).max() for name, unit in units.items())
+    long = max(np.abs(direction[name] / unit).max() for name, unit in units.items())
+    far = max(1.0, float(far / long))
+    steps = np.array([0.0, *(far * 10.0**decade for decade in range(DECADES + 1))])
     found = np.array(
         [
             _costs(compiled, {n: points[n] + step * part for n, part in direction.items()})
@@ -140,12 +145,12 @@ def _follow(compiled: Decomposition, points: Points, direction: Points) -> np.nd
         ]
     )
     if not np.isfinite(found[0]).all():  # a point that rounding has left outside of a domain
-        found = found[1:]
+        found, steps = found[1:], steps[1:]
     if not np.isfinite(found).all():
         return None
-    rises = np.diff(found.sum(axis=1))
-    room = ROUNDED * np.abs(found).sum(axis=1)
-    return None if (rises > np.maximum(room[1:], room[:-1])).any() else found
+    sizes = np.abs(found).sum(axis=1)
+    room = ROUNDED * np.maximum(steps[1:], LEAST) * np.maximum(sizes[1:], sizes[:-1])
+    return None if (np.diff(found.sum(axis=1)) > room).any() else found
 
 
 def _costs(compiled: Decomposition, points: Points) -> np.ndarray:
@@ -162,25 +167,22 @@ def _costs(compiled: Decomposition, points: Points) -> np.ndarray:
     return found
 
 
-def _said(compiled: Decomposition, direction: Points, *, is_unbounded: bool) -> str:
-    """The finding in words."""
+def _said(compiled: Decomposition, direction: Points, units: Points, *, is_unbounded: bool) -> str:
+    """The finding in words, with the entries that move farthest beside their units."""
     users = {v.id for v in compiled.model.variables}
-    moves: dict[str, float] = {}
+    moves: dict[str, tuple[float, float]] = {}
     for name, part in direction.items():
-        owners = [compiled.origins.get(v.id, v.id) for v in compiled[name].variables]
-        sizes = [v.size for v in compiled[name].variables]
-        mine = np.repeat([key in users for key in owners], sizes)
-        for at in np.flatnonzero(mine & (part != 0)).tolist():
-            moves.setdefault(compiled.called(name, at), float(part[at]))
-    largest = max(map(abs, moves.values()), default=1.0)
-    order = sorted(moves, key=lambda one: -abs(moves[one]))
-    shown = [f"{one} = {moves[one] / largest:+.2g}" for one in order]
-    shown = [
-        one for one, key in zip(shown, order, strict=True) if abs(moves[key]) > SMALL * largest
-    ]
-    along = ", ".join(shown[:SHOWN])
-    if len(shown) > SHOWN:
-        along += f" and {len(shown) - SHOWN} more"
+        variables = compiled[name].variables
+        is_users = [compiled.origins.get(v.id, v.id) in users for v in variables]
+        for at in np.flatnonzero(np.repeat(is_users, [v.size for v in variables])).tolist():
+            moves[compiled.called(name, at)] = part[at], abs(part[at] / units[name][at])
+    farthest = max((far for _, far in moves.values()), default=0.0)
+    moved = {one: move for one, (move, far) in moves.items() if far > SMALL * farthest}
+    largest = max(map(abs, moved.values()), default=1.0)
+    shown = sorted(moved, key=lambda one: -moves[one][1])[:SHOWN]
+    along = ", ".join(f"{one} = {moved[one] / largest:+.2g}" for one in moved if one in shown)
+    if len(moved) > SHOWN:
+        along += f" and {len(moved) - SHOWN} more"
     is_least = compiled.sense > 0
     if is_unbounded:
         goes = "falls" if is_least else "rises"

@@ -49,11 +49,23 @@ ACTIVE = 1e-6
 """A row that a move changes by less than this, in balanced units, is one that it keeps."""
 
 
-def descent(cone: ConeProgram) -> list[np.ndarray] | None:
+class Descent(NamedTuple):
     """Directions in turn which prove that no feasible point is a minimiser.
 
-    None where nothing is proved. With a single one the objective falls linearly, without bound.
+    Attributes
+    ----------
+    directions : list of ndarray
+        With a single one the objective falls linearly, without bound.
+    units : ndarray
+        Lengths of the variables beside which a direction is long or short.
     """
+
+    directions: list[np.ndarray]
+    units: np.ndarray
+
+
+def descent(cone: ConeProgram) -> Descent | None:
+    """A proof that the program has no minimiser; None if there is none."""
     if all(kind in LINEAR for kind, _ in cone.cones):
         return None
     left = _Conditions.of(cone)
@@ -65,7 +77,7 @@ def descent(cone: ConeProgram) -> list[np.ndarray] | None:
             return None
         found.append(move.direction * units)
         if move.falls:
-            return found
+            return Descent(found, units)
         left.drop(move.entered)
     return None
 
@@ -181,36 +193,29 @@ class _Conditions:
         names, gains = self._gains()
         size, count = self.slope.size, gains.shape[0]
         one = sp.eye_array(count, format="csr")
-        program = ConeProgram(
-            sp.csc_array(sp.diags_array(np.repeat([SHORT, 0.0], [size, count]))),
-            np.repeat([0.0, -1.0], [size, count]),
-            0.0,
-            sp.csc_array(
-                sp.block_array(
-                    [
-                        [self.equal, None],
-                        [self.below, None],
-                        [-gains, one],
-                        [None, one],
-                        [None, -one],
-                        *([one.rows, None] for one in self.cones.values()),
-                    ]
-                )
-            ),
-            np.zeros(0),
-            (
-                ("ZeroConeT", self.equal.shape[0]),
-                ("NonnegativeConeT", self.below.shape[0] + 3 * count),
-                *((one.kind, one.argument) for one in self.cones.values()),
-            ),
-        )
-        rhs = np.zeros(int(program.rows.shape[0]))
-        first = self.equal.shape[0] + self.below.shape[0] + count
+        blocks = [
+            [self.equal, None],
+            [self.below, None],
+            [-gains, one],
+            [None, one],
+            [None, -one],
+            *([cone.rows, None] for cone in self.cones.values()),
+        ]
+        rows: Any = sp.csc_array(sp.block_array(blocks))
+        first, rhs = self.equal.shape[0] + self.below.shape[0] + count, np.zeros(rows.shape[0])
         rhs[first : first + count] = 1.0
-        found = solved_once(program._replace(rhs=rhs))
+        short = sp.diags_array(np.repeat([SHORT, 0.0], [size, count]))
+        linear = np.repeat([0.0, -1.0], [size, count])
+        cones = (
+            ("ZeroConeT", self.equal.shape[0]),
+            ("NonnegativeConeT", self.below.shape[0] + 3 * count),
+            *((cone.kind, cone.argument) for cone in self.cones.values()),
+        )
+        program = ConeProgram(sp.csc_array(short), linear, 0.0, rows, rhs, cones)
+        found = solved_once(program)
         if STATUSES.get(str(found.status)) != "optimal":
             return None
-        direction, share = np.asarray(found.x)[:size], np.asarray(found.x)[size:]
+        direction, share = np.split(np.asarray(found.x), [size])
         is_in = share > ENTERED
         entered = {name for name, part in zip(names, is_in[:-1], strict=True) if part}
         falls = bool(is_in[-1])

@@ -63,7 +63,9 @@ def test_separated_data_have_no_minimiser(of: str, unit: float) -> None:
     for move in found.direction.values():
         margins = SEPARATED * (ROWS @ move)
         assert margins.min() > 1e-3 * margins.max() > 0
-    says(found.said, "no minimiser: it keeps falling along w[1] = -1, w[0] = +0.", "sum_squares")
+    says(
+        found.said, "no minimiser: it keeps falling along w[0] = +0.", ", w[1] = -1", "sum_squares"
+    )
 
 
 @pytest.mark.parametrize("unit", UNITS)
