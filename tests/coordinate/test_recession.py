@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
+from dald_model.cli import OF_STATUS
 from dald_model.coordinate.recession import Recession, falls_forever
 from tests.expect import says
 
@@ -241,6 +243,19 @@ def test_the_direction_of_many_is_cut_short() -> None:
     found = asked(model)
     assert found is not None
     says(found.said, "x[0] = +1", " and 5 more; bound")
+
+
+def test_the_finding_of_a_run_that_ends_so() -> None:
+    """The diagnosis says no more than the direction: more rounds would not help."""
+    w = cp.Variable(3, name="w")
+    found = asked(model := loss(w, SEPARATED, logistic))
+    assert found is not None
+    result = model.solve(max_rounds=20)
+    status, culprit, detail = found.termination
+    ended = replace(result, status=status, culprit=culprit, detail=detail)
+    assert not ended.status.has_answer
+    assert ended.diagnose().findings == ((found.said, ""),)
+    assert OF_STATUS[status] == 5
 
 
 def test_what_a_site_keeps_is_not_known() -> None:
