@@ -80,11 +80,15 @@ def is_proved_infeasible(sub: Subproblem) -> bool:
 
 
 class Joint(NamedTuple):
-    """The cone program of all, and where each client's rows and columns lie in it."""
+    """The cone program of all, and where each client's rows and columns lie in it.
+
+    Its objective is that of all clients divided by ``energy``.
+    """
 
     cone: ConeProgram
     rows: dict[Hashable, slice]
     columns: dict[Hashable, slice]
+    energy: float
 
     @classmethod
     def of(cls, compiled: Decomposition, units: Units, off: np.ndarray | None) -> Joint | None:
@@ -129,7 +133,7 @@ class Joint(NamedTuple):
             np.concatenate([*(part.rhs for part in parts), apart]),
             (*(one for part in parts for one in part.cones), ("ZeroConeT", apart.size)),
         )
-        return cls(cone, rows, columns)
+        return cls(cone, rows, columns, energy)
 
     def heaviest(self, weights: np.ndarray, parts: dict[Hashable, slice]) -> Hashable:
         """The client with most of these weights."""

@@ -22,7 +22,7 @@ from dald_model.coordinate.certificates import Joint
 from dald_model.coordinate.status import Status, Termination
 from dald_model.coordinate.units import Units
 from dald_model.solvers.exact.attainment import descent
-from dald_model.values import preserved
+from dald_model.values import holding, is_inside, preserved
 
 DECADES = 6
 """So many times ten the steps grow along the direction: a direction that is wrong by the eight
@@ -31,6 +31,8 @@ ROUNDED = 1e-14
 """Share of the clients' values, per step, by which rounding of a direction may raise their sum."""
 LEAST = 100.0
 """Steps that are counted in any case: values are sums of so many terms of their size."""
+ENOUGH = 3
+"""Steps that have to have values, to compare the last two falls."""
 STEADY = 0.95
 """Share of the fall over the tenfold step before that the last one has where nothing bounds it: a
 logarithm falls by the same each time, the slowest power in use, :math:`x^{-0.1}`, by 0.8."""
@@ -116,14 +118,14 @@ def falls_forever(
         return None
     move = {name: whole[part] for name, part in parts.items()}
     units = {name: proof.units[part] for name, part in parts.items()}
-    followed = _follow(compiled, points, move, units)
+    terms = joint.energy * float(np.abs(joint.cone.linear) @ np.abs(whole))
+    followed = _follow(compiled, points, move, units, terms)
     if followed is None:
         return None
-    totals = followed.sum(axis=1)
-    before, last = -np.diff(totals[-3:])
-    is_steady = last > STEADY * before > ROUNDED * 10.0**DECADES * np.abs(totals[-3:]).max()
-    is_unbounded = len(proof.directions) == 1 or bool(is_steady)
-    falls = followed[0] - followed[-1]
+    found, room = followed
+    before, last = -np.diff(found[-3:].sum(axis=1))
+    is_unbounded = len(proof.directions) == 1 or bool(last > STEADY * before > room)
+    falls = found[0] - found[-1]
     clients = [name for name in compiled if name not in compiled.servers]
     client = max(clients, key=lambda name: falls[compiled.order[name]])
     said = _said(compiled, move, units, is_unbounded=is_unbounded)
@@ -131,26 +133,40 @@ def falls_forever(
 
 
 def _follow(
-    compiled: Decomposition, points: Points, direction: Points, units: Points
-) -> np.ndarray | None:
-    """The clients' values at the point and ever farther along, (k, n); None if their sum rises."""
+    compiled: Decomposition, points: Points, direction: Points, units: Points, terms: float
+) -> tuple[np.ndarray, float] | None:
+    """The clients' values at the point and ever farther along, (k, n), and what rounding adds last.
+
+    None if their sum rises. ``terms`` is by how much the terms of the objective, which may cancel
+    each other, change along the direction.
+    """
     far = max(np.abs(points[name] / unit).max() for name, unit in units.items())
     long = max(np.abs(direction[name] / unit).max() for name, unit in units.items())
     far = max(1.0, float(far / long))
     steps = np.array([0.0, *(far * 10.0**decade for decade in range(DECADES + 1))])
-    found = np.array(
-        [
-            _costs(compiled, {n: points[n] + step * part for n, part in direction.items()})
-            for step in steps
-        ]
-    )
-    if not np.isfinite(found[0]).all():  # a point that rounding has left outside of a domain
-        found, steps = found[1:], steps[1:]
-    if not np.isfinite(found).all():
+    along = [{n: points[n] + step * part for n, part in direction.items()} for step in steps]
+    found = np.array([_costs(compiled, at) for at in along])
+    # The first may be outside of a domain, where expressions have values that mean nothing
+    first = next((k for k, at in enumerate(along) if _is_inside(compiled, at)), len(along))
+    found, steps = found[first:], steps[first:]
+    if len(found) < ENOUGH or not np.isfinite(found).all():
         return None
     sizes = np.abs(found).sum(axis=1)
-    room = ROUNDED * np.maximum(steps[1:], LEAST) * np.maximum(sizes[1:], sizes[:-1])
-    return None if (np.diff(found.sum(axis=1)) > room).any() else found
+    sizes = np.maximum(steps[1:], LEAST) * np.maximum(sizes[1:], sizes[:-1])
+    room = ROUNDED * (sizes + steps[1:] * terms)
+    is_rising = (np.diff(found.sum(axis=1)) > room).any()
+    return None if is_rising else (found, float(room[-1]))
+
+
+def _is_inside(compiled: Decomposition, points: Points) -> bool:
+    """Whether all clients' objectives and constraints are defined at their points."""
+    for name, rules in compiled.limited.items():
+        sub = compiled[name]
+        at = sub.spread(points[name])
+        with holding((v, at[v.id]) for v in sub.variables):
+            if not is_inside(rules):
+                return False
+    return True
 
 
 def _costs(compiled: Decomposition, points: Points) -> np.ndarray:

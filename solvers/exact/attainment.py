@@ -48,6 +48,8 @@ MANY = 1_000_000
 where there is a minimiser and 6 s where there is none, 500,000 seven times as long."""
 EXACT = 1e-14
 """Relative tolerance to which a direction is made to keep equalities: what doubles resolve."""
+STEPS = 1000
+"""The most iterations for it: few variables may take several times their number."""
 ACTIVE = 1e-6
 """A row that a move changes by less than this, in balanced units, is one that it keeps."""
 
@@ -251,4 +253,4 @@ class _Conditions:
         rows += [] if falls else [sp.csr_array(self.slope[None])]
         kept = sp.csr_array(sp.vstack(rows))
         missed = kept @ direction
-        return direction - lsmr(kept, missed, atol=EXACT, btol=EXACT, conlim=0)[0]
+        return direction - lsmr(kept, missed, atol=EXACT, btol=EXACT, conlim=0, maxiter=STEPS)[0]
