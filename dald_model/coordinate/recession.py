@@ -27,7 +27,7 @@ from dald_model.values import holding, is_inside, preserved
 DECADES = 6
 """So many times ten the steps grow along the direction: a direction that is wrong by the eight
 digits of a solver shows by then, and one that is right by all digits of doubles does not."""
-ROUNDED = 1e-14
+ROUNDED = 1e-13
 """Share of the clients' values, per step, by which rounding of a direction may raise their sum."""
 LEAST = 100.0
 """Steps that are counted in any case: values are sums of so many terms of their size."""
@@ -36,6 +36,8 @@ ENOUGH = 3
 STEADY = 0.95
 """Share of the fall over the tenfold step before that the last one has where nothing bounds it: a
 logarithm falls by the same each time, the slowest power in use, :math:`x^{-0.1}`, by 0.8."""
+PART = 0.05
+"""The least part of the whole fall that it then is: over six such steps a logarithm has a sixth."""
 SHOWN = 4
 """The most entries of a direction that are named."""
 SMALL = 1e-6
@@ -82,7 +84,8 @@ def falls_forever(
 
     It solves up to eight cone programs of all clients together, so it is to be asked once, at the
     end of a run whose gap could not be proved or whose points grew large. There is no proof where
-    a client has no cone program that we can read, such as one at a site.
+    a client has no cone program that we can read, such as one at a site, nor of some functions that
+    cvxpy writes with several cones, such as :math:`x^{-2}`.
 
     Parameters
     ----------
@@ -123,9 +126,10 @@ def falls_forever(
     if followed is None:
         return None
     found, room = followed
-    before, last = -np.diff(found[-3:].sum(axis=1))
-    is_unbounded = len(proof.directions) == 1 or bool(last > STEADY * before > room)
     falls = found[0] - found[-1]
+    before, last = -np.diff(found[-3:].sum(axis=1))
+    is_steady = last > STEADY * before and last > max(room, PART * falls.sum())
+    is_unbounded = len(proof.directions) == 1 or bool(is_steady)
     clients = [name for name in compiled if name not in compiled.servers]
     client = max(clients, key=lambda name: falls[compiled.order[name]])
     said = _said(compiled, move, units, is_unbounded=is_unbounded)

@@ -12,8 +12,8 @@ point has a better one beyond it, and no minimiser exists. If no more cones can 
 is proved.
 
 A move :math:`\sigma = -A d` enters a cone from every slack in it if :math:`\sigma` is not zero and
-the slack cannot be a multiple of it. That is known if a row of the cone whose coefficients are zero
-(as far as equalities do not fix their variables) has a right-hand side that is not:
+the slack cannot be a multiple of it. That is known where the slack of a row is never zero, see
+:mod:`dald_model.solvers.exact.nonzero`:
 
 * second-order cones: any row;
 * exponential cones :math:`y e^{x/y} \le z`: y, and then x falls or z rises;
@@ -32,6 +32,7 @@ from scipy.sparse.linalg import lsmr
 
 from dald_model.compile.form import LINEAR, ConeProgram, cone_height
 from dald_model.solvers.exact.native import STATUSES, solved_once
+from dald_model.solvers.exact.nonzero import nonzero_slacks
 
 ROUGH = 1e-3
 """Relative tolerance of the units: entries are to be about one."""
@@ -50,8 +51,9 @@ EXACT = 1e-14
 """Relative tolerance to which a direction is made to keep equalities: what doubles resolve."""
 STEPS = 1000
 """The most iterations for it: few variables may take several times their number."""
-ACTIVE = 1e-6
-"""A row that a move changes by less than this, in balanced units, is one that it keeps."""
+ACTIVE = 1e-4
+"""A row that a move changes by less than this, in balanced units, is one that it keeps: a solver
+leaves up to 3e-6 in rows that need not change."""
 
 
 class Descent(NamedTuple):
@@ -88,21 +90,6 @@ def descent(cone: ConeProgram) -> Descent | None:
             return Descent(found, units)
         left.drop(move.entered)
     return None
-
-
-def constant_slacks(cone: ConeProgram, rows: sp.csr_array, is_equal: np.ndarray) -> np.ndarray:
-    """The slack of each row that is the same at all feasible points; NaN of the others."""
-    fixed = np.full(cone.linear.size, np.nan)
-    ties, rhs = sp.csr_array(rows[is_equal]), cone.rhs[is_equal]
-    ties.eliminate_zeros()
-    present = sp.csr_array((np.ones(ties.nnz), ties.indices, ties.indptr), ties.shape)
-    while (single := np.flatnonzero(present @ np.isnan(fixed) == 1)).size:
-        level = (rhs[single] - ties[single] @ np.nan_to_num(fixed)).reshape(-1)
-        cells = sp.coo_array(ties[single])
-        mine = np.isnan(fixed[cells.col])
-        fixed[cells.col[mine]] = level[cells.row[mine]] / cells.data[mine]
-    varies = abs(rows) @ np.isnan(fixed) > 0
-    return np.where(varies, np.nan, cone.rhs - rows @ np.nan_to_num(fixed))
 
 
 class _Move(NamedTuple):
@@ -143,9 +130,13 @@ class _Conditions:
         kinds = [kind for kind, _ in program.cones]
         heights = [cone_height(*one) for one in program.cones]
         is_equal = np.repeat([kind == "ZeroConeT" for kind in kinds], heights)
-        level = constant_slacks(program, rows, is_equal)
-        is_certain = np.isfinite(level) & (level != 0)
         stops = np.cumsum([0, *heights]).tolist()
+        balls = [
+            slice(*ends)
+            for ends, kind in zip(pairwise(stops), kinds, strict=True)
+            if kind == "SecondOrderConeT"
+        ]
+        is_certain = nonzero_slacks(program, rows, is_equal, balls)
         places: list[tuple[int, int, int]] = []  # cone, row, sign
         cones = {}
         for at, (start, stop) in enumerate(pairwise(stops)):

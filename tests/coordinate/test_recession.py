@@ -98,6 +98,8 @@ def test_the_infant_data_of_a_dose_and_from_where_the_run_ends() -> None:
 
 ONE: dict[str, Callable[[Any], Any]] = {
     "reciprocal": cp.inv_pos,
+    "its third power": lambda x: cp.power(x, -3),
+    "its root": lambda x: cp.power(x, -0.5),
     "exponential": lambda x: cp.exp(-x),
     "logistic": lambda x: cp.logistic(-x),
     "hyperbola": lambda x: cp.norm(cp.hstack([x, 1])) - x,
