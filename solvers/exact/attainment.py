@@ -12,8 +12,8 @@ point has a better one beyond it, and no minimiser exists. If no more cones can 
 is proved.
 
 A move :math:`\sigma = -A d` enters a cone from every slack in it if :math:`\sigma` is not zero and
-the slack cannot be a multiple of it. That is known where the slack of a row is never zero, see
-:mod:`dald_model.solvers.exact.nonzero`:
+no slack is a multiple of it. That is known where the slack of a row is never zero, see
+:mod:`dald_model.solvers.exact.nonzero`, and the move keeps it:
 
 * second-order cones: any row;
 * exponential cones :math:`y e^{x/y} \le z`: y, and then x falls or z rises;
@@ -101,12 +101,16 @@ class _Move(NamedTuple):
 
 
 class _Cone(NamedTuple):
-    """A curved cone that no linear rows describe; whether every slack in it has a constant row."""
+    """A curved cone that no linear rows describe, and which of its rows are never zero."""
 
     rows: Any
     kind: str
     argument: Any
-    is_certain: bool
+    sure: np.ndarray
+
+    def is_left(self, direction: np.ndarray) -> bool:
+        """Whether a move keeps one of these rows, so that no slack is a multiple of the move."""
+        return bool((np.abs(self.rows @ direction)[self.sure] < ACTIVE).any())
 
 
 @dataclass
@@ -148,8 +152,8 @@ class _Conditions:
             elif kind == "PowerConeT" and is_certain[start + 2]:
                 places += [(at, start, 1), (at, start + 1, 1)]
             elif kind != "ZeroConeT":
-                is_sure = kind == "SecondOrderConeT" and is_certain[start:stop].any()
-                cones[at] = _Cone(rows[start:stop], kind, argument, bool(is_sure))
+                sure = is_certain[start:stop] & (kind == "SecondOrderConeT")
+                cones[at] = _Cone(rows[start:stop], kind, argument, sure)
         owner, row, sign = np.array(places, dtype=int).reshape(-1, 3).T
         below = sp.csr_array(sp.diags_array(sign.astype(float)) @ rows[row])
         equal = sp.csr_array(sp.vstack([rows[is_equal], program.matrix]))
@@ -217,6 +221,7 @@ class _Conditions:
         direction, share = np.split(np.asarray(found.x), [size])
         is_in = share > ENTERED
         entered = {name for name, part in zip(names, is_in[:-1], strict=True) if part}
+        entered -= {at for at, one in self.cones.items() if not one.is_left(direction)}
         falls = bool(is_in[-1])
         return _Move(self._kept(direction, falls), entered, falls)
 
@@ -232,7 +237,7 @@ class _Conditions:
         mine = np.flatnonzero(self.owner >= 0)
         shape = of.size, self.owner.size
         adds = sp.csr_array((np.ones(mine.size), (place, mine)), shape=shape)
-        certain = {at: one for at, one in self.cones.items() if one.is_certain}
+        certain = {at: one for at, one in self.cones.items() if one.sure.any()}
         gains = [-(adds @ self.below), *(-one.rows[[0]] for one in certain.values())]
         gains.append(sp.csr_array(-self.slope[None]))
         return [*of.tolist(), *certain], sp.csr_array(sp.vstack(gains))

@@ -1,10 +1,10 @@
 r"""Rows of a cone program whose slack is zero at no feasible point.
 
 Those without variables, or with variables that equalities fix, and a right-hand side that is not
-zero. And those that second-order cones keep from zero: of :math:`s_0 \\ge \\|(s_1, s_2)\\|` with
-:math:`s_2 \\ne 0` both :math:`s_0 + s_1` and :math:`s_0 - s_1` are positive, so rows that are
-multiples of these are not zero either. In this way cvxpy writes powers: :math:`1 \\le w x` and
-:math:`w^2 \\le t x` for :math:`x^{-3} \\le t`.
+zero. And those that second-order cones keep from zero: of :math:`s_0 \ge \|(s_1, s_2)\|` with
+:math:`s_2 \ne 0` both :math:`s_0 + s_1` and :math:`s_0 - s_1` are positive, so rows that are
+multiples of these are not zero either. In this way cvxpy writes powers: :math:`1 \le w x` and
+:math:`w^2 \le t x` for :math:`x^{-3} \le t`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import ConeProgram
 
+HEIGHT = 3
+"""Rows of the second-order cones that cvxpy writes powers and geometric means with."""
 DIGITS = 9
 """To so many digits two rows are compared."""
 Key = tuple[tuple[int, ...], tuple[float, ...]]
@@ -27,30 +29,28 @@ def nonzero_slacks(
 ) -> np.ndarray:
     """Which rows have a slack that is zero at no feasible point, (k,) bool.
 
-    ``is_equal`` says which rows are equalities, and ``balls`` where second-order cones are. Of one
-    that cannot be zero at least a row is named.
+    ``is_equal`` says which rows are equalities, and ``balls`` where second-order cones are.
     """
     level = constant_slacks(cone, rows, is_equal)
     found = np.isfinite(level) & (level != 0)
     whole: Any = sp.csr_array(sp.hstack([rows, cone.rhs[:, None]]))
     positive: set[Key] = set()
-    left = dict(enumerate(balls))
-    while True:
-        certain = [
-            at for at, ball in left.items() if _is_certain(whole[ball], found[ball], positive)
-        ]
-        if not certain:
-            return found
-        for at in certain:
-            ball = left.pop(at)
-            own, first = whole[ball], ball.start
-            named = [k for k in range(own.shape[0]) if _is_in(own[[k]], positive)]
-            found[[first + k for k in named]] = True
-            found[first] = True  # as the others are in size at most as large
-            sure = np.flatnonzero(found[ball])
-            for k in range(1, own.shape[0]):
-                if (sure[sure > 0] != k).any():
-                    positive |= {_key(own[[0]] + own[[k]]), _key(own[[0]] - own[[k]])}
+    left = [ball for ball in balls if ball.stop - ball.start == HEIGHT]
+    while left:
+        for ball in left if positive else ():
+            for at in range(ball.start + 1, ball.stop):
+                found[at] |= _is_in(whole[[at]], positive)
+        is_sure = [bool(found[ball.start + 1 : ball.stop].any()) for ball in left]
+        if not any(is_sure):
+            break
+        sure = [ball for ball, known in zip(left, is_sure, strict=True) if known]
+        left = [ball for ball, known in zip(left, is_sure, strict=True) if not known]
+        for ball in sure if left else ():
+            first, pair = whole[[ball.start]], (ball.start + 1, ball.start + 2)
+            for at, other in (pair, pair[::-1]):
+                if found[other]:
+                    positive |= {_key(first + whole[[at]]), _key(first - whole[[at]])}
+    return found
 
 
 def constant_slacks(cone: ConeProgram, rows: sp.csr_array, is_equal: np.ndarray) -> np.ndarray:
@@ -66,14 +66,6 @@ def constant_slacks(cone: ConeProgram, rows: sp.csr_array, is_equal: np.ndarray)
         fixed[cells.col[mine]] = level[cells.row[mine]] / cells.data[mine]
     varies = abs(rows) @ np.isnan(fixed) > 0
     return np.where(varies, np.nan, cone.rhs - rows @ np.nan_to_num(fixed))
-
-
-def _is_certain(own: Any, known: np.ndarray, positive: set[Key]) -> bool:
-    """Whether the slack of a second-order cone cannot be zero."""
-    if known.any():
-        return True
-    sums = [own[[0]] + sign * own[[k]] for k in range(1, own.shape[0]) for sign in (1, -1)]
-    return any(_is_in(row, positive) for row in [*(own[[k]] for k in range(own.shape[0])), *sums])
 
 
 def _is_in(row: Any, positive: set[Key]) -> bool:
