@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.form import LINEAR, ConeProgram, cone_height
 from dald_model.compile.lowered import values
 from dald_model.coordinate.certificates import Joint
 from dald_model.coordinate.status import Status, Termination
@@ -40,6 +41,8 @@ PART = 0.05
 """The least part of the whole fall that it then is: over six such steps a logarithm has a sixth."""
 SHOWN = 4
 """The most entries of a direction that are named."""
+MOVING = 1e-3
+"""Share of its size, in balanced units, from which on a row moves; less is a solver's tolerance."""
 SMALL = 1e-6
 """Share of the largest entry of a direction below which others are left out."""
 
@@ -122,7 +125,9 @@ def falls_forever(
     move = {name: whole[part] for name, part in parts.items()}
     units = {name: proof.units[part] for name, part in parts.items()}
     terms = joint.energy * float(np.abs(joint.cone.linear) @ np.abs(whole))
-    followed = _follow(compiled, points, move, units, terms)
+    followed = _follow(
+        compiled, points, move, units, terms, _speeds(joint.cone, whole, proof.units)
+    )
     if followed is None:
         return None
     found, room = followed
@@ -137,16 +142,23 @@ def falls_forever(
 
 
 def _follow(
-    compiled: Decomposition, points: Points, direction: Points, units: Points, terms: float
+    compiled: Decomposition,
+    points: Points,
+    direction: Points,
+    units: Points,
+    terms: float,
+    speeds: tuple[float, float],
 ) -> tuple[np.ndarray, float] | None:
     """The clients' values at the point and ever farther along, (k, n), and what rounding adds last.
 
     None if their sum rises. ``terms`` is by how much the terms of the objective, which may cancel
-    each other, change along the direction.
+    each other, change along the direction, and ``speeds`` those of the slowest argument and of the
+    fastest.
     """
+    slow, fast = speeds
     far = max(np.abs(points[name] / unit).max() for name, unit in units.items())
     long = max(np.abs(direction[name] / unit).max() for name, unit in units.items())
-    far = max(1.0, float(far / long))
+    far = max(1 / slow, float(far / long))
     steps = np.array([0.0, *(far * 10.0**decade for decade in range(DECADES + 1))])
     along = [{n: points[n] + step * part for n, part in direction.items()} for step in steps]
     found = np.array([_costs(compiled, at) for at in along])
@@ -156,10 +168,19 @@ def _follow(
     if len(found) < ENOUGH or not np.isfinite(found).all():
         return None
     sizes = np.abs(found).sum(axis=1)
-    sizes = np.maximum(steps[1:], LEAST) * np.maximum(sizes[1:], sizes[:-1])
+    sizes = np.maximum(steps[1:] * fast, LEAST) * np.maximum(sizes[1:], sizes[:-1])
     room = ROUNDED * (sizes + steps[1:] * terms)
     is_rising = (np.diff(found.sum(axis=1)) > room).any()
     return None if is_rising else (found, float(room[-1]))
+
+
+def _speeds(cone: ConeProgram, direction: np.ndarray, units: np.ndarray) -> tuple[float, float]:
+    """How fast the slowest and the fastest row of curved cones that move do so, one without any."""
+    kinds = np.repeat([kind for kind, _ in cone.cones], [cone_height(*one) for one in cone.cones])
+    rows = cone.rows[~np.isin(kinds, LINEAR)]
+    speeds = np.abs(rows @ direction)
+    moving = speeds[speeds > MOVING * (abs(rows) @ units)]
+    return (float(moving.min()), float(moving.max())) if moving.size else (1.0, 1.0)
 
 
 def _is_inside(compiled: Decomposition, points: Points) -> bool:
