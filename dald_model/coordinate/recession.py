@@ -32,11 +32,12 @@ ROUNDED = 1e-13
 """Share of the clients' values, per step, by which rounding of a direction may raise their sum."""
 LEAST = 100.0
 """Steps that are counted in any case: values are sums of so many terms of their size."""
-ENOUGH = 3
-"""Steps that have to have values, to compare the last two falls."""
-STEADY = 0.95
-"""Share of the fall over the tenfold step before that the last one has where nothing bounds it: a
-logarithm falls by the same each time, the slowest power in use, :math:`x^{-0.1}`, by 0.8."""
+ENOUGH = 4
+"""Steps that have to have values, to compare the last three falls."""
+STEADY = 0.05
+"""By how much of themselves these differ at most where nothing bounds the objective: a logarithm
+falls by the same in each tenfold step, the slowest power in use, :math:`x^{-0.1}`, by a fifth less.
+"""
 PART = 0.05
 """The least part of the whole fall that it then is: over six such steps a logarithm has a sixth."""
 SHOWN = 4
@@ -132,8 +133,8 @@ def falls_forever(
         return None
     found, room = followed
     falls = found[0] - found[-1]
-    before, last = -np.diff(found[-3:].sum(axis=1))
-    is_steady = last > STEADY * before and last > max(room, PART * falls.sum())
+    last = -np.diff(found[-ENOUGH:].sum(axis=1))
+    is_steady = np.ptp(last) <= STEADY * last[-1] and last[-1] > max(room, PART * falls.sum())
     is_unbounded = len(proof.directions) == 1 or bool(is_steady)
     clients = [name for name in compiled if name not in compiled.servers]
     client = max(clients, key=lambda name: falls[compiled.order[name]])
