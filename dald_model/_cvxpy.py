@@ -68,6 +68,7 @@ __all__ = [
     "held",
     "is_affine_throughout",
     "is_approximated",
+    "quad_forms",
     "record_solution",
     "value_of",
     "with_parts",
@@ -170,6 +171,20 @@ def domain_of_atoms(expression: Any) -> list[cp.Constraint]:
             if not (isinstance(node, cp.quad_over_lin) and not node.args[1].variables()):
                 found += node._domain()
             nodes += node.args
+    return found
+
+
+def quad_forms(part: Any) -> list[Any]:
+    """The quadratic forms in an objective, an expression or a constraint, each once."""
+    found, seen, nodes = [], set(), [part]
+    while nodes:
+        node = nodes.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, cp.QuadForm):
+            found.append(node)
+        nodes += _inside(node)
     return found
 
 

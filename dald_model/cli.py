@@ -32,7 +32,7 @@ CODES = {
     2: "wrong usage, or the model was refused; stderr says why",
     3: "the problem is infeasible, and the all-in-one solve agrees",
     4: "the problem is unbounded, and the all-in-one solve agrees",
-    5: "no convergence: the status is round_limit, stalled, diverged or settled",
+    5: "no convergence: the status is round_limit, stalled, diverged, settled or no_minimiser",
     6: "a client's solver failed",
     130: "interrupted; what was found so far is printed",
 }
@@ -40,6 +40,7 @@ CODES = {
 OF_STATUS = {
     Status.INFEASIBLE: 3,
     Status.UNBOUNDED: 4,
+    Status.NO_MINIMISER: 5,
     Status.SETTLED: 5,
     Status.ROUND_LIMIT: 5,
     Status.STALLED: 5,

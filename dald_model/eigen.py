@@ -40,6 +40,14 @@ def eigh(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return _eigh(matrices)
 
 
+def eigvalsh(matrix: np.ndarray) -> np.ndarray:
+    """The eigenvalues of a symmetric matrix, ascending."""
+    if len(matrix) > LARGE:
+        return np.linalg.eigvalsh(matrix)
+    with _pools().limit(limits=1, user_api="blas"):
+        return np.linalg.eigvalsh(matrix)
+
+
 @functools.cache
 def _pools() -> ThreadpoolController:
     """Those of numpy's BLAS: looking for them takes a hundred times as long as setting them."""

@@ -32,6 +32,10 @@ MANY = 100
 """Rounds from which on it is said of an answer, too, why it took so many."""
 FINEST = 1e-11
 """Tolerances below this are beside rounding errors."""
+OF_THE_PROBLEM = frozenset(
+    {Status.INFEASIBLE, Status.UNBOUNDED, Status.NO_MINIMISER, Status.SOLVER_ERROR}
+)
+"""Statuses whose detail says all: more rounds would not help."""
 MARGIN, STEP, MOST = 2.0, 50, 20_000
 """How many times the estimated rounds are asked for, what they are rounded up to, and how many are
 too many to be asked for."""
@@ -136,7 +140,7 @@ def _measured(result: Answer, left: float) -> dict[str, str]:
 
 
 def _findings(result: Answer, left: float) -> Iterator[Finding]:
-    if result.status in (Status.INFEASIBLE, Status.UNBOUNDED, Status.SOLVER_ERROR):
+    if result.status in OF_THE_PROBLEM:
         yield Finding(result.detail)
         return
     if result.state is None or not result.rounds:

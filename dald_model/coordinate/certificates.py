@@ -22,6 +22,7 @@ from dald_model.coordinate.alone import ROUGH, minimised
 from dald_model.coordinate.sides import sides_of
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
+from dald_model.coordinate.units import Units
 from dald_model.solvers.exact.certificates import infeasibility, is_unbounded
 from dald_model.solvers.exact.native import STATUSES, solved_once
 
@@ -46,7 +47,8 @@ def proof(compiled: Decomposition, state: State) -> Proof | None:
 
     There is none either where a client has no cone program that we can read.
     """
-    joint = _Joint.of(compiled, state)
+    off = None if state.channels is None else state.channels.off
+    joint = Joint.of(compiled, state.units, off)
     if joint is None:
         return None
     cone = joint.cone
@@ -77,17 +79,24 @@ def is_proved_infeasible(sub: Subproblem) -> bool:
     return minimised(near, ROUGH).status == Status.INFEASIBLE
 
 
-class _Joint(NamedTuple):
-    """The cone program of all, and where each client's rows and columns lie in it."""
+class Joint(NamedTuple):
+    """The cone program of all, and where each client's rows and columns lie in it.
+
+    Its objective is that of all clients divided by ``energy``.
+    """
 
     cone: ConeProgram
     rows: dict[Hashable, slice]
     columns: dict[Hashable, slice]
+    energy: float
 
     @classmethod
-    def of(cls, compiled: Decomposition, state: State) -> _Joint | None:
-        """Everything in natural units around the clients' own answers."""
-        units, scales = state.units, []
+    def of(cls, compiled: Decomposition, units: Units, off: np.ndarray | None) -> Joint | None:
+        """Everything in natural units around the clients' own answers.
+
+        ``off`` says which entries of edges are not in the problem, (size,) bool; None is no entry.
+        """
+        scales = []
         parts: list[ConeProgram] = []
         for name, sub in compiled.items():
             if sub.form is None and not sub.client.is_server:
@@ -109,7 +118,7 @@ class _Joint(NamedTuple):
             name: slice(int(stop) - part.rhs.size, int(stop))
             for name, part, stop in zip(compiled, parts, heights, strict=True)
         }
-        agree, apart = _consensus(compiled, state, columns, int(stops[-1]))
+        agree, apart = _consensus(compiled, units, off, columns, int(stops[-1]))
         scale = sp.diags_array(np.concatenate(scales))
         linear = scale @ np.concatenate([part.linear for part in parts])
         # What slopes for ever and agrees on nothing has no energy that its slopes compare with.
@@ -124,7 +133,7 @@ class _Joint(NamedTuple):
             np.concatenate([*(part.rhs for part in parts), apart]),
             (*(one for part in parts for one in part.cones), ("ZeroConeT", apart.size)),
         )
-        return cls(cone, rows, columns)
+        return cls(cone, rows, columns, energy)
 
     def heaviest(self, weights: np.ndarray, parts: dict[Hashable, slice]) -> Hashable:
         """The client with most of these weights."""
@@ -138,12 +147,14 @@ def _nothing(size: int) -> ConeProgram:
 
 
 def _consensus(
-    compiled: Decomposition, state: State, columns: dict[Hashable, slice], width: int
+    compiled: Decomposition,
+    units: Units,
+    off: np.ndarray | None,
+    columns: dict[Hashable, slice],
+    width: int,
 ) -> tuple[sp.csc_array, np.ndarray]:
     """The rows of the consensus constraints that are in the problem, and their right sides."""
-    counted = np.ones(compiled.size, dtype=bool)
-    if state.channels is not None:
-        counted = ~state.channels.off
+    counted = np.ones(compiled.size, dtype=bool) if off is None else ~off
     data, rows, where = [], [], []
     for name, sub in compiled.items():
         matrix = sub.sides[0].tocoo()
@@ -152,7 +163,7 @@ def _consensus(
         where.append(columns[name].start + matrix.col)
     at = np.concatenate(rows), np.concatenate(where)
     found = sp.csr_array(sp.coo_array((np.concatenate(data), at), shape=(compiled.size, width)))
-    sides = sides_of(compiled, state.units.start)
-    inverse = 1 / state.units.lengths
+    sides = sides_of(compiled, units.start)
+    inverse = 1 / units.lengths
     found = sp.diags_array(inverse) @ found
     return sp.csc_array(found[np.flatnonzero(counted)]), ((sides[1] - sides[0]) * inverse)[counted]

@@ -43,6 +43,10 @@ class Status(StrEnum):
     SETTLED = "settled", "the iterates stopped moving; this algorithm's limit need not be optimal"
     INFEASIBLE = "infeasible", "no point satisfies all constraints"
     UNBOUNDED = "unbounded", "the objective falls without bound"
+    NO_MINIMISER = (
+        "no_minimiser",
+        "the objective keeps falling towards a bound that no point attains",
+    )
     ROUND_LIMIT = "round_limit", "max_rounds was reached before the tolerances"
     STALLED = "stalled", "the residuals stopped improving above the tolerances"
     DIVERGED = "diverged", "the residuals grew without bound"

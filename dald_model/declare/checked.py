@@ -10,6 +10,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model.declare.asserted import check_asserted
 from dald_model.declare.client import Client
 from dald_model.declare.wording import short
 from dald_model.errors import DeclarationError
@@ -78,7 +79,9 @@ def _read_constraints(where: str, constraints: Any) -> tuple[cp.Constraint, ...]
 
 
 def check_convex(client: Client) -> None:
-    """Refuse what is not convex or not DPP, variables that are not real, and data that are not.
+    """Refuse what is not convex or not DPP, and variables and data that are not real.
+
+    Convexity that the user asserts, as by ``cp.psd_wrap``, is held against eigenvalues.
 
     Raises
     ------
@@ -104,6 +107,7 @@ def check_convex(client: Client) -> None:
         check_variable(variable, where)
     for part in (goal, *client.constraints):
         check_data(part, where)
+        check_asserted(part, where)
 
 
 def as_objective(where: str, objective: Any) -> cp.Minimize | cp.Maximize:

@@ -156,9 +156,12 @@ def _check(result: Result) -> None:
         error.result = result
         raise error
     if not status.has_answer:
+        remedy = "scale the features, or pass solve_options=dict(max_rounds=...)"
+        if status == Status.NO_MINIMISER:
+            remedy = "add a penalty"
         warnings.warn(
             f"{name} ended with {status} after {result.rounds} rounds: {status.message}. Expected "
-            "an optimum; scale the features, or pass solve_options=dict(max_rounds=...).",
+            f"an optimum; {remedy}.",
             ConvergenceWarning,
             stacklevel=4,
         )
