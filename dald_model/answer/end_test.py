@@ -42,7 +42,15 @@ def end_test(compiled: Decomposition, eps: float) -> EndTest:
         )
         is_near = row.difference <= NEAR * judge.allowed
         blurred = judge.is_blurred
-        return EndProof(row.ok, bool(is_near), blurred, row.difference, said, _units(judge, state))
+        return EndProof(
+            row.ok,
+            judge.falls_beyond,
+            bool(is_near),
+            blurred,
+            row.difference,
+            said,
+            _units(judge, state),
+        )
 
     return test
 

@@ -18,6 +18,7 @@ gap that is not proved cannot be judged.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
@@ -86,6 +87,26 @@ class Judge:
     def value(self) -> float:
         """F at the point, as minimised."""
         return float(sum(self._costs.values()))
+
+    @cached_property
+    def falls_beyond(self) -> bool:
+        """Whether the point twice as far from zero is feasible and better by more than rounding.
+
+        Then there may be no minimiser, as of separated data, whatever small gap is proved.
+        """
+        beyond = {name: 2 * point for name, point in self.claim.points.items()}
+        there = sum(client_costs(self.compiled, beyond, self.claim.live).values())
+        if not self.value - there > self.scale.open:
+            return False
+        forms = {name: self.compiled[name].form for name in beyond if name not in self._servers}
+        return all(
+            form is not None and form.complete and not form.extra and not form.is_outside(beyond[n])
+            for n, form in forms.items()
+        )
+
+    @property
+    def _servers(self) -> tuple[Hashable, ...]:
+        return self.compiled.servers
 
     @cached_property
     def alone(self) -> Standalone:

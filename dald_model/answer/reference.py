@@ -17,7 +17,7 @@ from dald_model.compile.measures import Measure
 from dald_model.declare.client import limits
 from dald_model.errors import OptionError
 
-OTHERS = ("CLARABEL", "PIQP", "HIGHS", "SCS")
+OTHERS = ("CLARABEL", "PIQP", "SCS")
 """Who is asked where a solver fails or contradicts an answer, in this order, if installed."""
 
 

@@ -16,6 +16,8 @@ class EndProof(NamedTuple):
     ----------
     is_proved : bool
         Whether the gap is within its tolerance.
+    falls_beyond : bool
+        Whether the objective is better farther out, so that there may be no minimiser.
     is_near : bool
         Whether it is within a hundred times that.
     is_blurred : bool
@@ -29,6 +31,7 @@ class EndProof(NamedTuple):
     """
 
     is_proved: bool
+    falls_beyond: bool
     is_near: bool
     is_blurred: bool
     gap: float

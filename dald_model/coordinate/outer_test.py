@@ -90,14 +90,14 @@ class OuterTest:
         return not is_short or self.retried > RETRIES
 
     def refusal(self, state: State) -> EndProof | None:
-        """What is not proved of an iterate that met the test; None where nothing is missing."""
+        """What is not proved of an iterate that met the test; None where it is an optimum."""
         test, membership = self._settings.end_test, self._membership
         is_claim = self._method.goal is Goal.OPTIMUM and membership.whole
         if test is None or not is_claim:
             return None
         found = test(state)
         self.refused += not found.is_proved
-        return None if found.is_proved else found
+        return None if found.is_proved and not found.falls_beyond else found
 
     def certified(self, state: State, at: int) -> str:
         """What is certified now, if enough; each time asked after half as many rounds again."""

@@ -21,6 +21,7 @@ from dald_model.coordinate.overlapped_sweeps import OverlappedSweeper
 from dald_model.coordinate.penalty import PenaltyRule, ResidualBalancing
 from dald_model.coordinate.progress import Progress
 from dald_model.coordinate.proposals import Proposals
+from dald_model.coordinate.recession import falls_forever
 from dald_model.coordinate.recorder import Count, Recorder
 from dald_model.coordinate.safeguards import check_order, default_stopping
 from dald_model.coordinate.settings import Settings
@@ -55,7 +56,7 @@ KEPT = (
 )
 """Of the attributes of a run itself, those that a file holds as they are."""
 UNPROVED = (Status.ROUND_LIMIT, Status.STALLED, Status.DIVERGED)
-"""Ends of a run that once met its tolerances: what it had then, and what is proved of it, counts."""
+"""Ends of a run that once met its tolerances: what it had then and what is proved of it counts."""
 
 
 class Run:
@@ -278,6 +279,9 @@ class Run:
 
     def _refused(self, refusal: EndProof) -> Termination | None:
         """Go on in the scales of a proof that found too large a gap, a few times."""
+        if refusal.is_proved:
+            self._take(self.state)
+            return self._endless(self.state) or self._converged()
         if self._least is None or refusal.gap <= self._least.gap:
             self._least = refusal
             self._nearest.take(self.state.snapshot(), self._round)
@@ -292,11 +296,20 @@ class Run:
         return None
 
     def _unproved(self, least: EndProof) -> Termination:
-        """End with the iterate whose gap is the least that was proved."""
+        """End with the iterate whose gap is the least that was proved, or without a minimiser."""
         self._best = self._nearest
+        if self._best.state is not None and (endless := self._endless(self._best.state)):
+            return endless
         status = Status.OPTIMAL_INACCURATE if least.is_near else Status.STALLED
         said = f"the residuals met their tolerances in round {self._best.round}, but {least.said}"
         return Termination(status, None, said)
+
+    def _endless(self, state: State) -> Termination | None:
+        """The end of a run whose problem is proved to have no minimiser."""
+        compiled = self.membership.compiled
+        points = {name: state.points[part] for name, part in compiled.columns.items()}
+        found = falls_forever(compiled, points)
+        return None if found is None else found.termination
 
     def _update_multipliers(self) -> None:
         """End an outer loop: new multipliers and penalties."""
