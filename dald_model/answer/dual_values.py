@@ -46,7 +46,7 @@ def dual_value_row(judge: Judge, result: Answer, reference: Duals) -> Row:
         amount = _unsupported(judge, result, name)
         if not amount <= worst:
             worst, where = amount, f"constraints of {name!r}"
-    is_seen = judge.scale.noise <= SHORT * judge.priced * scale
+    is_seen = bool(judge.scale.noise <= SHORT * judge.priced * scale)
     return Row(
         "dual values", worst, scale, judge.priced, where, slack=judge.scale.open, is_seen=is_seen
     )

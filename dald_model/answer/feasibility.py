@@ -162,7 +162,8 @@ def _beyond_rounding(rule: Any, off: np.ndarray) -> np.ndarray:
     """Which entries are violated by more than the values that they compare are rounded by."""
     if not isinstance(rule, Inequality | Equality | cp.Zero | cp.NonNeg):
         return off != 0
-    size = _size(rule.expr)
+    known: Any = rule
+    size = _size(known.expr)
     return ~(off <= NOISE * (size if size.size == off.size else size.max(initial=0.0)))
 
 
@@ -184,7 +185,7 @@ def scales(
     return made, made
 
 
-def _size(part: cp.Expression) -> np.ndarray:
+def _size(part: Any) -> np.ndarray:
     """The size of the terms that each entry of an expression adds up."""
     terms = [arg for arg in part.args if isinstance(arg, cp.Expression)] or [part]
     found = np.zeros(part.size)

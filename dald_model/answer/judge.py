@@ -5,7 +5,7 @@ and the lengths L of :mod:`dald_model.answer.scale` at the point x that the user
 :math:`\epsilon = 10^{-4}` unless told otherwise, it holds
 
 * the gap, :math:`F(x) - F^* \le \epsilon S`, by the proof of :mod:`dald_model.answer.bound` in the
-  box of 10 L;
+  box of 10 L, or as wide as ten times the ways to the standalone minimisers, up to 1e4 L;
 * the reported value, :math:`|value - F(x)| \le \epsilon S`;
 * constraints and copies, as in :mod:`dald_model.answer.feasibility`;
 * the multipliers, by the same proof in a small box, where it is of first order. A gap of
@@ -38,8 +38,6 @@ from dald_model.answer.standalone import Standalone
 from dald_model.compile.subproblem import Subproblem
 from dald_model.values import flat, holding
 
-REACH = 10.0
-"""How many lengths a proof's box reaches to either side; a point t times as far gains t gaps."""
 SHORT, SHORTEST = 1e-2, 1e-6
 """The same of the proof that multipliers are right: so near by, a price that is wrong by a share d
 costs d of what it moves. Of smooth clients the proof is exact and the box as small as that; of
@@ -143,7 +141,7 @@ class Judge:
     @cached_property
     def proof(self) -> Bound:
         """The least gap that one of a few multipliers proves."""
-        reach, enough = REACH * self.scale.lengths, SPARE * self.allowed
+        reach, enough = self.scale.reach, SPARE * self.allowed
         bounds = Bounds(self.compiled, *self._parts, self._at, self._own, reach, self._costs)
         best = bounds.of(self._multipliers, enough)
         if best.size > enough and self.scale.is_agreed:
@@ -196,7 +194,7 @@ class Judge:
                 worst = replace(worst, difference=wrong, scale=worth, where=f"at {name!r}")
         is_seen = self.scale.noise <= SHORT * self.priced * worst.scale
         is_implied = self.gap_row().ok and worst.measured <= np.sqrt(self.tolerance)
-        return worst.seen(is_seen and not is_implied)
+        return worst.seen(bool(is_seen and not is_implied))
 
     def rows(self) -> list[Row]:
         """All that is judged without the all-in-one solve."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from dald_model.answer.claim import Claim
 from dald_model.answer.domains import inside
-from dald_model.answer.rescaling import Solved, cost_at, minimise
+from dald_model.answer.rescaling import cost_at, minimise
 from dald_model.compile.measures import Measure
 from dald_model.declare.client import limits
 from dald_model.errors import OptionError
@@ -82,8 +82,8 @@ def measured_from(
 def _solved(claim: Claim, name: str, measures: Mapping[int, Any], worth: float = 1.0) -> Reference:
     begun = time.perf_counter()
     problem, sense = claim.problem, claim.compiled.sense
-    options = {} if measures else {"options": {}}  # the solver's defaults, as a user has them
-    found: Solved = minimise(claim.cost, problem.constraints, measures, worth, name, **options)
+    options = None if measures else {}  # the solver's defaults, as a user has them
+    found = minimise(claim.cost, problem.constraints, measures, worth, name, options=options)
     seconds = time.perf_counter() - begun
     if not found.is_optimal:
         value = sense * found.value

@@ -109,7 +109,7 @@ class Result(Printed, Answer):
     def certificate(
         self, *, tol_objective: float = 1e-4, tol_feasibility: float = 1e-4
     ) -> Certificate:
-        """A proven gap without the all-in-one solve; see :func:`dald_model.answer.certificate.certify`.
+        """A proved gap by client solves alone; see :func:`dald_model.answer.certificate.certify`.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Rows of a certificate or a verification: a difference, what it is measured by, what is allowed."""
+"""Rows of a certificate or a verification: a difference, its scale, and what is allowed."""
 
 from __future__ import annotations
 

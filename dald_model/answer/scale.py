@@ -6,16 +6,19 @@ With x the point that the user reads,
 
 is what the clients pay for agreeing. It is made of differences of one function at two points, so
 constants and origins cancel, and it follows every unit of the objective and of the variables. A
-client without a minimiser of its own pays what it could gain within the lengths. Where nobody pays anything, a hundredth of what F changes
-by over the lengths takes the place of S: solvers leave some 1e-7 of that. The length of an entry,
+client without a minimiser of its own pays what it could gain within the lengths. Where nobody pays
+anything, a hundredth of what F changes by over the lengths takes the place of S: solvers leave some
+1e-7 of that. The length of an entry,
 
-.. math:: L_e = \min\Big( \max_i |x_{i,e}^{alone} - x_e|, \; \max\big( \max_{e'} |x_{e'}|, m_e \big) \Big),
+.. math::
+    L_e = \min\Big( \max_i |x_{i,e}^{alone} - x_e|, \;
+        \max\big( \max_{e'} |x_{e'}|, m_e \big) \Big),
 
 is the way to the farthest standalone minimiser, or less: the size of its variable or, where that is
 longer, the move :math:`m_e` of this entry alone that changes a client's objective by S. So neither
-a far origin nor a client that hardly knows its own minimiser can make it large. Where
-all agree on an entry it is how far the entry alone would have to move to cost S. Lengths
-bound the box of a proof and how far constraints may be violated, never the objective.
+a far origin nor a client that hardly knows its own minimiser can make it large. An entry that all
+want where it is has the length of the move that is worth S, or that a row of constraints notices.
+Lengths bound the box of a proof and how far constraints may be violated, never the objective.
 """
 
 from __future__ import annotations
@@ -52,6 +55,11 @@ AGREED = 1e-2
 """Share of the change of F over the lengths that stands in for a cost of consensus of zero."""
 
 
+REACH, FARTHEST = 10.0, 1e4
+"""How many lengths a proof's box reaches in any case, and at most: it is ten times as wide as the
+ways to the standalone minimisers are long, and doubles prove nothing much farther out."""
+
+
 class Scale:
     """The scales at a point, see the module.
 
@@ -69,6 +77,9 @@ class Scale:
         Whether nobody pays anything, so that :attr:`cost` is what stands in.
     lengths : ndarray
         L, all clients' variables one after the other.
+    reach : ndarray
+        How far the box of a proof reaches: ten lengths, or ten times the way to the farthest
+        standalone minimiser, up to 1e4 lengths.
     """
 
     def __init__(
@@ -88,7 +99,10 @@ class Scale:
         self.is_agreed = not alone.missing and cost <= max(self.open, least)
         ways = np.abs(alone.points - at) * (not self.is_agreed)  # else what solvers leave of zero
         moves = _moves(compiled, claim.live, at, 0.0 if self.is_agreed else cost)
-        self.lengths = _lengths(compiled, at, np.nan_to_num(ways, nan=0.0), moves)
+        ways = np.nan_to_num(ways, nan=0.0)
+        self.lengths = _lengths(compiled, at, ways, moves)
+        farthest = np.minimum(REACH * _shared(compiled, ways), FARTHEST * self.lengths)
+        self.reach = np.maximum(REACH * self.lengths, farthest)
         for name in alone.missing:
             part = compiled.columns[name]
             least = least_near(
@@ -182,6 +196,16 @@ def _passed_on(compiled: Decomposition, lengths: np.ndarray, is_told: np.ndarray
         lengths = np.where(found > 0, found, lengths)
         is_told = is_told | (found > 0)
     return lengths
+
+
+def _shared(compiled: Decomposition, ways: np.ndarray) -> np.ndarray:
+    """The longest way of each entry of the user's among the clients that share it."""
+    found = ways.copy()
+    for places in _homes(compiled).values():
+        way = np.max([ways[place] for place in places], axis=0)
+        for place in places:
+            found[place] = way
+    return found
 
 
 def _sizes(compiled: Decomposition, at: np.ndarray) -> np.ndarray:

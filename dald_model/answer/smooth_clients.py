@@ -21,10 +21,10 @@ from dald_model.solvers.arrays.terms import Terms
 ROOM = 2**22
 """Entries of the Hessians that are held at once: 32 MiB."""
 RIDGE = 1e-15
-"""Share of the largest eigenvalue below which a curvature is rounding, and a step along it too: with
+"""Share of the largest eigenvalue below which a curvature, and a step along it, is rounding: with
 unit diagonals eigenvalues have errors of a few times 2e-16."""
 ROUNDED = 8 * np.finfo(float).eps
-"""Share of the summands of a difference that counts as its error: inner products round that much."""
+"""Share of the summands of a difference that counts as its error: so much inner products round."""
 
 
 class SmoothClients:

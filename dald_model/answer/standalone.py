@@ -88,10 +88,10 @@ class Standalone:
         for name in self.falls:
             part, form = compiled.columns[name], compiled[name].form
             there = 2 * self.points[part] - at[part]
-            is_known = form is not None and form.complete and not form.extra
-            if form is not None and is_known and np.isfinite(there).all():
-                if not form.is_outside(there):
-                    beyond[name] = there
+            if form is None or form.extra or not (form.complete and np.isfinite(there).all()):
+                continue
+            if not form.is_outside(there):
+                beyond[name] = there
         farther = client_costs(compiled, beyond, beyond)
         return [
             name
@@ -110,6 +110,7 @@ def _by_newton(
     for _ in range(1 if group.is_quadratic else STEPS):
         step = group.newton_steps(point, group.gradients(point))
         step[~(np.isfinite(step).all(axis=1) & live)] = 0.0
+        gained, is_worse = fallen, ~live
         for _ in range(HALVINGS):
             gained = group.sure_falls(point, point + step)
             is_worse = ~(gained >= 0)  # NaN outside of the domain

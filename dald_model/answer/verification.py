@@ -258,6 +258,7 @@ def _sight_row(judge: Judge, here: float, there: float) -> Row:
     """The two values as a reader sees them, unless both are zero beside what is added up."""
     size = max(abs(here), abs(there))
     is_zero = size <= max(judge.scale.digits, ZERO * judge.scale.total)
+    is_zero |= judge.scale.is_agreed and size <= judge.allowed
     return Row("in plain sight", 0.0 if is_zero else max(here - there, 0.0), size, SIGHT)
 
 

@@ -86,7 +86,7 @@ def minimiser(form: Form, start: np.ndarray) -> np.ndarray | None:
                 return None
             u, fallen = u + step, np.finfo(float).tiny
             continue
-        before = form.objective(u)
+        before, gained = form.objective(u), 0.0
         for _ in range(HALVINGS):
             gained = before - form.objective(u + step)
             if gained >= 0:
