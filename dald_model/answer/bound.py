@@ -23,6 +23,7 @@ from typing import NamedTuple
 import cvxpy as cp
 import numpy as np
 
+from dald_model.answer.held_clients import held_bracket
 from dald_model.answer.rescaling import minimise
 from dald_model.answer.smooth_clients import SmoothClients
 from dald_model.compile.decomposition import Decomposition
@@ -95,8 +96,11 @@ class Bounds:
         self._at, self._own, self._reach, self._costs = at, own, reach, costs
         self._sides = compiled.stacked
 
-    def of(self, mu: np.ndarray, enough: float) -> Bound:
-        """The bound for some multipliers, refined until the smooth clients lose ``enough``."""
+    def of(self, mu: np.ndarray, enough: float, of_others: float | None = None) -> Bound:
+        """The bound for some multipliers, refined until the clients lose ``enough`` together.
+
+        ``of_others`` is what those that are not smooth may lose, where that differs.
+        """
         prices = prices_of(self._compiled, mu)
         tails, heads = self._sides.at(self._at)
         found: dict[Hashable, float] = {}
@@ -104,6 +108,7 @@ class Bounds:
             part = self._compiled.columns[name]
             found[name] = float(np.abs(prices[part]) @ self._reach[part])
         share = enough / max(1, len(self._compiled))
+        others = share if of_others is None else of_others / max(1, len(self._compiled))
         for group in self._groups:
             gaps = _smooth(group, prices, self._at, self._own, self._reach, share)
             found |= dict(zip(group.names, gaps.tolist(), strict=True))
@@ -113,9 +118,10 @@ class Bounds:
                 self._compiled[name],
                 prices[part],
                 self._at[part],
+                self._own[part],
                 self._reach[part],
                 self._costs[name],
-                share,
+                others,
             )
         gap = sum(found.values()) - float(mu @ (tails - heads))
         noise = 0.0 if gap <= enough else sum(map(self._noise, self._groups))
@@ -163,6 +169,7 @@ def _bracket(
     sub: Subproblem,
     price: np.ndarray,
     at: np.ndarray,
+    own: np.ndarray,
     reach: np.ndarray,
     cost: float,
     enough: float,
@@ -171,6 +178,9 @@ def _bracket(
     form = sub.form
     if form is None or not is_split(form):
         return cost + float(price @ at) - least_near(sub, price, at, reach, enough)
+    held = held_bracket(form, price, at, own, reach)
+    if held <= enough:
+        return held
     # Counted from the centre, where the constant cancels before it is rounded
     here, nowhere = form.around(at), np.zeros(at.size)
     here = here.with_others(quadratic=here.quadratic._replace(constant=0.0))
@@ -178,7 +188,8 @@ def _bracket(
     cone = here.cone._replace(constant=lower) if here.smooth else None
     if cone is not None:
         here = here.with_others(program=lambda: cone)
-    return here.objective(nowhere) - least_within(here, price, nowhere, reach, enough)
+    found = here.objective(nowhere) - least_within(here, price, nowhere, reach, enough)
+    return min(held, found)
 
 
 def least_near(

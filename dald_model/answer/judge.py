@@ -32,9 +32,9 @@ from dald_model.answer.costs import client_costs
 from dald_model.answer.feasibility import copies_apart, scales, vector, violation
 from dald_model.answer.multipliers import balanced, improved
 from dald_model.answer.row import Row
-from dald_model.answer.scale import Scale
+from dald_model.answer.scale import NOISE, Scale
 from dald_model.answer.smooth_clients import smooth_groups
-from dald_model.answer.standalone import Standalone
+from dald_model.answer.standalone import Candidates, Standalone
 from dald_model.compile.subproblem import Subproblem
 from dald_model.values import flat, holding
 
@@ -94,7 +94,8 @@ class Judge:
         """
         beyond = {name: 2 * point for name, point in self.claim.points.items()}
         there = sum(client_costs(self.compiled, beyond, self.claim.live).values())
-        if not self.value - there > self.scale.open:
+        noise = NOISE * sum(map(abs, self._costs.values()))
+        if not self.value - there > noise:
             return False
         forms = {name: self.compiled[name].form for name in beyond if name not in self._servers}
         return all(
@@ -110,6 +111,19 @@ class Judge:
     def alone(self) -> Standalone:
         """The standalone minimisers."""
         return Standalone(self.compiled, *self._parts, self._at, self._costs)
+
+    def is_proved_from(self, points: np.ndarray) -> bool:
+        """Whether the gap is proved with these points, (n,), for the standalone minimisers.
+
+        They may come from anywhere, see :class:`Candidates`; without a proof they say nothing.
+        """
+        alone = Candidates(self.compiled, points, self._costs)
+        scale = Scale(self.claim, alone, self._at, self._costs)
+        if scale.is_agreed:
+            return False
+        enough = self.tolerance * scale.cost
+        bounds = Bounds(self.compiled, *self._parts, self._at, self._own, scale.reach, self._costs)
+        return bounds.of(self._multipliers, SPARE * enough).size <= enough
 
     @cached_property
     def scale(self) -> Scale:
@@ -182,7 +196,8 @@ class Judge:
             reach[part] = shares[name] * self.scale.lengths[part]
         costs = client_costs(self.compiled, self.claim.own, self.claim.live)
         bounds = Bounds(self.compiled, *self._parts, own, own, reach, costs)
-        found = bounds.of(self.claim.multipliers, SHORTEST * self.priced * scale * SPARE)
+        enough = SPARE * self.priced * scale
+        found = bounds.of(self.claim.multipliers, SHORTEST * enough, SHORT * enough)
         paid = prices_of(self.compiled, self.claim.multipliers)
         worst = Row("multipliers", 0.0, scale, self.priced)
         for name, one in found.of_clients.items():

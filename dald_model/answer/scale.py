@@ -30,7 +30,7 @@ import numpy as np
 from dald_model.answer.bound import least_near
 from dald_model.answer.claim import Claim
 from dald_model.answer.costs import client_costs
-from dald_model.answer.standalone import Standalone
+from dald_model.answer.standalone import Candidates, Standalone
 from dald_model.compile.decomposition import Decomposition
 from dald_model.solvers.arrays.terms import Terms
 
@@ -85,7 +85,7 @@ class Scale:
     def __init__(
         self,
         claim: Claim,
-        alone: Standalone,
+        alone: Standalone | Candidates,
         at: np.ndarray,
         costs: Mapping[Hashable, float],
     ) -> None:
@@ -160,7 +160,9 @@ def _lengths(
     Moves are infinite where none is known.
     """
     homes = _homes(compiled)
-    rows, right = _moves_of_rows(compiled, np.abs(at))
+    shared = _shared(compiled, ways)
+    is_open = (shared <= FAINT * np.abs(at)) | (shared <= NOTHING)
+    rows, right = _moves_of_rows(compiled, np.abs(at), is_open)
     whole, is_told = np.zeros(at.size), np.zeros(at.size, dtype=bool)
     for places in homes.values():
         way, own = (np.max([one[p] for p in places], axis=0) for one in (ways, np.abs(at)))
@@ -219,18 +221,21 @@ def _sizes(compiled: Decomposition, at: np.ndarray) -> np.ndarray:
     return found
 
 
-def _moves_of_rows(compiled: Decomposition, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _moves_of_rows(
+    compiled: Decomposition, lengths: np.ndarray, is_open: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """How far an entry alone moves a row of a client's constraints as far as its others do.
 
     And how far it moves it as far as its right-hand side is. The least over the rows; infinite
-    where no row with others of a length, or with a right-hand side, has the entry.
+    where no row with others of a length, or with a right-hand side, has the entry; and of clients
+    without an entry that is open.
     """
     found, right = np.full((2, lengths.size), np.inf)
     for name, sub in compiled.items():
         form = None if sub.client.is_server or sub.client.is_remote else sub.form
-        if form is None or not sub.is_constrained:
-            continue
         part = compiled.columns[name]
+        if form is None or not (sub.is_constrained and is_open[part].any()):
+            continue
         rows = abs(form.cone.rows[:, : sub.size]).tocoo()
         reach = rows.data * lengths[part][rows.col]
         others = np.bincount(rows.row, reach, rows.shape[0])[rows.row] - reach

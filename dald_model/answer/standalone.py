@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 
 import numpy as np
-import scipy.sparse as sp
 
 from dald_model.answer.costs import client_cost, client_costs
 from dald_model.answer.rescaling import minimise
@@ -32,9 +31,48 @@ SHARPER = 1e-6
 ENDLESS = 1e-3
 """Share of a decrease that another step as long may bring, beyond which a point is where a solver's
 patience ended and no minimiser: twice as far a logarithm is as much lower as ever."""
+MET = 1e-9
+"""Share of a point's size by which a candidate may break constraints: at prices of the size of the
+slopes that gains 1e-9 of what the client pays, which has to be known to a few per cent."""
 LEFT = 1e-3
 """Share of the slopes that may be left where a client counts as minimised; where its objective is
 linear, as a Huber loss is far out, Newton's method has no step and a cone solver is asked."""
+
+
+class Candidates:
+    """Points that somebody takes for the clients' own minimisers, instead of solving for them.
+
+    Where they are none, or are not feasible, clients pay less and a verdict is stricter: so hints
+    of a run may serve for a proof that does, and decide nothing where it does not.
+    """
+
+    def __init__(
+        self,
+        compiled: Decomposition,
+        points: np.ndarray,
+        costs: Mapping[Hashable, float],
+    ) -> None:
+        self.points, self.missing = points, frozenset()
+        named = {
+            name: points[compiled.columns[name]]
+            for name in costs
+            if _is_feasible(compiled[name], points[compiled.columns[name]])
+        }
+        least = client_costs(compiled, named, named)
+        self.falls = dict.fromkeys(costs, 0.0)
+        for name, cost in least.items():
+            if np.isfinite(cost):
+                self.falls[name] = max(costs[name] - cost, 0.0)
+
+
+def _is_feasible(sub: Subproblem, point: np.ndarray) -> bool:
+    """Whether a point is known to meet a client's constraints, but for rounding."""
+    if not sub.is_constrained:
+        return bool(np.isfinite(point).all())
+    form = sub.form
+    if form is None or form.extra or not form.complete:
+        return False
+    return form.violation(point) <= MET * (1 + float(np.abs(point).max(initial=0.0)))
 
 
 class Standalone:
@@ -188,12 +226,12 @@ def _in_lengths(cone: ConeProgram, lengths: np.ndarray) -> ConeProgram:
     """A cone program whose first variables are counted in lengths, with the largest cost one."""
     whole = np.ones(cone.linear.size)
     whole[: lengths.size] = lengths
-    scale = sp.diags_array(whole)
-    matrix, linear = sp.csc_array(scale @ cone.matrix @ scale), whole * cone.linear
-    worth = max(float(np.abs(linear).max(initial=0.0)), float(abs(matrix).max())) or 1.0
-    return cone._replace(
-        matrix=matrix / worth, linear=linear / worth, rows=sp.csc_array(cone.rows @ scale)
-    )
+    linear, rows, matrix = whole * cone.linear, cone.rows.copy(), cone.matrix.copy()
+    rows.data = rows.data * np.repeat(whole, np.diff(rows.indptr))
+    matrix.data = matrix.data * whole[matrix.indices] * np.repeat(whole, np.diff(matrix.indptr))
+    worth = max(np.abs(linear).max(initial=0.0), np.abs(matrix.data).max(initial=0.0)) or 1.0
+    matrix.data = matrix.data / worth
+    return cone._replace(matrix=matrix, linear=linear / worth, rows=rows)
 
 
 def _by_cvxpy(sub: Subproblem, at: np.ndarray) -> np.ndarray:

@@ -13,6 +13,8 @@ from dald_model.compile.form import ConeProgram, Form
 def cone_program(form: Form) -> ConeProgram:
     """The rows and then the terms over (x, the extra variables, one for every summand's value)."""
     terms = [term for term in form.terms if not term.is_smooth]
+    if not terms and not form.extra:
+        return _of_rows(form)
     at = form.size + form.extra
     columns = at + sum(term.weight.size for term in terms if not term.is_set)
     matrix: Any = sp.csr_array(np.vstack([form.equalities.matrix, form.inequalities.matrix]))
@@ -47,6 +49,19 @@ def cone_program(form: Form) -> ConeProgram:
         sp.csc_array(sp.vstack(rows)),
         np.concatenate(rhs),
         tuple(cones),
+    )
+
+
+def _of_rows(form: Form) -> ConeProgram:
+    """The same of a client that has rows alone."""
+    parts = (("ZeroConeT", form.equalities), ("NonnegativeConeT", form.inequalities))
+    return ConeProgram(
+        sp.csc_array((form.size, form.size)),
+        np.zeros(form.size),
+        0.0,
+        sp.csc_array(np.vstack([part.matrix for _, part in parts])),
+        np.concatenate([part.rhs for _, part in parts]),
+        tuple((kind, part.rhs.size) for kind, part in parts if part.rhs.size),
     )
 
 
