@@ -25,7 +25,7 @@ import numpy as np
 
 from dald_model.answer.held_clients import held_bracket
 from dald_model.answer.rescaling import minimise
-from dald_model.answer.smooth_clients import SmoothClients
+from dald_model.answer.smooth_clients import SmoothClients, is_free_server
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.measures import Measure
 from dald_model.compile.subproblem import Subproblem
@@ -33,6 +33,9 @@ from dald_model.solvers.exact.smooth_bound import is_split, least_within
 
 STEPS = 6
 """Newton steps at most; near an answer two are enough."""
+
+NARROWER = 100.0
+"""How many times as narrow a box is where a cone solver contradicts the point in its centre."""
 
 
 class Bound(NamedTuple):
@@ -46,11 +49,14 @@ class Bound(NamedTuple):
         Client -> its bracket.
     noise : float
         What of it may be rounding of the smooth clients' gradients.
+    by_cones : frozenset
+        The clients of which nothing but a cone solver knows a bound.
     """
 
     gap: float
     of_clients: dict[Hashable, float]
     noise: float = 0.0
+    by_cones: frozenset[Hashable] = frozenset()
 
     @property
     def size(self) -> float:
@@ -104,7 +110,7 @@ class Bounds:
         prices = prices_of(self._compiled, mu)
         tails, heads = self._sides.at(self._at)
         found: dict[Hashable, float] = {}
-        for name in self._compiled.servers:
+        for name in free_servers(self._compiled):
             part = self._compiled.columns[name]
             found[name] = float(np.abs(prices[part]) @ self._reach[part])
         share = enough / max(1, len(self._compiled))
@@ -112,9 +118,10 @@ class Bounds:
         for group in self._groups:
             gaps = _smooth(group, prices, self._at, self._own, self._reach, share)
             found |= dict(zip(group.names, gaps.tolist(), strict=True))
+        by_cones: set[Hashable] = set()
         for name in self._others:
             part = self._compiled.columns[name]
-            found[name] = _bracket(
+            found[name], is_by_cones = _bracket(
                 self._compiled[name],
                 prices[part],
                 self._at[part],
@@ -123,14 +130,20 @@ class Bounds:
                 self._costs[name],
                 others,
             )
+            by_cones |= {name} if is_by_cones else set()
         gap = sum(found.values()) - float(mu @ (tails - heads))
         noise = 0.0 if gap <= enough else sum(map(self._noise, self._groups))
-        return Bound(gap if np.isfinite(gap) else np.inf, found, noise)
+        return Bound(gap if np.isfinite(gap) else np.inf, found, noise, frozenset(by_cones))
 
     def _noise(self, group: SmoothClients) -> float:
         """What rounding of gradients leaves of the brackets in the box."""
         error = group.gradient_errors(self._at[group.columns])
         return float((error * self._reach[group.columns]).sum())
+
+
+def free_servers(compiled: Decomposition) -> tuple[Hashable, ...]:
+    """The servers without constraints, whose prices have to be zero."""
+    return tuple(name for name in compiled.servers if is_free_server(compiled[name]))
 
 
 def prices_of(compiled: Decomposition, mu: np.ndarray) -> np.ndarray:
@@ -173,14 +186,20 @@ def _bracket(
     reach: np.ndarray,
     cost: float,
     enough: float,
-) -> float:
-    """How much lower a client's objective and prices can be in the box than at its centre."""
+) -> tuple[float, bool]:
+    """How much lower objective and prices can be in the box, and if only a cone solver knows it."""
     form = sub.form
     if form is None or not is_split(form):
-        return cost + float(price @ at) - least_near(sub, price, at, reach, enough)
+        here = cost + float(price @ at)
+        found = here - least_near(sub, price, at, reach, enough)
+        if found < -enough:
+            # A bound above the value of a feasible point is a solver's error, of numbers that are
+            # extreme in so wide a box; of a convex function a narrower one bounds it as well
+            found = NARROWER * (here - least_near(sub, price, at, reach / NARROWER, enough))
+        return found, True
     held = held_bracket(form, price, at, own, reach)
     if held <= enough:
-        return held
+        return held, False
     # Counted from the centre, where the constant cancels before it is rounded
     here, nowhere = form.around(at), np.zeros(at.size)
     here = here.with_others(quadratic=here.quadratic._replace(constant=0.0))
@@ -189,7 +208,7 @@ def _bracket(
     if cone is not None:
         here = here.with_others(program=lambda: cone)
     found = here.objective(nowhere) - least_within(here, price, nowhere, reach, enough)
-    return min(held, found)
+    return min(held, found), not np.isfinite(held)
 
 
 def least_near(

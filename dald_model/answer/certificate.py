@@ -10,7 +10,7 @@ import numpy as np
 
 from dald_model.answer.answer import Answer
 from dald_model.answer.claim import Claim
-from dald_model.answer.judge import Judge, Outcome, outcome_of
+from dald_model.answer.judge import REACH, Judge, Outcome, outcome_of
 from dald_model.answer.row import Row, table
 from dald_model.errors import ResultError
 from dald_model.later import pd
@@ -33,8 +33,6 @@ class Certificate(Printed):
         own minimisers are farther.
     cost : float
         The cost of consensus, which gaps are measured by: what the clients pay for agreeing.
-    reach : float
-        How many lengths the box reaches that this is proved of, in its shortest direction.
     weakest : Hashable
         The client that most of the gap is from.
     rows : tuple of Row
@@ -53,7 +51,6 @@ class Certificate(Printed):
     value: float
     bound: float
     cost: float
-    reach: float
     weakest: Hashable
     rows: tuple[Row, ...]
 
@@ -96,7 +93,7 @@ class Certificate(Printed):
             "value": (f"{self.value:.8g}", ""),
             "bound": (
                 f"{self.bound:.8g}",
-                f"by client solves alone, within {self.reach:g} lengths or more",
+                f"by client solves alone, within {REACH:g} lengths",
             ),
             "cost of consensus": (f"{self.cost:.3g}", "sum of f_i(x) - min f_i"),
         }
@@ -162,7 +159,6 @@ def certified(judge: Judge) -> Certificate:
         sense * judge.value,
         sense * (judge.value - judge.proof.gap),
         judge.scale.cost,
-        float((judge.scale.reach / judge.scale.lengths).min()),
         judge.proof.weakest,
         tuple(judge.rows()),
     )

@@ -97,13 +97,11 @@ class Claim:
         users = {v.id: v for e in made.values() for v in e.variables() if v.id in values}
         with holding((v, values[key]) for key, v in users.items()):
             known |= {key: expression.value for key, expression in made.items()}
-        origins = compiled.origins
+        homes = compiled.form.homes.items()  # a server's own variable has one of its own beside
+        users = {v.id: key for key, local in homes for v in local.values() if v.id != key}
         return {
             name: np.concatenate(
-                [
-                    flat(known[v.id if v.id in known else origins[v.id]])
-                    for v in compiled[name].variables
-                ]
+                [flat(known[users.get(v.id, v.id)]) for v in compiled[name].variables]
             )
             for name in self.live
         }

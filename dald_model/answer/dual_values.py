@@ -11,6 +11,7 @@ Dual values need not be unique, so this is asked only where they differ from the
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
@@ -40,16 +41,14 @@ def dual_value_row(judge: Judge, result: Answer, reference: Duals) -> Row:
     scale, contradiction = judge.scale.worth, _contradiction(result)
     if contradiction:
         return Row("dual values", np.inf, scale, judge.priced, contradiction)
-    owners = _differing(judge, result, reference)
-    worst, where = 0.0, ""
-    for name in owners:
-        amount = _unsupported(judge, result, name)
-        if not amount <= worst:
-            worst, where = amount, f"constraints of {name!r}"
-    is_seen = bool(judge.scale.noise <= SHORT * judge.priced * scale)
-    return Row(
-        "dual values", worst, scale, judge.priced, where, slack=judge.scale.open, is_seen=is_seen
-    )
+    worst = Row("dual values", 0.0, scale, judge.priced)
+    for name in _differing(judge, result, reference):
+        amount, worth = _unsupported(judge, result, name), judge.worth_of(name)
+        if not amount / worth <= worst.measured:
+            where = f"constraints of {name!r}"
+            worst = replace(worst, difference=amount, scale=worth, where=where)
+    worst = replace(worst, slack=judge.scale.open)
+    return worst.seen(bool(judge.scale.noise <= SHORT * judge.priced * worst.scale))
 
 
 def differences(judge: Judge, result: Answer, reference: Duals) -> Row:
@@ -74,11 +73,11 @@ def _difference(judge: Judge, result: Answer, reference: Duals, rule: Any) -> fl
 
 def _differing(judge: Judge, result: Answer, reference: Duals) -> list[Hashable]:
     """The clients with constraints whose dual values are not the all-in-one solve's."""
-    allowed = judge.priced * judge.scale.worth + judge.scale.open
     found: list[Hashable] = []
     for name, client in result.compiled.model.stated.items():
         if name not in result.compiled or name in result.left:
             continue
+        allowed = judge.priced * judge.worth_of(name) + judge.scale.open
         amounts = [_difference(judge, result, reference, rule) for rule in client.constraints]
         if any(amount is None or not amount <= allowed for amount in amounts):
             found.append(name)
@@ -91,6 +90,7 @@ def _unsupported(judge: Judge, result: Answer, name: Hashable) -> float:
     part = result.compiled.columns[name]
     price = prices_of(result.compiled, judge.claim.multipliers)[part]
     spread = SHORT * judge.scale.lengths[part]
+    stated = result.compiled.model.stated[name].constraints
     rules = list(zip(sub.client.constraints, result.recovered.local_duals[name], strict=True))
     terms = [_term(rule, share) for rule, share in rules if _is_priced(rule)]
     kept = [rule for rule, _ in rules if not _is_priced(rule)]
@@ -104,7 +104,21 @@ def _unsupported(judge: Judge, result: Answer, name: Hashable) -> float:
     found = minimise(cost, kept, around, max(judge.scale.worth, 1e-300), box=1.0)
     if not found.is_optimal:
         return float("nan")
-    return max((here - found.value) / SHORT, slack)
+    return max(
+        (here - found.value) / SHORT,
+        slack,
+        _of_wrong_sign(judge, list(zip(stated, [s for _, s in rules], strict=False))),
+    )
+
+
+def _of_wrong_sign(judge: Judge, rules: list[tuple[Any, Any]]) -> float:
+    """What negative dual values of inequalities are worth over the lengths."""
+    found = 0.0
+    for rule, share in rules:
+        if isinstance(rule, Inequality | cp.NonNeg) and _is_priced(rule):
+            negative = np.maximum(-flat(share[0]), 0.0)
+            found = max(found, float((negative * judge.reach_of(rule)).max(initial=0.0)))
+    return found
 
 
 def _is_priced(rule: Any) -> bool:

@@ -5,7 +5,8 @@ and the lengths L of :mod:`dald_model.answer.scale` at the point x that the user
 :math:`\epsilon = 10^{-4}` unless told otherwise, it holds
 
 * the gap, :math:`F(x) - F^* \le \epsilon S`, by the proof of :mod:`dald_model.answer.bound` in the
-  box of 10 L, or as wide as ten times the ways to the standalone minimisers, up to 1e4 L;
+  box of 10 L; and ten times that in a box as wide as ten times the ways to the standalone
+  minimisers, up to 1e3 L;
 * the reported value, :math:`|value - F(x)| \le \epsilon S`;
 * constraints and copies, as in :mod:`dald_model.answer.feasibility`;
 * the multipliers, by the same proof in a small box, where it is of first order. A gap of
@@ -26,15 +27,15 @@ from typing import Any
 
 import numpy as np
 
-from dald_model.answer.bound import Bound, Bounds, prices_of
+from dald_model.answer.bound import Bound, Bounds
 from dald_model.answer.claim import Claim
 from dald_model.answer.costs import client_costs
 from dald_model.answer.feasibility import copies_apart, scales, vector, violation
 from dald_model.answer.multipliers import balanced, improved
 from dald_model.answer.row import Row
-from dald_model.answer.scale import NOISE, Scale
+from dald_model.answer.scale import NOISE, REACH, Scale
 from dald_model.answer.smooth_clients import smooth_groups
-from dald_model.answer.standalone import Candidates, Standalone
+from dald_model.answer.standalone import Standalone
 from dald_model.compile.subproblem import Subproblem
 from dald_model.values import flat, holding
 
@@ -42,8 +43,12 @@ SHORT, SHORTEST = 1e-2, 1e-6
 """The same of the proof that multipliers are right: so near by, a price that is wrong by a share d
 costs d of what it moves. Of smooth clients the proof is exact and the box as small as that; of
 others a cone solver leaves 1e-7 of S, which has to be little beside the box."""
-PRICED = 3e-4
-"""Share of S over the lengths by which prices may be wrong: a third of what is called wrong."""
+PRICED = 1e-4
+"""Share of what prices are worth over the lengths by which they may be wrong."""
+BLURRED = 1e-6
+"""Share of S that a cone solver leaves of the least value of a client, at worst."""
+WIDER = 10.0
+"""How many times as large a gap may be in the wider box: a point t boxes away gains t gaps."""
 SPARE = 0.1
 """Share of what is allowed that reported multipliers have to prove before better ones are tried."""
 
@@ -115,15 +120,19 @@ class Judge:
     def is_proved_from(self, points: np.ndarray) -> bool:
         """Whether the gap is proved with these points, (n,), for the standalone minimisers.
 
-        They may come from anywhere, see :class:`Candidates`; without a proof they say nothing.
+        They may come from anywhere, see :meth:`Standalone.try_points`; without a proof they say nothing.
         """
-        alone = Candidates(self.compiled, points, self._costs)
+        groups, others = self._parts
+        alone = Standalone(self.compiled, groups, [], self._at, self._costs)
+        alone.try_points(self.compiled, points, others, self._costs)
         scale = Scale(self.claim, alone, self._at, self._costs)
         if scale.is_agreed:
             return False
-        enough = self.tolerance * scale.cost
-        bounds = Bounds(self.compiled, *self._parts, self._at, self._own, scale.reach, self._costs)
-        return bounds.of(self._multipliers, SPARE * enough).size <= enough
+        enough, mu = self.tolerance * scale.cost, self._multipliers
+        if self._bounds(REACH * scale.lengths).of(mu, SPARE * enough).size > enough:
+            return False
+        wide = self._bounds(scale.reach).of(mu, WIDER * SPARE * enough)
+        return wide.size <= WIDER * enough
 
     @cached_property
     def scale(self) -> Scale:
@@ -154,17 +163,33 @@ class Judge:
 
     @cached_property
     def proof(self) -> Bound:
-        """The least gap that one of a few multipliers proves."""
-        reach, enough = self.scale.reach, SPARE * self.allowed
-        bounds = Bounds(self.compiled, *self._parts, self._at, self._own, reach, self._costs)
-        best = bounds.of(self._multipliers, enough)
-        if best.size > enough and self.scale.is_agreed:
-            best = min(best, bounds.of(np.zeros(self.compiled.size), enough), key=_gap)
-        if best.size > enough:
-            mu, lengths = self._multipliers, self.edge_lengths
-            better = improved(self.compiled, *self._parts, self._at, mu, lengths)
+        """The least gap that one of a few multipliers proves, in the box of 10 L.
+
+        Or that in the wider box, where it is not small there.
+        """
+        enough = SPARE * self.allowed
+        near, far = REACH * self.scale.lengths, self.scale.reach
+        best, mu = self._least(near, enough)
+        if best.size <= self.allowed and (far > near).any():
+            wide = self._bounds(far).of(mu, WIDER * enough)
+            if wide.size > WIDER * self.allowed:
+                return wide
+        return best
+
+    def _bounds(self, reach: np.ndarray) -> Bounds:
+        return Bounds(self.compiled, *self._parts, self._at, self._own, reach, self._costs)
+
+    def _least(self, reach: np.ndarray, enough: float) -> tuple[Bound, np.ndarray]:
+        """The best bound in a box, and its multipliers."""
+        bounds, mu = self._bounds(reach), self._multipliers
+        best = bounds.of(mu, enough), mu
+        if best[0].size > enough and self.scale.is_agreed:
+            nothing = np.zeros(self.compiled.size)
+            best = min(best, (bounds.of(nothing, enough), nothing), key=_gap)
+        if best[0].size > enough:
+            better = improved(self.compiled, *self._parts, self._at, mu, self.edge_lengths)
             if better is not None and np.isfinite(better).all():
-                best = min(best, bounds.of(better, enough), key=_gap)
+                best = min(best, (bounds.of(better, enough), better), key=_gap)
         return best
 
     @property
@@ -198,18 +223,30 @@ class Judge:
         bounds = Bounds(self.compiled, *self._parts, own, own, reach, costs)
         enough = SPARE * self.priced * scale
         found = bounds.of(self.claim.multipliers, SHORTEST * enough, SHORT * enough)
-        paid = prices_of(self.compiled, self.claim.multipliers)
         worst = Row("multipliers", 0.0, scale, self.priced)
         for name, one in found.of_clients.items():
-            part = self.compiled.columns[name]
-            met = np.abs(_met(self.compiled[name], paid[part]))
-            worth = max(scale, float(met @ self.scale.lengths[part]))
+            worth = self.worth_of(name)
             wrong = max(one, 0.0) / shares[name]
+            if name in found.by_cones:
+                wrong = max(wrong - BLURRED * scale / SHORT, 0.0)
             if not wrong / worth <= worst.measured:
                 worst = replace(worst, difference=wrong, scale=worth, where=f"at {name!r}")
         is_seen = self.scale.noise <= SHORT * self.priced * worst.scale
         is_implied = self.gap_row().ok and worst.measured <= np.sqrt(self.tolerance)
         return worst.seen(bool(is_seen and not is_implied))
+
+    def worth_of(self, name: Hashable) -> float:
+        """What a client's prices are worth over the lengths: the most of an entry, or S / N.
+
+        N is the number of all variables: a price may be zero, and an error of it is not small
+        beside that.
+        """
+        sub, part = self.compiled[name], self.compiled.columns[name]
+        mu = self.claim.multipliers[sub.entries]
+        matrix = sub.sides[0]
+        paid = abs(matrix).T @ np.abs(mu) if sub.client.is_server else matrix.T @ (sub.signs * mu)
+        met = np.abs(_met(sub, np.asarray(paid))) * self.scale.lengths[part]
+        return max(float(met.max(initial=0.0)), self.scale.worth / self._at.size)
 
     def rows(self) -> list[Row]:
         """All that is judged without the all-in-one solve."""
@@ -274,8 +311,8 @@ def _met(sub: Subproblem, price: np.ndarray) -> np.ndarray:
     return np.concatenate([flat((p + p.T) / 2 if both else p) for p, both in is_matrix])
 
 
-def _gap(bound: Bound) -> float:
-    return bound.size
+def _gap(found: tuple[Bound, np.ndarray]) -> float:
+    return found[0].size
 
 
 def outcome_of(rows: list[Row]) -> Outcome:

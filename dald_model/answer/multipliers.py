@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
+from dald_model.answer.bound import free_servers
 from dald_model.answer.smooth_clients import RIDGE, SmoothClients, scaled_roots
 from dald_model.compile.decomposition import Decomposition
 
@@ -31,9 +32,9 @@ EXACT = 1e-15
 
 def balanced(compiled: Decomposition, mu: np.ndarray) -> np.ndarray:
     """The nearest multipliers for which no server has a price."""
-    if not compiled.servers:
+    if not free_servers(compiled):
         return mu
-    rows = _price_map(compiled, compiled.servers)
+    rows = _price_map(compiled, free_servers(compiled))
     return mu - spla.lsqr(rows, rows @ mu, atol=EXACT, btol=EXACT)[0]
 
 
@@ -54,8 +55,8 @@ def improved(
         return None
     units = 1 / lengths
     free = np.diag(units)
-    if compiled.servers:
-        rows = _price_map(compiled, compiled.servers).toarray() * units
+    if free_servers(compiled):
+        rows = _price_map(compiled, free_servers(compiled)).toarray() * units
         rows /= np.abs(rows).max(axis=1, keepdims=True)
         _, sizes, right = np.linalg.svd(rows)
         free = units[:, None] * right[int((sizes > EXACT**0.5 * sizes[0]).sum()) :].T

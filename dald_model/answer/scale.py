@@ -30,7 +30,7 @@ import numpy as np
 from dald_model.answer.bound import least_near
 from dald_model.answer.claim import Claim
 from dald_model.answer.costs import client_costs
-from dald_model.answer.standalone import Candidates, Standalone
+from dald_model.answer.standalone import Standalone
 from dald_model.compile.decomposition import Decomposition
 from dald_model.solvers.arrays.terms import Terms
 
@@ -44,6 +44,13 @@ DRAWS = 4
 FAINT = 1e-6
 """Share of the move that is worth S, or that a row would notice, below which a length is what
 residuals of 1e-6 leave of zero, as where all clients agree on a bound."""
+LEAST = 1e-2
+"""Share of the move that is worth S that every length has at least: 1e-4 of it then changes an
+objective by 1e-6 of S."""
+PASSES = 3
+"""So many rows away a length is told to entries without one of their own."""
+SHORTER = 1e-4
+"""Share of a client's longest length below which an entry is compared with the others by rows."""
 FAINTLY = 0.1
 """Share of that move which then is the length: a thousandth of 1e-4 of it is what they leave."""
 NOTHING = 1e-13
@@ -55,7 +62,7 @@ AGREED = 1e-2
 """Share of the change of F over the lengths that stands in for a cost of consensus of zero."""
 
 
-REACH, FARTHEST = 10.0, 1e4
+REACH, FARTHEST = 10.0, 1e3
 """How many lengths a proof's box reaches in any case, and at most: it is ten times as wide as the
 ways to the standalone minimisers are long, and doubles prove nothing much farther out."""
 
@@ -85,7 +92,7 @@ class Scale:
     def __init__(
         self,
         claim: Claim,
-        alone: Standalone | Candidates,
+        alone: Standalone,
         at: np.ndarray,
         costs: Mapping[Hashable, float],
     ) -> None:
@@ -159,27 +166,30 @@ def _lengths(
 
     Moves are infinite where none is known.
     """
-    homes = _homes(compiled)
-    shared = _shared(compiled, ways)
-    is_open = (shared <= FAINT * np.abs(at)) | (shared <= NOTHING)
-    rows, right = _moves_of_rows(compiled, np.abs(at), is_open)
     whole, is_told = np.zeros(at.size), np.zeros(at.size, dtype=bool)
-    for places in homes.values():
+    for places in _homes(compiled).values():
         way, own = (np.max([one[p] for p in places], axis=0) for one in (ways, np.abs(at)))
-        move, row, last = (np.min([one[p] for p in places], axis=0) for one in (worth, rows, right))
-        size = own.max(initial=0.0)
-        row = np.where(np.maximum(way, own) <= FAINT * row, row, np.inf)
-        move = np.where(np.isfinite(move), move, row)
-        is_known = np.isfinite(move)
+        move = np.min([worth[p] for p in places], axis=0)
+        size, is_known = own.max(initial=0.0), np.isfinite(move)
         most = np.maximum(size, np.where(is_known, move, size or np.inf))
         own = np.where(own > FAINT * size, own, size)
         length = np.where(way > 0, np.minimum(way, most), np.where(is_known, move, own))
-        length = np.where(is_known & (length <= FAINT * move), FAINTLY * move, length)
-        last = np.where(np.isfinite(last), last, 1.0)
-        length = np.where(length <= NOTHING * last, FAINTLY * last, length)
+        length = np.maximum(length, np.where(is_known, LEAST * move, 0.0))
         for place in places:
-            whole[place], is_told[place] = np.where(length > 0, length, 1.0), is_known | (way > 0)
-    return _passed_on(compiled, whole, is_told)
+            whole[place], is_told[place] = length, is_known | (way > 0)
+    whole = _passed_on(compiled, whole, is_told)
+    for _ in range(PASSES):
+        moves, right = _moves_of_rows(compiled, whole)
+        moves = np.where(np.isfinite(moves), moves, 0.0)
+        moves = np.maximum(moves, _moves_of_edges(compiled, whole))
+        whole = np.where(whole <= FAINT * moves, FAINTLY * moves, whole)
+    last = np.where(np.isfinite(right), right, 1.0)
+    whole = np.where(whole <= NOTHING * last, FAINTLY * last, whole)
+    for places in _homes(compiled).values():
+        length = np.max([whole[place] for place in places], axis=0)
+        for place in places:
+            whole[place] = np.where(length > 0, length, 1.0)
+    return whole
 
 
 def _passed_on(compiled: Decomposition, lengths: np.ndarray, is_told: np.ndarray) -> np.ndarray:
@@ -221,27 +231,37 @@ def _sizes(compiled: Decomposition, at: np.ndarray) -> np.ndarray:
     return found
 
 
-def _moves_of_rows(
-    compiled: Decomposition, lengths: np.ndarray, is_open: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """How far an entry alone moves a row of a client's constraints as far as its others do.
+def _moves_of_edges(compiled: Decomposition, lengths: np.ndarray) -> np.ndarray:
+    """How far an entry alone moves the longest of its edges as far as the other end does."""
+    found = np.zeros(lengths.size)
+    cells, count = compiled.stacked.cells, compiled.size
+    reach = np.bincount(cells.row, np.abs(cells.data) * lengths[cells.col], 2 * count)
+    other, is_held = np.roll(reach, count)[cells.row], cells.data != 0
+    moves = other[is_held] / np.abs(cells.data[is_held])
+    np.maximum.at(found, cells.col[is_held], moves)
+    return found
+
+
+def _moves_of_rows(compiled: Decomposition, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How far an entry alone moves a row of constraints as far as its others do.
 
     And how far it moves it as far as its right-hand side is. The least over the rows; infinite
-    where no row with others of a length, or with a right-hand side, has the entry; and of clients
-    without an entry that is open.
+    where no row with others of a length, or with a right-hand side, has the entry. Rows are asked
+    only of clients with an entry that is far shorter than another.
     """
     found, right = np.full((2, lengths.size), np.inf)
     for name, sub in compiled.items():
         form = None if sub.client.is_server or sub.client.is_remote else sub.form
-        part = compiled.columns[name]
-        if form is None or not (sub.is_constrained and is_open[part].any()):
+        own = lengths[compiled.columns[name]]
+        if form is None or not sub.is_constrained or (own > SHORTER * own.max(initial=0.0)).all():
             continue
         rows = abs(form.cone.rows[:, : sub.size]).tocoo()
-        reach = rows.data * lengths[part][rows.col]
+        reach = rows.data * own[rows.col]
         others = np.bincount(rows.row, reach, rows.shape[0])[rows.row] - reach
         with np.errstate(all="ignore"):
             moves = np.where(others > 0, others / rows.data, np.inf)
             rhs = np.abs(form.cone.rhs)[rows.row] / rows.data
+        part = compiled.columns[name]
         np.minimum.at(found[part], rows.col, moves)
         np.minimum.at(right[part], rows.col, np.where(rhs > 0, rhs, np.inf))
     return found, right

@@ -143,16 +143,24 @@ def is_smooth_alone(form: Form | None) -> bool:
     return not rows and all(term.is_smooth for term in form.terms)
 
 
+def is_free_server(sub: Subproblem) -> bool:
+    """Whether this is a server whose variables may be anything, so that its prices are zero."""
+    form = sub.form
+    if not sub.client.is_server:
+        return False
+    return form is None or not (form.equalities.rhs.size + form.inequalities.rhs.size)
+
+
 def smooth_groups(
     compiled: Decomposition, names: Iterable[Hashable]
 ) -> tuple[list[SmoothClients], list[Hashable]]:
-    """The smooth ones among clients by shape, and the others but servers."""
+    """The smooth ones among clients by shape, and the others but free servers."""
     groups: dict[object, list[Subproblem]] = {}
     others: list[Hashable] = []
     for name in names:
         sub = compiled[name]
-        form = None if sub.client.is_server else sub.form
-        if sub.client.is_server:
+        form = sub.form
+        if is_free_server(sub):
             continue
         if form is not None and is_smooth_alone(form):
             groups.setdefault(form.shape, []).append(sub)

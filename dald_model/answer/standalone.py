@@ -6,7 +6,7 @@ minimiser makes that cost smaller, and a verdict stricter; never looser.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 
 import numpy as np
 
@@ -37,32 +37,6 @@ slopes that gains 1e-9 of what the client pays, which has to be known to a few p
 LEFT = 1e-3
 """Share of the slopes that may be left where a client counts as minimised; where its objective is
 linear, as a Huber loss is far out, Newton's method has no step and a cone solver is asked."""
-
-
-class Candidates:
-    """Points that somebody takes for the clients' own minimisers, instead of solving for them.
-
-    Where they are none, or are not feasible, clients pay less and a verdict is stricter: so hints
-    of a run may serve for a proof that does, and decide nothing where it does not.
-    """
-
-    def __init__(
-        self,
-        compiled: Decomposition,
-        points: np.ndarray,
-        costs: Mapping[Hashable, float],
-    ) -> None:
-        self.points, self.missing = points, frozenset()
-        named = {
-            name: points[compiled.columns[name]]
-            for name in costs
-            if _is_feasible(compiled[name], points[compiled.columns[name]])
-        }
-        least = client_costs(compiled, named, named)
-        self.falls = dict.fromkeys(costs, 0.0)
-        for name, cost in least.items():
-            if np.isfinite(cost):
-                self.falls[name] = max(costs[name] - cost, 0.0)
 
 
 def _is_feasible(sub: Subproblem, point: np.ndarray) -> bool:
@@ -117,6 +91,30 @@ class Standalone:
             self.points[compiled.columns[name]], self.falls[name] = np.nan, np.nan
         missing = [name for name, fall in self.falls.items() if not np.isfinite(fall)]
         self.missing = frozenset(missing)
+
+    def try_points(
+        self,
+        compiled: Decomposition,
+        points: np.ndarray,
+        names: Collection[Hashable],
+        costs: Mapping[Hashable, float],
+    ) -> None:
+        """Take points for the minimisers of some clients, instead of solving for them.
+
+        Where they are none, or are not feasible, clients pay less and a verdict is stricter: so
+        hints of a run may serve for a proof that does, and decide nothing where it does not.
+        """
+        named = {
+            name: points[compiled.columns[name]]
+            for name in names
+            if _is_feasible(compiled[name], points[compiled.columns[name]])
+        }
+        least = client_costs(compiled, named, named)
+        for name in names:
+            part = compiled.columns[name]
+            self.points[part] = points[part]
+            fall = costs[name] - least.get(name, np.nan)
+            self.falls[name] = max(fall, 0.0) if np.isfinite(fall) else 0.0
 
     def _endless(
         self, compiled: Decomposition, at: np.ndarray, costs: Mapping[Hashable, float]

@@ -232,15 +232,17 @@ def _compared(result: Answer, judge: Judge, made: Reference, notes: list[str]) -
         return _made(result, made, [row, *judge.rows()], notes, judge)
     best = min(kept, key=lambda one: sense * one.value)
     there = sense * best.value + charged(claim.problem.constraints, best.values, best.duals)
-    rows = [_gap_row(judge, here - there), _sight_row(judge, here, there)]
+    is_feasible = all(row.ok for row in judge.feasibility_rows())
+    # A feasible point that is better than what solvers find has no gap
+    gap = here - there if here >= there or is_feasible else there - here
+    rows = [_gap_row(judge, gap), _sight_row(judge, gap, max(abs(here), abs(there)))]
     agrees = all(row.ok for row in rows)
     for row in judge.rows():
         rows.append(row.seen(row.is_seen and not (agrees and row.check == "gap to the bound")))
-    rows += [
-        dual_value_row(judge, result, best.duals),
-        differences(judge, result, best.duals),
-        _distance(judge, best),
-    ]
+    if claim.is_whole:
+        rows.append(dual_value_row(judge, result, best.duals))
+        rows.append(differences(judge, result, best.duals))
+    rows.append(_distance(judge, best))
     if rows[-1].measured > SIGHT and all(row.ok for row in rows):
         notes.append(
             "the optimum is not unique to this accuracy: both solutions are feasible and optimal"
@@ -254,12 +256,11 @@ def _gap_row(judge: Judge, gap: float) -> Row:
     return Row("objective gap", amount, scale, judge.tolerance, slack=slack)
 
 
-def _sight_row(judge: Judge, here: float, there: float) -> Row:
+def _sight_row(judge: Judge, gap: float, size: float) -> Row:
     """The two values as a reader sees them, unless both are zero beside what is added up."""
-    size = max(abs(here), abs(there))
     is_zero = size <= max(judge.scale.digits, ZERO * judge.scale.total)
     is_zero |= judge.scale.is_agreed and size <= judge.allowed
-    return Row("in plain sight", 0.0 if is_zero else max(here - there, 0.0), size, SIGHT)
+    return Row("in plain sight", 0.0 if is_zero else max(gap, 0.0), size, SIGHT)
 
 
 def _is_feasible(judge: Judge, made: Reference) -> bool:

@@ -16,7 +16,7 @@ def steps(result: dm.Result) -> float:
 
 def assert_right(built: Built, result: dm.Result) -> None:
     assert result.status == "optimal", str(result)
-    check = result.verify(tol_objective=1e-5)
+    check = result.verify()
     assert check.ok, str(check)
     assert result.value == pytest.approx(built.value, rel=1e-5, abs=1e-5)
     for client, variable in built.variables.items():

@@ -40,7 +40,8 @@ class Verdict:
     Attributes
     ----------
     verdict : str
-        "right", "honest" (no optimum found, and not claimed), "doubtful" (the all-in-one solvers do
+        "right", "unproved" (right, and said not to be proved), "honest" (no optimum found, and not
+        claimed), "doubtful" (the all-in-one solvers do
         not agree), "refused" (an error of ours), "timeout", or one of :data:`FAILURES`.
     status, aio, aio_value :
         Of the run and of the all-in-one solve, its value in ordinary units.
@@ -177,6 +178,8 @@ def _judged(case: Case, known: Reference) -> dict[str, Any]:
     if priced > WRONG:
         detail = f"multipliers, verify().ok {verified}"
         return {"verdict": "false verification" if verified else "wrong", "detail": detail, **found}
+    if not verified and check.outcome == "cannot be judged":
+        return {"verdict": "unproved", "detail": failed, **found}
     if worst <= RIGHT and not priced > RIGHT and not verified:
         return {"verdict": "false verification", "detail": f"right, but failed {failed}", **found}
     return {"verdict": "right", "detail": failed, **found}

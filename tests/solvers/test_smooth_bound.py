@@ -11,7 +11,6 @@ import scipy.special
 from scipy.optimize import minimize
 
 import dald_model as dm
-from dald_model.solvers.exact import smooth_bound
 from dald_model.solvers.exact.lower_bound import lower_bound
 from dald_model.solvers.exact.smooth_bound import least_within
 
@@ -84,11 +83,7 @@ def test_far_from_its_minimum_a_client_is_asked_by_cones():
 
 
 @pytest.mark.parametrize("kind", ["kink", "row", "line"])
-def test_who_is_not_smooth_or_not_curved_is_asked_by_cones(kind, monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        smooth_bound, "lower_bound", lambda *given: asked.append(1) or lower_bound(*given)
-    )
+def test_a_client_that_is_not_smooth_or_not_curved(kind):
     x = cp.Variable(2, name="x")
     cost, rules = {
         "kink": (cp.sum_squares(x) + cp.norm1(x), []),
@@ -96,7 +91,6 @@ def test_who_is_not_smooth_or_not_curved_is_asked_by_cones(kind, monkeypatch):
         "line": (cp.sum(x), []),
     }[kind]
     found = least_within(form_of(cost, rules), np.array([-0.5, -0.5]), np.ones(2), np.ones(2))
-    assert asked
     least = {"kink": 0.0, "row": 2 - 1.0, "line": 0.0}[kind]
     assert found == pytest.approx(least, abs=1e-6)
     assert found <= least + 1e-9
