@@ -125,10 +125,10 @@ def compare(
     the clients share, the server's or the mean over their copies, and S the cost of
     consensus (:mod:`dald_model.answer.scale`), so that it is the same in all units. A client that
     is solved sends its side of each of its edges to the neighbour, 8 bytes a number, or its
-    gradient, which is as long; multipliers need not be sent, both ends know them. What an acceleration adds
-    is counted in every round as the most it may be; ``revealed`` says what whoever coordinates it
-    sees of a client, blank where nobody does. The Hessians that the server of Newton's methods
-    needs are not counted.
+    gradient, which is as long; multipliers need not be sent, both ends know them. What an
+    acceleration adds is counted in every round as the most it may be; ``revealed`` says what
+    whoever coordinates it sees of a client, blank where nobody does. The Hessians that the server
+    of Newton's methods needs are not counted.
 
     Methods with a server and methods among peers go together where clients share their variables:
     each runs over what it can, the model's own topology first, then a server, then the ``graph``.

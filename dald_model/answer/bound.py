@@ -195,7 +195,8 @@ def _bracket(
         if found < -enough:
             # A bound above the value of a feasible point is a solver's error, of numbers that are
             # extreme in so wide a box; of a convex function a narrower one bounds it as well
-            found = NARROWER * (here - least_near(sub, price, at, reach / NARROWER, enough))
+            near = here - least_near(sub, price, at, reach / NARROWER, enough)
+            found = NARROWER * near if near >= -enough else found
         return found, True
     held = held_bracket(form, price, at, own, reach)
     if held <= enough:
@@ -208,7 +209,7 @@ def _bracket(
     if cone is not None:
         here = here.with_others(program=lambda: cone)
     found = here.objective(nowhere) - least_within(here, price, nowhere, reach, enough)
-    return min(held, found), not np.isfinite(held)
+    return min(held, found), bool(form.smooth) or not np.isfinite(held)
 
 
 def least_near(

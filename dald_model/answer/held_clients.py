@@ -1,14 +1,14 @@
 r"""Clients that constraints and kinks hold: a bound from multipliers at their own points.
 
-Let u be a client's own point, g the gradient of what is smooth there, p its prices, and C the slopes
-of what may hold it: rows that are met, balls that it is at the edge of, kinks that it is at. For any
-multipliers z within their limits (of any sign for equalities, positive for inequalities and balls, at
-most its weight for a kink) the Lagrangian is nowhere above objective and prices, so
+Let u be a client's own point, g the gradient of what is smooth there, p its prices, and C the
+slopes of what may hold it: rows that are met, balls that it is at the edge of, kinks that it is at.
+For any multipliers z within their limits (of any sign for equalities, positive for inequalities and
+balls, at most its weight for a kink) the Lagrangian is nowhere above objective and prices, so
 
 .. math:: f(y) + p^\top y \ge \ell(u) - |g + p + C z|^\top |y - u|
 
-with :math:`\ell(u)` its value at u. Where u is the client's minimiser, least squares find the z that
-leaves nothing of the slope, and no program is solved.
+with :math:`\ell(u)` its value at u. Where u is the client's minimiser, least squares find the z
+that leaves nothing of the slope, and no program is solved.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from dald_model.compile.form import Form, Term
 from dald_model.solvers.arrays.terms import Terms
 
 ACTIVE = 1e-6
-"""Share of how far it moves in the box by which a row, ball or kink may be away from a point that it
-holds: what solvers leave. A multiplier of one that is farther costs a slack."""
+"""Share of how far it moves in the box by which a row, ball or kink may be away from a point that
+it holds: what solvers leave. A multiplier of one that is farther costs a slack."""
 MOST = 300
 """Slopes up to which multipliers are sought; beyond, a cone solver is as fast."""
 

@@ -45,7 +45,7 @@ costs d of what it moves. Of smooth clients the proof is exact and the box as sm
 others a cone solver leaves 1e-7 of S, which has to be little beside the box."""
 PRICED = 1e-4
 """Share of what prices are worth over the lengths by which they may be wrong."""
-BLURRED = 1e-6
+BLURRED = 3e-6
 """Share of S that a cone solver leaves of the least value of a client, at worst."""
 WIDER = 10.0
 """How many times as large a gap may be in the wider box: a point t boxes away gains t gaps."""
@@ -120,7 +120,8 @@ class Judge:
     def is_proved_from(self, points: np.ndarray) -> bool:
         """Whether the gap is proved with these points, (n,), for the standalone minimisers.
 
-        They may come from anywhere, see :meth:`Standalone.try_points`; without a proof they say nothing.
+        They may come from anywhere, see :meth:`Standalone.try_points`; without a proof they say
+        nothing.
         """
         groups, others = self._parts
         alone = Standalone(self.compiled, groups, [], self._at, self._costs)

@@ -56,6 +56,8 @@ FAINTLY = 0.1
 NOTHING = 1e-13
 """Lengths below this share of a right-hand side, or of one where there is none, are of entries that
 are zero for everybody and of which nothing else says how far they move."""
+SETTLED = 1e-9
+"""The same where all clients agree on everything, and a solver's zero may be as large."""
 AGREE = 1e-15
 """Share of the change of F over the size of x below which a cost of consensus is rounding."""
 AGREED = 1e-2
@@ -178,13 +180,15 @@ def _lengths(
         for place in places:
             whole[place], is_told[place] = length, is_known | (way > 0)
     whole = _passed_on(compiled, whole, is_told)
+    is_agreed, right = not ways.any(), np.full(at.size, np.inf)
     for _ in range(PASSES):
-        moves, right = _moves_of_rows(compiled, whole)
+        moves, right = _moves_of_rows(compiled, whole, asks_all=is_agreed)
         moves = np.where(np.isfinite(moves), moves, 0.0)
         moves = np.maximum(moves, _moves_of_edges(compiled, whole))
         whole = np.where(whole <= FAINT * moves, FAINTLY * moves, whole)
     last = np.where(np.isfinite(right), right, 1.0)
-    whole = np.where(whole <= NOTHING * last, FAINTLY * last, whole)
+    nothing = SETTLED if is_agreed else NOTHING
+    whole = np.where(whole <= nothing * last, FAINTLY * last, whole)
     for places in _homes(compiled).values():
         length = np.max([whole[place] for place in places], axis=0)
         for place in places:
@@ -242,18 +246,21 @@ def _moves_of_edges(compiled: Decomposition, lengths: np.ndarray) -> np.ndarray:
     return found
 
 
-def _moves_of_rows(compiled: Decomposition, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _moves_of_rows(
+    compiled: Decomposition, lengths: np.ndarray, *, asks_all: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """How far an entry alone moves a row of constraints as far as its others do.
 
     And how far it moves it as far as its right-hand side is. The least over the rows; infinite
     where no row with others of a length, or with a right-hand side, has the entry. Rows are asked
-    only of clients with an entry that is far shorter than another.
+    of all clients, or of those with an entry that is far shorter than another.
     """
     found, right = np.full((2, lengths.size), np.inf)
     for name, sub in compiled.items():
         form = None if sub.client.is_server or sub.client.is_remote else sub.form
         own = lengths[compiled.columns[name]]
-        if form is None or not sub.is_constrained or (own > SHORTER * own.max(initial=0.0)).all():
+        is_even = not asks_all and bool((own > SHORTER * own.max(initial=0.0)).all())
+        if form is None or not sub.is_constrained or is_even:
             continue
         rows = abs(form.cone.rows[:, : sub.size]).tocoo()
         reach = rows.data * own[rows.col]

@@ -178,7 +178,8 @@ def _judged(case: Case, known: Reference) -> dict[str, Any]:
     if priced > WRONG:
         detail = f"multipliers, verify().ok {verified}"
         return {"verdict": "false verification" if verified else "wrong", "detail": detail, **found}
-    if not verified and check.outcome == "cannot be judged":
+    is_claimed = result.status == "optimal"
+    if not verified and (getattr(check, "outcome", "") == "cannot be judged" or not is_claimed):
         return {"verdict": "unproved", "detail": failed, **found}
     if worst <= RIGHT and not priced > RIGHT and not verified:
         return {"verdict": "false verification", "detail": f"right, but failed {failed}", **found}
