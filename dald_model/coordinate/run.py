@@ -131,7 +131,10 @@ class Run:
                 said = f"after {counted(self.settings.max_rounds, 'round')}; see result.diagnose()"
                 termination = Termination(Status.ROUND_LIMIT, None, said)
             if self._least is not None and termination.status in UNPROVED:
-                termination = self._unproved(self._least)
+                ended, termination = termination, self._unproved(self._least)
+                if ended.status is Status.ROUND_LIMIT and termination.status is Status.STALLED:
+                    said = f"{ended.detail}; {termination.detail}"
+                    termination = Termination(Status.ROUND_LIMIT, None, said)
         except ClientFailedError as failure:
             found = self._monitor.explain(self.state, failure.termination)
             termination = self.state.whole.agreed(found)

@@ -1,5 +1,6 @@
 """Certificates: bounds below every optimum, gaps that close, and what they say else."""
 
+from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
@@ -191,3 +192,22 @@ def test_a_certified_run_says_what_is_certified() -> None:
     with pytest.raises(dm.OptionError) as caught:
         model.solve(**odd)
     says(caught.value, "gap: given -1", "positive number such as 1e-4")
+
+
+@pytest.mark.parametrize("name", ["market", "network_lasso", "box"])
+def test_what_is_corrupt_is_not_certified(name: str) -> None:
+    """It judges the result: its value, its points and its multipliers, not the run's last state."""
+    result = ZOO[name]().model.solve()
+    assert result.certificate().ok
+    rng = np.random.default_rng(0)
+    mu = {ends: one + rng.normal(size=one.size) for ends, one in result.multipliers.items()}
+    values = {
+        key: x + 0.01 * rng.normal(size=x.shape) for key, x in result.recovered.values.items()
+    }
+    wrong = [
+        replace(result, value=np.nan),
+        replace(result, value=1.5 * result.value + 1.0),
+        replace(result, multipliers=mu),
+        replace(result, recovered=replace(result.recovered, values=values)),
+    ]
+    assert not any(one.certificate().ok for one in wrong)

@@ -135,6 +135,7 @@ def test_one_entry_of_a_value_off_by_a_thousandth(solved: Solved) -> None:
     for result in (*_few(_values(solved)), *_few(_at_clients(solved))):
         check = result.verify()
         assert not check["consensus violation"].ok, str(check)
+        assert not result.certificate()["consensus violation"].ok
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -142,6 +143,7 @@ def test_the_value_off_by_a_thousandth(solved: Solved, sign: float) -> None:
     value = solved.result.value + sign * CORRUPT * solved.cost
     check = replace(solved.result, value=value).verify()
     assert [row.check for row in check.failures] == ["reported value"], str(check)
+    assert not replace(solved.result, value=value).certificate().ok
 
 
 def test_one_entry_of_a_multiplier_off_by_a_thousandth(solved: Solved) -> None:
