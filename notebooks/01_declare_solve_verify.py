@@ -170,10 +170,10 @@ check = star.verify()
 check
 
 # %% [markdown]
-# The rows marked *ok* are judged. Row by row: the distributed answer costs no more than the
-# all-in-one one; it is the value that was reported; all copies of `w` agree; all constraints hold;
-# and the multipliers prove, by a duality gap, that no answer is better. Where the two solutions lie
-# is *told* but not judged, since some problems have more than one.
+# Row by row: the distributed answer costs no more than the all-in-one one; the multipliers prove,
+# by a duality gap, that no answer near it is better; the value is the one that was reported; all
+# constraints hold and all copies of `w` agree. Each difference stands beside what it is measured
+# by. How far the two solutions are apart is informational, since some problems have more than one.
 #
 # In a script, `check.ok` is a plain bool:
 

@@ -39,17 +39,20 @@ check = result.verify()
 check
 
 # %% [markdown]
-# | line | it compares | in units of |
+# | row | it compares | measured by |
 # |---|---|---|
-# | objective gap | the clients' objectives to the all-in-one optimum | what agreeing costs them |
-# | reported value | what the result says to what cvxpy finds at its values | the same |
-# | consensus violation | what should be equal | the spread of the clients' own answers |
-# | constraint violation | each client's constraints at its values | the same |
-# | multipliers | gradients and prices: do they balance? | the natural slope |
-# | ... distance | our values to the all-in-one solver's | told, and a failure only where unique |
+# | objective gap | the objective with the all-in-one optimum | the cost of consensus |
+# | in plain sight | the same two values | the larger of them |
+# | gap to the bound | the objective with what multipliers prove | the cost of consensus |
+# | reported value | what the result says with what cvxpy finds at its values | the same |
+# | constraint violation | each constraint at the values | how far it moves over the lengths |
+# | consensus violation | what should be equal | the lengths |
+# | multipliers, dual values | gains at these prices by a small move | what these are worth |
+# | ... distance | our values with the all-in-one solver's | informational |
 #
-# `certificate` above them is the first witness: a lower bound that needs no rows of anybody's in
-# one place. The picture shows each line beside what is allowed:
+# The *cost of consensus* is what the hospitals pay for agreeing, and a *length* is the way from the
+# answer to what a hospital would choose alone. `certificate` is a lower bound by client solves
+# alone: nobody's rows are needed in one place. The picture shows each row beside what is allowed:
 
 # %%
 check.plot()
@@ -82,8 +85,8 @@ print(longer.status, "after", longer.rounds, "more rounds;", longer.verify().ok)
 # %% [markdown]
 # ## Failed: "optimal" by tolerances that were too generous
 #
-# The dangerous one, as the status looks fine. The residuals met what was asked for, and what was
-# asked for was not much:
+# The residuals are to meet a tolerance of 0.3, which is not much. The run has to prove a gap as
+# well, and goes on until it does, but to no more than was asked for:
 
 # %%
 generous = model.solve(eps_pri=0.3, eps_dual=0.3, acceleration=None)
@@ -111,7 +114,7 @@ print(prox.verify())
 # ## Not failed: another optimum
 #
 # Two of three numbers may be anything between 1 and 2, at the same cost. The all-in-one solver
-# takes one point and DALD another: the distance is told, and is no failure.
+# takes one point and DALD another: the distance is informational, and is no failure.
 
 # %%
 flat = dm.Model("a flat valley")

@@ -64,11 +64,6 @@ class Bound(NamedTuple):
         return abs(self.gap)
 
     @property
-    def worst(self) -> float:
-        """The sum of the brackets that are positive."""
-        return sum(max(one, 0.0) for one in self.of_clients.values())
-
-    @property
     def weakest(self) -> Hashable:
         """The client that most of the gap is from."""
         return max(self.of_clients, key=self.of_clients.__getitem__)

@@ -19,10 +19,9 @@ from typing import Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 
-from dald_model.answer.domains import lifted
 from dald_model.compile.measures import Measure, measured
-from dald_model.declare.client import Client, limits, unique_variables
-from dald_model.values import evaluated, is_inside, number, panics_as_errors, preserved
+from dald_model.declare.client import unique_variables
+from dald_model.values import evaluated, number, panics_as_errors, preserved
 
 ACCURATE = {
     "CLARABEL": {"tol_gap_abs": 1e-8, "tol_gap_rel": 1e-11, "tol_feas": 1e-9},
@@ -33,13 +32,6 @@ ACCURATE = {
 """What is asked of solvers beyond their defaults, in the problem's own units. The gap relative to
 the objective may not decide: of an objective of size 1e5 that varies by 1 it would leave 1e-3.
 A solver that fails at that is asked for its defaults."""
-SHARP = {
-    "CLARABEL": {
-        **{f"tol_{what}": 1e-12 for what in ("gap_abs", "gap_rel", "feas")},
-        **{f"reduced_tol_{what}": 1e-10 for what in ("gap_abs", "gap_rel", "feas")},
-    }
-}
-"""The same of a second look."""
 OPTIMAL = ("optimal", "optimal_inaccurate")
 TROUBLES = (cp.SolverError, ArithmeticError, ValueError, TypeError)
 """What cvxpy and its solvers raise where they cannot go on."""
@@ -179,18 +171,6 @@ def _times(factor: float, value: Any) -> Any:
     return None if value is None else factor * value
 
 
-def costs_at(expressions: Sequence[cp.Expression], values: Mapping[int, np.ndarray]) -> np.ndarray:
-    """The values of scalar expressions where variables have these values; NaN where it has none.
-
-    Variables keep the values that they have.
-    """
-    variables = unique_variables(expressions)
-    with undisturbed(variables):
-        for v in variables:
-            v.save_value(values[v.id])
-        return np.array([evaluated(expression) for expression in expressions])
-
-
 @contextmanager
 def undisturbed(variables: Iterable[cp.Variable]) -> Iterator[None]:
     """Set values of variables, which have their own back afterwards, and evaluate in silence."""
@@ -201,42 +181,12 @@ def undisturbed(variables: Iterable[cp.Variable]) -> Iterator[None]:
 
 
 def cost_at(expression: cp.Expression, values: Mapping[int, np.ndarray]) -> float:
-    """The value of one expression, see :func:`costs_at`."""
-    return float(costs_at([expression], values)[0])
+    """The value of a scalar expression where variables have these values; NaN where it has none.
 
-
-def costs_of(clients: Sequence[Client], values: Mapping[int, np.ndarray]) -> np.ndarray:
-    """The values of clients' costs, see :func:`costs_at`; NaN outside of their domains."""
-    variables = unique_variables([client.cost for client in clients])
+    Variables keep the values that they have.
+    """
+    variables = unique_variables([expression])
     with undisturbed(variables):
         for v in variables:
             v.save_value(values[v.id])
-        return np.array(
-            [evaluated(one.cost) if is_inside(one.domain) else np.nan for one in clients]
-        )
-
-
-def cost_near(
-    expression: cp.Expression,
-    values: Mapping[int, np.ndarray],
-    measures: Mapping[int, Measure],
-    worth: float = 1.0,
-) -> float:
-    r"""The value of a scalar expression; at the edge of its domain the least value near by.
-
-    A point that is right to seven digits may lie outside the domain of a logarithm or a power by
-    less than that. Then it is the least value within :math:`10^{-6}`, else :math:`10^{-4}`, of the
-    spread that counts, and NaN where there is none. Matrices that are singular but for rounding are
-    moved inside as those of an answer are (:func:`dald_model.answer.domains.lifted`).
-    """
-    spreads = {v.id: measures[v.id].spread for v in expression.variables()}
-    found = cost_at(expression, {**values, **lifted(limits(expression), values, spreads)})
-    if np.isfinite(found):
-        return found
-    around = {v.id: Measure(values[v.id], measures[v.id].spread) for v in expression.variables()}
-    for reach in (1e-6, 1e-4):
-        inner = {key: Measure(m.centre, reach * m.spread) for key, m in around.items()}
-        best = minimise(expression, [], inner, worth, box=1.0)
-        if best.is_optimal and np.isfinite(best.value):
-            return best.value
-    return float("nan")
+        return evaluated(expression)

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping
 
 import numpy as np
+import scipy.sparse as sp
 
 from dald_model.answer.bound import least_near
 from dald_model.answer.claim import Claim
@@ -49,6 +50,8 @@ LEAST = 1e-2
 objective by 1e-6 of S."""
 PASSES = 3
 """So many rows away a length is told to entries without one of their own."""
+CANCELLED = 1e-14
+"""Share of the largest coefficient of a row below which another is what rounding left of zero."""
 SHORTER = 1e-4
 """Share of a client's longest length below which an entry is compared with the others by rows."""
 FAINTLY = 0.1
@@ -172,7 +175,8 @@ def _lengths(
     for places in _homes(compiled).values():
         way, own = (np.max([one[p] for p in places], axis=0) for one in (ways, np.abs(at)))
         move = np.min([worth[p] for p in places], axis=0)
-        size, is_known = own.max(initial=0.0), np.isfinite(move)
+        size = own.max(initial=0.0)
+        is_known = np.isfinite(move)
         most = np.maximum(size, np.where(is_known, move, size or np.inf))
         own = np.where(own > FAINT * size, own, size)
         length = np.where(way > 0, np.minimum(way, most), np.where(is_known, move, own))
@@ -240,7 +244,10 @@ def _moves_of_edges(compiled: Decomposition, lengths: np.ndarray) -> np.ndarray:
     found = np.zeros(lengths.size)
     cells, count = compiled.stacked.cells, compiled.size
     reach = np.bincount(cells.row, np.abs(cells.data) * lengths[cells.col], 2 * count)
-    other, is_held = np.roll(reach, count)[cells.row], cells.data != 0
+    largest = np.zeros(2 * count)
+    np.maximum.at(largest, cells.row, np.abs(cells.data))
+    is_held = np.abs(cells.data) > CANCELLED * largest[cells.row]
+    other = np.roll(reach, count)[cells.row]
     moves = other[is_held] / np.abs(cells.data[is_held])
     np.maximum.at(found, cells.col[is_held], moves)
     return found
@@ -265,8 +272,11 @@ def _moves_of_rows(
         rows = abs(form.cone.rows[:, : sub.size]).tocoo()
         reach = rows.data * own[rows.col]
         others = np.bincount(rows.row, reach, rows.shape[0])[rows.row] - reach
+        largest = np.zeros(rows.shape[0])
+        np.maximum.at(largest, rows.row, rows.data)
+        is_held = (others > 0) & (rows.data > CANCELLED * largest[rows.row])
         with np.errstate(all="ignore"):
-            moves = np.where(others > 0, others / rows.data, np.inf)
+            moves = np.where(is_held, others / rows.data, np.inf)
             rhs = np.abs(form.cone.rhs)[rows.row] / rows.data
         part = compiled.columns[name]
         np.minimum.at(found[part], rows.col, moves)
@@ -292,14 +302,19 @@ def _moves(
             continue
         point = at[part]
         slopes, bends = form.quadratic.times(point) + form.quadratic.linear, form.quadratic.diagonal
+        kinks = np.zeros(form.size)
         with np.errstate(all="ignore"):
             for term in form.terms:
-                if not term.is_set:
+                if term.is_smooth:
                     slopes = slopes + term.subgradient(point)
+                elif not term.is_set:  # whichever way it turns it is as steep as its weights
+                    rows = abs(sp.csr_array(term.matrix))
+                    kinks = kinks + np.asarray(rows.T @ np.repeat(term.weight, term.width))
             if form.smooth:
                 hessian = Terms([form.smooth], form.size).hessians(None, point[None])[0]
                 bends = bends + np.diagonal(hessian)
-            by_slope, by_bend = cost / np.abs(slopes), np.sqrt(2 * cost / np.maximum(bends, 0.0))
+            by_slope = cost / (np.abs(slopes) + kinks)
+            by_bend = np.sqrt(2 * cost / np.maximum(bends, 0.0))
         found[part] = np.fmin(np.fmin(by_slope, by_bend), np.inf)
     return found
 

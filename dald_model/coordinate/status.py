@@ -33,7 +33,8 @@ class Status(StrEnum):
     OPTIMAL = "optimal", "both residuals met their tolerances"
     OPTIMAL_INACCURATE = (
         "optimal_inaccurate",
-        "both residuals met their tolerances, but a client's solver or the proof of the gap fell short",
+        "both residuals met their tolerances, but a client's solver or the proof of the gap "
+        "fell short",
     )
     CERTIFIED = "certified", "the certified gap met its tolerance before both residuals met theirs"
     REDUCED = (

@@ -61,7 +61,7 @@ def test_owners_of_unequal_spreads(ratio: float, seed: int) -> None:
 
 
 def test_a_run_that_may_not_go_on_says_what_is_proved() -> None:
-    """After seven rounds the residuals are small beside what the run measured, and F is 28 times."""
+    """After seven rounds the residuals are small beside what the run measured; F is 28 times F*."""
     model, optimum = far_windows()
     result = model.solve(max_rounds=8)
     assert result.status == "round_limit"
