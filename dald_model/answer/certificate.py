@@ -10,8 +10,9 @@ import numpy as np
 
 from dald_model.answer.answer import Answer
 from dald_model.answer.claim import Claim
-from dald_model.answer.judge import REACH, Judge, Outcome, outcome_of
+from dald_model.answer.judge import REACH, Judge
 from dald_model.answer.row import Row, table
+from dald_model.answer.verdict import Judged
 from dald_model.errors import ResultError
 from dald_model.later import pd
 from dald_model.text import Bare, Heading, Part, Printed
@@ -19,7 +20,7 @@ from dald_model.values import holding
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Certificate(Printed):
+class Certificate(Judged, Printed):
     """What is proved of a result, see :func:`certify`; ``print`` shows it.
 
     Attributes
@@ -66,27 +67,6 @@ class Certificate(Printed):
             self[check].measured for check in ("constraint violation", "consensus violation")
         )
 
-    @property
-    def outcome(self) -> Outcome:
-        """Passed, failed, or cannot be judged."""
-        return outcome_of(list(self.rows))
-
-    @property
-    def ok(self) -> bool:
-        """Whether everything is proved."""
-        return self.outcome is Outcome.PASSED
-
-    @property
-    def failures(self) -> list[Row]:
-        """The rows that are not proved."""
-        return [row for row in self.rows if not row.ok]
-
-    def __getitem__(self, check: str) -> Row:
-        return next(row for row in self.rows if row.check == check)
-
-    def __bool__(self) -> bool:
-        return self.ok
-
     def report(self, *, wide: bool) -> list[Part]:
         """The bound, what it is measured by, and the comparisons."""
         top = {
@@ -98,18 +78,10 @@ class Certificate(Printed):
             "cost of consensus": (f"{self.cost:.3g}", "sum of f_i(x) - min f_i"),
         }
         return [
-            Heading(f"Certificate of {self.name!r}: {said(self.outcome, self.failures)}"),
+            Heading(f"Certificate of {self.name!r}: {self.said}"),
             Bare(pd.DataFrame([(name, *cells) for name, cells in top.items()])),
             table(self.rows),
         ]
-
-
-def said(outcome: Outcome, failures: list[Row]) -> str:
-    """An outcome and the rows that it is due to."""
-    if outcome is Outcome.PASSED:
-        return str(outcome)
-    word = "FAILED" if outcome is Outcome.FAILED else str(outcome)
-    return f"{word} ({', '.join(row.check for row in failures)})"
 
 
 def certify(
@@ -160,5 +132,5 @@ def certified(judge: Judge) -> Certificate:
         sense * (judge.value - judge.proof.gap),
         judge.scale.cost,
         judge.proof.weakest,
-        tuple(judge.rows()),
+        tuple(judge.rows),
     )

@@ -39,8 +39,7 @@ def end_test(compiled: Decomposition, eps: float) -> EndTest:
         row = judge.gap_row()
         said = (
             f"the objective may be better by {row.difference:.2g}, {row.measured:.1e} of the cost "
-            f"of consensus {row.scale:.3g}; proved is what the multipliers prove, allowed "
-            f"{allowed:.0e}"
+            f"of consensus {row.scale:.3g}, by what its multipliers prove; {allowed:.0e} is allowed"
         )
         is_near = row.difference <= NEAR * judge.allowed
         blurred = judge.is_blurred

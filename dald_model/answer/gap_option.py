@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from dald_model.answer.iterate_claim import claim_of_state
-from dald_model.answer.judge import Judge, Outcome, outcome_of
+from dald_model.answer.judge import Judge
+from dald_model.answer.verdict import Verdict, verdict_of
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.state import State
 
@@ -22,7 +23,7 @@ def gap_test(compiled: Decomposition, gap: float) -> Callable[[State], str]:
     def test(state: State) -> str:
         judge = Judge(claim_of_state(compiled, state), gap, gap)
         rows = [judge.gap_row(), *judge.feasibility_rows()]
-        if outcome_of(rows) is not Outcome.PASSED:
+        if verdict_of(rows) is not Verdict.PASSED:
             return ""
         share = max(row.measured for row in rows[1:])
         return f"gap {rows[0].measured:.1e} of the cost of consensus, violation {share:.1e}"

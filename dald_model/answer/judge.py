@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
-from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -40,8 +39,9 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.values import flat, holding
 
 SHORT, SHORTEST = 1e-2, 1e-6
-"""The same of the proof that multipliers are right: so near by, a price that is wrong by a share d
-costs d of what it moves. Of smooth clients the proof is exact and the box as small as that; of
+"""How many lengths the box of the proof that multipliers are right reaches, of clients that only a
+cone solver bounds and of smooth ones: so near by, a price that is wrong by a share d costs d of
+what it moves. Of smooth clients the proof is exact and the box as small as that; of
 others a cone solver leaves 1e-7 of S, which has to be little beside the box."""
 PRICED = 1e-4
 """Share of what prices are worth over the lengths by which they may be wrong."""
@@ -51,14 +51,6 @@ WIDER = 10.0
 """How many times as large a gap may be in the wider box: a point t boxes away gains t gaps."""
 SPARE = 0.1
 """Share of what is allowed that reported multipliers have to prove before better ones are tried."""
-
-
-class Outcome(StrEnum):
-    """What a judgement comes to; only "passed" is ok."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    UNPROVED = "cannot be judged"
 
 
 class Judge:
@@ -102,15 +94,13 @@ class Judge:
         noise = NOISE * sum(map(abs, self._costs.values()))
         if not self.value - there > noise:
             return False
-        forms = {name: self.compiled[name].form for name in beyond if name not in self._servers}
+        forms = {
+            name: self.compiled[name].form for name in beyond if name not in self.compiled.servers
+        }
         return all(
             form is not None and form.complete and not form.extra and not form.is_outside(beyond[n])
             for n, form in forms.items()
         )
-
-    @property
-    def _servers(self) -> tuple[Hashable, ...]:
-        return self.compiled.servers
 
     @cached_property
     def alone(self) -> Standalone:
@@ -249,12 +239,9 @@ class Judge:
         met = np.abs(_met(sub, np.asarray(paid))) * self.scale.lengths[part]
         return max(float(met.max(initial=0.0)), self.scale.worth / self._at.size)
 
+    @cached_property
     def rows(self) -> list[Row]:
         """All that is judged without the all-in-one solve."""
-        return list(self._rows)
-
-    @cached_property
-    def _rows(self) -> list[Row]:
         return [
             self.gap_row(),
             self.value_row(),
@@ -314,11 +301,3 @@ def _met(sub: Subproblem, price: np.ndarray) -> np.ndarray:
 
 def _gap(found: tuple[Bound, np.ndarray]) -> float:
     return found[0].size
-
-
-def outcome_of(rows: list[Row]) -> Outcome:
-    """What some rows come to."""
-    if all(row.ok for row in rows):
-        return Outcome.PASSED
-    failed = [row for row in rows if not row.ok]
-    return Outcome.UNPROVED if not any(row.is_seen for row in failed) else Outcome.FAILED

@@ -91,7 +91,7 @@ class Scale:
         L, all clients' variables one after the other.
     reach : ndarray
         How far the box of a proof reaches: ten lengths, or ten times the way to the farthest
-        standalone minimiser, up to 1e4 lengths.
+        standalone minimiser, up to 1e3 lengths.
     """
 
     def __init__(

@@ -15,14 +15,15 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.answer.answer import Answer
-from dald_model.answer.certificate import Certificate, certified, said
+from dald_model.answer.certificate import Certificate, certified
 from dald_model.answer.claim import Claim
 from dald_model.answer.dual_values import differences, dual_value_row
 from dald_model.answer.feasibility import charged, violation
-from dald_model.answer.judge import PRICED, Judge, Outcome, outcome_of
+from dald_model.answer.judge import PRICED, Judge
 from dald_model.answer.plots import verification_plot
 from dald_model.answer.reference import Reference, all_in_one, measured_from
 from dald_model.answer.row import Row, table
+from dald_model.answer.verdict import Judged
 from dald_model.compile.measures import Measure
 from dald_model.coordinate.status import Status
 from dald_model.later import pd
@@ -41,7 +42,7 @@ ZERO = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Verification(Printed):
+class Verification(Judged, Printed):
     """What the comparison found; ``ok`` is the termination, ``print`` shows the table.
 
     Attributes
@@ -72,32 +73,10 @@ class Verification(Printed):
     note: str = ""
     certificate: Certificate | None = None
 
-    @property
-    def outcome(self) -> Outcome:
-        """Passed, failed, or cannot be judged."""
-        return outcome_of(list(self.rows))
-
-    @property
-    def ok(self) -> bool:
-        """Whether every row is within what is allowed."""
-        return self.outcome is Outcome.PASSED
-
-    @property
-    def failures(self) -> list[Row]:
-        """The rows that are not."""
-        return [row for row in self.rows if not row.ok]
-
-    def __getitem__(self, check: str) -> Row:
-        return next(row for row in self.rows if row.check == check)
-
-    def __bool__(self) -> bool:
-        return self.ok
-
     def report(self, *, wide: bool) -> list[Part]:
         """The values of both, what gaps are measured by, and the comparisons."""
-        head = said(self.outcome, self.failures)
         return [
-            Heading(f"Verification of {self.result.compiled.model.name!r}: {head}"),
+            Heading(f"Verification of {self.result.compiled.model.name!r}: {self.said}"),
             Bare(self._solves()),
             table(self.rows),
             [f"  note: {self.note}"] if self.note else [],
@@ -113,15 +92,8 @@ class Verification(Printed):
         "Verification of 'mean': passed"
         """
         rows = [(row.check, row.measured, row.allowed) for row in self.rows]
-        head = (
-            "passed"
-            if self.ok
-            else "FAILED"
-            if self.outcome is Outcome.FAILED
-            else str(self.outcome)
-        )
         return verification_plot(
-            f"Verification of {self.result.compiled.model.name!r}: {head}", rows
+            f"Verification of {self.result.compiled.model.name!r}: {self.word}", rows
         )
 
     def _solves(self) -> pd.DataFrame:
@@ -229,7 +201,7 @@ def _compared(result: Answer, judge: Judge, made: Reference, notes: list[str]) -
         where = f"{result.status}, AIO {made.status}"
         is_seen = made.status in ("infeasible", "unbounded")
         row = Row("status", np.inf, 1.0, 0.0, where, is_seen=is_seen)
-        return _made(result, made, [row, *judge.rows()], notes, judge)
+        return _made(result, made, [row, *judge.rows], notes, judge)
     best = min(kept, key=lambda one: sense * one.value)
     there = sense * best.value + charged(claim.problem.constraints, best.values, best.duals)
     is_feasible = all(row.ok for row in judge.feasibility_rows())
@@ -237,7 +209,7 @@ def _compared(result: Answer, judge: Judge, made: Reference, notes: list[str]) -
     gap = here - there if here >= there or is_feasible else there - here
     rows = [_gap_row(judge, gap), _sight_row(judge, gap, max(abs(here), abs(there)))]
     agrees = all(row.ok for row in rows)
-    for row in judge.rows():
+    for row in judge.rows:
         rows.append(row.seen(row.is_seen and not (agrees and row.check == "gap to the bound")))
     if claim.is_whole:
         rows.append(dual_value_row(judge, result, best.duals))

@@ -7,6 +7,14 @@ import pytest
 import dald_model as dm
 
 
+def least_squares(A: list[np.ndarray], b: list[np.ndarray]) -> float:
+    """The least sum of squares of all rows, by numpy's SVD of columns of norm 1."""
+    whole, right = np.vstack(A), np.concatenate(b)
+    sizes = np.linalg.norm(whole, axis=0)
+    best = np.linalg.lstsq(whole / sizes, right, rcond=1e-15)[0] / sizes
+    return float(np.sum((whole @ best - right) ** 2))
+
+
 def far_windows() -> tuple[dm.Model, float]:
     """Three owners fit 1, t, t^2 to windows of t a thousand apart; and the least squares of all.
 
@@ -20,10 +28,7 @@ def far_windows() -> tuple[dm.Model, float]:
     w, model = cp.Variable(3, name="w"), dm.Model("years")
     for i in range(3):
         model.client(f"c{i}", cp.sum_squares(A[i] @ w - b[i]))
-    whole, right = np.vstack(A), np.concatenate(b)
-    sizes = np.linalg.norm(whole, axis=0)
-    best = np.linalg.lstsq(whole / sizes, right, rcond=1e-15)[0] / sizes
-    return model, float(np.sum((whole @ best - right) ** 2))
+    return model, least_squares(A, b)
 
 
 def spreads(ratio: float, seed: int) -> tuple[dm.Model, float]:
@@ -35,10 +40,7 @@ def spreads(ratio: float, seed: int) -> tuple[dm.Model, float]:
     w, model = cp.Variable(2, name="w"), dm.Model("two")
     for i in range(2):
         model.client(f"c{i}", cp.sum_squares(A[i] @ w - b[i]))
-    whole, right = np.vstack(A), np.concatenate(b)
-    sizes = np.linalg.norm(whole, axis=0)
-    best = np.linalg.lstsq(whole / sizes, right, rcond=1e-15)[0] / sizes
-    return model, float(np.sum((whole @ best - right) ** 2))
+    return model, least_squares(A, b)
 
 
 def test_owners_whose_own_fits_are_far_apart() -> None:
