@@ -10,8 +10,6 @@ from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.stopping import Stopping
 from dald_model.declare.client import Client
-from dald_model.engines.engine import Engine
-from dald_model.estimate import Estimate, estimate
 from dald_model.explain import Explanation, explain
 from dald_model.later import pd
 from dald_model.options import DEFAULT_ACCELERATION
@@ -70,37 +68,6 @@ class Compiled(Printed, Decomposition):
         average ('server',) server
         """
         return explain(self, solver, sequence, algorithm, stopping, acceleration)
-
-    def estimate(self, engine: Engine | None = None, *, solving: float | None = None) -> Estimate:
-        r"""The time that a round will take with an engine, and with more clients.
-
-        .. math:: T = C + \sum_l (L + k_l c + b_l / B + S_l)
-
-        of what the coordinator does, and level by level latency, messages, bytes and the slowest
-        host's solves; see :mod:`dald_model.estimate`. For it the engine is sent some
-        messages that ask nothing, and a few rounds are run in this process.
-
-        Parameters
-        ----------
-        engine : Engine
-            As in :meth:`Model.solve`; default this process.
-        solving : float
-            Seconds that the slowest host takes for its solves, where they are known; they have to
-            be of clients at sites. The coordinator's own part is then left out.
-
-        Raises
-        ------
-        OptionError
-            If clients are at sites and ``solving`` is not given.
-
-        Examples
-        --------
-        >>> from dald_model.models.mean import common_number
-        >>> found = common_number(range(20)).compile().estimate()
-        >>> found.clients, found.hosts, found.at(10**6) > found.seconds
-        (20, 0, True)
-        """
-        return estimate(self, engine, solving=solving)
 
     def draw(self, sequence: Sequence | None = None) -> Figure:
         """The hierarchical network level by level, the root on top (Definition 2).

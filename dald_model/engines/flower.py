@@ -32,10 +32,9 @@ class Flower:
     A round takes **seconds**: Flower 1.41 starts a process for each message, 1.3 s of a core, and a
     SuperNode looks for messages every three seconds. Measured with ``notebooks/three_sites``, on
     two cores: a round in 6.5 to 10 s at load 4, the federation of 8 rounds in 94 s, and in 9.7 to
-    12.5 s at load 8, the federation in 130 s, where ``compiled.estimate(engine, solving=0.0)`` said
-    9.8 s. One site alone took 8.0 to 11.5 s there, and a message of a megabyte no longer. The
-    default acceleration needs some tens of rounds, so that a federation takes minutes; without it,
-    hours.
+    12.5 s at load 8, the federation in 130 s. One site alone took 8.0 to 11.5 s there, and a
+    message of a megabyte no longer. The default acceleration needs some tens of rounds, so that a
+    federation takes minutes; without it, hours.
 
     A message of Flower is one record with one field of bytes, :mod:`dald_model.engines.wire`:
     arrays and JSON, no pickle. What is in it is that of :class:`dald_model.engines.Sites`, and so
