@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
@@ -20,7 +20,6 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.applicability import why_not, why_not_along, why_not_by
 from dald_model.coordinate.method import Algorithm
-from dald_model.coordinate.overlapped_sweeps import may_overlap, pays
 from dald_model.coordinate.stopping import Stopping
 from dald_model.declare.problem import Problem
 from dald_model.later import pd
@@ -28,10 +27,9 @@ from dald_model.options import DEFAULT_ACCELERATION, opened, with_algorithm
 from dald_model.schedule.moment import Moment, Residuals
 from dald_model.schedule.network import Levels
 from dald_model.schedule.sequence import Sequence
-from dald_model.schedule.wavefront import Parallelism, parallelism
 from dald_model.solvers.inexact.local import LocalSteps
 from dald_model.solvers.registry import LOW_RANK, ORDER, Choice, refusal
-from dald_model.text import Heading, Part, Printed, outline, ranged, together
+from dald_model.text import Heading, Part, Printed, counted, outline, ranged, together
 
 
 @dataclass(frozen=True)
@@ -84,8 +82,6 @@ class Explanation(Printed, tuple[Reason, ...]):
         The topology, where it was chosen for the algorithm; else empty.
     acceleration : str
         What accelerates the outer loops, or why nothing does.
-    overlaps : bool
-        Whether sweeps overlap, if solvers and penalties allow it.
     """
 
     sequence: Sequence
@@ -94,12 +90,16 @@ class Explanation(Printed, tuple[Reason, ...]):
     algorithm: Algorithm | None
     adopted: str
     acceleration: str
-    overlaps: bool
 
-    @cached_property
-    def parallelism(self) -> Parallelism:
-        """How many clients can be solved at once; see :mod:`dald_model.schedule.wavefront`."""
-        return parallelism(self.graph, self.stages)
+    @property
+    def widths(self) -> list[int]:
+        """The number of clients in each level of a sweep; a level waits for the one before."""
+        level, widths = dict.fromkeys(self.graph, 0), Counter[int]()
+        for stage in self.stages:
+            after = {name: 1 + max(level[n] for n in (name, *self.graph[name])) for name in stage}
+            widths.update(after.values())
+            level |= after
+        return list(widths.values())
 
     def report(self, *, wide: bool) -> list[Part]:
         """Who solves whom, why nobody faster does, and how the order is coordinated."""
@@ -145,11 +145,11 @@ class Explanation(Printed, tuple[Reason, ...]):
 
     def _coordination(self) -> list[str]:
         """How parallel the order is, what is known of it, and which algorithm follows it."""
+        widths = self.widths
         said = [
             f"over {self.adopted}, chosen for the algorithm" if self.adopted else "",
-            f"{self.parallelism}; {self.parallelism.overlapped}"
-            if self.overlaps
-            else str(self.parallelism),
+            f"order: {counted(len(widths), 'level')} one after the other, "
+            f"{counted(max(widths), 'client')} at once",
             self.sequence.explain(),
             self.acceleration,
             self.algorithm.explain() if self.algorithm else "",
@@ -204,7 +204,6 @@ def explain(
     moment = Moment(1, 1, 1, names, compiled.servers, True, True, unknown, lambda: still)
     found.stages = bound.stages(moment)
     ends = stopping or method.stopping
-    may = ends is not None and may_overlap(sequence, ends, method)
     obstacle = "it is None" if acceleration is None else why_not(sequence, method, ends)
     is_local = any(isinstance(choice.chain(sub)[0], LocalSteps) for sub in compiled.values())
     obstacle = obstacle or why_not_along(found.stages) or why_not_by(not is_local)
@@ -213,8 +212,6 @@ def explain(
     else:
         added = f"at most {acceleration.added(compiled):,} bytes a round more than without"
         found.acceleration = f"acceleration: {acceleration.explain()}; {added}"
-        may = False
-    found.overlaps = may and pays(compiled, found.stages)
     return found
 
 

@@ -124,7 +124,7 @@ class Answer(Identified):
         of an engine was lost (``asked again``, with the option ``engine``), and the columns of the
         option ``metrics``. ``slack`` is condition (29): how far the solver layer is from
         minimising. ``seconds`` is the time from the call of ``solve``, compiling left out, to the
-        residuals of the round; sweeps that overlap are written down together, block by block.
+        residuals of the round.
     duals : Mapping
         Dual value of each declared constraint object, local and consensus.
     multipliers : dict

@@ -163,7 +163,7 @@ class PeerSweeper:
     def __init__(self, layer: SolverLayer, among: AmongPeers) -> None:
         self._layer, self._among = layer, among
 
-    def run(self, state: State, stages: Levels, tolerance: float, most: int) -> list[Record]:
+    def run(self, state: State, stages: Levels, tolerance: float) -> Record:
         """See :class:`dald_model.coordinate.sweeper.Sweeper`."""
         failure: ClientFailedError | None = None
         for stage in stages:
@@ -179,7 +179,7 @@ class PeerSweeper:
         if self._among.any(failure is not None):
             raise failure or ClientFailedError(ELSEWHERE)
         objective = self._among.sum(state.objectives.sum())
-        return [Record(residuals(state), np.array([objective]))]
+        return Record(residuals(state), np.array([objective]))
 
     def _solve(self, state: State, names: list[Hashable], tolerance: float) -> None:
         batches = self._layer.batches(names)

@@ -2,7 +2,6 @@ r"""Rules for the penalty :math:`\rho`: an ``init`` and an ``update`` each."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -26,18 +25,7 @@ LEAST, MOST = 1e-75, 1e75
 
 @runtime_checkable
 class PenaltyRule(Protocol):
-    r"""Rule for :math:`\rho`, entry by entry over all edges; it enters as :math:`\rho^2`.
-
-    Attributes
-    ----------
-    period : float
-        The penalties may change after every so many outer loops, infinite where they never do.
-    """
-
-    @property
-    def period(self) -> float:
-        """See the class."""
-        ...
+    r"""Rule for :math:`\rho`, entry by entry over all edges; it enters as :math:`\rho^2`."""
 
     def init(self, compiled: Decomposition) -> np.ndarray:
         """The penalties of the first outer loop, shape (Q,)."""
@@ -105,11 +93,6 @@ class Fixed:
             )
         found = [_positive(self.value[key], edge.size, f"rho[{key!r}]") for key in named]
         return np.exp(np.mean(np.log(found), axis=0))
-
-    @property
-    def period(self) -> float:
-        """See :class:`PenaltyRule`."""
-        return math.inf
 
     def update(self, state: State, outer: int) -> np.ndarray:
         """See :class:`PenaltyRule`."""
@@ -197,32 +180,12 @@ class ResidualBalancing:
         return np.clip(changed, np.minimum(least, rho), np.maximum(most, rho))
 
 
-@dataclass(frozen=True)
-class EveryLoop:
-    """A rule of the user's own, that may change the penalties after every outer loop."""
-
-    rule: Any
-    period: float = 1.0
-
-    def init(self, compiled: Decomposition) -> np.ndarray:
-        """See :class:`PenaltyRule`."""
-        return self.rule.init(compiled)
-
-    def update(self, state: State, outer: int) -> np.ndarray:
-        """See :class:`PenaltyRule`."""
-        return self.rule.update(state, outer)
-
-
 def as_rule(rho: Any) -> PenaltyRule:
-    """Read the option ``rho``: a rule, or anything that :class:`Fixed` takes; None is default.
-
-    A rule has ``init`` and ``update``; one without ``period`` may change after every outer loop.
-    """
+    """Read the option ``rho``: a rule, or anything that :class:`Fixed` takes; None is default."""
     if rho is None:
         return ResidualBalancing()
-    if isinstance(rho, type) or not (hasattr(rho, "init") and hasattr(rho, "update")):
-        return Fixed(rho)
-    return rho if isinstance(rho, PenaltyRule) else EveryLoop(rho)
+    is_rule = isinstance(rho, PenaltyRule) and not isinstance(rho, type)
+    return rho if is_rule else Fixed(rho)
 
 
 def _positive(value: Any, size: int, what: str) -> np.ndarray:

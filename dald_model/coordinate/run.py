@@ -17,7 +17,7 @@ from dald_model.coordinate.membership import Membership, RoundPlan
 from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.outcome import Outcome
 from dald_model.coordinate.outer_test import REFUSALS, OuterTest
-from dald_model.coordinate.overlapped_sweeps import OverlappedSweeper
+from dald_model.coordinate.peers import AmongPeers, PeerSweeper
 from dald_model.coordinate.penalty import PenaltyRule, ResidualBalancing
 from dald_model.coordinate.progress import Progress
 from dald_model.coordinate.proposals import Proposals
@@ -34,8 +34,7 @@ from dald_model.coordinate.status import (
     as_error,
 )
 from dald_model.coordinate.stopping import FixedBudget, Stopping
-from dald_model.coordinate.sweeper import Record
-from dald_model.coordinate.sweeper_choice import chosen_sweeper
+from dald_model.coordinate.sweeper import Record, SerialSweeper, Sweeper
 from dald_model.coordinate.whole import Here
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.errors import DaldError
@@ -103,16 +102,11 @@ class Run:
         self._stopping = settings.stopping or self._default_stopping()
         self._is_tested = settings.tests(method)
         check_order(membership, self._stopping, method)
-        self._sweeper = chosen_sweeper(
-            membership,
-            method,
-            settings,
-            layer,
-            state,
-            self._stopping,
-            self._moment,
-            bool(self._proposals),
+        self._sweeper: Sweeper = SerialSweeper(
+            layer, method.after_stage, method.goal is Goal.FIXED_POINT
         )
+        if isinstance(state.whole, AmongPeers):
+            self._sweeper = PeerSweeper(layer, state.whole)
         self._recorder = Recorder(membership, layer, settings, progress)
 
     def go(self) -> Outcome:
@@ -184,13 +178,11 @@ class Run:
         """What a file holds of the run between two inner loops."""
         kept = {name: getattr(self, f"_{name}") for name in KEPT}
         kept |= self._outer_test.kept() | self._proposals.kept()
-        sweeper = self._sweeper
         return kept | {
             "state": self.state,
             "rows": self._recorder.kept(),
             "layer": self.layer.kept(),
             "membership": self.membership.kept(),
-            "block": sweeper.block if isinstance(sweeper, OverlappedSweeper) else None,
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
@@ -203,8 +195,6 @@ class Run:
         self.layer.restore(kept["layer"])
         self.membership.restore(kept["membership"])
         self._stopping = self.settings.stopping or self._default_stopping()
-        if isinstance(self._sweeper, OverlappedSweeper):
-            self._sweeper.block = kept["block"]
         self._written = self._round
         self._recorder.restore(kept["rows"], self._round)
 
@@ -216,7 +206,7 @@ class Run:
                 best.hold(places, given)
 
     def _inner_loop(self) -> Termination | None:
-        """One inner loop, or a block of them that each end an outer loop."""
+        """One inner loop."""
         plan = self.membership.open(self._moment)
         self._connect(plan)
         if plan.changed:
@@ -231,19 +221,14 @@ class Run:
             tolerance = max(tolerance, self.settings.accuracy.enough)
         self.layer.round = self._round + 1
         try:
-            records = self._sweeper.run(self.state, plan.stages, tolerance, self._most())
+            record = self._sweeper.run(self.state, plan.stages, tolerance)
         except ClientFailedError:
             origin = self._proposals.origin
             if not self._proposals.failed(self.state):
                 raise
             self._give_up(plan, origin)
             return None
-        merit = math.inf
-        for at, record in enumerate(records, start=1):
-            merit = self._account(record, plan)
-            if at < len(records):
-                self._monitor.count(self._round, self._inner, self._found, merit)
-                self._outer, self._inner = self._outer + 1, 0
+        merit = self._account(record, plan)
         self._offer(merit)
         if self._recorder.measure(self.state, self._round):
             said = f"the callback ended the run after round {self._round}"
@@ -378,11 +363,6 @@ class Run:
         if self._proposals:
             return FixedBudget(1)
         return default_stopping(self.membership, self.method)
-
-    def _most(self) -> int:
-        """Rounds up to the next that may change the penalties, or is the last."""
-        left = self.settings.max_rounds - self._round
-        return int(min(left, self.rule.period - (self._outer - 1) % self.rule.period))
 
     @property
     def _whole_moment(self) -> Moment:

@@ -25,13 +25,10 @@ class Record(NamedTuple):
 
 
 class Sweeper(Protocol):
-    """Strategy for running inner loops."""
+    """Strategy for running an inner loop."""
 
-    def run(self, state: State, stages: Levels, tolerance: float, most: int) -> list[Record]:
-        """Solve the clients stage by stage, for one inner loop or for ``most`` at most.
-
-        Where it is several, each ends an outer loop, and the multipliers are updated after all but
-        the last: that is left to the caller.
+    def run(self, state: State, stages: Levels, tolerance: float) -> Record:
+        """Solve the clients stage by stage.
 
         Raises
         ------
@@ -42,7 +39,7 @@ class Sweeper(Protocol):
 
 
 class SerialSweeper:
-    """One inner loop after the other, its stages one after the other.
+    """The stages of an inner loop one after the other, in one process.
 
     All clients of a stage are told the values of before it.
 
@@ -61,7 +58,7 @@ class SerialSweeper:
     ) -> None:
         self._layer, self._after_stage, self._to_rest = layer, after_stage, to_rest
 
-    def run(self, state: State, stages: Levels, tolerance: float, most: int) -> list[Record]:
+    def run(self, state: State, stages: Levels, tolerance: float) -> Record:
         """See :class:`Sweeper`."""
         before = state.points.copy() if self._to_rest else state.points
         for stage in stages:
@@ -76,7 +73,7 @@ class SerialSweeper:
         if self._to_rest:
             moved = float((np.abs(state.points - before) / state.units.point_lengths).max())
             found = found._replace(dual_scaled=moved)
-        return [Record(found, state.objectives)]
+        return Record(found, state.objectives)
 
 
 def check_found(

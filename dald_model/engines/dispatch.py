@@ -73,7 +73,6 @@ class SolverLayer:
             self._open(names)
         self._together = list(together.values())
         self._batches = self._forgotten()
-        self._renewals = 0
         self._unanswered: dict[Hashable, tuple[int, ...]] = {}
 
     def renew(self) -> None:
@@ -91,7 +90,7 @@ class SolverLayer:
             else:
                 anew = bench._replace(session=solver.open(bench.given.clients))
                 self._benches |= dict.fromkeys(names, anew)
-        self._batches, self._renewals = self._forgotten(), self._renewals + 1
+        self._batches = self._forgotten()
 
     def again(self, solver: Any, centre: np.ndarray | None) -> bool:
         """Be as a layer that is made now, with what is kept of the numbers that stayed.
@@ -103,7 +102,6 @@ class SolverLayer:
         self.round, self._centre = 0, self._points(centre)
         if sum([self._open(names) for names in self._together]):
             self._batches = self._forgotten()
-        self._renewals += 1
         return True
 
     def _points(self, centre: np.ndarray | None) -> np.ndarray:
@@ -114,11 +112,6 @@ class SolverLayer:
     def events(self) -> list[Event]:
         """Clients that fell back on another solver so far."""
         return self._assignment.events
-
-    @property
-    def changes(self) -> tuple[int, int]:
-        """Another one as soon as batches of before are out of date."""
-        return len(self.events), self._renewals
 
     def kept(self) -> dict[str, Any]:
         """What a file holds of it."""
@@ -139,7 +132,6 @@ class SolverLayer:
             for apart in self._assignment.by_solver(names):
                 self._open(apart)
         self._batches = self._forgotten()
-        self._renewals += 1
 
     @property
     def is_elsewhere(self) -> bool:

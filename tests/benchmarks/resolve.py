@@ -98,7 +98,7 @@ def settled(compiled: Compiled) -> tuple[Any, SolverLayer, list[Hashable]]:
     for at in range(SETTLE):
         if at > 2 and time.perf_counter() - begun > ENOUGH:
             break
-        sweeper.run(state, [list(compiled.servers), clients], TOLERANCE, 1)
+        sweeper.run(state, [list(compiled.servers), clients], TOLERANCE)
         state.mu = state.estimate
     for name in clients:
         matrix = compiled[name].sides[0]

@@ -196,26 +196,14 @@ def test_every_solver_that_a_refusal_offers_can_be_chosen(compiled: dm.Compiled)
             assert client in [n for r in compiled.explain({client: one}) for n in r.clients]
 
 
-def test_overlap_is_spoken_of_only_where_sweeps_may_overlap() -> None:
-    """A chain of five, solved one after the other: 2 steps a sweep by edge reversal, period 2."""
+def test_the_order_tells_its_levels_and_their_width() -> None:
+    """A chain of five: one after the other in natural order, in two colours by default."""
     x = [cp.Variable(name=f"x{i}") for i in range(5)]
     model = dm.Model()
     for i, v in enumerate(x):
         model.client(i, cp.square(v - i))
     model.consensus(*[one == two for one, two in itertools.pairwise(x)])
-    compiled, natural = model.compile(), dm.Sequence.natural()
-    overlapped = (
-        "5 levels one after the other, 1 client at once; overlapped sweeps: 2 steps a sweep"
-    )
-    one = dm.FixedBudget(1)
-    plain = compiled.explain(sequence=natural, stopping=one, acceleration=None)
-    assert overlapped in str(plain)
-    assert overlapped in str(compiled.explain(sequence=natural, algorithm=dm.ConsensusADMM()))
-    given: tuple[dict[str, Any], ...] = (
-        {},
-        {"sequence": natural},
-        {"sequence": natural, "stopping": dm.FixedBudget(2)},
-        {"stopping": dm.FixedBudget(1)},
-    )
-    for options in given:
-        assert "overlapped" not in str(compiled.explain(**options))
+    compiled = model.compile()
+    natural = compiled.explain(sequence=dm.Sequence.natural())
+    assert "order: 5 levels one after the other, 1 client at once" in str(natural)
+    assert "order: 2 levels one after the other, 3 clients at once" in str(compiled.explain())

@@ -102,22 +102,6 @@ def test_solvers_that_start_warm_go_on_bit_for_bit(
     goes_on(lambda: build(name, "star"), {"max_rounds": 30}, tmp_path, files)
 
 
-def overlapping() -> dm.Model:
-    """A wheel of three colours in natural order, in which sweeps overlap."""
-    return build("ridge", "odd ring")
-
-
-def test_blocks_of_overlapping_sweeps_go_on_bit_for_bit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = watched(tmp_path, monkeypatch)
-    options: dict[str, Any] = {"stopping": dm.FixedBudget(1), **PLAIN, "max_rounds": 60}
-    order = dm.Sequence.natural()
-    whole = overlapping().solve(checkpoint=tmp_path / "run.npz", every=4, sequence=order, **options)
-    for file in files[::3]:
-        same(whole, dm.resume(file, overlapping(), sequence=order))
-
-
 def test_a_run_at_hosts_goes_on_bit_for_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,10 +31,9 @@ def chain() -> dm.Model:
         {"algorithm": dm.BCD()},
         {"online": dm.Dropout(0.2, seed=1)},
     ],
-    ids=["default", "plain", "overlapping", "fixed point", "absent"],
+    ids=["default", "plain", "one by one", "fixed point", "absent"],
 )
 def test_the_callback_is_told_of_each_round(options: dict[str, Any]) -> None:
-    """The third would overlap its sweeps, and measure them block by block."""
     model, seen = chain(), []
     w = model.variables[0]
 
