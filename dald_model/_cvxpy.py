@@ -22,14 +22,20 @@ from cvxpy.atoms.affine.affine_atom import AffAtom
 # The nodes of `x / 2` and `-x`; those of sums and products are public.
 from cvxpy.atoms.affine.binary_operators import DivExpression
 
-# The nodes of `cp.hstack`, `cp.concatenate` and, further down, `cp.vstack`.
+# The nodes of `cp.hstack`, `cp.concatenate`, `cp.diag` and, further down, `cp.vstack`.
 from cvxpy.atoms.affine.concatenate import Concatenate
+from cvxpy.atoms.affine.diag import diag_mat
 from cvxpy.atoms.affine.hstack import Hstack
+
+# The nodes of `Y[3]`, and of `Y[[0, 2]]` and others that numpy calls advanced.
+from cvxpy.atoms.affine.index import index, special_index
 from cvxpy.atoms.affine.promote import Promote
 
 # What `cp.sum` makes.
 from cvxpy.atoms.affine.sum import Sum
+from cvxpy.atoms.affine.trace import Trace
 from cvxpy.atoms.affine.unary_operators import NegExpression
+from cvxpy.atoms.affine.upper_tri import upper_tri
 from cvxpy.atoms.affine.vstack import Vstack
 
 # What all atoms are derived from, with the domain of each.
@@ -53,6 +59,8 @@ from cvxpy.reductions.solution import Solution
 from cvxpy.transforms.indicator import indicator
 
 __all__ = [
+    "INDEX",
+    "PICKS",
     "STACKED",
     "AffAtom",
     "CanonicalProblem",
@@ -66,6 +74,7 @@ __all__ = [
     "arguments",
     "domain_of_atoms",
     "held",
+    "inside",
     "is_affine_throughout",
     "is_approximated",
     "quad_forms",
@@ -75,6 +84,10 @@ __all__ = [
 ]
 
 
+INDEX = (index, special_index)
+"""Atoms that select entries of their argument."""
+PICKS = (diag_mat, Trace, upper_tri)
+"""Atoms that use some entries of their argument whatever is asked of them."""
 STACKED = (Hstack, Vstack, Concatenate)
 """Atoms that have the entries of their arguments, each once."""
 
@@ -184,7 +197,7 @@ def quad_forms(part: Any) -> list[Any]:
         seen.add(id(node))
         if isinstance(node, cp.QuadForm):
             found.append(node)
-        nodes += _inside(node)
+        nodes += inside(node)
     return found
 
 
@@ -205,30 +218,30 @@ def with_parts(part: Any, instead: Mapping[int, Any]) -> Any:
 
     def remade(node: Any) -> Any:
         if id(node) not in made:
-            made[id(node)] = _with_arguments(node, [remade(one) for one in _inside(node)])
+            made[id(node)] = _with_arguments(node, [remade(one) for one in inside(node)])
         return made[id(node)]
 
     return remade(part)
 
 
-def _inside(node: Any) -> list[Any]:
+def inside(node: Any) -> list[Any]:
     """The arguments of an atom, and the expressions that it holds besides."""
     held = [node.f, node.f_recession] if isinstance(node, cp.perspective) else []
     return [*node.args, *(one for one in held if one is not None)]
 
 
-def _with_arguments(node: Any, inside: list[Any]) -> Any:
-    """The node with other expressions in it, in the order of :func:`_inside`."""
-    if all(one is other for one, other in zip(inside, _inside(node), strict=True)):
+def _with_arguments(node: Any, parts: list[Any]) -> Any:
+    """The node with other expressions in it, in the order of :func:`inside`."""
+    if all(one is other for one, other in zip(parts, inside(node), strict=True)):
         return node
     if isinstance(node, cp.perspective):
-        f, *recession = inside[len(node.args) :]
-        return cp.perspective(f, inside[0], *recession)
+        f, *recession = parts[len(node.args) :]
+        return cp.perspective(f, parts[0], *recession)
     if isinstance(node, indicator):
-        return indicator(inside, node.err_tol)
+        return indicator(parts, node.err_tol)
     if isinstance(node, SuppFuncAtom):
-        return SuppFuncAtom(inside[0], node._parent)
-    return node.copy(inside)
+        return SuppFuncAtom(parts[0], node._parent)
+    return node.copy(parts)
 
 
 def record_solution(

@@ -96,9 +96,12 @@ def table(columns: Iterable[Column]) -> pd.DataFrame:
         names += size * [one.name]
         entries += _entries(dense.shape)
         values.append(dense.reshape(-1))
-        clients.append(np.full(size, len(one.copies)))
         copies = np.reshape(one.copies, (len(one.copies), size)) if one.copies else values[-1][None]
-        apart.append(np.ptp(copies, axis=0))
+        has = np.isfinite(copies)  # who uses other entries of an array has none of this
+        clients.append(has.sum(axis=0) if one.copies else np.zeros(size, dtype=int))
+        most = np.where(has, copies, -np.inf).max(axis=0, initial=-np.inf)
+        least = np.where(has, copies, np.inf).min(axis=0, initial=np.inf)
+        apart.append(np.where(has.any(axis=0), most - least, 0.0))
     return pd.DataFrame(
         {
             "value": np.concatenate(values),

@@ -19,8 +19,8 @@ import numpy as np
 import scipy.sparse.linalg as spla
 
 from dald_model._cvxpy import Inequality, is_affine_throughout
-from dald_model.compile.affine import affine_map
 from dald_model.compile.decomposition import Decomposition, Recovered
+from dald_model.declare.affine import affine_map
 from dald_model.declare.client import unique_variables
 from dald_model.values import flat, holding, is_inside
 
@@ -67,8 +67,9 @@ def settle(compiled: Decomposition, recovered: Recovered, lengths: np.ndarray) -
     parts = {n: sub.spread(lengths[compiled.columns[n]]) for n, sub in compiled.items()}
     for key, homes in compiled.form.homes.items():
         near[key] = np.max([parts[name][v.id] for name, v in homes.items()], axis=0)
-    for client in compiled.model.clients.values():
+    for client in compiled.arrays.clients.values():
         recovered.values.update(inside(client.domains, recovered.values, near))
+    recovered.values.update(compiled.arrays.with_arrays(recovered.values))
 
 
 def inside(

@@ -20,8 +20,8 @@ import scipy.sparse as sp
 from dald_model._cvxpy import Equality, Inequality, is_affine_throughout, is_approximated
 from dald_model.answer.claim import Claim
 from dald_model.answer.rescaling import minimise
-from dald_model.compile.affine import affine_map
 from dald_model.compile.measures import Measure
+from dald_model.declare.affine import affine_map
 from dald_model.declare.wording import short
 from dald_model.values import entries, flat, preserved, violated
 
@@ -109,7 +109,7 @@ def copies_apart(claim: Claim, lengths: np.ndarray, near: Lengths, allowed: floa
                 at = flat(claim.answer[key])
                 scale = near[key] + ROUNDED / allowed * np.abs(at)
                 where = f"{names[key]} at {name!r}"
-                worst = worst.or_worse(_worst(np.abs(flat(copy) - at), scale, where))
+                worst = worst.or_worse(_worst(np.abs(np.nan_to_num(flat(copy) - at)), scale, where))
     return worst.or_worse(_edges_apart(claim, lengths, allowed))
 
 

@@ -278,7 +278,9 @@ class Judge:
             for key, part in sub.spread(self.scale.lengths[self.compiled.columns[name]]).items():
                 for one in (key, self.compiled.origins[key]):
                     found[one] = np.maximum(found.get(one, 0.0), flat(part))
-        return found
+        return {
+            key: flat(part) for key, part in self.compiled.arrays.with_arrays(found, 1.0).items()
+        }
 
     def _row(
         self, check: str, difference: float, where: str = "", *, is_exact: bool = False

@@ -124,8 +124,15 @@ fallbacks, left, dropped :
         known = [name for name in self._names if name is not None]
         if isinstance(key, Hashable) and key in self._copies:
             pairs = zip(self._at[key], self._copies[key], strict=True)
-            named = {self._names[k]: x for k, x in pairs if self._names[k] is not None}
-            return ClientValues(key, named)
+            held = dict(pairs)
+            for whole, pieces in self._header.get("arrays", ()):
+                its = [(held[at], entries) for at, entries in pieces if at in held]
+                if its:  # an array of which the client uses some entries
+                    held[whole] = np.full(self._values[whole].shape, np.nan)
+                    for value, entries in its:
+                        place = np.unravel_index(entries, held[whole].shape, order="F")
+                        held[whole][place] = np.ravel(value, order="F")
+            return ClientValues(key, {n: x for k, x in held.items() if (n := self._names[k])})
         found = chosen(key, [name or "" for name in self._names], self._values)
         if found is not None:
             return found

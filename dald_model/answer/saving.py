@@ -82,6 +82,11 @@ def written(result: Answer) -> bytes:
         "variables": [theirs[key].name() if key in theirs else None for key in ids],
         "shapes": kept("values", found.values.values()),
         "at": [[said(name), where] for name, where in places.items()],
+        "arrays": [
+            [at[key], [[at[v.id], entries.tolist()] for v, entries in pieces]]
+            for key, pieces in compiled.arrays.pieces.items()
+            if key in at
+        ],
         "copies": kept(
             "copies",
             (found.at_clients[name][ids[place]] for name in places for place in places[name]),

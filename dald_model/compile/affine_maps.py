@@ -11,7 +11,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.affine import Coefficients, scaled, side_by_side
+from dald_model.declare.affine import Coefficients, scaled, side_by_side
 
 NOTHING = np.zeros(0)
 KEPT = 64
@@ -21,7 +21,7 @@ KEPT = 64
 class AffineMaps:
     """The affine maps :math:`y_j = F_j x + f_j` of a client's pieces, m variables in all.
 
-    ``parts`` are the pieces as :func:`dald_model.compile.affine.affine_parts` gives them; matrices
+    ``parts`` are the pieces as :func:`dald_model.declare.affine.affine_parts` gives them; matrices
     of coefficients that are in ``before``, too, are taken from there.
     """
 

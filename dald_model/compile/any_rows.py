@@ -18,7 +18,7 @@ ENTRYWISE = (NegExpression, cp.AddExpression, cp.multiply, DivExpression)
 
 
 def is_any_rows(expression: Any) -> bool:
-    """Whether :func:`dald_model.compile.affine.affine_parts` takes it with other rows of data."""
+    """Whether :func:`dald_model.declare.affine.affine_parts` takes it with other rows of data."""
     if isinstance(expression, cp.Variable):
         return True
     if expression.is_constant():

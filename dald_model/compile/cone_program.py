@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.affine import explicit
 from dald_model.compile.affine_maps import AffineMaps
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.recognition import Canonical
 from dald_model.compile.wide_program import Groups, Layout, repeated_arguments
 from dald_model.compile.widening import APART, Repeats, Widening, each_copy
+from dald_model.declare.affine import explicit
 
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Values, rows and where the columns begin, of a sparse matrix by columns."""

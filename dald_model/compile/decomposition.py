@@ -82,6 +82,8 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         Client -> where its variables lie there.
     origins : dict
         Id of a client's own copy of a variable -> id of the user's variable.
+    arrays : ByEntry
+        The declaration over pieces of arrays of which clients use different entries.
     derived : dict
         Id of a variable that the compiler made for couplings -> its value as an expression in the
         user's variables.
@@ -99,12 +101,13 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
     @uncollected()
     def __init__(self, model: Declaration) -> None:
         begun = time.perf_counter()
-        owners = owners_of(model.clients.values())
-        apart = take_apart(list(model.couplings.values()), model.clients, owners)
-        clients = apart.joined(model.clients)
+        self.arrays = model.by_entry
+        owners = owners_of(self.arrays.clients.values())
+        apart = take_apart(list(self.arrays.couplings.values()), self.arrays.clients, owners)
+        clients = apart.joined(self.arrays.clients)
         form = consensus_form(
             clients,
-            model.agreements,
+            self.arrays.agreements,
             model.graph,
             apart.links,
             served=model.is_served,
@@ -230,6 +233,11 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
             if agreed.ndim == 2 and any(v.is_symmetric() for v in homes.values()):
                 agreed = (agreed + agreed.T) / 2
             values[key] = agreed
+        values = self.arrays.with_arrays(values)
+        at_clients = {
+            name: self.arrays.with_arrays(found, absent=np.nan)
+            for name, found in at_clients.items()
+        }
         found = {}
         for name, client in self.model.stated.items():
             # Nothing is known of who was never solved, or of a solver that gives no multipliers;
@@ -270,15 +278,19 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
 
     def called(self, name: Hashable, at: int) -> str:
         """What the user calls entry ``at`` of a client's vector of variables, such as ``w[3]``."""
-        names = {v.id: v.name() for v in self.model.variables}
+        names, place = {v.id: v.name() for v in self.model.variables}, self.arrays.place()
         for variable in self[name].variables:
             if at < variable.size:
                 break
             at -= variable.size
         else:
             raise IndexError(at)
-        said = names.get(self.origins.get(variable.id, variable.id), variable.name())
-        where = ", ".join(map(str, np.unravel_index(at, variable.shape, order="F")))
+        key = self.origins.get(variable.id, variable.id)
+        shape, said = variable.shape, names.get(key, variable.name())
+        if key in place:
+            array, entries = place[key]
+            at, shape, said = entries[at], array.shape, array.name()
+        where = ", ".join(map(str, np.unravel_index(at, shape, order="F")))
         return f"{said}[{where}]" if where else said
 
     def sides(self, points: Mapping[Hashable, np.ndarray]) -> np.ndarray:

@@ -8,11 +8,11 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model._cvxpy import Promote
-from dald_model.compile.affine import NO_OTHERS, affine_parts
 from dald_model.compile.affine_maps import is_same
 from dald_model.compile.any_rows import is_any_rows, is_plain, nodes
 from dald_model.compile.lowered import Lowered, Read
 from dald_model.compile.widening import APART
+from dald_model.declare.affine import NO_OTHERS, affine_parts
 from dald_model.declare.client import Client
 from dald_model.declare.outline import Outlined
 

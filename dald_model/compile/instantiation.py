@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.affine import SPARSE, scaled
 from dald_model.compile.affine_maps import AffineMaps, ColumnBlocks, dense, is_same, transposed
 from dald_model.compile.cone_program import cone_program, dense_cone_program
 from dald_model.compile.form import WIDE, ConeProgram, Quadratic, Rows, Term
@@ -19,6 +18,7 @@ from dald_model.compile.kinds.kind import Kind
 from dald_model.compile.recognition import Block, Canonical, Structure
 from dald_model.compile.wide_program import Groups, Layout, groups_of, layout_of, wide_program
 from dald_model.compile.widening import APART, Repeats, Widening, repeated
+from dald_model.declare.affine import SPARSE, scaled
 
 NOTHING, NO_ROWS = np.zeros(0), sp.csr_array((0, 0))
 SMALL = 4096

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import cvxpy as cp
 import numpy as np
 
-from dald_model.compile.affine import Coefficients, affine_parts
 from dald_model.compile.affine_maps import AffineMaps, is_same
 from dald_model.compile.agreement import FEW, MANY, agrees
 from dald_model.compile.exemplar import Exemplar
@@ -23,6 +22,7 @@ from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.structure import SplitClient, split
 from dald_model.compile.template import Template
 from dald_model.compile.widening import APART, NotRowByRowError, Widening
+from dald_model.declare.affine import Coefficients, affine_parts
 from dald_model.declare.client import Client
 from dald_model.declare.outline import Outlined
 

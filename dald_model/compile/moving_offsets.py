@@ -11,7 +11,7 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model._cvxpy import NegExpression, Promote
-from dald_model.compile.affine import affine_parts, data_of, factor_of, operator_of, weighed_of
+from dald_model.declare.affine import affine_parts, data_of, factor_of, operator_of, weighed_of
 from dald_model.values import flat
 
 Offset = Callable[[], np.ndarray]

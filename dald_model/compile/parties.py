@@ -17,10 +17,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model._cvxpy import Equality, is_affine_throughout, with_parts
-from dald_model.compile.affine import affine_parts, explicit
 from dald_model.compile.coupling_patterns import Apart, CouplingPatterns, shared_name
 from dald_model.compile.holders import Holders
 from dald_model.compile.pieces import beside, product, shaped, shared_rows
+from dald_model.declare.affine import affine_parts, explicit
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import Owners
 from dald_model.declare.consensus_form import Link

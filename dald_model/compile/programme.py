@@ -11,6 +11,7 @@ import cvxpy as cp
 from dald_model.compile.decomposition import Decomposition
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality
+from dald_model.declare.consensus_form import owners_of
 from dald_model.declare.formula import Formula, escaped, labelled, symbol
 from dald_model.declare.wording import symbolic
 from dald_model.text import outline, together
@@ -73,8 +74,11 @@ class _Programme:
 
     def __init__(self, compiled: Decomposition) -> None:
         self._compiled, self._model = compiled, compiled.model
-        clients = list(self._model.clients.values())
-        self._shared = {v.id for v in self._model.shared}
+        clients = list(compiled.arrays.clients.values())
+        users = owners_of(clients)
+        held = {v.id: v for client in clients for v in client.variables}
+        self._common = [v for key, v in held.items() if len(users[key]) > 1]
+        self._shared = {v.id for v in self._common}
         self.kinds = [[one] for one in clients] if len(clients) <= FEW else self._sorted(clients)
         self._called: dict[int, str] = {}
         self._stems: dict[int, str] = {}
@@ -144,7 +148,7 @@ class _Programme:
             elif many:
                 letters = zip(*(v.name() for v in column), strict=False)
                 same = takewhile(lambda one: len(set(one)) == 1, letters)
-                stem = "".join(one[0] for one in same).rstrip("_0123456789")
+                stem = "".join(one[0] for one in same).rstrip("_0123456789[]:, ")
                 is_none = not stem or re.fullmatch(r"var\d+", first.name())
                 stem = symbol(UNNAMED[at % len(UNNAMED)] if is_none else stem)
                 found[first.id] = _indexed(stem, index)
@@ -181,7 +185,7 @@ class _Programme:
 
     def _share(self) -> None:
         """That copies of a shared variable agree: with the server's, or along edges."""
-        for v in self._model.shared[:FEW]:
+        for v in self._common[:FEW]:
             homes, name = self._compiled.form.homes[v.id], symbol(v.name())
             users = [one for one in homes if one not in self._compiled.servers]
             if len(users) < len(homes):

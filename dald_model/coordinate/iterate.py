@@ -56,14 +56,30 @@ class Iterate:
 
     def copies(self, variable: cp.Variable) -> Mapping[Hashable, np.ndarray]:
         """Client -> its value of a variable, servers left out where there are other copies."""
+        pieces = self._pieces(variable)
+        if pieces:
+            found: dict[Hashable, dict[int, np.ndarray]] = {}
+            for piece in pieces:
+                for name, value in self.copies(piece).items():
+                    found.setdefault(name, {})[piece.id] = value
+            arrays = self._compiled.arrays
+            return {n: arrays.with_arrays(x, np.nan)[variable.id] for n, x in found.items()}
         homes = self._homes(variable)
         names = [name for name in homes if name not in self._compiled.servers] or list(homes)
         return {name: self._value(name, homes[name]) for name in names}
 
     def __getitem__(self, variable: cp.Variable) -> Any:
+        pieces = self._pieces(variable)
+        if pieces:
+            found = {piece.id: self[piece] for piece in pieces}
+            return self._compiled.arrays.with_arrays(found)[variable.id]
         homes = self._homes(variable)
         copies = {name: self._value(name, local) for name, local in homes.items()}
         return self._compiled.agreed(copies, self._left)
+
+    def _pieces(self, variable: cp.Variable) -> list[cp.Variable]:
+        """Those of an array of which clients use different entries; of others none."""
+        return [piece.variable for piece in self._compiled.arrays.pieces.get(variable.id, ())]
 
     def _homes(self, variable: cp.Variable) -> Mapping[Hashable, cp.Variable]:
         compiled = self._compiled

@@ -12,7 +12,7 @@ flat, in cvxpy's column-major order, left side minus right side as the user wrot
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,8 @@ from dald_model.text import listed
 
 Owners = Mapping[int, Sequence[Hashable]]
 """Variable id -> the clients that use the variable."""
+UsersOf = Callable[[cp.Expression], Mapping[cp.Variable, Sequence[Hashable]]]
+"""Who uses the entries of each variable that an expression uses."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -176,7 +178,7 @@ def read_equality(given: Any) -> ConsensusEquality:
 
 
 def side_owner(
-    side: cp.Expression, agreement: ConsensusEquality, owners: Owners
+    side: cp.Expression, agreement: ConsensusEquality, users_of: UsersOf
 ) -> Hashable | None:
     """The one client that owns the variables of a side, ``None`` while nobody does.
 
@@ -185,7 +187,7 @@ def side_owner(
     DeclarationError
         If the side mixes clients, or holds a variable that several clients share.
     """
-    found = {v: tuple(owners.get(v.id, ())) for v in side.variables()}
+    found = users_of(side)
     for variable, users in found.items():
         if len(users) > 1:
             raise DeclarationError(
@@ -206,17 +208,20 @@ def side_owner(
 
 
 def check_sides(
-    agreement: ConsensusEquality, owners: Owners
+    agreement: ConsensusEquality, owners: Owners, users_of: UsersOf | None = None
 ) -> tuple[Hashable | None, Hashable | None]:
     """The owners of both sides as far as they are known.
+
+    Of variables, or of the entries in use where ``users_of`` tells them.
 
     Raises
     ------
     DeclarationError
         If a side mixes clients, or both sides belong to one client.
     """
-    left = side_owner(agreement.left, agreement, owners)
-    right = side_owner(agreement.right, agreement, owners)
+    users_of = users_of or (lambda side: {v: owners.get(v.id, ()) for v in side.variables()})
+    left = side_owner(agreement.left, agreement, users_of)
+    right = side_owner(agreement.right, agreement, users_of)
     if left is not None and left == right:
         raise DeclarationError(
             f"consensus {agreement}: both sides belong to client {left!r}, expected two clients; "

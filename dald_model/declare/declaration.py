@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from typing import Any, Self
 
 import networkx as nx
 
 from dald_model.declare.alike import Clients
+from dald_model.declare.by_entry import Owning, by_entry
 from dald_model.declare.checked import check_name, declare_client
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality, check_sides, read_equality
@@ -102,8 +103,13 @@ class Declaration(Declared):
             mine = {key: list(self._owners.get(key, ())) for key, _ in used}
             for key, name in used:
                 mine[key].append(name)
+            owners = ChainMap(mine, self._owners)
+            users_of = None
+            if any(len(names) > 1 for names in mine.values()):
+                among = self._clients | {client.name: client for client in entered}
+                users_of = Owning(by_entry(among, self._couplings, self._agreements), owners)
             for agreement in touched.values():
-                check_sides(agreement, ChainMap(mine, self._owners))
+                check_sides(agreement, owners, users_of)
         for key, name in used:
             self._owners.setdefault(key, []).append(name)
         self._clients |= {client.name: client for client in entered}
@@ -205,16 +211,25 @@ class Declaration(Declared):
         optimal
         """
         agreements = [read_equality(given) for given in {id(g): g for g in equalities}.values()]
-        for agreement in agreements:  # all or none
-            check_sides(agreement, self._owners)
+        self._check_sides(agreements)  # all or none
         for agreement in agreements:
             near = self._standing.get(agreement.left.variables()[0].id, ())
             if all(agreement.constraint is not known.constraint for known in near):
-                self.agree(agreement)
+                self._agree(agreement)
 
     def agree(self, agreement: ConsensusEquality) -> None:
         """Declare one consensus equality that was read already; users call :meth:`consensus`."""
-        check_sides(agreement, self._owners)
+        self._check_sides([agreement])
+        self._agree(agreement)
+
+    def _check_sides(self, agreements: Sequence[ConsensusEquality]) -> None:
+        held = {v.id for a in agreements for side in (a.left, a.right) for v in side.variables()}
+        is_shared = any(len(self._owners.get(key, ())) > 1 for key in held)
+        users_of = Owning(self.by_entry, self._owners) if is_shared else None
+        for agreement in agreements:
+            check_sides(agreement, self._owners, users_of)
+
+    def _agree(self, agreement: ConsensusEquality) -> None:
         for v in (*agreement.left.variables(), *agreement.right.variables()):
             self._standing.setdefault(v.id, []).append(agreement)
         self._agreements.append(agreement)
@@ -251,7 +266,9 @@ class Declaration(Declared):
         if graph is None or self._is_served:
             self._topology = None
         else:
-            self._topology = checked_topology(graph, self.name, self._clients, self.shared)
+            self._topology = checked_topology(
+                graph, self.name, self.by_entry.clients, self._shared_pieces
+            )
         self._changed()
 
     def ways(self) -> Iterator[Self]:
@@ -270,7 +287,7 @@ class Declaration(Declared):
             return self._others[key]
         found, graph = copy(self), topology
         if key == "ring":
-            graph = rings(self._clients.values(), self.shared)
+            graph = rings(self.by_entry.clients.values(), self._shared_pieces)
         found.topology(graph)
         found.adopted = "a server" if found.is_served else f"a {key or 'graph'} of clients"
         if key is not None:
@@ -280,6 +297,7 @@ class Declaration(Declared):
     def _changed(self) -> None:
         """Called after every declaration."""
         self._others.clear()
+        self._by_entry = None
 
     def _anew(self) -> Self:
         """One of this kind and name with nothing declared."""
@@ -293,6 +311,6 @@ class Declaration(Declared):
         found._owners = {key: list(names) for key, names in self._owners.items()}
         found._standing = {key: list(among) for key, among in self._standing.items()}
         found._is_served, found.may_part = self._is_served, self.may_part
-        found.adopted = self.adopted
+        found.adopted, found._by_entry = self.adopted, self._by_entry
         found._topology = None if self._topology is None else self._topology.copy()
         return found

@@ -8,8 +8,10 @@ from itertools import chain
 import cvxpy as cp
 import networkx as nx
 
+from dald_model.declare.by_entry import ByEntry, by_entry
 from dald_model.declare.client import Client, all_in_one
 from dald_model.declare.consensus import ConsensusEquality
+from dald_model.declare.consensus_form import owners_of
 from dald_model.declare.couplings import Coupling
 from dald_model.declare.independent import independent_clients
 from dald_model.declare.listing import Listing
@@ -45,6 +47,7 @@ class Declared(Identified, Printed):
         self._standing: dict[int, list[ConsensusEquality]] = {}
         self._topology: nx.Graph | None = None
         self._is_served = False
+        self._by_entry: ByEntry | None = None
         self.may_part = False
         self.adopted = ""
 
@@ -70,9 +73,27 @@ class Declared(Identified, Printed):
 
     @property
     def shared(self) -> list[cp.Variable]:
-        """The variables that several clients use, in order of declaration."""
-        found = {v.id: v for c in self._clients.values() for v in c.variables}
-        return [v for key, v in found.items() if len(self._owners[key]) > 1]
+        """The variables of which several clients use an entry, in order of declaration."""
+        if all(len(names) < 2 for names in self._owners.values()):
+            return []
+        place = self.by_entry.place()
+        found = [place[v.id][0] if v.id in place else v for v in self._shared_pieces]
+        return list({v.id: v for v in found}.values())
+
+    @property
+    def _shared_pieces(self) -> list[cp.Variable]:
+        """The same with the pieces of arrays that several clients use."""
+        clients = self.by_entry.clients.values()
+        users = owners_of(clients)
+        found = {v.id: v for client in clients for v in client.variables}
+        return [v for key, v in found.items() if len(users[key]) > 1]
+
+    @property
+    def by_entry(self) -> ByEntry:
+        """The same over pieces of arrays of which clients use different entries."""
+        if self._by_entry is None:
+            self._by_entry = by_entry(self._clients, self._couplings, self._agreements)
+        return self._by_entry
 
     @property
     def variables(self) -> list[cp.Variable]:

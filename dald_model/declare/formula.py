@@ -271,7 +271,7 @@ def symbol(name: str) -> str:
     x_{0} w_{\text{b}} \mathrm{price} \alpha a^{\text{b 1}}
     """
     name, _, owner = name.partition("@")
-    parts = re.fullmatch(r"([^\W\d_]+)_?(.*)", name)
+    parts = re.fullmatch(r"([^\W\d_]+)[_[]?(.*?)\]?", name)  # a piece of an array is `Y[3, :]`
     stem, rest = parts.groups() if parts else (name, "")
     if GREEK.fullmatch(stem.lower()) and stem[1:].islower():
         shown = rf"\{stem}"

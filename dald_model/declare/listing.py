@@ -86,12 +86,13 @@ class Listing(NamedTuple):
 
     def _row(self, client: Client, anonymous: bool = False) -> dict[str, Any]:
         """What is told of a client; where it is anonymous, its own variables are called x_i."""
-        own = [v for v in client.variables if len(self.owners[v.id]) == 1]
+        shared = {v.id for v in self.shared}
+        own = [v for v in client.variables if v.id not in shared]
         names = {v.id: f"x{at}_i" if len(own) > 1 else "x_i" for at, v in enumerate(own, start=1)}
         names = names if anonymous else {}
         goal = f"{client.objective.NAME} {symbolic(client.objective.expr, names)}"
         parts = [sized(v, names.get(v.id, v.name())) for v in client.variables]
-        marks = ["*" if len(self.owners[v.id]) > 1 else "" for v in client.variables]
+        marks = ["*" if v.id in shared else "" for v in client.variables]
         return {
             "client": str(client.name),
             "objective": "at its site" if client.is_remote else goal,

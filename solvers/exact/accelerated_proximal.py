@@ -26,7 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.form import Form, Term
-from dald_model.compile.made_once import MadeOnce
+from dald_model.declare.made_once import MadeOnce
 from dald_model.solvers.arrays.indexing import selection, times
 from dald_model.solvers.exact.elimination import variable_scales
 from dald_model.solvers.exact.quadratic_step import Errors, Step, rows_of

@@ -23,8 +23,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from dald_model.compile.form import Form, Quadratic, Rows
-from dald_model.compile.made_once import MadeOnce
 from dald_model.compile.subproblem import Subproblem
+from dald_model.declare.made_once import MadeOnce
 from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.base import Answers, Multipliers, Session, Turn

@@ -11,8 +11,8 @@ from cvxpy.atoms.affine import wraps  # noqa: TID251 - atoms that cvxpy makes it
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dald_model.compile import affine
-from dald_model.compile.affine import affine_map, affine_parts, stacked_map
+from dald_model.declare import affine
+from dald_model.declare.affine import affine_map, affine_parts, stacked_map
 from dald_model.values import flat
 
 untyped: Any = cp

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.compile.affine import stacked_map
 from dald_model.compile.lowering import Lowering
+from dald_model.declare.affine import stacked_map
 from dald_model.values import flat
 from tests.zoo import PROBLEMS
 

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from dald_model._cvxpy import (
+    INDEX,
+    PICKS,
     STACKED,
     CanonicalProblem,
     DivExpression,
@@ -91,6 +93,16 @@ def test_sums_of_stacks_are_told() -> None:
         inside: Any = total.args[0]
         assert [arg.id for arg in inside.args] == [x.id, x.id]
         assert isinstance(inside, STACKED)
+
+
+def test_entries_that_are_selected_are_told_by_indexing_numbers() -> None:
+    matrix, numbers = cp.Variable((3, 3)), np.arange(9).reshape(3, 3)
+    for key in (1, (slice(None), 2), [0, 2], (1, 2)):
+        node = matrix[key]
+        assert isinstance(node, INDEX)
+        assert np.array_equal(np.reshape(node.numeric([numbers]), node.shape), numbers[key])
+    for node in (cp.diag(matrix), cp.trace(matrix), cp.upper_tri(matrix)):
+        assert isinstance(node, PICKS)
 
 
 def test_an_affine_atom_is_told_from_zero_times_a_logarithm() -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.compile.affine import affine_parts
 from dald_model.compile.moving_offsets import moving_offset
+from dald_model.declare.affine import affine_parts
 
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(4, 3))
