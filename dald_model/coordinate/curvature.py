@@ -302,18 +302,6 @@ def is_angular(sub: Subproblem) -> bool:
     return not form.smooth and not form.quadratic.numbers.any()
 
 
-def has_one_piece(sub: Subproblem) -> bool:
-    """Whether a client is known to answer without corners but those of norms of several entries.
-
-    Where constraints or kinks hold single directions, what it answered on one piece says nothing of
-    the next.
-    """
-    form = None if isinstance(sub.client, RemoteClient) else sub.form
-    if form is None or not form.complete or form.inequalities.rhs.size or is_angular(sub):
-        return False
-    return not any(term.is_set or term.kind.is_polyhedral for term in form.terms)
-
-
 def is_defined_at_zero(sub: Subproblem) -> bool:
     """Whether a client whose curvature is known has no logarithm, nor what is alike."""
     form = sub.form

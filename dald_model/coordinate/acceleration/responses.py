@@ -50,12 +50,6 @@ def known_sum(values: np.ndarray) -> float:
     return float(np.nansum(values)) if math.isnan(total) else total
 
 
-def taught(points: np.ndarray, told: np.ndarray) -> np.ndarray:
-    """Who of the clients (n,) was told something else by more than rounding."""
-    change = np.einsum("ni,ni->n", told, told)
-    return change > NOISE**2 * np.einsum("ni,ni->n", points, points)
-
-
 class Models(Protocol):
     """Models of the clients of a group."""
 
@@ -123,7 +117,8 @@ class Responses:
         product = np.einsum("ni,ni->n", wrong, told)
         error, change = (np.einsum("ni,ni->n", one, one) for one in (wrong, told))
         is_sound = np.abs(product) > DEPENDENT * np.sqrt(error * change)
-        is_sound &= taught(points, told)
+        # Told the same but for rounding errors: teaches these
+        is_sound &= change > NOISE**2 * np.einsum("ni,ni->n", points, points)
         is_sound &= np.isfinite(product)  # of a run that diverges
         scale = np.zeros(product.size)
         np.divide(1.0, product, out=scale, where=is_sound)

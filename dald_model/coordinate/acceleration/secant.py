@@ -18,9 +18,8 @@ from dald_model.coordinate.acceleration.evaluation import (
 )
 from dald_model.coordinate.acceleration.joint_model import JointModel
 from dald_model.coordinate.acceleration.learnt import Learnt, recall
-from dald_model.coordinate.acceleration.pooled import MOST, PooledResponses
 from dald_model.coordinate.acceleration.responses import EDGE, Models, Responses, known_sum
-from dald_model.coordinate.curvature import has_one_piece, is_angular
+from dald_model.coordinate.curvature import is_angular
 from dald_model.coordinate.measurement import LEARNT
 from dald_model.errors import OptionError
 from dald_model.validate import argument, check_whole
@@ -35,13 +34,12 @@ LONGEST = 16
 class Secant:
     r"""Secant coordination: consensus of learned models of the clients.
 
-    Whoever sees all prices and answers sees the slope of every client's objective where it
-    answered. From these a symmetric model of each client's response is learned
-    (:class:`dald_model.coordinate.acceleration.responses.Responses`), of clients that are alike
-    from what all have shown (:mod:`dald_model.coordinate.acceleration.pooled`); each round the
-    consensus of the models is solved (:mod:`dald_model.coordinate.acceleration.joint_model`). That
-    is ALADIN (Houska, Frasch and Diehl 2016) with curvature that nobody sends: no message grows,
-    and the coordinator learns nothing that neighbours do not already send. The step towards the
+    A coordinator that sees all prices and answers sees the slope of each client's objective at its
+    answer. From these a symmetric model of each client's response is learned
+    (:class:`dald_model.coordinate.acceleration.responses.Responses`); each round the consensus of
+    the models is solved (:mod:`dald_model.coordinate.acceleration.joint_model`). That is ALADIN
+    (Houska, Frasch and Diehl 2016) with curvature that nobody sends: no message grows, and the
+    coordinator learns nothing that neighbours do not already send. The step towards the
     models' consensus is as long as makes the error that the models had last time, relative to what
     they were told, no larger than the present residual.
 
@@ -141,10 +139,8 @@ class SecantModel:
         self.angular = {
             name for name, sub in compiled.items() if name not in servers and is_angular(sub)
         }
-        clients = [group for group in self.coordinates.groups if not group.is_server]
-        cubes = sum(group.columns.shape[0] * group.columns.shape[1] ** 3 for group in clients)
         models = [
-            self._opened(group, compiled, may_pool=cubes <= MOST)
+            Responses(_first(group), group.columns.shape[1], _among(group, self.angular))
             for group in self.coordinates.groups
         ]
         self._models: Sequence[Models] = models
@@ -154,15 +150,6 @@ class SecantModel:
         self.error = 0.0 if self.recalled else math.inf
         self.reach = math.inf
         self._rest, self._pause = 0, 1
-
-    def _opened(self, group: Group, compiled: Decomposition, *, may_pool: bool) -> Responses:
-        """The models of a group, pooled where its clients share the same variables and no more."""
-        count, size = group.columns.shape
-        classes, first = self.joint.agreed.classes[group.columns], _first(group)
-        may_pool &= count > 1 and bool((classes == classes[0]).all())
-        if may_pool and all(has_one_piece(compiled[name]) for name in group.names):
-            return PooledResponses(first, size, self.joint.agreed.factor[group.columns])
-        return Responses(first, size, _among(group, self.angular))
 
     @property
     def learnt(self) -> Learnt:

@@ -15,11 +15,6 @@ PROMISE = 10.0
 """How many times smaller the residual is to become in the first turn of each."""
 TURN = 12
 """Rounds after which it is asked who should go on."""
-RESTED = 1.5
-"""How many times more is expected, with each turn of another, of who had the first; and of all who
-rest where that turn made the residual smaller by less than :data:`CREEPS`."""
-CREEPS = 1.05
-"""How many times smaller a turn in vain makes the residual at most."""
 
 
 class Member(Accelerator, Protocol):
@@ -47,11 +42,9 @@ class Member(Accelerator, Protocol):
 class Turns:
     """An accelerator of several ways, one at a time.
 
-    A way is a tuple of accelerators, of which the first that has a proposal makes it. After each
-    turn of ``TURN`` rounds that way goes on whose last turn made the residual smaller; one that had
-    none yet is expected to by ``PROMISE``. All learn from every round; so, with each turn of
-    another, ``RESTED`` times more is expected of whose turn was first, as who suits the model.
-    Where that turn was in vain so much more is expected of all: one turn in vain is nobody's last.
+    A way is a tuple of accelerators; the first that has a proposal makes it. All learn from every
+    round. After a turn of ``TURN`` rounds the way with the highest rate goes on: how many times
+    smaller its last turn made the residual, ``PROMISE`` before its first.
 
     Parameters
     ----------
@@ -61,7 +54,7 @@ class Turns:
     """
 
     def __init__(self, ways: Sequence[tuple[Member, ...]], first: int) -> None:
-        self._ways, self._turn, self._first = ways, first, first
+        self._ways, self._turn = ways, first
         self._all = list(dict.fromkeys(one for way in ways for one in way))
         self._rates = np.full(len(ways), PROMISE)
         self._rounds = 0
@@ -121,9 +114,6 @@ class Turns:
 
     def _end(self, rate: float) -> None:
         """End a turn that made the residual so many times smaller."""
-        hopes = np.maximum(self._rates, np.minimum(RESTED * self._rates, PROMISE))
-        rests = slice(None) if rate < CREEPS else self._first
-        self._rates[rests] = hopes[rests]
         self._rates[self._turn] = rate
         self._turn = int(self._rates.argmax())
         self._begun, self._rounds = self._best, 0

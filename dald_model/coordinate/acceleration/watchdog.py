@@ -34,11 +34,10 @@ answers, its neighbours are told where the models expect it, and not where it wa
 is each client's last true answer: the residual r is how far these are from each other in value and
 in the prices that they balanced (:mod:`dald_model.coordinate.acceleration.evaluation`), and going
 back takes all answers of the kept point back. While not everybody has answered since the excursion
-began, r is large wherever the proposal is far, even at the optimum. So patience begins when all
-have answered, or after :data:`WAITING` loops, and growth is that of r on the edges of which both
-ends have. A loop in which not everybody takes part is no longer one nonexpansive map, a plain one
-may raise r, and so the progress that ends an excursion well is measured against the least residual
-of all kept points.
+began, r is large wherever the proposal is far, even at the optimum. So growth is that of r on the
+edges of which both ends have. A loop in which not everybody takes part is no longer one
+nonexpansive map, a plain one may raise r, and so the progress that ends an excursion well is
+measured against the least residual of all kept points.
 
 **Theorem.** Let clients be closed, convex and minimised exactly, and let penalties rest from some
 round on, whoever is absent when. Then the residuals of the kept points come below every positive
@@ -81,8 +80,6 @@ PROGRESS = 0.9
 """Share of the kept point's residual below which a proposal has paid."""
 PATIENCE = 8
 """Loops of an excursion without progress."""
-WAITING = 32
-"""Loops of an excursion from which on patience runs although somebody has not answered since."""
 GROWTH = 10.0
 """How many times the kept point's residual one of an excursion may be."""
 EARLY = 100
@@ -137,7 +134,7 @@ class Watchdog:
         self._kept: Evaluation | None = None
         self._state: State | None = None
         self._first = self._least = math.inf
-        self._excursions = self._loops = self._early = 0
+        self._excursions = self._loops = 0
         self._answered = np.zeros((2, compiled.size), dtype=bool)
         self.origin = ""
 
@@ -214,12 +211,10 @@ class Watchdog:
         """Whether the excursion ends badly; ``kept`` is the kept point's residual."""
         if state.channels is not None:
             self._answered |= state.channels.fresh | state.channels.off
-            if not self._answered.all() and self._loops <= WAITING:
-                self._early = self._loops
             evaluation = evaluation.among(np.asarray(self._answered.all(axis=0)))
         most = self._first if self._excursions <= EARLY else 0.0
         is_far = not evaluation.size(state.rho) <= max(GROWTH * kept, most)
-        return is_far or self._loops - self._early > PATIENCE
+        return is_far or self._loops > PATIENCE
 
     def _evaluated(self, state: State) -> Evaluation:
         """The outer loop that ended; prices are those of the penalties that it was run with."""
@@ -255,7 +250,7 @@ class Watchdog:
         self.origin = "" if proposal is None else proposal.name
         if proposal is not None and self._loops == 0:
             self._excursions += 1
-            self._early, self._answered[:] = 0, False
+            self._answered[:] = False
         if proposal is not None or self._loops:
             self._loops += 1
         self._set(state, image if proposal is None else proposal.point)
