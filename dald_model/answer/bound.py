@@ -163,8 +163,9 @@ def _smooth(
             with np.errstate(all="ignore"):
                 left = group.gradients(u) + price
                 away = u - x
-                lost = np.vecdot(np.abs(left), np.abs(away) + wide)
-                gaps = group.falls(x, u) - np.vecdot(price, away) + lost
+                fallen, error, _ = group.falls(x, u)
+                gained = fallen + error - np.vecdot(price, away)
+                gaps = gained + group.losses(left, np.abs(away) + wide, enough - gained)
             best = np.fmin(best, gaps)
             if (best <= enough).all():
                 return best

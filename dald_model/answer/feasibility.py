@@ -115,20 +115,34 @@ def copies_apart(claim: Claim, lengths: np.ndarray, near: Lengths, allowed: floa
 
 def _edges_apart(claim: Claim, lengths: np.ndarray, allowed: float) -> Excess:
     """How far the two ends of edges are apart where the clients' points are those of the user."""
+    off, scale = _differences(claim, vector(claim), lengths, allowed)
+    worst = Excess()
+    for edge in claim.compiled.edges:
+        part = claim.compiled.slots[edge.ends]
+        if off[part].any():
+            worst = worst.or_worse(_worst(off[part], scale[part], f"edge {edge.ends!r}"))
+    return worst
+
+
+def are_together(
+    claim: Claim, at: np.ndarray, own: np.ndarray, lengths: np.ndarray, allowed: float
+) -> bool:
+    """Whether the clients' own points are those of the user, and ends of edges agree there."""
+    off, scale = _differences(claim, at, lengths, allowed)
+    near = lengths + ROUNDED / allowed * np.abs(at)
+    return bool((off <= allowed * scale).all() and (np.abs(own - at) <= allowed * near).all())
+
+
+def _differences(
+    claim: Claim, at: np.ndarray, lengths: np.ndarray, allowed: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """By how much the ends of each entry of an edge differ at a point, beside what scale."""
     compiled = claim.compiled
-    at = vector(claim)
     tails, heads = compiled.stacked.at(at)
     matrix = abs(compiled.stacked.matrix)
     near = (matrix @ lengths).reshape(2, -1).max(axis=0)
     made = (matrix @ np.abs(at) + np.abs(compiled.stacked.offset)).reshape(2, -1).max(axis=0)
-    off = np.where(claim.off, 0.0, np.abs(tails - heads))
-    scale = near + ROUNDED / allowed * made
-    worst = Excess()
-    for edge in compiled.edges:
-        part = compiled.slots[edge.ends]
-        if off[part].any():
-            worst = worst.or_worse(_worst(off[part], scale[part], f"edge {edge.ends!r}"))
-    return worst
+    return np.where(claim.off, 0.0, np.abs(tails - heads)), near + ROUNDED / allowed * made
 
 
 def vector(claim: Claim) -> np.ndarray:

@@ -6,7 +6,7 @@ and the lengths L of :mod:`dald_model.answer.scale` at the point x that the user
 
 * the gap, :math:`F(x) - F^* \le \epsilon S`, by the proof of :mod:`dald_model.answer.bound` in the
   box of 10 L; and ten times that in a box as wide as ten times the ways to the standalone
-  minimisers, up to 1e3 L;
+  minimisers, or 1e3 L where a client in it is not smooth, if that is less;
 * the reported value, :math:`|value - F(x)| \le \epsilon S`;
 * constraints and copies, as in :mod:`dald_model.answer.feasibility`;
 * the multipliers, by the same proof in a small box, where it is of first order. A gap of
@@ -29,7 +29,7 @@ import numpy as np
 from dald_model.answer.bound import Bound, Bounds
 from dald_model.answer.claim import Claim
 from dald_model.answer.costs import client_costs
-from dald_model.answer.feasibility import copies_apart, scales, vector, violation
+from dald_model.answer.feasibility import are_together, copies_apart, scales, vector, violation
 from dald_model.answer.multipliers import balanced, improved
 from dald_model.answer.row import Row
 from dald_model.answer.scale import NOISE, REACH, Scale
@@ -116,8 +116,8 @@ class Judge:
         groups, others = self._parts
         alone = Standalone(self.compiled, groups, [], self._at, self._costs)
         alone.try_points(self.compiled, points, others, self._costs)
-        scale = Scale(self.claim, alone, self._at, self._costs)
-        if scale.is_agreed:
+        scale = Scale(self.claim, alone, self._at, self._costs, others)
+        if scale.is_agreed or not self._are_together(scale.lengths):
             return False
         enough, mu = self.tolerance * scale.cost, self._multipliers
         if self._bounds(REACH * scale.lengths).of(mu, SPARE * enough).size > enough:
@@ -128,7 +128,7 @@ class Judge:
     @cached_property
     def scale(self) -> Scale:
         """The cost of consensus and the lengths."""
-        return Scale(self.claim, self.alone, self._at, self._costs)
+        return Scale(self.claim, self.alone, self._at, self._costs, self._parts[1])
 
     @property
     def allowed(self) -> float:
@@ -151,6 +151,14 @@ class Judge:
         for name, point in self.claim.own.items():
             own[self.compiled.columns[name]] = point
         return own
+
+    @property
+    def are_together(self) -> bool:
+        """Whether the clients' copies are those of the user, as far as constraints have to hold."""
+        return self._are_together(self.scale.lengths)
+
+    def _are_together(self, lengths: np.ndarray) -> bool:
+        return are_together(self.claim, self._at, self._own, lengths, self.feasible)
 
     @cached_property
     def proof(self) -> Bound:

@@ -28,10 +28,10 @@ from collections.abc import Collection, Hashable, Mapping
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.answer.bound import least_near
+from dald_model.answer.alike import Alike
 from dald_model.answer.claim import Claim
 from dald_model.answer.costs import client_costs
-from dald_model.answer.standalone import Standalone
+from dald_model.answer.standalone import Standalone, fall_near
 from dald_model.compile.decomposition import Decomposition
 from dald_model.solvers.arrays.terms import Terms
 
@@ -67,9 +67,11 @@ AGREED = 1e-2
 """Share of the change of F over the lengths that stands in for a cost of consensus of zero."""
 
 
-REACH, FARTHEST = 10.0, 1e3
-"""How many lengths a proof's box reaches in any case, and at most: it is ten times as wide as the
-ways to the standalone minimisers are long, and doubles prove nothing much farther out."""
+REACH = 10.0
+"""How many lengths a proof's box reaches, and how many ways to the standalone minimisers."""
+FARTHEST = 1e3
+"""How many lengths a cone solver is asked to bound a client at most: beyond, it loses more digits
+than a proof has. Of smooth clients a bound is exact however wide the box is."""
 
 
 class Scale:
@@ -90,8 +92,8 @@ class Scale:
     lengths : ndarray
         L, all clients' variables one after the other.
     reach : ndarray
-        How far the box of a proof reaches: ten lengths, or ten times the way to the farthest
-        standalone minimiser, up to 1e3 lengths.
+        How far the wide box of a proof reaches: ten lengths, or ten times the way to the farthest
+        standalone minimiser; up to 1e3 lengths of clients that are not smooth.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class Scale:
         alone: Standalone,
         at: np.ndarray,
         costs: Mapping[Hashable, float],
+        others: Collection[Hashable],
     ) -> None:
         compiled = claim.compiled
         paid = {name: max(fall, 0.0) for name, fall in alone.falls.items() if np.isfinite(fall)}
@@ -111,17 +114,20 @@ class Scale:
         self.is_agreed = not alone.missing and cost <= max(self.open, least)
         ways = np.abs(alone.points - at) * (not self.is_agreed)  # else what solvers leave of zero
         moves = _moves(compiled, claim.live, at, 0.0 if self.is_agreed else cost)
-        ways = np.nan_to_num(ways, nan=0.0)
-        self.lengths = _lengths(compiled, at, ways, moves)
-        farthest = np.minimum(REACH * _shared(compiled, ways), FARTHEST * self.lengths)
-        self.reach = np.maximum(REACH * self.lengths, farthest)
+        ways, own = np.nan_to_num(ways, nan=0.0), ways.copy()
+        for name in alone.missing:
+            own[compiled.columns[name]] = np.inf  # as far as it may
+        own = Alike.by_entry(compiled).most(np.nan_to_num(own, nan=0.0, posinf=np.inf))
+        self.lengths = _lengths(compiled, at, own, moves)
+        equal = Alike.by_edges(compiled)
+        reach = REACH * np.maximum(self.lengths, equal.most(ways))
+        for name in others:
+            part = compiled.columns[name]
+            reach[part] = np.minimum(reach[part], FARTHEST * self.lengths[part])
+        self.reach = equal.least(reach)  # what is equal is in one box
         for name in alone.missing:
             part = compiled.columns[name]
-            least = least_near(
-                compiled[name], np.zeros(compiled[name].size), at[part], self.lengths[part]
-            )
-            if np.isfinite(least):
-                paid[name] = max(costs[name] - least, 0.0)
+            paid[name] = fall_near(compiled[name], at[part], self.lengths[part], costs[name])
         self.cost = float(sum(paid.values()))
         if self.is_agreed:
             self.cost = AGREED * _change(claim, self.lengths, costs)
@@ -171,18 +177,16 @@ def _lengths(
 
     Moves are infinite where none is known.
     """
-    whole, is_told = np.zeros(at.size), np.zeros(at.size, dtype=bool)
-    for places in _homes(compiled).values():
-        way, own = (np.max([one[p] for p in places], axis=0) for one in (ways, np.abs(at)))
-        move = np.min([worth[p] for p in places], axis=0)
-        size = own.max(initial=0.0)
-        is_known = np.isfinite(move)
-        most = np.maximum(size, np.where(is_known, move, size or np.inf))
-        own = np.where(own > FAINT * size, own, size)
-        length = np.where(way > 0, np.minimum(way, most), np.where(is_known, move, own))
-        length = np.maximum(length, np.where(is_known, LEAST * move, 0.0))
-        for place in places:
-            whole[place], is_told[place] = length, is_known | (way > 0)
+    equal = Alike.by_edges(compiled)
+    own, move = equal.most(np.abs(at)), equal.least(worth)
+    size = Alike.by_variable(compiled).most(own)
+    is_known = np.isfinite(move)
+    most = np.maximum(size, np.where(is_known, move, np.where(size > 0, size, np.inf)))
+    own = np.where(own > FAINT * size, own, size)
+    whole = np.where(ways > 0, np.minimum(ways, most), np.where(is_known, move, own))
+    whole = np.maximum(whole, np.where(is_known, LEAST * move, 0.0))
+    is_told = (is_known | (ways > 0)) & np.isfinite(whole)
+    whole = np.where(is_told, whole, 0.0)
     whole = _passed_on(compiled, whole, is_told)
     is_agreed, right = not ways.any(), np.full(at.size, np.inf)
     for _ in range(PASSES):
@@ -190,14 +194,12 @@ def _lengths(
         moves = np.where(np.isfinite(moves), moves, 0.0)
         moves = np.maximum(moves, _moves_of_edges(compiled, whole))
         whole = np.where(whole <= FAINT * moves, FAINTLY * moves, whole)
+    right = equal.least(right)
     last = np.where(np.isfinite(right), right, 1.0)
     nothing = SETTLED if is_agreed else NOTHING
     whole = np.where(whole <= nothing * last, FAINTLY * last, whole)
-    for places in _homes(compiled).values():
-        length = np.max([whole[place] for place in places], axis=0)
-        for place in places:
-            whole[place] = np.where(length > 0, length, 1.0)
-    return whole
+    whole = Alike.by_entry(compiled).most(whole)
+    return np.where(whole > 0, whole, 1.0)
 
 
 def _passed_on(compiled: Decomposition, lengths: np.ndarray, is_told: np.ndarray) -> np.ndarray:
@@ -218,25 +220,9 @@ def _passed_on(compiled: Decomposition, lengths: np.ndarray, is_told: np.ndarray
     return lengths
 
 
-def _shared(compiled: Decomposition, ways: np.ndarray) -> np.ndarray:
-    """The longest way of each entry of the user's among the clients that share it."""
-    found = ways.copy()
-    for places in _homes(compiled).values():
-        way = np.max([ways[place] for place in places], axis=0)
-        for place in places:
-            found[place] = way
-    return found
-
-
 def _sizes(compiled: Decomposition, at: np.ndarray) -> np.ndarray:
     """The absolute value of each entry; one of a variable that is zero."""
-    found = np.abs(at)
-    for places in _homes(compiled).values():
-        size = max(float(found[place].max(initial=0.0)) for place in places)
-        if size <= NOTHING:
-            for place in places:
-                found[place] = 1.0
-    return found
+    return np.where(Alike.by_variable(compiled).most(np.abs(at)) <= NOTHING, 1.0, np.abs(at))
 
 
 def _moves_of_edges(compiled: Decomposition, lengths: np.ndarray) -> np.ndarray:
@@ -316,15 +302,4 @@ def _moves(
             by_slope = cost / (np.abs(slopes) + kinks)
             by_bend = np.sqrt(2 * cost / np.maximum(bends, 0.0))
         found[part] = np.fmin(np.fmin(by_slope, by_bend), np.inf)
-    return found
-
-
-def _homes(compiled: Decomposition) -> dict[int, list[slice]]:
-    """Id of a user's variable -> where the clients' copies of it lie among all variables."""
-    found: dict[int, list[slice]] = {}
-    for name, sub in compiled.items():
-        start = compiled.columns[name].start
-        for v in sub.variables:
-            found.setdefault(compiled.origins[v.id], []).append(slice(start, start + v.size))
-            start += v.size
     return found

@@ -9,6 +9,7 @@ The difference is computed as it stands on the right: constants cancel before th
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
+from functools import cached_property
 
 import numpy as np
 
@@ -25,6 +26,10 @@ RIDGE = 1e-15
 unit diagonals eigenvalues have errors of a few times 2e-16."""
 ROUNDED = 8 * np.finfo(float).eps
 """Share of the summands of a difference that counts as its error: so much inner products round."""
+
+
+Bends = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""What :func:`scaled_roots` finds of a Hessian."""
 
 
 class SmoothClients:
@@ -60,46 +65,69 @@ class SmoothClients:
 
     def gradient_errors(self, at: np.ndarray) -> np.ndarray:
         """What each gradient of the quadratic may be wrong by for being rounded, (k, m)."""
-        pairs = zip(self._quadratics, np.abs(at), strict=True)
-        sizes = [
-            np.abs(one.full) @ point
-            if one.root is None
-            else abs(one.root).T @ (abs(one.root) @ point)
-            for one, point in pairs
-        ]
-        return ROUNDED * (np.stack(sizes) + np.abs(self._linear))
+        return ROUNDED * (self._sizes(at) + np.abs(self._linear))
 
-    def falls(self, at: np.ndarray, to: np.ndarray) -> np.ndarray:
-        """How much lower each objective is at ``to`` than at ``at``, (k,); NaN out of domain."""
-        return self._fall(at, to)[0]
+    def falls(self, at: np.ndarray, to: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """How much lower each objective is at ``to`` than at ``at``, and how far that is rounded.
 
-    def sure_falls(self, at: np.ndarray, to: np.ndarray) -> np.ndarray:
-        """The same less what it may be wrong by: rounding never makes a fall."""
-        found, error = self._fall(at, to)
-        return found - error
-
-    def _fall(self, at: np.ndarray, to: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        The error of the quadratic, which grows with the distance, and that of the other terms,
+        which is a share of their values. All (k,); NaN outside of the domain.
+        """
         step = to - at
         slopes, bent = self._times(at) + self._linear, self._times(step)
         found = -np.vecdot(slopes, step) - np.vecdot(step, bent) / 2
-        error = np.vecdot(np.abs(slopes), np.abs(step)) + np.vecdot(np.abs(step), np.abs(bent))
-        if self._terms is not None:
-            before, after = self._terms.values(None, at), self._terms.values(None, to)
-            with np.errstate(invalid="ignore"):
-                found = found + before - after
-                error = error + np.abs(before) + np.abs(after)
-        return found, ROUNDED * error
+        error = np.vecdot(self.gradient_errors(at) + ROUNDED * self._sizes(step), np.abs(step))
+        if self._terms is None:
+            return found, error, np.zeros(len(found))
+        before, after = self._terms.values(None, at), self._terms.values(None, to)
+        with np.errstate(invalid="ignore"):
+            return found + before - after, error, ROUNDED * (np.abs(before) + np.abs(after))
 
-    def newton_steps(self, at: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        r"""The steps :math:`-(\nabla^2 f)^+ s` for slopes s, (k, m); NaN where there is none."""
+    def sure_falls(self, at: np.ndarray, to: np.ndarray) -> np.ndarray:
+        """How much lower each objective is for certain: rounding never makes a fall."""
+        found, error, of_terms = self.falls(at, to)
+        return found - error - of_terms
+
+    def newton_steps(
+        self, at: np.ndarray, slopes: np.ndarray, *, is_whole: bool = False
+    ) -> np.ndarray:
+        r"""The steps :math:`-(\nabla^2 f)^+ s` for slopes s, (k, m); NaN where there is none.
+
+        With ``is_whole`` also along curvatures that may be rounding, which count as the largest
+        such: such a step is good only where the objective falls.
+        """
         found = np.full(at.shape, np.nan)
-        hessians = self.hessians(at)
-        for i, (bent, slope) in enumerate(zip(hessians, slopes, strict=True)):
-            if np.isfinite(bent).all() and np.isfinite(slope).all():
-                roots, vectors, inverse = scaled_roots(bent)
+        for i, (bent, slope) in enumerate(zip(self._bends(at), slopes, strict=True)):
+            if bent is not None and np.isfinite(slope).all():
+                roots, vectors, inverse = bent
                 along = vectors.T @ (inverse * slope)
-                live = roots > RIDGE * max(float(roots[-1]), np.finfo(float).tiny)
-                found[i] = -inverse * (vectors[:, live] @ (along[live] / roots[live]))
+                least = RIDGE * max(float(roots[-1]), np.finfo(float).tiny)
+                live = (roots > least) | is_whole
+                if is_whole and roots[0] > least:
+                    continue  # this is the step that is made in any case
+                steps = along[live] / np.maximum(roots[live], least)
+                found[i] = -inverse * (vectors[:, live] @ steps)
+        return found
+
+    def losses(self, slopes: np.ndarray, away: np.ndarray, enough: np.ndarray) -> np.ndarray:
+        r"""How much each objective can fall from a point with these slopes, at most, (k,).
+
+        In the box whose farthest entries are ``away`` from the point: by
+        :math:`\sum_e |s_e| d_e`, or along each eigenvector of P, with its curvature
+        :math:`\lambda`, by :math:`a t - \lambda t^2 / 2` for the best t within the box. The latter
+        is asked only where the former is more than ``enough``, (k,).
+        """
+        found = np.vecdot(np.abs(slopes), away)
+        for i in np.flatnonzero(found > enough):
+            bent = self._own_bends[i]
+            if bent is None:
+                continue
+            roots, vectors, inverse = bent
+            sure = np.maximum(roots - RIDGE * max(float(roots[-1]), 0.0), 0.0)
+            along = np.abs(vectors.T @ (inverse * slopes[i]))
+            wide = np.abs(vectors).T @ (away[i] / inverse)
+            way = np.minimum(wide, along / np.maximum(sure, np.finfo(float).tiny))
+            found[i] = np.fmin(found[i], (along - sure * way / 2) @ way)
         return found
 
     def hessians(self, at: np.ndarray) -> Iterator[np.ndarray]:
@@ -117,11 +145,38 @@ class SmoothClients:
                 matrices = matrices + self._terms.hessians(part, at[part])
             yield from matrices
 
+    def _bends(self, at: np.ndarray) -> Iterable[Bends | None]:
+        if self.is_quadratic:
+            return self._own_bends
+        return (_bends_of(bent) for bent in self.hessians(at))
+
+    @cached_property
+    def _own_bends(self) -> list[Bends | None]:
+        return [_bends_of(one.full) for one in self._quadratics]
+
+    def _sizes(self, vectors: np.ndarray) -> np.ndarray:
+        """The sizes of the summands of P x, (k, m)."""
+        sizes = np.abs(vectors)
+        if self._matrix is not None:
+            return np.einsum("kij,kj->ki", np.abs(self._matrix), sizes)
+        return np.stack(
+            [
+                np.abs(one.full) @ size
+                if one.root is None
+                else abs(one.root).T @ (abs(one.root) @ size)
+                for one, size in zip(self._quadratics, sizes, strict=True)
+            ]
+        )
+
     def _times(self, vectors: np.ndarray) -> np.ndarray:
         if self._matrix is not None:
             return np.einsum("kij,kj->ki", self._matrix, vectors)
         pairs = zip(self._quadratics, vectors, strict=True)
         return np.stack([one.times(vector) for one, vector in pairs])
+
+
+def _bends_of(matrix: np.ndarray) -> Bends | None:
+    return scaled_roots(matrix) if np.isfinite(matrix).all() else None
 
 
 def scaled_roots(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Hashable, Mapping
 
 import numpy as np
 
+from dald_model.answer.bound import least_near
 from dald_model.answer.costs import client_cost, client_costs
 from dald_model.answer.rescaling import minimise
 from dald_model.answer.smooth_clients import SmoothClients
@@ -17,6 +18,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.measures import Measure
 from dald_model.compile.subproblem import Subproblem
+from dald_model.solvers.exact.lower_bound import bounded
 from dald_model.solvers.exact.native import STATUSES, solved_once
 from dald_model.solvers.exact.smooth_bound import is_split, minimiser, split_program
 from dald_model.values import flat
@@ -142,23 +144,24 @@ def _by_newton(
     """The minimisers of smooth clients, (k, m), how much lower they are, and which fell short."""
     point, fallen = start.copy(), np.zeros(len(start))
     slopes = group.gradients(start)
-    live = np.ones(len(start), dtype=bool)
-    for _ in range(1 if group.is_quadratic else STEPS):
-        step = group.newton_steps(point, group.gradients(point))
-        step[~(np.isfinite(step).all(axis=1) & live)] = 0.0
-        gained, is_worse = fallen, ~live
-        for _ in range(HALVINGS):
-            gained = group.sure_falls(point, point + step)
-            is_worse = ~(gained >= 0)  # NaN outside of the domain
-            if not is_worse.any():
+    for is_whole in (False, True):
+        live = np.ones(len(start), dtype=bool)
+        for _ in range(STEPS):
+            step = group.newton_steps(point, group.gradients(point), is_whole=is_whole)
+            step[~(np.isfinite(step).all(axis=1) & live)] = 0.0
+            gained, is_worse = fallen, ~live
+            for _ in range(HALVINGS):
+                gained = group.sure_falls(point, point + step)
+                is_worse = ~(gained >= 0)  # NaN outside of the domain
+                if not is_worse.any():
+                    break
+                step[is_worse] /= 2
+            gained = np.where(is_worse, 0.0, gained)
+            step[is_worse] = 0.0
+            point, fallen = point + step, fallen + gained
+            live = gained > SHARPER * fallen
+            if not live.any():
                 break
-            step[is_worse] /= 2
-        gained = np.where(is_worse, 0.0, gained)
-        step[is_worse] = 0.0
-        point, fallen = point + step, fallen + gained
-        live = gained > SHARPER * fallen
-        if not live.any():
-            break
     if group.is_quadratic:
         return point, fallen, np.zeros(len(start), dtype=bool)
     left = np.abs(group.gradients(point)).max(axis=1)
@@ -243,3 +246,20 @@ def _by_cvxpy(sub: Subproblem, at: np.ndarray) -> np.ndarray:
         if status == "unbounded":
             break
     return np.full(sub.size, np.nan)
+
+
+def fall_near(sub: Subproblem, at: np.ndarray, reach: np.ndarray, cost: float) -> float:
+    """How much lower a client's objective is within a box around a point, at least and at most.
+
+    By a bound, and by the value at the point that a solver found: an error of one of them is no
+    cost of consensus.
+    """
+    if sub.client.is_remote:
+        return 0.0
+    if sub.form is None:
+        bound = least_near(sub, np.zeros(sub.size), at, reach)
+        return max(cost - bound, 0.0) if np.isfinite(bound) else 0.0
+    found = bounded(sub.form.cone, np.zeros(sub.size), at, reach)
+    point = np.clip(found.point, at - reach, at + reach)
+    fall = min(cost - found.value, cost - client_cost(sub, point))
+    return max(fall, 0.0) if np.isfinite(fall) else 0.0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.answer.families import FAMILIES, drawn, redrawn
-from tests.answer.families.__main__ import Outcome, judged, table
+from tests.answer.families.__main__ import Outcome, judged, outcome, table
 from tests.answer.families.drawn import Drawn
 from tests.answer.families.exact import Squares
 from tests.answer.families.maros import OPTIMUM
@@ -127,6 +127,25 @@ def test_each_family_is_right_at_its_own_truth(family: str) -> None:
         assert truth.label_of(truth.point, truth.optimum) == "right", one
         off = truth.optimum + max(0.1 * truth.scale, 0.1 * abs(truth.optimum - truth.constant))
         assert truth.label_of(truth.point, off + 10 * truth.grain) == "wrong", one
+
+
+@pytest.mark.parametrize(
+    ("family", "seed"),
+    [
+        ("unequal spreads", 11000033),  # copies apart by 3 % of an entry, beside another's way
+        ("unequal spreads", 12000033),
+        ("collinear", 12000002),  # 220.7 for 0.236: all minimisers are 1e7 away, beyond the box
+        ("valleys", 11000003),  # 1.077 for 0.762, as far as one client knows of another's
+        ("conditioned", 12000018),  # 63.7 for 45.1: curvature along which steps were rounding
+        ("conditioned", 13000062),
+        ("degenerate", 14000031),  # a box of 1e-8, in which a cone solver's error was worth 1e26
+    ],
+)
+def test_no_witness_passes_what_is_wrong(family: str, seed: int) -> None:
+    """Models whose wrong answers were accepted once; a right answer of theirs may pass."""
+    found = outcome(family, seed)
+    assert not found.accepts_wrong, found
+    assert "errors" not in found.columns, found
 
 
 def test_the_mix_is_balanced_and_always_the_same() -> None:

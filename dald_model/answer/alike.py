@@ -1,0 +1,71 @@
+"""Entries of all clients' variables that are one and the same to the user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from dald_model.compile.decomposition import Decomposition
+
+
+class Alike:
+    """Entries by groups.
+
+    Parameters
+    ----------
+    group : ndarray of int, shape (n,)
+        The number of the group of each entry, from zero.
+    """
+
+    def __init__(self, group: np.ndarray) -> None:
+        self._group, self._count = group, int(group.max(initial=-1)) + 1
+
+    @classmethod
+    def by_edges(cls, compiled: Decomposition) -> Alike:
+        """Entries that edges without any other entry, and without a factor, make equal."""
+        sides, count = compiled.stacked.matrix, compiled.size
+        is_single = (np.diff(sides.indptr) == 1).reshape(2, -1).all(axis=0)
+        tails, heads = np.flatnonzero(is_single), np.flatnonzero(is_single) + count
+        tails, heads = sides.indptr[tails], sides.indptr[heads]
+        is_equal = np.abs(sides.data[tails]) == np.abs(sides.data[heads])
+        one, two = sides.indices[tails[is_equal]], sides.indices[heads[is_equal]]
+        size = sum(sub.size for sub in compiled.values())
+        edges = sp.coo_array((np.ones(one.size), (one, two)), shape=(size, size))
+        found: Any = connected_components(edges, directed=False)
+        return cls(found[1])
+
+    @classmethod
+    def by_variable(cls, compiled: Decomposition) -> Alike:
+        """Entries of one variable of the user's, at all clients that have a copy of it."""
+        return cls(np.repeat(*_variables(compiled)))
+
+    @classmethod
+    def by_entry(cls, compiled: Decomposition) -> Alike:
+        """The copies of one entry of a variable of the user's."""
+        variables, sizes = _variables(compiled)
+        firsts = np.zeros(int(variables.max(initial=-1)) + 2, dtype=int)
+        firsts[variables + 1] = sizes
+        starts = np.repeat(np.cumsum(firsts)[variables] - np.cumsum(sizes) + sizes, sizes)
+        return cls(starts + np.arange(sizes.sum()))
+
+    def most(self, values: np.ndarray) -> np.ndarray:
+        """The largest of its group for each entry, of numbers that are not negative."""
+        found = np.zeros(self._count)
+        np.maximum.at(found, self._group, values)
+        return found[self._group]
+
+    def least(self, values: np.ndarray) -> np.ndarray:
+        """The least of its group for each entry."""
+        found = np.full(self._count, np.inf)
+        np.minimum.at(found, self._group, values)
+        return found[self._group]
+
+
+def _variables(compiled: Decomposition) -> tuple[np.ndarray, np.ndarray]:
+    """Of each client's variables in turn, the number of the user's, and the size."""
+    local = [v for sub in compiled.values() for v in sub.variables]
+    keys = np.unique([compiled.origins[v.id] for v in local], return_inverse=True)[1]
+    return keys, np.array([v.size for v in local], dtype=int)
