@@ -12,7 +12,7 @@ import numpy as np
 
 from dald_model.algorithms.dald import DALD
 from dald_model.answer.assemble import assemble
-from dald_model.answer.beginning import begin, foretold, still_measured, trailed
+from dald_model.answer.beginning import begin, extrapolated, still_measured, trailed
 from dald_model.answer.end_test import end_test
 from dald_model.answer.gap_option import gap_test
 from dald_model.answer.result import Result
@@ -160,8 +160,8 @@ def solve(
         penalty is given or the algorithm sets one, as in the paper. What was learnt of clients is
         kept (``result.recalled``); where three or more answers with other values of a Parameter led
         to it, the run begins where the next one is expected, see
-        :mod:`dald_model.answer.foretold`, but not with ``acceleration=None``. Natural units are
-        kept, too, until a Parameter has moved the numbers of a client by more than
+        :mod:`dald_model.answer.extrapolation`, but not with ``acceleration=None``. Natural units
+        are kept, too, until a Parameter has moved the numbers of a client by more than
         :data:`dald_model.coordinate.measured.MOVED`.
     metrics : dict
         Name of a column of the history -> function of an :class:`Iterate`, called each round, for
@@ -267,7 +267,7 @@ def solve(
         state, rule = begin(compiled, method.rho, start, units)
         state.whole = among or HERE
         is_default = is_own and algorithm.__class__ is DALD and acceleration is not None
-        is_foretold = is_default and among is None and foretold(compiled, start, state)
+        is_extrapolated = is_default and among is None and extrapolated(compiled, start, state)
         is_judged = among is None and not any(s.client.is_remote for s in compiled.values())
         given: dict[str, Any] = {
             "algorithm": algorithm,
@@ -297,7 +297,7 @@ def solve(
             acceleration,
             insists=acceleration is not DEFAULT_ACCELERATION,
             learnt=None if start is None else start.learnt,
-            is_foretold=is_foretold,
+            is_extrapolated=is_extrapolated,
             gap_test=None if gap is None else gap_test(compiled, gap),
             end_test=end_test(compiled, max(eps_pri, eps_dual)) if is_judged else None,
             begun=begun,

@@ -11,7 +11,7 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.answer.by_name import ClientValues, chosen
-from dald_model.answer.foretold import Trail
+from dald_model.answer.extrapolation import Trail
 from dald_model.compile.decomposition import Decomposition, Recovered
 from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.measured import Measured
@@ -159,7 +159,7 @@ class Answer(Identified):
     unaccelerated : str
         Why no acceleration proposed anything in the end; "" where one did.
     trail : Trail or None
-        The last answers along a path of Parameters, from which ``solve(start=result)`` foretells
+        The last answers along a path of Parameters, from which ``solve(start=result)`` expects
         the next.
     """
 

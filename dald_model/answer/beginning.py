@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dald_model.answer.foretold import Trail, present
+from dald_model.answer.extrapolation import Trail, present
 from dald_model.answer.result import Result
 from dald_model.answer.saved import SavedAnswer
 from dald_model.compile.decomposition import Decomposition
@@ -30,11 +30,11 @@ def still_measured(compiled: Decomposition, start: Any) -> Measured | None:
     return known if known and known.holds(compiled) else None
 
 
-def foretold(compiled: Decomposition, start: Any, state: State) -> bool:
+def extrapolated(compiled: Decomposition, start: Any, state: State) -> bool:
     """Have a run begin where the answer is expected; whether that is known."""
     if not isinstance(start, Result) or start.compiled is not compiled or start.trail is None:
         return False
-    return start.trail.foretell(present(p.value for p in compiled.model.parameters), state)
+    return start.trail.extrapolate(present(p.value for p in compiled.model.parameters), state)
 
 
 def trailed(result: Result, start: Any) -> Trail | None:

@@ -61,7 +61,7 @@ class Proposals:
                 stages,
                 state,
                 learnt,
-                waits=settings.is_foretold and settings.checkpoint is None,
+                waits=settings.is_extrapolated and settings.checkpoint is None,
             )
 
     def kept(self) -> dict[str, Any]:

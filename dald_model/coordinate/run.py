@@ -46,7 +46,7 @@ KEPT = (
     "outer",
     "inner",
     "round",
-    "is_foretold",
+    "is_extrapolated",
     "least",
     "nearest",
     "found",
@@ -88,7 +88,7 @@ class Run:
         if membership.online or method.ignore_absent or membership.sequence.leaves_out:
             state.channels = Channels.start(state.sides)
         self._outer, self._inner, self._round = 1, 0, 0
-        self._is_foretold = settings.is_foretold
+        self._is_extrapolated = settings.is_extrapolated
         self._written: int | None = None
         self._least: EndProof | None = None
         self._nearest = Best()
@@ -214,8 +214,8 @@ class Run:
         tolerance = self.settings.accuracy.of(
             self._falling(self._found), learns=bool(self._proposals)
         )
-        is_foretold = self._is_foretold and not self._round
-        if self._proposals.recalled or is_foretold:  # it may be the last
+        is_extrapolated = self._is_extrapolated and not self._round
+        if self._proposals.recalled or is_extrapolated:  # it may be the last
             tolerance = min(tolerance, self.settings.accuracy.enough)
         if self._outer_test.retried:
             tolerance = max(tolerance, self.settings.accuracy.enough)

@@ -36,7 +36,7 @@ class Settings:
         Whether it is refused where it does not apply; else the run goes without.
     learnt : Learnt or None
         What the run that this one goes on from knew of the clients.
-    is_foretold : bool
+    is_extrapolated : bool
         Whether the run begins where its answer is expected, so that the first round may be the
         last, and clients are minimised as exactly.
     gap_test : callable or None
@@ -59,7 +59,7 @@ class Settings:
     acceleration: Acceleration | None = None
     insists: bool = False
     learnt: Learnt | None = None
-    is_foretold: bool = False
+    is_extrapolated: bool = False
     gap_test: Callable[[State], str] | None = None
     end_test: EndTest | None = None
     begun: float | None = None
