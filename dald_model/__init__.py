@@ -26,6 +26,7 @@ from dald_model.algorithms.gradient import (
     MiniBatchGradientDescent,
     StochasticGradientDescent,
 )
+from dald_model.algorithms.interior_point import InteriorPoint
 from dald_model.algorithms.newton import NewtonMethod, StochasticNewton
 from dald_model.errors import (
     CopyError,
@@ -110,6 +111,7 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "ConsensusADMM",
     "ProximalPoint",
     "GradientDescent",
+    "InteriorPoint",
     "NewtonMethod",
     "MiniBatchGradientDescent",
     "StochasticGradientDescent",

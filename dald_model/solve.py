@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dald_model.algorithms.dald import DALD
+from dald_model.algorithms.disclosure import check_none_given, chosen_algorithm
 from dald_model.answer.assemble import assemble
 from dald_model.answer.beginning import begin, extrapolated, still_measured, trailed
 from dald_model.answer.end_test import end_test
@@ -62,6 +63,7 @@ def solve(
     model: Compilable,
     *,
     algorithm: Algorithm | None = None,
+    disclose: str | None = None,
     sequence: Sequence | None = None,
     stopping: Stopping | None = None,
     rho: Any = None,
@@ -102,6 +104,12 @@ def solve(
         run a method as it was published: ``algorithm=dm.FedProx(alpha=0.1)``. One that wants a
         server, or none, has it where :meth:`Model.topology` says nothing: a server, or a ring of
         those who share a variable; the result says which.
+    disclose : str
+        What clients may show: "answers", values and prices, or "curvature", sums of their Hessians
+        as well, for which :class:`InteriorPoint` is taken: some fifteen rounds whatever the
+        conditioning, the graph and the kinks, see {doc}`who learns what <learns>`.
+        ``disclose="curvature"`` where rounds or time count more than what a Hessian says; by
+        default what the algorithm needs, and that of none is "answers".
     sequence : Sequence
         Who is solved when; default one colour of the consensus graph after the other, which is
         two-block ADMM where two colours suffice. Another where clients cannot all take part, or
@@ -239,8 +247,23 @@ def solve(
         engine = None if among else engine
         check_kind("engine", engine, "hosts", "dm.engines.Processes(workers=2), or None")
         check_kind("stopping", stopping, "ends", "dm.FixedBudget(v_max=1)")
-        algorithm = algorithm or DALD()
+        algorithm = chosen_algorithm(algorithm, disclose)
         compiled, own = opened(algorithm, (way.compile() for way in model.ways()))
+        if own.sweeper is not None:
+            check_none_given(
+                algorithm,
+                {
+                    "sequence": sequence,
+                    "stopping": stopping,
+                    "rho": rho,
+                    "solver": solver,
+                    "accuracy": accuracy,
+                    "online": online,
+                    "engine": engine or among,
+                    "checkpoint": checkpoint,
+                },
+            )
+            acceleration = None
         method = with_algorithm(algorithm, own, rho, solver)
         chosen = sequence or method.sequence or Sequence(label="by colour")
         membership = Membership(compiled, chosen, as_online(online))
@@ -254,7 +277,7 @@ def solve(
         is_plain = isinstance(as_rule(method.rho), Fixed) and layer.is_exact
         # Else nothing is measured by units
         is_measured = max(eps_pri, eps_dual) > 0 or gap is not None or not is_plain
-        is_measured = is_measured and among is None
+        is_measured = is_measured and among is None and method.sweeper is None
         if is_measured and saved is None:
             if known is None:
                 asked = layer if method.solver is None else SolverLayer(compiled, None)
@@ -268,7 +291,8 @@ def solve(
         state.whole = among or HERE
         is_default = is_own and algorithm.__class__ is DALD and acceleration is not None
         is_extrapolated = is_default and among is None and extrapolated(compiled, start, state)
-        is_judged = among is None and not any(s.client.is_remote for s in compiled.values())
+        is_judged = among is None and method.sweeper is None
+        is_judged = is_judged and not any(s.client.is_remote for s in compiled.values())
         given: dict[str, Any] = {
             "algorithm": algorithm,
             "sequence": sequence,

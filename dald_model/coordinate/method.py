@@ -65,6 +65,9 @@ class Method:
         How far the multipliers move; 1 is the paper's.
     accelerates : bool
         Whether outer loops may begin elsewhere than where the one before ended.
+    sweeper : callable or None
+        Makes the rounds of an algorithm that does not minimise clients one by one, and proves its
+        own gap; it then takes no option that says how they are solved.
     remedy : str
         What to try where the residuals grow without bound.
     """
@@ -79,6 +82,7 @@ class Method:
     ignore_absent: bool = False
     dual_step: float = 1.0
     accelerates: bool = False
+    sweeper: Callable[[Decomposition], Any] | None = None
     remedy: str = "the default algorithm, dm.DALD()"
 
 

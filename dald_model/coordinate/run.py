@@ -107,6 +107,8 @@ class Run:
         )
         if isinstance(state.whole, AmongPeers):
             self._sweeper = PeerSweeper(layer, state.whole)
+        if method.sweeper is not None:
+            self._sweeper = method.sweeper(membership.compiled)
         self._recorder = Recorder(membership, layer, settings, progress)
 
     def go(self) -> Outcome:

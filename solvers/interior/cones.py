@@ -1,0 +1,549 @@
+r"""Cones of an interior point: scalings, corrections and step lengths, for all cones of a kind.
+
+A scaling W maps slacks s and multipliers z to one point, :math:`W z = W^{-T} s = \lambda`
+(Nesterov and Todd 1997), so that steps obey
+
+.. math:: \Delta s + W^\top W \Delta z = -d_s .
+
+A cone without such a symmetry has a matrix in place of :math:`W^\top W` that maps z to s
+(Tuncel 2001; Dahl and Andersen 2022). Vectors are flat, one cone after the other.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from scipy.special import wrightomega
+
+from dald_model.solvers.interior.rows import Rows
+
+
+class Cone(Protocol):
+    """The product of several cones of one kind.
+
+    Attributes
+    ----------
+    size : int
+        Entries of a vector.
+    degree : int
+        The parameter of the barrier.
+    """
+
+    size: int
+    degree: int
+
+    def start(self) -> np.ndarray:
+        """A point in the middle of the cone and of its dual, (size,)."""
+        ...
+
+    def scale(self, s: np.ndarray, z: np.ndarray) -> None:
+        """Make the scaling of these slacks and multipliers."""
+        ...
+
+    def squared(self, v: np.ndarray) -> np.ndarray:
+        r""":math:`W^\top W v`."""
+        ...
+
+    def inverse(self, v: np.ndarray) -> np.ndarray:
+        r""":math:`(W^\top W)^{-1} v`."""
+        ...
+
+    def curvature(self, rows: Rows) -> np.ndarray:
+        r""":math:`A^\top (W^\top W)^{-1} A`, dense or sparse as the rows are."""
+        ...
+
+    def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
+        r""":math:`d_s` of a step to :math:`\sigma \mu` that knows the predicted one."""
+        ...
+
+    def longest(self, ds: np.ndarray, dz: np.ndarray) -> float:
+        """The longest step that stays in the cone and its dual, at most 1."""
+        ...
+
+
+class Orthant:
+    """Nonnegative numbers."""
+
+    def __init__(self, size: int) -> None:
+        self.size = self.degree = size
+
+    def start(self) -> np.ndarray:
+        """See :class:`Cone`."""
+        return np.ones(self.size)
+
+    def scale(self, s: np.ndarray, z: np.ndarray) -> None:
+        """See :class:`Cone`."""
+        self._s, self._z, self._ratio = s, z, s / z
+
+    def squared(self, v: np.ndarray) -> np.ndarray:
+        """See :class:`Cone`."""
+        return self._ratio * v
+
+    def inverse(self, v: np.ndarray) -> np.ndarray:
+        """See :class:`Cone`."""
+        return v / self._ratio
+
+    def curvature(self, rows: Rows) -> np.ndarray:
+        """See :class:`Cone`."""
+        return rows.gram(1 / self._ratio)
+
+    def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
+        """See :class:`Cone`."""
+        return self._s + (ds * dz - centring) / self._z
+
+    def longest(self, ds: np.ndarray, dz: np.ndarray) -> float:
+        """See :class:`Cone`."""
+        return _within(max((-ds / self._s).max(), (-dz / self._z).max()))
+
+
+class Kinks(Orthant):
+    r"""Pairs :math:`t - v, t + v \ge 0` of absolute values, all of the first before the second.
+
+    They are second-order cones as well, but :math:`t^2 - v^2` would cancel.
+    """
+
+    def __init__(self, count: int) -> None:
+        super().__init__(2 * count)
+        self.count = count
+
+    def joined(self, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
+        """See :meth:`SecondOrder.joined`."""
+        return np.concatenate([heads - tails, heads + tails])
+
+    def heads(self, z: np.ndarray) -> np.ndarray:
+        """See :meth:`SecondOrder.heads`."""
+        return z[: self.count] + z[self.count :]
+
+    def tails(self, z: np.ndarray) -> np.ndarray:
+        """See :meth:`SecondOrder.tails`."""
+        return z[self.count :] - z[: self.count]
+
+    def reduced(self, rows: Rows) -> np.ndarray:
+        """See :meth:`SecondOrder.reduced`."""
+        one, two = self._ratio[: self.count], self._ratio[self.count :]
+        return rows.gram(4 / (one + two))
+
+    def tops(self) -> tuple[np.ndarray, np.ndarray]:
+        """See :meth:`SecondOrder.tops`."""
+        one, two = 1 / self._ratio[: self.count], 1 / self._ratio[self.count :]
+        return one + two, two - one
+
+
+class SecondOrder:
+    r"""Cones :math:`u_0 \ge \|u_1\|_2` of one width, (k, d)."""
+
+    def __init__(self, count: int, width: int) -> None:
+        self.count, self.width = count, width
+        self.size, self.degree = count * width, count
+
+    def start(self) -> np.ndarray:
+        """See :class:`Cone`."""
+        found = np.zeros((self.count, self.width))
+        found[:, 0] = 1.0
+        return found.ravel()
+
+    def scale(self, s: np.ndarray, z: np.ndarray) -> None:
+        """See :class:`Cone`."""
+        self._s, self._z = self._table(s), self._table(z)
+        of_s, of_z = _determinant(self._s), _determinant(self._z)
+        one, two = self._s / np.sqrt(of_s)[:, None], _reflected(self._z / np.sqrt(of_z)[:, None])
+        inner = one[:, 0] * two[:, 0] - np.vecdot(one[:, 1:], two[:, 1:])
+        self._w = (one + two) / np.sqrt(2 * (1 + inner))[:, None]
+        # What rounding takes from w_0 would be missing where the cone is met
+        self._w[:, 0] = np.sqrt(1 + np.vecdot(self._w[:, 1:], self._w[:, 1:]))
+        self._eta = (of_s / of_z) ** 0.25
+        self._lambda = self._times(self._z)
+
+    def squared(self, v: np.ndarray) -> np.ndarray:
+        """See :class:`Cone`."""
+        return self._quadratic(self._table(v), self._w, self._eta**2)
+
+    def inverse(self, v: np.ndarray) -> np.ndarray:
+        """See :class:`Cone`."""
+        return self._quadratic(self._table(v), _reflected(self._w), self._eta**-2)
+
+    def curvature(self, rows: Rows) -> np.ndarray:
+        """See :class:`Cone`."""
+        identity = np.eye(self.width - 1)
+        inside = self._w[:, 1:]
+        blocks = np.empty((self.count, self.width, self.width))
+        blocks[:, 0, 0], blocks[:, 0, 1:], blocks[:, 1:, 0] = self._w[:, 0], -inside, -inside
+        outer = inside[:, :, None] * inside[:, None, :]
+        blocks[:, 1:, 1:] = identity + outer / (1 + self._w[:, 0])[:, None, None]
+        return rows.blocked(blocks / self._eta[:, None, None]).gram()
+
+    def joined(self, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
+        """Slacks from their heads, (k,), and tails, (k (d - 1),)."""
+        return np.column_stack([heads, tails.reshape(self.count, -1)]).ravel()
+
+    def heads(self, z: np.ndarray) -> np.ndarray:
+        """The adjoint in heads, (k,)."""
+        return z.reshape(self.count, -1)[:, 0]
+
+    def tails(self, z: np.ndarray) -> np.ndarray:
+        """The adjoint in tails, (k (d - 1),)."""
+        return z.reshape(self.count, -1)[:, 1:].ravel()
+
+    def reduced(self, rows: Rows) -> np.ndarray:
+        r"""The same after the elimination of variables t that stand in :math:`u_0` alone.
+
+        With rows of :math:`u_1` only, (k (d - 1), n): the block of the inverse is
+        :math:`\eta^{-2} (I - 2 w_1 w_1^\top / (2 w_0^2 - 1))`, whose root is taken, as it would
+        cancel where the norm is positive.
+        """
+        shrunk = 1 / (2 * self._w[:, 0] ** 2 - 1)
+        norm = np.linalg.norm(self._w[:, 1:], axis=1)
+        along = self._w[:, 1:] / np.maximum(norm, np.finfo(float).tiny)[:, None]
+        less = (1 - np.sqrt(shrunk))[:, None, None] * along[:, :, None] * along[:, None, :]
+        return rows.blocked((np.eye(self.width - 1) - less) / self._eta[:, None, None]).gram()
+
+    def tops(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of the inverse the corner, (k,), and what joins it to the rest, (k (d - 1),)."""
+        corner = (2 * self._w[:, 0] ** 2 - 1) / self._eta**2
+        beside = -2 * (self._w[:, 0] / self._eta**2)[:, None] * self._w[:, 1:]
+        return corner, beside.ravel()
+
+    def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
+        """See :class:`Cone`."""
+        one = self._times(self._table(ds), is_inverse=True)
+        two = self._times(self._table(dz))
+        wanted = _product(self._lambda, self._lambda) + _product(one, two)
+        wanted[:, 0] -= centring
+        return self._times(_divided(self._lambda, wanted)).ravel()
+
+    def longest(self, ds: np.ndarray, dz: np.ndarray) -> float:
+        """See :class:`Cone`."""
+        moves = (self._s, self._table(ds)), (self._z, self._table(dz))
+        return min(_to_boundary(at, move) for at, move in moves)
+
+    def _table(self, v: np.ndarray) -> np.ndarray:
+        return v.reshape(self.count, self.width)
+
+    def _times(self, v: np.ndarray, *, is_inverse: bool = False) -> np.ndarray:
+        w = _reflected(self._w) if is_inverse else self._w
+        eta = 1 / self._eta if is_inverse else self._eta
+        inner = np.vecdot(w[:, 1:], v[:, 1:])
+        first = w[:, 0] * v[:, 0] + inner
+        rest = v[:, 1:] + w[:, 1:] * (v[:, 0] + inner / (1 + w[:, 0]))[:, None]
+        return np.column_stack([first, rest]) * eta[:, None]
+
+    def _quadratic(self, v: np.ndarray, w: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        bent = 2 * w * np.vecdot(w, v)[:, None] - _reflected(v)
+        return (bent * scale[:, None]).ravel()
+
+
+class Semidefinite:
+    r"""Symmetric matrices of one size by their scaled upper triangles, column by column."""
+
+    def __init__(self, count: int, side: int) -> None:
+        self.count, self.side = count, side
+        row, column = np.triu_indices(side)
+        order = np.lexsort((row, column))
+        self._row, self._column = row[order], column[order]
+        self._weight = np.where(self._row == self._column, 1.0, np.sqrt(2.0))
+        self.size, self.degree = count * self._row.size, count * side
+
+    def start(self) -> np.ndarray:
+        """See :class:`Cone`."""
+        return self._flat(np.broadcast_to(np.eye(self.side), (self.count, self.side, self.side)))
+
+    def scale(self, s: np.ndarray, z: np.ndarray) -> None:
+        """See :class:`Cone`."""
+        of_s = np.linalg.cholesky(self._matrices(s))
+        of_z = np.linalg.cholesky(self._matrices(z))
+        left, self._lambda, right = np.linalg.svd(_transposed(of_z) @ of_s)
+        root = np.sqrt(self._lambda)[:, None, :]
+        self._r = (of_s @ _transposed(right)) / root
+        self._inverse = _transposed((of_z @ left) / root)
+
+    def squared(self, v: np.ndarray) -> np.ndarray:
+        """See :class:`Cone`."""
+        both = self._r @ _transposed(self._r)
+        return self._flat(both @ self._matrices(v) @ both)
+
+    def inverse(self, v: np.ndarray) -> np.ndarray:
+        """See :class:`Cone`."""
+        both = _transposed(self._inverse) @ self._inverse
+        return self._flat(both @ self._matrices(v) @ both)
+
+    def curvature(self, rows: Rows) -> np.ndarray:
+        """See :class:`Cone`."""
+        height = self._row.size
+        # The map of one triangle as a matrix: each unit vector goes through it
+        units = np.zeros((height, self.side, self.side))
+        at = np.arange(height)
+        units[at, self._row, self._column] = units[at, self._column, self._row] = 1 / self._weight
+        bent = self._inverse[:, None] @ units @ _transposed(self._inverse)[:, None]
+        table = bent[..., self._row, self._column] * self._weight
+        return rows.blocked(_transposed(table)).gram()
+
+    def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
+        """See :class:`Cone`."""
+        one = self._inverse @ self._matrices(ds) @ _transposed(self._inverse)
+        two = _transposed(self._r) @ self._matrices(dz) @ self._r
+        wanted = (one @ two + two @ one) / 2
+        at = np.arange(self.side)
+        wanted[:, at, at] += self._lambda**2 - centring
+        wanted *= 2 / (self._lambda[:, :, None] + self._lambda[:, None, :])
+        return self._flat(self._r @ wanted @ _transposed(self._r))
+
+    def longest(self, ds: np.ndarray, dz: np.ndarray) -> float:
+        """See :class:`Cone`."""
+        one = self._inverse @ self._matrices(ds) @ _transposed(self._inverse)
+        two = _transposed(self._r) @ self._matrices(dz) @ self._r
+        root = np.sqrt(self._lambda)
+        both = np.stack([one, two]) / (root[:, :, None] * root[:, None, :])
+        return _within(-np.linalg.eigvalsh(both).min())
+
+    def _matrices(self, v: np.ndarray) -> np.ndarray:
+        table = v.reshape(self.count, -1) / self._weight
+        found = np.empty((self.count, self.side, self.side))
+        found[:, self._row, self._column] = table
+        found[:, self._column, self._row] = table
+        return found
+
+    def _flat(self, matrices: np.ndarray) -> np.ndarray:
+        return (matrices[:, self._row, self._column] * self._weight).ravel()
+
+
+class _Triples:
+    """Cones of three entries without symmetry; a subclass has the barrier of the dual."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.size, self.degree = count, 3 * count, 3 * count
+
+    def dual(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and Hessian of the dual barrier, (k, 3) and (k, 3, 3)."""
+        raise NotImplementedError
+
+    def primal(self, s: np.ndarray) -> np.ndarray:
+        """The gradient of the barrier, (k, 3)."""
+        raise NotImplementedError
+
+    def is_inside(self, s: np.ndarray, z: np.ndarray) -> bool:
+        """Whether both are in the interior."""
+        raise NotImplementedError
+
+    def scale(self, s: np.ndarray, z: np.ndarray) -> None:
+        """See :class:`Cone`."""
+        s, z = s.reshape(-1, 3), z.reshape(-1, 3)
+        self._s, self._z = s, z
+        self._gradient, hessian = self.dual(z)
+        mu = np.vecdot(s, z) / 3
+        shadow = self.primal(s)
+        self._root, self._inverse = _roots(s, z, mu, self._gradient, shadow, hessian)
+
+    def squared(self, v: np.ndarray) -> np.ndarray:
+        """See :class:`Cone`."""
+        bent = np.matvec(_transposed(self._root), v.reshape(-1, 3))
+        return np.matvec(self._root, bent).ravel()
+
+    def inverse(self, v: np.ndarray) -> np.ndarray:
+        """See :class:`Cone`."""
+        bent = np.matvec(self._inverse, v.reshape(-1, 3))
+        return np.matvec(_transposed(self._inverse), bent).ravel()
+
+    def curvature(self, rows: Rows) -> np.ndarray:
+        """See :class:`Cone`."""
+        return rows.blocked(self._inverse).gram()
+
+    def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
+        """See :class:`Cone`; without the third order, which costs more than it saves here."""
+        return (self._s + centring * self._gradient).ravel()
+
+    def longest(self, ds: np.ndarray, dz: np.ndarray) -> float:
+        """See :class:`Cone`; found by bisection, as the boundary has no closed form."""
+        ds, dz = ds.reshape(-1, 3), dz.reshape(-1, 3)
+        inside, outside = 0.0, 1.0
+        with np.errstate(all="ignore"):
+            if self.is_inside(self._s + ds, self._z + dz):
+                return 1.0
+            while outside - inside > CLOSE * outside and outside > SHORTEST:
+                step = (inside + outside) / 2
+                if self.is_inside(self._s + step * ds, self._z + step * dz):
+                    inside = step
+                else:
+                    outside = step
+        return inside
+
+
+CLOSE, SHORTEST = 1e-2, 1e-10
+"""How near a step is to the longest one, relative to it, and what is no step any more."""
+
+
+class Exponential(_Triples):
+    r""":math:`y\, e^{x / y} \le z`, y > 0."""
+
+    def start(self) -> np.ndarray:
+        """See :class:`Cone`: where the barrier's gradient is minus the point itself."""
+        return np.tile([-1.051383945322714, 0.556409619469370, 1.258967884768947], self.count)
+
+    def dual(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See :class:`_Triples`; of -log(z2 - z1 - z1 log(-z3/z1)) - log(-z1) - log(z3)."""
+        one, two, three = z.T
+        log = np.log(-three / one)
+        gap = two - one - one * log
+        slope = np.stack([-log, np.ones_like(log), -one / three], 1)
+        gradient = -slope / gap[:, None]
+        gradient[:, 0] -= 1 / one
+        gradient[:, 2] -= 1 / three
+        hessian = slope[:, :, None] * slope[:, None, :] / (gap**2)[:, None, None]
+        hessian[:, 0, 0] += -1 / (one * gap) + 1 / one**2
+        hessian[:, 0, 2] += 1 / (three * gap)
+        hessian[:, 2, 0] += 1 / (three * gap)
+        hessian[:, 2, 2] += -one / (three**2 * gap) + 1 / three**2
+        return gradient, hessian
+
+    def primal(self, s: np.ndarray) -> np.ndarray:
+        """See :class:`_Triples`."""
+        one, two, three = s.T
+        omega = np.real(wrightomega(1 - one / two - np.log(two) + np.log(three)))
+        first = 1 / ((omega - 1) * two)
+        second = first + first * np.log(omega * two / three) - 1 / two
+        return np.stack([first, second, omega / ((1 - omega) * three)], 1)
+
+    def is_inside(self, s: np.ndarray, z: np.ndarray) -> bool:
+        """See :class:`_Triples`."""
+        own = (s[:, 1] > 0) & (s[:, 2] > 0) & (s[:, 1] * np.log(s[:, 2] / s[:, 1]) > s[:, 0])
+        gap = z[:, 1] - z[:, 0] - z[:, 0] * np.log(-z[:, 2] / z[:, 0])
+        return bool((own & (z[:, 0] < 0) & (z[:, 2] > 0) & (gap > 0)).all())
+
+
+class Power(_Triples):
+    r""":math:`x^a y^{1-a} \ge |z|` with exponents (k,)."""
+
+    def __init__(self, exponents: np.ndarray) -> None:
+        super().__init__(exponents.size)
+        self._a = exponents
+
+    def start(self) -> np.ndarray:
+        """See :class:`Cone`: where the barrier's gradient is minus the point itself."""
+        zero = np.zeros(self.count)
+        return np.stack([np.sqrt(1 + self._a), np.sqrt(2 - self._a), zero], 1).ravel()
+
+    def dual(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See :class:`_Triples`."""
+        one, two, three, a = *z.T, self._a
+        power = (one / a) ** (2 * a) * (two / (1 - a)) ** (2 - 2 * a)
+        gap = power - three**2
+        first, second = 2 * a / one, (2 - 2 * a) / two
+        slope = np.stack([power * first, power * second, -2 * three], 1)
+        gradient = -slope / gap[:, None]
+        gradient[:, 0] -= (1 - a) / one
+        gradient[:, 1] -= a / two
+        hessian = slope[:, :, None] * slope[:, None, :] / (gap**2)[:, None, None]
+        share = power / gap
+        hessian[:, 0, 0] += share * (first / one - first**2) + (1 - a) / one**2
+        hessian[:, 1, 1] += share * (second / two - second**2) + a / two**2
+        hessian[:, 0, 1] -= share * first * second
+        hessian[:, 1, 0] -= share * first * second
+        hessian[:, 2, 2] += 2 / gap
+        return gradient, hessian
+
+    def primal(self, s: np.ndarray) -> np.ndarray:
+        r"""See :class:`_Triples`; by Newton's method on :math:`F'(-g) = -s`, which is damped."""
+        found = np.stack([(1 + self._a) / s[:, 0], (2 - self._a) / s[:, 1], 0 * s[:, 2]], 1)
+        for _ in range(100):
+            gradient, hessian = self.dual(found)
+            left = gradient + s
+            move = np.linalg.solve(hessian, left[..., None])[..., 0]
+            length = np.sqrt(np.maximum(np.vecdot(left, move), 0.0))
+            found = found - move / np.where(length > 0.25, 1 + length, 1.0)[:, None]
+            if length.max() < 1e-12:
+                break
+        return -found
+
+    def is_inside(self, s: np.ndarray, z: np.ndarray) -> bool:
+        """See :class:`_Triples`."""
+        a = self._a
+        own = (s[:, :2] > 0).all(axis=1) & (s[:, 0] ** a * s[:, 1] ** (1 - a) > np.abs(s[:, 2]))
+        power = (z[:, 0] / a) ** a * (z[:, 1] / (1 - a)) ** (1 - a)
+        return bool((own & (z[:, :2] > 0).all(axis=1) & (power > np.abs(z[:, 2]))).all())
+
+
+def _roots(
+    s: np.ndarray,
+    z: np.ndarray,
+    mu: np.ndarray,
+    gradient: np.ndarray,
+    shadow: np.ndarray,
+    hessian: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""R and its inverse of :math:`R R^\top` that maps z to s, :math:`-F'(s)` to :math:`-F_*'(z)`.
+
+    Dahl and Andersen (2022), equation (29), with the third direction as Clarabel has it. Columns of
+    R and rows of the inverse are biorthogonal, so that nothing is inverted. Where the point is
+    central, or the two pairs are dependent, the matrix is :math:`\mu F_*''(z)`. Each (k, 3, 3).
+    """
+    ds, dz = s + mu[:, None] * gradient, z + mu[:, None] * shadow
+    with np.errstate(all="ignore"):
+        inner, fall = np.vecdot(ds, dz), np.vecdot(gradient, shadow) / 3
+        bent = np.matvec(hessian, shadow)
+        apart = np.vecdot(shadow, bent) - 3 * fall**2
+        rest = bent - fall[:, None] * gradient
+        left = hessian - _outer(gradient, gradient) / 3 - _outer(rest, rest) / apart[:, None, None]
+        size = np.sqrt(mu * np.linalg.norm(left, axis=(1, 2)))
+        axis, other = np.cross(z, shadow), np.cross(s, gradient)
+        axis /= np.linalg.norm(axis, axis=1, keepdims=True)
+        other /= np.vecdot(axis, other)[:, None]
+        unit, step = np.sqrt(3 * mu)[:, None], np.sqrt(inner)[:, None]
+        root = np.stack([s / unit, ds / step, size[:, None] * axis], 2)
+        inverse = np.stack([z / unit, dz / step, other / size[:, None]], 1)
+        eps = np.finfo(float).eps
+        is_sound = (np.abs(mu * fall - 1) > np.sqrt(eps)) & (np.abs(apart) > eps) & (inner > 0)
+        is_sound &= np.isfinite(root).all(axis=(1, 2)) & np.isfinite(inverse).all(axis=(1, 2))
+    if not is_sound.all():
+        central = np.flatnonzero(~is_sound)
+        plain = np.linalg.cholesky(mu[central, None, None] * hessian[central])
+        root[central], inverse[central] = plain, np.linalg.inv(plain)
+    return root, inverse
+
+
+def _outer(one: np.ndarray, two: np.ndarray) -> np.ndarray:
+    return one[:, :, None] * two[:, None, :]
+
+
+def _transposed(matrices: np.ndarray) -> np.ndarray:
+    return matrices.swapaxes(-1, -2)
+
+
+def _reflected(v: np.ndarray) -> np.ndarray:
+    found = -v
+    found[:, 0] = v[:, 0]
+    return found
+
+
+def _determinant(v: np.ndarray) -> np.ndarray:
+    norm = np.linalg.norm(v[:, 1:], axis=1)
+    return (v[:, 0] - norm) * (v[:, 0] + norm)
+
+
+def _product(one: np.ndarray, two: np.ndarray) -> np.ndarray:
+    rest = one[:, :1] * two[:, 1:] + two[:, :1] * one[:, 1:]
+    return np.column_stack([np.vecdot(one, two), rest])
+
+
+def _divided(by: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """The u whose Jordan product with ``by`` is v."""
+    first = (by[:, 0] * v[:, 0] - np.vecdot(by[:, 1:], v[:, 1:])) / _determinant(by)
+    return np.column_stack([first, (v[:, 1:] - first[:, None] * by[:, 1:]) / by[:, :1]])
+
+
+def _to_boundary(at: np.ndarray, move: np.ndarray) -> float:
+    """The longest step of second-order cones, at most 1."""
+    square = move[:, 0] ** 2 - np.vecdot(move[:, 1:], move[:, 1:])
+    half = at[:, 0] * move[:, 0] - np.vecdot(at[:, 1:], move[:, 1:])
+    start = _determinant(at)
+    with np.errstate(all="ignore"):
+        root = np.sqrt(half**2 - square * start)
+        # The smallest positive root, by the formula that does not cancel
+        one = np.where(half < 0, start / (root - half), -(half + root) / square)
+        is_left = (square < 0) | ((half < 0) & (half**2 >= square * start))
+    found = np.where(is_left & (one > 0), one, 1.0)
+    found = np.where(move[:, 0] < 0, np.minimum(found, -at[:, 0] / move[:, 0]), found)
+    return float(np.minimum(found.min(initial=1.0), 1.0))
+
+
+def _within(worst: float) -> float:
+    return 1.0 if worst <= 1.0 else float(1 / worst)

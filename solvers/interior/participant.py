@@ -1,0 +1,464 @@
+r"""What a client of an interior point does in a round; it shows curvature on shared variables only.
+
+The homogeneous embedding of the program (Andersen and Ye 1999; Goulart and Chen 2024) has with
+:math:`\xi = x / \tau`, :math:`g = \nabla f(\xi)`, :math:`H = \nabla^2 f(\xi)` the residuals
+
+.. math::
+    r_x = \tau g + A^\top z + E^\top \lambda, \quad r_z = A x + s - b \tau, \quad
+    r_e = E x - e \tau, \quad r_\tau = x^\top g + b^\top z + e^\top \lambda + \kappa .
+
+Everything that a client shows is a sum over its rows, and the coordinator adds what clients show;
+so one that has the rows of all clients shows their sum, which is how one process computes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.sparse as sp
+
+from dald_model.solvers.interior.programme import Group, Programme
+
+FAR = 1e8
+"""Where along a direction its slope is taken for that at infinity, in units of the variables."""
+REGULAR = 1e-12
+"""Share of its size that a diagonal is regularised by before a factor is taken of it."""
+
+
+class Sums(NamedTuple):
+    """What the coordinator adds: the gradient's residual on shared unknowns, and nine numbers."""
+
+    residual: np.ndarray
+    slope: float
+    right: float
+    product: float
+    value: float
+    degree: float
+    infeasible: float
+    steepness: float
+    size: float
+    largest: float
+
+
+class Direction(NamedTuple):
+    """A solution of the linear system: variables, tops, slacks and multipliers of all groups."""
+
+    x: np.ndarray
+    equal: np.ndarray
+    tops: dict[Any, np.ndarray]
+    s: dict[Any, np.ndarray]
+    z: dict[Any, np.ndarray]
+
+
+class Participant:
+    """One or several clients, by their programme.
+
+    Parameters
+    ----------
+    programme : Programme
+    shared : ndarray of bool, (n + p,)
+        Which variables and multipliers of equalities others see; the rest is eliminated.
+    """
+
+    def __init__(self, programme: Programme, shared: np.ndarray) -> None:
+        self.programme, self.shared = programme, shared
+        self._private = np.flatnonzero(~shared)
+        self._known = np.flatnonzero(shared)
+        self._is_all = not self._private.size
+        self.degree = sum(group.cone.degree for group in programme.groups.values())
+
+    # The beginning: natural units
+
+    def norms(self, columns: np.ndarray) -> np.ndarray:
+        """Of each variable the squares of its entries and its curvature, in units of columns.
+
+        Rows are measured in units of their own, so that they are of length one.
+        """
+        program = self.programme
+        found = np.abs(_diagonal(program.matrix)) * columns**2
+        for name, rows in self._rows():
+            bent = _scaled_squares(rows, columns)
+            lengths = np.asarray(bent.sum(axis=1)).ravel()
+            if name is not None:
+                lengths = self._together(name, lengths)
+            bent = _divided(bent, np.where(lengths > 0, lengths, 1.0))
+            found += np.asarray(bent.sum(axis=0)).ravel()
+        for term in program.smooth:
+            with np.errstate(all="ignore"):
+                bend = term.weight * term.kind.evaluate(term.offset, term.parameter)[2]
+            bent = _scaled_squares(term.rows, columns)
+            found += bend @ bent
+        return found
+
+    def scale(self, columns: np.ndarray) -> np.ndarray:
+        """Take these units of the variables; gives the slopes in them, which are to be added."""
+        program = self.programme
+        self.columns = columns
+        self._units: dict[Any, np.ndarray] = {}
+        groups = {}
+        for key, group in program.groups.items():
+            lengths = np.asarray(_scaled_squares(group.rows, columns).sum(axis=1)).ravel()
+            lengths = np.sqrt(self._together(key, lengths))
+            unit = 1 / np.where(lengths > 0, lengths, 1.0)
+            self._units[key] = unit
+            tops = group.tops
+            if tops is not None:
+                tops = tops / unit.reshape(tops.size, -1)[:, 0]
+            right = group.right * unit
+            groups[key] = Group(group.rows.scaled(unit, columns), right, group.cone, tops)
+        lengths = np.asarray(_scaled_squares(program.equal, columns).sum(axis=1)).ravel()
+        self._equal_unit = 1 / np.where(lengths > 0, np.sqrt(lengths), 1.0)
+        self._equal = program.equal.scaled(self._equal_unit, columns)
+        self._equal_right = program.equal_right * self._equal_unit
+        self._groups = groups
+        self._smooth = [
+            term._replace(rows=term.rows.scaled(np.ones(term.offset.size), columns))
+            for term in program.smooth
+        ]
+        return program.linear * columns
+
+    @property
+    def steepest(self) -> float:
+        """The largest weight of a norm, in units."""
+        tops = [g.tops.max(initial=0.0) for g in self._groups.values() if g.tops is not None]
+        return float(max(tops, default=0.0))
+
+    def begin(self, cost: float) -> None:
+        """Start in the middle of all cones, with costs multiplied by a number."""
+        program = self.programme
+        columns = self.columns
+        self.cost = cost
+        matrix = program.matrix
+        if sp.issparse(matrix):
+            unit = sp.diags_array(columns)
+            self._matrix = sp.csc_array(unit @ matrix @ unit) * cost
+        else:
+            self._matrix = matrix * (columns[:, None] * columns) * cost
+        self._linear = program.linear * columns * cost
+        self._smooth = [term._replace(weight=term.weight * cost) for term in self._smooth]
+        self._groups = {
+            key: group if group.tops is None else group._replace(tops=group.tops * cost)
+            for key, group in self._groups.items()
+        }
+        self.x = np.zeros(program.size)
+        self.equal = np.zeros(program.equal_right.size)
+        self.s = {key: group.cone.start() for key, group in self._groups.items()}
+        self.z = {key: group.cone.start() for key, group in self._groups.items()}
+        self.tops = {
+            key: np.ones(group.tops.size)
+            for key, group in self._groups.items()
+            if group.tops is not None
+        }
+
+    # A round
+
+    def measure(self, tau: float) -> Sums:
+        """The residuals at the present point."""
+        at = self.x / tau
+        self._tau = tau
+        gradient = self._matrix @ at + self._linear
+        value = float((gradient + self._linear) @ at) / 2 + self.cost * self.programme.constant
+        self._bends = []
+        for term in self._smooth:
+            arguments = term.rows.times(at) + term.offset
+            with np.errstate(all="ignore"):
+                known, slope, bend = term.kind.evaluate(arguments, term.parameter)
+            gradient = gradient + term.rows.back(term.weight * slope)
+            value += float(term.weight @ known)
+            self._bends.append(term.weight * bend)
+        self._gradient, self._at = gradient, at
+        residual = tau * gradient + self._equal.back(self.equal)
+        right = float(self._equal_right @ self.equal)
+        product, slope = 0.0, float(self.x @ gradient)
+        self._apart: dict[Any, np.ndarray] = {}
+        self._of_tops: dict[Any, np.ndarray] = {}
+        infeasible, largest = 0.0, 0.0
+        for key, group in self._groups.items():
+            s, z = self.s[key], self.z[key]
+            product += float(s @ z)
+            cone, tail = self._cone(group), self._tail(group, z)
+            residual = residual + group.rows.back(tail)
+            right += float(group.right @ tail)
+            broken = group.rows.times(self.x) - tau * group.right
+            if group.tops is not None:
+                tops = self.tops[key]
+                slope += float(group.tops @ tops)
+                value += float(group.tops @ tops) / tau
+                self._of_tops[key] = tau * group.tops - cone.heads(z)
+                broken = cone.joined(-tops, broken)
+            self._apart[key] = broken = broken + s
+            largest = max(largest, float(np.abs(group.right).max(initial=0.0)))
+            infeasible = max(infeasible, float(np.abs(broken).max(initial=0.0)))
+        self._unequal = self._equal.times(self.x) - tau * self._equal_right
+        infeasible = max(infeasible, float(np.abs(self._unequal).max(initial=0.0)))
+        self._residual = residual
+        known = np.concatenate([residual, np.zeros(self.equal.size)])[self.shared]
+        largest = tau * max(largest, float(np.abs(self._equal_right).max(initial=0.0)))
+        size = float(np.abs(self.x).max(initial=0.0))
+        steepness = tau * float(np.abs(gradient).max(initial=0.0))
+        degree = float(self.degree)
+        sums = slope, right, product, value, degree
+        return Sums(known, *sums, infeasible, steepness, size, largest)
+
+    def falls(self) -> float:
+        """The slope of the objective along x, as far out as its quadratic shows by then."""
+        length = float(np.abs(self.x).max(initial=0.0))
+        if length == 0.0:
+            return 0.0
+        way = self.x / length
+        found = FAR * float(way @ (self._matrix @ way)) + float(self._linear @ way)
+        for term in self._smooth:
+            along = term.rows.times(way)
+            with np.errstate(all="ignore"):
+                slope = term.kind.gradient(FAR * along + term.offset, term.parameter)
+            found += float((term.weight * slope) @ along)
+        for key, group in self._groups.items():
+            if group.tops is not None:
+                found += float(group.tops @ self.tops[key]) / length
+        return found * length if np.isfinite(found) else np.inf
+
+    def private_residual(self) -> float:
+        """The largest residual of variables that nobody else sees."""
+        own = np.abs(self._residual[~self.shared[: self.x.size]]).max(initial=0.0)
+        return float(max([own, *(np.abs(t).max(initial=0.0) for t in self._of_tops.values())]))
+
+    def curvature(self) -> Any:
+        """The Schur complement of all that is the client's own, on shared unknowns."""
+        bent = self._matrix
+        for term, bend in zip(self._smooth, self._bends, strict=True):
+            bent = bent + term.rows.gram(np.maximum(bend, 0.0))
+        self._bent = bent
+        full = bent
+        for key, group in self._groups.items():
+            group.cone.scale(self.s[key], self.z[key])
+            cone = self._cone(group)
+            if group.tops is None:
+                full = full + cone.curvature(group.rows)
+            else:
+                full = full + cone.reduced(group.rows)
+        count = self.equal.size
+        if count or not self._is_all:
+            if sp.issparse(full) or sp.issparse(self._equal.matrix):
+                rows = sp.csr_array(self._equal.matrix)
+                nothing = sp.csr_array((count, count))
+                full = sp.block_array([[sp.csr_array(full), rows.T], [rows, nothing]], format="csc")
+                full = full if sp.issparse(bent) else full.toarray()
+            else:
+                rows = self._equal.matrix
+                full = np.block([[full, rows.T], [rows, np.zeros((count, count))]])
+        if self._is_all:
+            return full
+        return self._eliminated(full.toarray() if sp.issparse(full) else full)
+
+    def _eliminated(self, full: np.ndarray) -> np.ndarray:
+        own, known = self._private, self._known
+        block = full[np.ix_(own, own)].copy()
+        sign = np.where(own < self.x.size, 1.0, -1.0)
+        at = np.arange(own.size)
+        size = np.abs(block).max(axis=1, initial=0.0)
+        block[at, at] += sign * REGULAR * np.maximum(size, 1e-3)
+        self._factor = sl.lu_factor(block, check_finite=False)
+        self._join = full[np.ix_(own, known)]
+        self._share = sl.lu_solve(self._factor, self._join, check_finite=False)
+        return full[np.ix_(known, known)] - self._join.T @ self._share
+
+    def constant_side(self) -> np.ndarray:
+        """The right side of the direction in which tau moves, on shared unknowns."""
+        self._curved = self._bent @ self._at
+        slope = self._gradient - self._curved
+        tops = {k: -g.tops for k, g in self._groups.items() if g.tops is not None}
+        self._right = self._right_sides()
+        return self._reduced("constant", -slope, self._equal_right, tops, self._right)
+
+    def predicted_side(self) -> np.ndarray:
+        """The right side of the step to the boundary."""
+        self._target = dict(self.s)
+        return self._moving_side("step", 1.0)
+
+    def corrected_side(self, centring: float, share: float) -> np.ndarray:
+        r"""The right side of the step to :math:`\sigma \mu`, with a share of the residuals."""
+        self._target = {
+            key: group.cone.correction(self._ds[key], self._dz[key], centring)
+            for key, group in self._groups.items()
+        }
+        return self._moving_side("step", share)
+
+    def _moving_side(self, name: str, share: float) -> np.ndarray:
+        self._taken = share
+        tops = {key: -share * one for key, one in self._of_tops.items()}
+        rows = {key: self._target[key] - share * self._apart[key] for key in self._groups}
+        return self._reduced(name, -share * self._residual, -share * self._unequal, tops, rows)
+
+    def solved(self, name: str, known: np.ndarray) -> tuple[float, float]:
+        """Hear the solution on shared unknowns; gives its products with slopes and right sides.
+
+        Of the constant direction: the two numbers that are the curvature along tau.
+        """
+        side, tops, rows = self._sides[name]
+        full = np.empty(side.size)
+        full[self.shared] = known
+        if not self._is_all:
+            own = sl.lu_solve(self._factor, side[self._private], check_finite=False)
+            full[self._private] = own - self._share @ known
+        count = self.x.size
+        x, equal = full[:count], full[count:]
+        moved_tops, z, s = {}, {}, {}
+        is_constant = name == "constant"
+        slope = float((self._gradient + self._curved) @ x)
+        right = float(self._equal_right @ equal)
+        square = 0.0
+        for key, group in self._groups.items():
+            moved = group.rows.times(x)
+            if group.tops is not None:
+                cone = self._cone(group)
+                corner, beside = cone.tops()
+                along = (beside * moved).reshape(corner.size, -1).sum(axis=1)
+                moved_tops[key] = (tops[key] + along) / corner
+                moved = cone.joined(-moved_tops[key], moved)
+                slope += float(group.tops @ moved_tops[key])
+            z[key] = group.cone.inverse(moved - rows[key])
+            # By the rows, not by the multipliers, so that rounding breaks no constraint
+            s[key] = (self._right[key] if is_constant else -self._taken * self._apart[key]) - moved
+            right += float(group.right @ self._tail(group, z[key]))
+            square += float(z[key] @ group.cone.squared(z[key]))
+        self._found[name] = Direction(x, equal, moved_tops, s, z)
+        if is_constant:
+            apart = x - self._at
+            return float(apart @ (self._bent @ apart)), square
+        return slope, right
+
+    def combine(self, dtau: float) -> float:
+        """Both directions added, with this step of tau; gives the longest step, at most 1."""
+        step, fixed = self._found["step"], self._found["constant"]
+        self._dx = step.x + dtau * fixed.x
+        self._dequal = step.equal + dtau * fixed.equal
+        self._dtops = {k: step.tops[k] + dtau * fixed.tops[k] for k in step.tops}
+        self._dz = {k: step.z[k] + dtau * fixed.z[k] for k in step.z}
+        self._ds = {k: step.s[k] + dtau * fixed.s[k] for k in step.s}
+        self._dtau = dtau
+        longest = [
+            group.cone.longest(self._ds[key], self._dz[key])
+            for key, group in self._groups.items()
+        ]
+        return min([1.0, *longest])
+
+    def defined(self, step: float) -> float:
+        """The step, halved until smooth terms have values there."""
+        for _ in range(60):
+            at = (self.x + step * self._dx) / (self._tau + step * self._dtau)
+            with np.errstate(all="ignore"):
+                known = [
+                    np.isfinite(term.kind.value(term.rows.times(at) + term.offset, term.parameter))
+                    for term in self._smooth
+                ]
+            if all(one.all() for one in known):
+                return step
+            step /= 2
+        return 0.0
+
+    def go(self, step: float) -> None:
+        """Take the step."""
+        self.x = self.x + step * self._dx
+        self.equal = self.equal + step * self._dequal
+        for key in self.s:
+            self.s[key] = self.s[key] + step * self._ds[key]
+            self.z[key] = self.z[key] + step * self._dz[key]
+        for key in self.tops:
+            self.tops[key] = self.tops[key] + step * self._dtops[key]
+
+    # Within
+
+    def _right_sides(self) -> dict[Any, np.ndarray]:
+        found = {}
+        for key, group in self._groups.items():
+            right = group.right
+            if group.tops is not None:
+                right = self._cone(group).joined(np.zeros(group.tops.size), right)
+            found[key] = right
+        return found
+
+    def _reduced(
+        self,
+        name: str,
+        side: np.ndarray,
+        equal: np.ndarray,
+        tops: dict[Any, np.ndarray],
+        rows: dict[Any, np.ndarray],
+    ) -> np.ndarray:
+        """A right side on shared unknowns, and what it takes to go back from there."""
+        heads = {}
+        for key, group in self._groups.items():
+            bent = group.cone.inverse(rows[key])
+            if group.tops is not None:
+                cone = self._cone(group)
+                corner, beside = cone.tops()
+                heads[key] = tops[key] - cone.heads(bent)
+                width = beside.size // corner.size
+                bent = cone.tails(bent) + beside * np.repeat(heads[key] / corner, width)
+            side = side + group.rows.back(bent)
+        full = np.concatenate([side, equal])
+        self._sides[name] = full, heads, rows
+        if self._is_all:
+            return full
+        own = sl.lu_solve(self._factor, full[self._private], check_finite=False)
+        return full[self._known] - self._join.T @ own
+
+    @property
+    def _sides(self) -> dict[str, Any]:
+        return self.__dict__.setdefault("sides", {})
+
+    @property
+    def _found(self) -> dict[str, Direction]:
+        return self.__dict__.setdefault("found", {})
+
+    def _rows(self) -> list[tuple[Any, Any]]:
+        groups = self.programme.groups.items()
+        return [(None, self.programme.equal), *((key, group.rows) for key, group in groups)]
+
+    def _together(self, key: Any, lengths: np.ndarray) -> np.ndarray:
+        """Squared lengths of rows, where the rows of a cone have one unit: the largest of them."""
+        kind = key[0]
+        if kind == "NonnegativeConeT":
+            return lengths
+        cone: Any = self.programme.groups[key].cone
+        table = lengths.reshape(cone.count, -1)
+        return np.repeat(table.max(axis=1), table.shape[1])
+
+    @staticmethod
+    def _tail(group: Group, vector: np.ndarray) -> np.ndarray:
+        if group.tops is None:
+            return vector
+        return Participant._cone(group).tails(vector)
+
+    @staticmethod
+    def _cone(group: Group) -> Any:
+        """A cone with the methods of its kind: of heads, where it has some."""
+        return group.cone
+
+    # What is found
+
+    def multipliers(self, tau: float) -> tuple[np.ndarray, dict[Any, np.ndarray]]:
+        """Those of equalities, and of each group, in the user's units."""
+        scale = 1 / (self.cost * tau)
+        found = {
+            key: self._tail(group, self.z[key]) * self._units[key] * scale
+            for key, group in self._groups.items()
+        }
+        return self.equal * self._equal_unit * scale, found
+
+
+def _diagonal(matrix: Any) -> np.ndarray:
+    return matrix.diagonal() if sp.issparse(matrix) else np.diag(matrix)
+
+
+def _scaled_squares(rows: Any, columns: np.ndarray) -> Any:
+    found = rows.squares()
+    return found @ sp.diags_array(columns**2) if sp.issparse(found) else found * columns**2
+
+
+def _divided(table: Any, lengths: np.ndarray) -> Any:
+    if sp.issparse(table):
+        return sp.diags_array(1 / lengths) @ table
+    return table / lengths[:, None]

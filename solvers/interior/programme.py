@@ -1,0 +1,289 @@
+r"""The clients of an interior point as one program over the variables that they have together.
+
+.. math::
+    \min \; \tfrac12 x^\top P x + q^\top x + d + \sum_t w_t \varphi_t(R_t x + o_t) + \sum_k w_k t_k
+    \quad\text{s.t. } E x = e, \; A x + s = b, \; s \in K
+
+with smooth :math:`\varphi`, and :math:`t_k` that stand at the head of one second-order cone each:
+they are norms and absolute values, and are eliminated there. A client whose form says less than
+everything, or has a kind that is undefined at zero, comes by its cone program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.compile.form import ConeProgram, Form, Term
+from dald_model.compile.kinds.kind import Kind
+from dald_model.solvers.base import Encoding
+from dald_model.solvers.interior.cones import (
+    Cone,
+    Exponential,
+    Kinks,
+    Orthant,
+    Power,
+    SecondOrder,
+    Semidefinite,
+)
+from dald_model.solvers.interior.rows import DENSE, Rows
+
+EQUAL = ("ZeroConeT", None)
+KINKS = ("abs", "norm")
+"""Kinds that are eliminated at the head of a cone."""
+
+
+class Place(NamedTuple):
+    """Where rows of a client lie: the key of their group, and which of its rows."""
+
+    key: Any
+    rows: slice
+
+
+class Group(NamedTuple):
+    """Rows of cones of one kind: :math:`s = b - A x`, of which ``tops`` are the heads' weights.
+
+    With tops the rows are those of the tails, (count, width - 1), and b as well.
+    """
+
+    rows: Rows
+    right: np.ndarray
+    cone: Cone
+    tops: np.ndarray | None
+
+
+class Smooth(NamedTuple):
+    """Smooth terms of one kind."""
+
+    kind: Kind
+    rows: Rows
+    offset: np.ndarray
+    weight: np.ndarray
+    parameter: np.ndarray
+
+
+@dataclass
+class Programme:
+    """See the module; ``places`` has of each client its encoding and where its multipliers are."""
+
+    size: int
+    matrix: Any
+    linear: np.ndarray
+    constant: float
+    equal: Rows
+    equal_right: np.ndarray
+    groups: dict[Any, Group]
+    smooth: list[Smooth]
+    places: dict[Any, tuple[Encoding, list[Place]]]
+
+    def slopes(
+        self, x: np.ndarray, equal: np.ndarray, multipliers: dict[Any, np.ndarray]
+    ) -> np.ndarray:
+        """The gradient of the Lagrangian in the variables, (n,)."""
+        found = self.matrix @ x + self.linear + self.equal.back(equal)
+        for term in self.smooth:
+            arguments = term.rows.times(x) + term.offset
+            with np.errstate(all="ignore"):
+                slope = term.kind.gradient(arguments, term.parameter)
+            found = found + term.rows.back(term.weight * slope)
+        for key, group in self.groups.items():
+            found = found + group.rows.back(multipliers[key])
+        return found
+
+
+@dataclass
+class Assembly:
+    """The parts of a programme while clients are added to it.
+
+    Parameters
+    ----------
+    size : int
+        Variables that are numbered already; those that clients have besides follow.
+    """
+
+    size: int
+    _blocks: dict[Any, list[tuple[Any, np.ndarray]]] = field(default_factory=dict)
+    _rights: dict[Any, list[np.ndarray]] = field(default_factory=dict)
+    _heights: dict[Any, int] = field(default_factory=dict)
+    _exponents: list[float] = field(default_factory=list)
+    _weights: dict[Any, list[np.ndarray]] = field(default_factory=dict)
+    _smooth: dict[str, list[tuple[Term, np.ndarray]]] = field(default_factory=dict)
+    _quadratics: list[tuple[Any, np.ndarray]] = field(default_factory=list)
+    _linear: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    _constant: float = 0.0
+    _places: dict[Any, tuple[Encoding, list[Place]]] = field(default_factory=dict)
+
+    def equate(self, matrix: Any, right: np.ndarray, columns: np.ndarray) -> None:
+        """Add rows E x = e that are no client's."""
+        self._add(EQUAL, matrix, right, columns)
+
+    def add(self, name: Any, form: Form, columns: np.ndarray) -> None:
+        """Add a client whose variables have these numbers, (m,).
+
+        Raises
+        ------
+        NotImplementedError
+            Naming a cone that there is no interior point for.
+        """
+        if not _is_read(form):
+            self._places[name] = Encoding.CONES, self._add_cones(form.cone, columns)
+            return
+        own = self._beyond(columns, form.extra)
+        quadratic = form.quadratic
+        factor = quadratic.root if quadratic.matrix is None else None
+        full = quadratic.matrix if factor is None else factor.T @ factor
+        if full is not None and full.size:
+            self._quadratics.append((full, columns))
+        self._linear.append((quadratic.linear, columns))
+        self._constant += quadratic.constant
+        places = [
+            self._add(key, rows.matrix, rows.rhs, own[: rows.matrix.shape[1]])
+            for key, rows in (
+                (EQUAL, form.equalities),
+                (("NonnegativeConeT", None), form.inequalities),
+            )
+        ]
+        for term in form.terms:
+            if not term.weight.size:
+                continue
+            if term.is_smooth:
+                self._smooth.setdefault(term.kind.name, []).append((term, own))
+                continue
+            key = ("top", term.width)
+            self._add(key, -term.matrix, term.offset, own[: term.matrix.shape[1]])
+            self._weights.setdefault(key, []).append(term.weight)
+        self._places[name] = Encoding.ROWS, places
+
+    def _add_cones(self, cone: ConeProgram, columns: np.ndarray) -> list[Place]:
+        own = self._beyond(columns, cone.linear.size - columns.size)
+        if cone.matrix.nnz:
+            self._quadratics.append((cone.matrix, own))
+        self._linear.append((cone.linear, own))
+        self._constant += cone.constant
+        rows, at, places = sp.csr_array(cone.rows), 0, []
+        for kind, argument in cone.cones:
+            if kind not in HEIGHTS:
+                raise NotImplementedError(kind)
+            height, key = HEIGHTS[kind](argument), (kind, argument)
+            if kind in ("ZeroConeT", "NonnegativeConeT", "PowerConeT"):
+                key = (kind, None)
+            if kind == "PowerConeT":
+                self._exponents.append(argument)
+            part = slice(at, at + height)
+            places.append(self._add(key, rows[part], cone.rhs[part], own))
+            at += height
+        return places
+
+    def _beyond(self, columns: np.ndarray, more: int) -> np.ndarray:
+        found = np.concatenate([columns, self.size + np.arange(more)]) if more else columns
+        self.size += more
+        return found
+
+    def _add(self, key: Any, matrix: Any, right: np.ndarray, columns: np.ndarray) -> Place:
+        at = self._heights.get(key, 0)
+        self._heights[key] = at + right.size
+        if right.size:
+            self._blocks.setdefault(key, []).append((matrix, columns))
+            self._rights.setdefault(key, []).append(right)
+        return Place(key, slice(at, at + right.size))
+
+    def programme(self, *, is_sparse: bool = False) -> Programme:
+        """What was added, put together; dense where it is small, if not said otherwise."""
+        is_dense = self.size <= DENSE and not is_sparse
+        groups = {}
+        for key, blocks in self._blocks.items():
+            if key == EQUAL:
+                continue
+            weights = self._weights.get(key)
+            groups[key] = Group(
+                Rows.joined(blocks, self.size, is_dense=is_dense),
+                np.concatenate(self._rights[key]),
+                self._cone(key, self._heights[key]),
+                None if weights is None else np.concatenate(weights),
+            )
+        linear = np.zeros(self.size)
+        for values, columns in self._linear:
+            np.add.at(linear, columns, values)
+        return Programme(
+            self.size,
+            self._matrix(is_dense),
+            linear,
+            self._constant,
+            Rows.joined(self._blocks.get(EQUAL, []), self.size, is_dense=is_dense),
+            np.concatenate([np.zeros(0), *self._rights.get(EQUAL, [])]),
+            groups,
+            [_smooth(parts, self.size, is_dense) for parts in self._smooth.values()],
+            self._places,
+        )
+
+    def _cone(self, key: Any, height: int) -> Cone:
+        kind, argument = key
+        if kind == "top":
+            is_kink = argument == 1
+            return Kinks(height) if is_kink else SecondOrder(height // argument, argument + 1)
+        if kind == "NonnegativeConeT":
+            return Orthant(height)
+        if kind == "SecondOrderConeT":
+            return SecondOrder(height // argument, argument)
+        if kind == "PSDTriangleConeT":
+            return Semidefinite(height // (argument * (argument + 1) // 2), argument)
+        if kind == "PowerConeT":
+            return Power(np.array(self._exponents))
+        return Exponential(height // 3)
+
+    def _matrix(self, is_dense: bool) -> Any:
+        if is_dense:
+            found = np.zeros((self.size, self.size))
+            for matrix, columns in self._quadratics:
+                dense = matrix.toarray() if sp.issparse(matrix) else matrix
+                found[np.ix_(columns, columns)] += dense
+            return found
+        if not self._quadratics:
+            return sp.csc_array((self.size, self.size))
+        cells = [(sp.coo_array(matrix), columns) for matrix, columns in self._quadratics]
+        data = np.concatenate([one.data for one, _ in cells])
+        row = np.concatenate([columns[one.row] for one, columns in cells])
+        column = np.concatenate([columns[one.col] for one, columns in cells])
+        return sp.csc_array((data, (row, column)), shape=(self.size, self.size))
+
+
+HEIGHTS: dict[str, Any] = {
+    "ZeroConeT": lambda argument: argument,
+    "NonnegativeConeT": lambda argument: argument,
+    "SecondOrderConeT": lambda argument: argument,
+    "PSDTriangleConeT": lambda argument: argument * (argument + 1) // 2,
+    "ExponentialConeT": lambda argument: 3,
+    "PowerConeT": lambda argument: 3,
+}
+"""Rows of the cones that there is an interior point for."""
+
+
+def _is_read(form: Form) -> bool:
+    """Whether a form's own terms are taken, else its cone program."""
+    if not form.complete:
+        return False
+    for term in form.terms:
+        if term.is_smooth:
+            with np.errstate(all="ignore"):
+                here = term.kind.evaluate(term.offset, term.parameter)
+            if term.kind.is_joint or not all(np.isfinite(one).all() for one in here):
+                return False
+        elif term.kind.name not in KINKS:
+            return False
+    return True
+
+
+def _smooth(parts: Iterable[tuple[Term, np.ndarray]], size: int, is_dense: bool) -> Smooth:
+    terms = [term for term, _ in parts]
+    blocks = [(term.matrix, own[: term.matrix.shape[1]]) for term, own in parts]
+    return Smooth(
+        terms[0].kind,
+        Rows.joined(blocks, size, is_dense=is_dense),
+        np.concatenate([term.offset for term in terms]),
+        np.concatenate([term.weight for term in terms]),
+        np.concatenate([term.parameter for term in terms]),
+    )
