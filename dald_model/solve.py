@@ -107,7 +107,7 @@ def solve(
     disclose : str
         What clients may show: "answers", values and prices, or "curvature", sums of their Hessians
         as well, for which :class:`InteriorPoint` is taken: some fifteen rounds whatever the
-        conditioning, the graph and the kinks, see {doc}`who learns what <learns>`.
+        conditioning, the graph and the kinks.
         ``disclose="curvature"`` where rounds or time count more than what a Hessian says; by
         default what the algorithm needs, and that of none is "answers".
     sequence : Sequence

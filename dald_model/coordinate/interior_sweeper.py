@@ -27,6 +27,13 @@ WORTH = 1e-9
 """Least value that a gap is relative to, as a share of the value in the first round."""
 SHORTEST = 1e-7
 """A step that is shorter moves nothing."""
+PATIENCE = 3
+"""Rounds in which residuals do not halve after which rounding is at work: they fall by ten a round
+near the end."""
+BEHIND = 1e3
+"""So many times the best residual is no progress that is left for later."""
+INACCURATE = 1e-4
+"""Residuals up to which an answer that rounding ended is one, if an inaccurate one."""
 
 
 class InteriorSweeper:
@@ -44,10 +51,11 @@ class InteriorSweeper:
         self._aggregator = aggregator
         self._joint: Joint | None = None
         self._first = 0.0
-        self._best = np.inf
+        self._best, self._is_stuck, self._since = np.inf, False, 0
+        self._found = Found(*6 * [np.inf])
 
     @uncollected()
-    def run(self, state: State, stages: Levels, tolerance: float, most: int) -> list[Record]:
+    def run(self, state: State, stages: Levels, tolerance: float) -> Record:
         """See :class:`dald_model.coordinate.sweeper.Sweeper`.
 
         Raises
@@ -62,22 +70,33 @@ class InteriorSweeper:
             self._first = abs(self._joint.coordinator.found.value)
         found, is_stuck = self._iterate(self._joint)
         worst = self._worst(found)
-        if np.isfinite(worst) and (worst < self._best or not state.complete):
-            self._best = worst
+        self._since = 0 if worst < self._best / 2 else self._since + 1
+        if worst < self._best:
+            self._best, self._found = worst, found
             self._put(self._joint, state)
-        elif is_stuck and not state.complete:
-            said = "the interior point broke down in its first round: data are not finite"
-            raise ClientFailedError(Termination(Status.SOLVER_ERROR, None, said))
-        else:
-            is_stuck = True
+        is_stuck = is_stuck or (self._since >= PATIENCE and self._best <= INACCURATE)
+        if is_stuck and self._is_stuck:
+            self._give_up()
+        self._is_stuck = is_stuck
+        # Where rounding ends the progress, what was reached is held against what was asked for
         sharper = 1.0 if is_stuck else SHARPER
-        primal, dual = max(found.primal, self._relative(found)), found.dual
-        scaled = (sharper * primal, sharper * dual) if not is_stuck else (self._best, self._best)
+        primal = sharper * max(self._found.primal, self._relative(self._found))
         apart = float(np.abs(state.primal).max(initial=0.0))
-        residuals = Residuals(apart, dual, *scaled)
+        residuals = Residuals(apart, self._found.dual, primal, sharper * self._found.dual)
         objectives = np.zeros(len(self._compiled))
-        objectives[0] = found.value
-        return [Record(residuals, objectives)]
+        objectives[0] = self._found.value
+        return Record(residuals, objectives)
+
+    def _give_up(self) -> None:
+        """End a run that rounding keeps from its tolerances."""
+        if self._best > INACCURATE:
+            said = f"the interior point broke down with residuals of {self._best:.1e}"
+            status = Status.STALLED if np.isfinite(self._best) else Status.SOLVER_ERROR
+        else:
+            status = Status.OPTIMAL_INACCURATE
+            said = f"rounding ended the interior point with residuals of {self._best:.1e}"
+        said += "; scale the data, or take the default algorithm, dm.DALD()"
+        raise ClientFailedError(Termination(status, None, said))
 
     def _iterate(self, joint: Joint) -> tuple[Found, bool]:
         """A round, and whether there is none that gains any more."""
@@ -91,8 +110,9 @@ class InteriorSweeper:
         found = coordinator.found
         if coordinator.tau < coordinator.kappa:
             self._check(joint)
-        is_stuck = found.step < SHORTEST or not np.isfinite(self._worst(found))
-        return found, is_stuck
+        worst = self._worst(found)
+        is_stuck = found.step < SHORTEST or worst > max(BEHIND * self._best, 1e-6)
+        return found, is_stuck and bool(np.isfinite(self._best) or not np.isfinite(worst))
 
     def _check(self, joint: Joint) -> None:
         """End with a proof, if there is one."""
@@ -111,7 +131,8 @@ class InteriorSweeper:
             raise ClientFailedError(Termination(Status.UNBOUNDED, None, said))
 
     def _worst(self, found: Found) -> float:
-        return float(np.max([found.primal, found.dual, self._relative(found)]))
+        worst = float(np.max([found.primal, found.dual, self._relative(found)]))
+        return worst if np.isfinite(worst) else np.inf
 
     def _relative(self, found: Found) -> float:
         worth = max(min(abs(found.value), abs(found.bound)), WORTH * self._first)

@@ -26,6 +26,10 @@ PASSES = 4
 PROVED = 1e-7
 """What of a ray of length one may be left of the zero that it ought to be: then no point within
 1e7 units is feasible, or the fall goes on as far."""
+FALL = 1e-2
+"""Share of what a linear residual would fall by that one has to fall by, as in Armijo's rule."""
+SHORTEST = 1e-8
+"""A step that is not halved any more."""
 ALMOST = 0.99
 """Share of the way to the boundary that a step takes, as in Clarabel."""
 
@@ -94,6 +98,7 @@ class Coordinator:
         self._step = 0.0
         self._balance()
         self._measure()
+        self._first_ratio = self._residual_norm() / self._mu
 
     def _total(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """Vectors over the shared unknowns of each, added."""
@@ -119,13 +124,20 @@ class Coordinator:
                 unit / np.sqrt(np.sqrt(np.where(norm > 0, norm, 1.0)))
                 for unit, norm in zip(columns, total, strict=True)
             ]
-        slopes = [one.scale(unit) for one, unit in zip(self._those, columns, strict=True)]
+        told = [one.scale(unit) for one, unit in zip(self._those, columns, strict=True)]
+        slopes = [slope for slope, _, _ in told]
+        square, count = self._number([one[1] for one in told]), self._number([t[2] for t in told])
         bends = [one.norms(unit) for one, unit in zip(self._those, columns, strict=True)]
         largest = [np.abs(one).max(initial=0.0) for one in self._shared_columns(slopes)]
         steepest = [one.steepest for one in self._those]
         bent = [float(one.max(initial=0.0)) for one in self._shared_columns(bends)]
-        size = -self._sum.least([-float(one) for one in (*largest, *steepest)])
-        size = max(size, min(1.0, max(bent)))
+        slope = -self._sum.least([-float(one) for one in (*largest, *steepest)])
+        bend = min(1.0, max(bent))
+        # Variables are as large as right sides ask, or where there are none as costs do
+        length = np.sqrt(square / count) if count else (slope / bend if slope and bend else 1.0)
+        for one in self._those:
+            one.stretch(float(length))
+        size = max(slope * length, bend * length**2)
         for one in self._those:
             one.begin(1 / size if size > 0 else 1.0)
 
@@ -176,8 +188,6 @@ class Coordinator:
     @property
     def proves_unbounded(self) -> bool:
         """Whether the variables are a ray that keeps all constraints and falls for ever."""
-        if self._slope >= 0:
-            return False
         falls = self._number([one.falls() for one in self._those])
         return falls < 0 and self._infeasible + self._largest <= PROVED * -falls
 
@@ -203,10 +213,31 @@ class Coordinator:
         longest = self._longest([one.combine(dtau) for one in those], dtau, dkappa)
         step = ALMOST * longest if longest < 1 else 1.0
         step = self._sum.least([one.defined(step) for one in those])
-        for one in those:
+        before, mu, now = self._residual_norm(), self._mu, (tau, dtau, kappa, dkappa)
+        self._go(step, now)
+        if all(one.is_linear for one in those):
+            return
+        # Newton's step of what is not linear may overshoot; rounding is no overshoot
+        while step > SHORTEST and not self._falls(before, mu, step * share):
+            step /= 2
+            self._go(step, now)
+
+    def _go(self, step: float, now: tuple[float, float, float, float]) -> None:
+        tau, dtau, kappa, dkappa = now
+        for one in self._those:
             one.go(step)
         self.tau, self.kappa, self._step = tau + step * dtau, kappa + step * dkappa, step
         self._measure()
+
+    def _residual_norm(self) -> float:
+        own = self._number([one.private_square() for one in self._those])
+        shared = self._residual[~self._is_multiplier]
+        return float(np.sqrt(shared @ shared + own))
+
+    def _falls(self, before: float, mu: float, share: float) -> bool:
+        """Whether the residual fell by a little, or by as much as complementarity did so far."""
+        norm = self._residual_norm()
+        return norm <= max((1 - FALL * share) * before, self._first_ratio * min(mu, self._mu))
 
     def _solve(
         self, name: str, solve: Callable[[np.ndarray], np.ndarray], sides: Sequence[np.ndarray]

@@ -38,7 +38,8 @@ class Agreement:
 
     def __init__(self, matrix: Any, offset: np.ndarray) -> None:
         half = offset.size // 2
-        self._all = apart = sp.csr_array(matrix[:half] - matrix[half:])
+        apart: Any = sp.csr_array(matrix[:half] - matrix[half:])
+        self._all = apart
         right = offset[half:] - offset[:half]
         apart.eliminate_zeros()
         pairs = np.flatnonzero(np.diff(apart.indptr) == 2)

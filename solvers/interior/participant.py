@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from dald_model.solvers.interior.programme import Group, Programme
 
-FAR = 1e8
+FAR = 1e6
 """Where along a direction its slope is taken for that at infinity, in units of the variables."""
 REGULAR = 1e-12
 """Share of its size that a diagonal is regularised by before a factor is taken of it."""
@@ -86,14 +86,16 @@ class Participant:
             bent = _divided(bent, np.where(lengths > 0, lengths, 1.0))
             found += np.asarray(bent.sum(axis=0)).ravel()
         for term in program.smooth:
-            with np.errstate(all="ignore"):
-                bend = term.weight * term.kind.evaluate(term.offset, term.parameter)[2]
             bent = _scaled_squares(term.rows, columns)
-            found += bend @ bent
+            found += np.maximum(term.bends(), 0.0) @ bent
         return found
 
-    def scale(self, columns: np.ndarray) -> np.ndarray:
-        """Take these units of the variables; gives the slopes in them, which are to be added."""
+    def scale(self, columns: np.ndarray) -> tuple[np.ndarray, float, float]:
+        """Take these units of the variables.
+
+        Gives the slopes in them, and of the right sides that are not zero the squares and their
+        number, all of which are to be added.
+        """
         program = self.programme
         self.columns = columns
         self._units: dict[Any, np.ndarray] = {}
@@ -117,7 +119,23 @@ class Participant:
             term._replace(rows=term.rows.scaled(np.ones(term.offset.size), columns))
             for term in program.smooth
         ]
-        return program.linear * columns
+        rights = [self._equal_right, *(group.right for group in groups.values())]
+        square = float(sum(right @ right for right in rights))
+        return program.linear * columns, square, float(sum(map(np.count_nonzero, rights)))
+
+    def stretch(self, length: float) -> None:
+        """Measure all variables in this many of the units."""
+        self.columns = self.columns * length
+        self._equal_unit, self._equal_right = self._equal_unit / length, self._equal_right / length
+        for key, group in self._groups.items():
+            self._units[key] = self._units[key] / length
+            tops = None if group.tops is None else group.tops * length
+            self._groups[key] = group._replace(right=group.right / length, tops=tops)
+        ones = np.full(self.columns.size, length)
+        self._smooth = [
+            term._replace(rows=term.rows.scaled(np.ones(term.offset.size), ones))
+            for term in self._smooth
+        ]
 
     @property
     def steepest(self) -> float:
@@ -162,12 +180,10 @@ class Participant:
         value = float((gradient + self._linear) @ at) / 2 + self.cost * self.programme.constant
         self._bends = []
         for term in self._smooth:
-            arguments = term.rows.times(at) + term.offset
-            with np.errstate(all="ignore"):
-                known, slope, bend = term.kind.evaluate(arguments, term.parameter)
-            gradient = gradient + term.rows.back(term.weight * slope)
-            value += float(term.weight @ known)
-            self._bends.append(term.weight * bend)
+            known, slope, bend = term.at(at)
+            gradient = gradient + slope
+            value += known
+            self._bends.append(bend)
         self._gradient, self._at = gradient, at
         residual = tau * gradient + self._equal.back(self.equal)
         right = float(self._equal_right @ self.equal)
@@ -210,10 +226,7 @@ class Participant:
         way = self.x / length
         found = FAR * float(way @ (self._matrix @ way)) + float(self._linear @ way)
         for term in self._smooth:
-            along = term.rows.times(way)
-            with np.errstate(all="ignore"):
-                slope = term.kind.gradient(FAR * along + term.offset, term.parameter)
-            found += float((term.weight * slope) @ along)
+            found += float(term.at(FAR * way)[1] @ way)
         for key, group in self._groups.items():
             if group.tops is not None:
                 found += float(group.tops @ self.tops[key]) / length
@@ -224,13 +237,23 @@ class Participant:
         own = np.abs(self._residual[~self.shared[: self.x.size]]).max(initial=0.0)
         return float(max([own, *(np.abs(t).max(initial=0.0) for t in self._of_tops.values())]))
 
+    def private_square(self) -> float:
+        """The sum of their squares."""
+        own = self._residual[~self.shared[: self.x.size]]
+        return float(own @ own + sum(t @ t for t in self._of_tops.values()))
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether residuals are linear, so that a step takes its share away from them."""
+        return not self._smooth
+
     def curvature(self) -> Any:
         """The Schur complement of all that is the client's own, on shared unknowns."""
         bent = self._matrix
         for term, bend in zip(self._smooth, self._bends, strict=True):
-            bent = bent + term.rows.gram(np.maximum(bend, 0.0))
+            bent = bent + term.curvature(bend)
         self._bent = bent
-        full = bent
+        full: Any = bent
         for key, group in self._groups.items():
             group.cone.scale(self.s[key], self.z[key])
             cone = self._cone(group)
@@ -338,9 +361,9 @@ class Participant:
         self._dz = {k: step.z[k] + dtau * fixed.z[k] for k in step.z}
         self._ds = {k: step.s[k] + dtau * fixed.s[k] for k in step.s}
         self._dtau = dtau
+        self._base = self.x, self.equal, dict(self.s), dict(self.z), dict(self.tops)
         longest = [
-            group.cone.longest(self._ds[key], self._dz[key])
-            for key, group in self._groups.items()
+            group.cone.longest(self._ds[key], self._dz[key]) for key, group in self._groups.items()
         ]
         return min([1.0, *longest])
 
@@ -348,25 +371,18 @@ class Participant:
         """The step, halved until smooth terms have values there."""
         for _ in range(60):
             at = (self.x + step * self._dx) / (self._tau + step * self._dtau)
-            with np.errstate(all="ignore"):
-                known = [
-                    np.isfinite(term.kind.value(term.rows.times(at) + term.offset, term.parameter))
-                    for term in self._smooth
-                ]
-            if all(one.all() for one in known):
+            if all(np.isfinite(term.at(at)[0]) for term in self._smooth):
                 return step
             step /= 2
         return 0.0
 
     def go(self, step: float) -> None:
-        """Take the step."""
-        self.x = self.x + step * self._dx
-        self.equal = self.equal + step * self._dequal
-        for key in self.s:
-            self.s[key] = self.s[key] + step * self._ds[key]
-            self.z[key] = self.z[key] + step * self._dz[key]
-        for key in self.tops:
-            self.tops[key] = self.tops[key] + step * self._dtops[key]
+        """Take the step, from where it was found."""
+        x, equal, s, z, tops = self._base
+        self.x, self.equal = x + step * self._dx, equal + step * self._dequal
+        self.s = {key: one + step * self._ds[key] for key, one in s.items()}
+        self.z = {key: one + step * self._dz[key] for key, one in z.items()}
+        self.tops = {key: one + step * self._dtops[key] for key, one in tops.items()}
 
     # Within
 

@@ -33,6 +33,9 @@ from dald_model.solvers.interior.cones import (
 from dald_model.solvers.interior.rows import DENSE, Rows
 
 EQUAL = ("ZeroConeT", None)
+JUMPS = ("huber", "hinge")
+"""Smooth kinds whose second derivative jumps, so that Newton's steps go to and fro: their cone
+programs have a quadratic in its place."""
 KINKS = ("abs", "norm")
 """Kinds that are eliminated at the head of a cone."""
 
@@ -57,13 +60,43 @@ class Group(NamedTuple):
 
 
 class Smooth(NamedTuple):
-    """Smooth terms of one kind."""
+    """Smooth terms of one kind, with ``width`` arguments each."""
 
     kind: Kind
     rows: Rows
     offset: np.ndarray
     weight: np.ndarray
     parameter: np.ndarray
+    width: int
+
+    def at(self, x: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """Value and gradient at x, and what :meth:`curvature` takes."""
+        arguments = self.kind.grouped(self.rows.times(x) + self.offset, self.width)
+        with np.errstate(all="ignore"):
+            value, slope, bend = self.kind.evaluate(arguments, self.parameter)
+            if self.kind.is_joint:
+                back = self.rows.back((self.weight[:, None] * slope).ravel())
+                return float(self.weight @ value), back, arguments
+            back = self.rows.back(self.weight * slope)
+            return float(self.weight @ value), back, self.weight * bend
+
+    def bends(self) -> np.ndarray:
+        """The second derivative in each argument at zero."""
+        arguments = self.kind.grouped(self.offset, self.width)
+        with np.errstate(all="ignore"):
+            bend = self.kind.evaluate(arguments, self.parameter)[2]
+        return (np.repeat(self.weight, self.width).reshape(bend.shape) * bend).ravel()
+
+    def curvature(self, known: np.ndarray) -> Any:
+        """The Hessian where :meth:`at` was asked last."""
+        if not self.kind.is_joint:
+            return self.rows.gram(np.maximum(known, 0.0))
+        matrix = self.rows.matrix
+        dense = matrix.toarray() if sp.issparse(matrix) else matrix
+        table = dense.reshape(self.weight.size, self.width, -1)
+        root = self.kind.root(table, known, self.weight, self.parameter)
+        found = Rows(root.reshape(-1, dense.shape[1])).gram()
+        return sp.csc_array(found) if sp.issparse(matrix) else found
 
 
 @dataclass
@@ -86,10 +119,7 @@ class Programme:
         """The gradient of the Lagrangian in the variables, (n,)."""
         found = self.matrix @ x + self.linear + self.equal.back(equal)
         for term in self.smooth:
-            arguments = term.rows.times(x) + term.offset
-            with np.errstate(all="ignore"):
-                slope = term.kind.gradient(arguments, term.parameter)
-            found = found + term.rows.back(term.weight * slope)
+            found = found + term.at(x)[1]
         for key, group in self.groups.items():
             found = found + group.rows.back(multipliers[key])
         return found
@@ -111,7 +141,7 @@ class Assembly:
     _heights: dict[Any, int] = field(default_factory=dict)
     _exponents: list[float] = field(default_factory=list)
     _weights: dict[Any, list[np.ndarray]] = field(default_factory=dict)
-    _smooth: dict[str, list[tuple[Term, np.ndarray]]] = field(default_factory=dict)
+    _smooth: dict[Any, list[tuple[Term, np.ndarray]]] = field(default_factory=dict)
     _quadratics: list[tuple[Any, np.ndarray]] = field(default_factory=list)
     _linear: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
     _constant: float = 0.0
@@ -151,7 +181,7 @@ class Assembly:
             if not term.weight.size:
                 continue
             if term.is_smooth:
-                self._smooth.setdefault(term.kind.name, []).append((term, own))
+                self._smooth.setdefault((term.kind.name, term.width), []).append((term, own))
                 continue
             key = ("top", term.width)
             self._add(key, -term.matrix, term.offset, own[: term.matrix.shape[1]])
@@ -269,8 +299,9 @@ def _is_read(form: Form) -> bool:
     for term in form.terms:
         if term.is_smooth:
             with np.errstate(all="ignore"):
-                here = term.kind.evaluate(term.offset, term.parameter)
-            if term.kind.is_joint or not all(np.isfinite(one).all() for one in here):
+                arguments = term.kind.grouped(term.offset, term.width)
+                here = term.kind.evaluate(arguments, term.parameter)
+            if term.kind.name in JUMPS or not all(np.isfinite(one).all() for one in here):
                 return False
         elif term.kind.name not in KINKS:
             return False
@@ -286,4 +317,5 @@ def _smooth(parts: Iterable[tuple[Term, np.ndarray]], size: int, is_dense: bool)
         np.concatenate([term.offset for term in terms]),
         np.concatenate([term.weight for term in terms]),
         np.concatenate([term.parameter for term in terms]),
+        terms[0].width,
     )

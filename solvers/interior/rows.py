@@ -82,9 +82,7 @@ class Rows:
     def scaled(self, rows: np.ndarray, columns: np.ndarray) -> Rows:
         """diag(r) A diag(c)."""
         if self._is_sparse:
-            return Rows(
-                sp.csr_array(sp.diags_array(rows) @ self.matrix @ sp.diags_array(columns))
-            )
+            return Rows(sp.csr_array(sp.diags_array(rows) @ self.matrix @ sp.diags_array(columns)))
         return Rows(self.matrix * rows[:, None] * columns)
 
     def squares(self) -> Any:
@@ -93,4 +91,4 @@ class Rows:
 
 
 def _count(matrix: Any) -> int:
-    return matrix.nnz if sp.issparse(matrix) else np.count_nonzero(matrix)
+    return int(matrix.nnz if sp.issparse(matrix) else np.count_nonzero(matrix))

@@ -16,7 +16,7 @@ NAMES = """
 Model Site Federation Peer Client Edge Coupling decompose
 Compiled Subproblem Portable pack unpack
 HierarchicalNetwork Sequence Moment Change Dropout Stragglers LossyLinks Unanswered
-DALD ConsensusADMM ProximalPoint GradientDescent NewtonMethod MiniBatchGradientDescent
+DALD ConsensusADMM ProximalPoint GradientDescent InteriorPoint NewtonMethod MiniBatchGradientDescent
 StochasticGradientDescent StochasticNewton DistributedProximal FedProx FedAvg DGD AsynchronousDGD
 metropolis EXTRA FedDyn FedADMM SCAFFOLD DADMM LinearisedADMM DouglasRachford PDHG
 BCD JacobiGradientDescent BCGD BSUM ProximalGradient BCPG
@@ -36,8 +36,9 @@ SIGNATURES = {
         topology(self, graph)
         compile(self, *, rho=None)
         monolithic(self)
-        solve(model, *, algorithm=None, sequence=None, stopping=None, rho=None, solver=None, \
-accuracy=None, acceleration=Hybrid(secant=Secant(directions=32), anderson=Anderson(memory=20)), \
+        solve(model, *, algorithm=None, disclose=None, sequence=None, stopping=None, rho=None, \
+solver=None, accuracy=None, \
+acceleration=Hybrid(secant=Secant(directions=32), anderson=Anderson(memory=20)), \
 online=None, engine=None, checkpoint=None, every=10, start=None, metrics=None, callback=None, \
 eps_pri=1e-06, eps_dual=1e-06, gap=None, max_rounds=1000, verbose=False)
         latex(self, client=None)

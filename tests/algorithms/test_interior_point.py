@@ -1,0 +1,175 @@
+"""The interior point: known answers and prices, all endings, and the same iterates by messages."""
+
+from collections.abc import Callable
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import dald_model as dm
+from dald_model.solvers.interior.coordinator import Plain
+from dald_model.solvers.interior.joint import Joint
+from tests.zoo import GRAPHS, PROBLEMS
+
+ROUNDS = 25
+"""The most that any model may take."""
+
+
+@pytest.mark.parametrize("graph", ["star", "odd ring", "grid"])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_values_and_prices_are_the_known_ones_on_every_graph(name: str, graph: str) -> None:
+    built = PROBLEMS[name]().on(GRAPHS[graph]())
+    result = built.model.solve(disclose="curvature")
+    assert result.status == "optimal"
+    assert result.rounds <= ROUNDS
+    assert result.value == pytest.approx(built.value, rel=1e-6)
+    largest = max(1.0, *(np.abs(mu).max() for mu in result.multipliers.values()))
+    for client, distance in built.distance.items():
+        assert distance(built.force(client, result.multipliers)) <= 1e-4 * largest
+
+
+def _drawn(seed: int, kind: str) -> tuple[dm.Model, cp.Problem]:
+    """A model of unequal owners with private variables and a coupling, and the same as one."""
+    rng = np.random.default_rng(seed)
+    model, shared = dm.Model(kind), cp.Variable(3, name="w")
+    costs, uses = [], []
+    rules: list[Any] = []
+    for i in range(int(rng.integers(2, 6))):
+        rows = int(rng.integers(3, 12))
+        data = rng.normal(size=(rows, 3)) * 10.0 ** rng.integers(-2, 3)
+        target, own = rng.normal(size=rows), cp.Variable(2, name=f"y{i}")
+        fit = data @ shared - target
+        cost = {
+            "absolute": cp.norm1(fit),
+            "logistic": cp.sum(cp.logistic(fit)),
+            "quadratic": cp.sum_squares(fit),
+            "norm": cp.norm(fit),
+            "exponential": cp.log_sum_exp(fit),
+        }[kind]
+        cost = cost + cp.sum_squares(own - rng.normal(size=2)) + 0.1 * cp.sum_squares(shared)
+        own_rules = [own >= -0.5, cp.sum(own) + shared[0] <= 1.0]
+        model.client(i, cost, own_rules)
+        costs.append(cost)
+        rules += own_rules
+        uses.append(cp.sum(own))
+    coupling = sum(uses) == 0.3
+    model.couple(coupling)
+    return model, cp.Problem(cp.Minimize(sum(costs)), [*rules, coupling])
+
+
+KINDS = ["absolute", "logistic", "quadratic", "norm", "exponential"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_unequal_owners_with_couplings_are_answered_as_by_clarabel(kind: str, seed: int) -> None:
+    model, problem = _drawn(seed, kind)
+    result = model.solve(disclose="curvature")
+    duals = [np.array(rule.dual_value) for rule in problem.constraints]
+    problem.solve(solver="CLARABEL")
+    assert result.status == "optimal"
+    assert result.rounds <= ROUNDS
+    assert result.value == pytest.approx(problem.value, rel=1e-6, abs=1e-7)
+    scale = max(1.0, max(float(np.abs(d).max()) for d in duals))
+    for rule, ours in zip(problem.constraints, duals, strict=True):
+        theirs = np.array(rule.dual_value)
+        np.testing.assert_allclose(ours, theirs, atol=1e-4 * scale)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_client_alone_has_the_iterates_of_all_together(kind: str) -> None:
+    compiled = _drawn(4, kind)[0].compile()
+    together, apart = Joint(compiled), Joint(compiled, is_apart=True)
+    for _ in range(8):
+        together.coordinator.iterate()
+        apart.coordinator.iterate()
+        np.testing.assert_allclose(apart.point(), together.point(), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_aggregator_is_all_that_a_coordinator_needs(kind: str) -> None:
+    model = _drawn(4, kind)[0]
+    together = model.solve(algorithm=dm.InteriorPoint())
+    apart = model.solve(algorithm=dm.InteriorPoint(aggregator=Plain()))
+    assert (apart.status, apart.rounds) == (together.status, together.rounds)
+    assert apart.value == pytest.approx(together.value, rel=1e-10)
+
+
+def _infeasible(rng: np.random.Generator) -> dm.Model:
+    """Two owners whose rows contradict each other by Farkas' lemma, among others."""
+    model, w = dm.Model("infeasible"), cp.Variable(4)
+    rows, weights = rng.normal(size=(3, 4)), rng.uniform(0.5, 2, 3)
+    right = rng.normal(size=3)
+    model.client("a", cp.sum_squares(w) * rng.integers(0, 2), [rows @ w <= right])
+    beyond = weights @ right + rng.uniform(0.5, 2.0)
+    model.client("b", cp.norm1(w - 1), [(weights @ rows) @ w >= beyond])
+    return model
+
+
+def _unbounded(rng: np.random.Generator) -> dm.Model:
+    """A cost that falls along a direction that all rows and other costs leave free."""
+    way = rng.normal(size=4)
+    model, w = dm.Model("unbounded"), cp.Variable(4)
+    across = np.linalg.qr(np.column_stack([way, rng.normal(size=(4, 3))]))[0][:, 1:]
+    model.client("a", cp.sum_squares(across.T @ w - 1) - 0.1 * (way @ w))
+    model.client("b", cp.norm1(across.T @ w), [across.T @ w <= 3, way @ w >= -1])
+    return model
+
+
+@pytest.mark.parametrize(
+    ("build", "status"), [(_infeasible, "infeasible"), (_unbounded, "unbounded")]
+)
+def test_fifty_drawn_models_without_an_answer_are_proved_to_have_none(
+    build: Callable[[np.random.Generator], dm.Model], status: str
+) -> None:
+    found = [build(np.random.default_rng(seed)).solve(disclose="curvature") for seed in range(50)]
+    assert {str(one.status) for one in found} == {status}
+    assert max(one.rounds for one in found) <= ROUNDS
+
+
+def test_all_cones_of_cvxpy_are_taken() -> None:
+    model, problem = dm.Model("cones"), []
+    w = cp.Variable(3, name="w")
+    power = [cp.PowCone3D(w[0], w[1], w[2], 0.3), w[0] + w[1] <= 2]
+    root = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, 0.2], [0.1, 0.2, 3.0]])
+    clients: list[tuple[Any, list[Any]]] = [
+        (-w[2], power),
+        (cp.lambda_max(cp.diag(w) + root), []),
+        (cp.norm(w - 1), [cp.norm(w) <= 3]),
+        (cp.sum(cp.exp(w)) + cp.log_sum_exp(2 * w), [cp.kl_div(w[0] + 1, 1.0) <= 2.0]),
+    ]
+    for name, (cost, rules) in enumerate(clients):
+        model.client(name, cost, rules)
+        problem.append((cost, rules))
+    result = model.solve(disclose="curvature")
+    whole = cp.Problem(
+        cp.Minimize(sum(cost for cost, _ in problem)), [r for _, rules in problem for r in rules]
+    )
+    whole.solve(solver="CLARABEL")
+    assert result.status == "optimal"
+    assert result.value == pytest.approx(whole.value, rel=1e-6)
+
+
+def test_ill_conditioned_owners_take_no_more_rounds() -> None:
+    rng = np.random.default_rng(5)
+    spread = np.diag(10.0 ** np.linspace(-3, 3, 8))
+    parts = [rng.normal(size=(40, 8)) @ matrix for matrix in (spread, np.linalg.inv(spread))]
+    model, w = dm.Model("spread"), cp.Variable(8)
+    for i, part in enumerate(parts):
+        model.client(i, cp.sum_squares(part @ w - rng.normal(size=40)) + cp.norm1(w))
+    result = model.solve(disclose="curvature")
+    assert (result.status, result.verify().ok) == ("optimal", True)
+    assert result.rounds <= ROUNDS
+
+
+def test_options_that_say_how_clients_are_solved_are_refused_by_name() -> None:
+    model = _drawn(0, "quadratic")[0]
+    with pytest.raises(dm.OptionError, match=r"rho: given 1\.0, but InteriorPoint"):
+        model.solve(disclose="curvature", rho=1.0)
+    with pytest.raises(dm.OptionError, match=r'disclose: given "answers", but InteriorPoint'):
+        model.solve(disclose="answers", algorithm=dm.InteriorPoint())
+    with pytest.raises(dm.OptionError, match="disclose: given 'all', expected"):
+        model.solve(disclose="all")
+    with pytest.raises(dm.OptionError, match='disclose: given "curvature", but DALD'):
+        model.solve(disclose="curvature", algorithm=dm.DALD())
