@@ -43,6 +43,7 @@ OF_STATUS = {
     Status.NO_MINIMISER: 5,
     Status.SETTLED: 5,
     Status.ROUND_LIMIT: 5,
+    Status.TIME_LIMIT: 5,
     Status.STALLED: 5,
     Status.DIVERGED: 5,
     Status.SOLVER_ERROR: 6,

@@ -21,6 +21,7 @@ from dald_model.declare.pieces import Pieces
 from dald_model.declare.wording import short
 from dald_model.errors import DecompositionError, OptionError
 from dald_model.model import Model
+from dald_model.option_names import refuse_unknown
 from dald_model.text import listed
 from dald_model.validate import check_flag
 from dald_model.values import number
@@ -194,12 +195,7 @@ def _own_options(problem: cp.Problem, options: Mapping[str, Any]) -> dict[str, A
     if given.pop("warm_start", False) and problem in _latest:
         given.setdefault("start", _latest[problem])
     known = list(signature(Model.solve).parameters)[1:]
-    for name in given:
-        if name not in known:
-            raise OptionError(
-                f"method 'dald': given the option {name!r}, expected one of "
-                f"{', '.join(map(repr, (*known, 'warm_start')))}"
-            )
+    refuse_unknown(given, (*known, "warm_start"))
     return given
 
 

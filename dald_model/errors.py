@@ -115,7 +115,7 @@ class SequenceError(DaldError, ValueError):
 
 
 class OptionError(DaldError, ValueError):
-    """An option of ``solve`` has a value that means nothing.
+    """An option of ``solve`` has a value that means nothing, or does not exist.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from dald_model.coordinate.method import Algorithm, Method
 from dald_model.errors import OptionError, TopologyError
 from dald_model.schedule.moment import Residuals
 from dald_model.solvers.inexact.local import LocalSteps
-from dald_model.validate import check_from_zero, check_whole, is_number
+from dald_model.validate import check_from_zero, check_positive, check_whole, is_number
 from dald_model.values import flat
 
 DEFAULT_ACCELERATION = Hybrid()
@@ -44,6 +44,12 @@ def check_tolerances(eps_pri: Any, eps_dual: Any, max_rounds: Any) -> None:
     for what, given in (("eps_pri", eps_pri), ("eps_dual", eps_dual)):
         check_from_zero(f"{what}: given ", given)
     check_whole("max_rounds: given ", max_rounds)
+
+
+def check_time_limit(given: Any) -> None:
+    """Refuse what is no number of seconds."""
+    if given is not None:
+        check_positive("time_limit: given ", given, "a positive number of seconds, or None")
 
 
 def check_gap(given: Any) -> None:

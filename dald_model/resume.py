@@ -15,7 +15,7 @@ from dald_model.options import check_checkpoint
 from dald_model.solve import solve
 from dald_model.values import one_at_a_time
 
-FREE = ("engine", "checkpoint", "every", "max_rounds", "verbose")
+FREE = ("engine", "checkpoint", "every", "max_rounds", "time_limit", "verbose")
 """Options that may be others than in the run that is resumed."""
 
 

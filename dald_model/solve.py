@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.measured import Measured
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Algorithm
-from dald_model.coordinate.outcome import interrupted_before
+from dald_model.coordinate.outcome import ended_before, out_of_time
 from dald_model.coordinate.peers import AmongPeers
 from dald_model.coordinate.penalty import Fixed, ResidualBalancing, as_rule
 from dald_model.coordinate.progress import Progress
@@ -35,9 +36,11 @@ from dald_model.coordinate.status import Status
 from dald_model.coordinate.stopping import Accuracy, Stopping
 from dald_model.coordinate.units import Units
 from dald_model.coordinate.whole import HERE
+from dald_model.deadline import TimeUpError, within
 from dald_model.engines.dispatch import SolverLayer, rested
 from dald_model.engines.engine import Engine
 from dald_model.engines.placement import Placement
+from dald_model.option_names import named_options
 from dald_model.options import (
     DEFAULT_ACCELERATION,
     check_callback,
@@ -46,6 +49,7 @@ from dald_model.options import (
     check_kind,
     check_metrics,
     check_parameters,
+    check_time_limit,
     check_tolerances,
     opened,
     with_algorithm,
@@ -57,7 +61,11 @@ from dald_model.solvers.base import Solver
 from dald_model.validate import check_flag
 from dald_model.values import one_at_a_time
 
+CUT_SHORT = (Status.INTERRUPTED, Status.TIME_LIMIT)
+"""Ends in the middle of a round, after which no client's solver is kept for the next run."""
 
+
+@named_options
 @one_at_a_time()
 def solve(
     model: Compilable,
@@ -81,6 +89,7 @@ def solve(
     eps_dual: float = 1e-6,
     gap: float | None = None,
     max_rounds: int = 1000,
+    time_limit: float | None = None,
     verbose: bool = False,
 ) -> Result:
     r"""Solve by distributed augmented-Lagrangian decomposition: Algorithms 2 and 3 of the paper.
@@ -191,6 +200,11 @@ def solve(
         solve a client.
     max_rounds : int
         The most rounds that are run: ``max_rounds=5000``.
+    time_limit : float
+        Seconds after which the run ends, "time_limit", with the best iterate so far:
+        ``time_limit=60``. Asked before each group of clients that are solved together, and told to
+        Clarabel; compiling the model, and what other hosts or cvxpy's solvers are at, is not cut
+        short.
     verbose : bool
         Whether to show a bar with round, residuals as they are tested, and rho. Python's
         ``logging`` has the same in any case, under the name ``dald_model``: each round at level
@@ -234,12 +248,15 @@ def solve(
     placement: Placement | None = None
     begun = time.perf_counter()
     check_tolerances(eps_pri, eps_dual, max_rounds)
+    check_time_limit(time_limit)
     check_gap(gap)
     check_checkpoint(checkpoint, every)
     check_flag("verbose: given ", verbose)
     check_parameters(compiled)
     measured = None
+    timed = ExitStack()  # as the result is put together after the deadline
     try:
+        timed.enter_context(within(time_limit))
         check_kind("algorithm", algorithm, "open", "dm.DALD()")
         check_kind("sequence", sequence, "bind", "dm.Sequence.natural()")
         check_kind("acceleration", acceleration, "open", "dm.Anderson(), or None")
@@ -338,12 +355,16 @@ def solve(
                     measured = Measured.again(compiled, run.state.units, layer)
             outcome = run.go()
             ended = outcome.termination
-            if outcome.error is None and ended.status is not Status.INTERRUPTED:
+            if outcome.error is None and ended.status not in CUT_SHORT:
                 compiled.resting = layer
             progress.ended(len(outcome.rows), str(ended.status), ended.detail)
     except KeyboardInterrupt:  # in the rounds it is caught, so this was before
-        outcome = interrupted_before(Membership(compiled, Sequence(label="by colour"), ()))
+        outcome = ended_before(Membership(compiled, Sequence(label="by colour"), ()))
+    except TimeUpError:  # before the first round, too
+        late = Membership(compiled, Sequence(label="by colour"), ())
+        outcome = ended_before(late, out_of_time(0))
     finally:
+        timed.close()
         if placement is not None:
             placement.close()
     result = assemble(outcome, (eps_pri, eps_dual), time.perf_counter() - begun)

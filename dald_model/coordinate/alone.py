@@ -11,6 +11,7 @@ import numpy as np
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.endless import SETTLED, breaks_rules, goes_on
 from dald_model.coordinate.slopes import meeting_slopes
+from dald_model.deadline import check_time
 from dald_model.declare.problem import Problem
 from dald_model.solvers.base import FOUND
 from dald_model.solvers.exact.balance import balance, is_extreme
@@ -317,6 +318,7 @@ def _by_cvxpy(sub: Subproblem) -> np.ndarray:
 
 def minimised(sub: Subproblem, tolerance: float, lengths: np.ndarray | None = None) -> ClientAnswer:
     """The answer of a client alone as a cone program, in units of these lengths, (m,), or ones."""
+    check_time()
     program = _program(sub, np.ones(sub.size) if lengths is None else lengths)
     return program.minimise(np.zeros(sub.size), tolerance)
 

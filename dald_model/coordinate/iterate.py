@@ -79,6 +79,11 @@ class Iterate:
 
     def _pieces(self, variable: cp.Variable) -> list[cp.Variable]:
         """Those of an array of which clients use different entries; of others none."""
+        if not isinstance(variable, cp.Variable):
+            raise ResultError(
+                f"metrics: given {variable!r}, expected a cvxpy Variable of "
+                f"{self._compiled.model.name!r}, as in lambda at: at[w]"
+            )
         return [piece.variable for piece in self._compiled.arrays.pieces.get(variable.id, ())]
 
     def _homes(self, variable: cp.Variable) -> Mapping[Hashable, cp.Variable]:

@@ -15,7 +15,7 @@ from dald_model.coordinate.status import Status, Termination
 from dald_model.engines.assignment import Event
 from dald_model.engines.place import Loss
 from dald_model.errors import DaldError
-from dald_model.text import listed
+from dald_model.text import counted, listed
 
 
 class Outcome(NamedTuple):
@@ -59,10 +59,18 @@ class Outcome(NamedTuple):
     losses: tuple[Loss, ...] = ()
 
 
-def interrupted_before(membership: Membership) -> Outcome:
-    """The outcome of a run that was interrupted before it began."""
-    termination = Termination(Status.INTERRUPTED, None, "before the first round")
+def ended_before(membership: Membership, termination: Termination | None = None) -> Outcome:
+    """The outcome of a run that ended before it began: by an interrupt, or by this."""
+    termination = termination or Termination(Status.INTERRUPTED, None, "before the first round")
     return Outcome(termination, Best(), None, [], membership, ())
+
+
+def out_of_time(rounds: int) -> Termination:
+    """The end of a run after its time limit, with so many complete rounds."""
+    said = "before the end of the first round; give more seconds, or time_limit=None"
+    if rounds:
+        said = f"after {counted(rounds, 'complete round')}; model.solve(start=result) goes on"
+    return Termination(Status.TIME_LIMIT, None, said)
 
 
 def objective(membership: Membership, mine: np.ndarray) -> float:

@@ -36,6 +36,7 @@ from dald_model.coordinate.status import (
 from dald_model.coordinate.stopping import FixedBudget, Stopping
 from dald_model.coordinate.sweeper import Record, SerialSweeper, Sweeper
 from dald_model.coordinate.whole import Here
+from dald_model.deadline import TimeUpError
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.errors import DaldError
 from dald_model.schedule.moment import Moment, Residuals
@@ -134,6 +135,8 @@ class Run:
         except ClientFailedError as failure:
             found = self._monitor.explain(self.state, failure.termination)
             termination = self.state.whole.agreed(found)
+        except TimeUpError:
+            termination = outcome.out_of_time(len(self._recorder.rows))
         except KeyboardInterrupt:
             said = f"after {len(self._recorder.rows)} complete rounds"
             termination = Termination(Status.INTERRUPTED, None, said)

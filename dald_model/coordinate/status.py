@@ -49,6 +49,7 @@ class Status(StrEnum):
         "the objective keeps falling towards a bound that no point attains",
     )
     ROUND_LIMIT = "round_limit", "max_rounds was reached before the tolerances"
+    TIME_LIMIT = "time_limit", "time_limit was reached before the tolerances"
     STALLED = "stalled", "the residuals stopped improving above the tolerances"
     DIVERGED = "diverged", "the residuals grew without bound"
     INTERRUPTED = "interrupted", "the run was interrupted, from the keyboard or by its callback"

@@ -11,6 +11,7 @@ from dald_model.bulk import uncollected
 from dald_model.declare.alike_client import AlikeClient
 from dald_model.declare.checked import check_name, declare_client
 from dald_model.declare.client import Client
+from dald_model.declare.frames import met_by_cvxpy
 from dald_model.declare.outline import Outline, Shape
 from dald_model.errors import DeclarationError
 
@@ -53,6 +54,8 @@ class Clients(dict[Hashable, Client]):
             Key -> the client's data; the keys are the clients' names.
         function : callable
             Of one client's data; returns its objective, or its objective and its constraints.
+            Frames and series of pandas in the data meet expressions as arrays do:
+            ``cp.sum_squares(rows[["age", "dose"]] @ w - rows["score"])``.
 
         Returns
         -------
@@ -72,7 +75,7 @@ class Clients(dict[Hashable, Client]):
         >>> frame = pd.DataFrame({"school": list("aabbb"), "score": [1.0, 3.0, 2.0, 4.0, 5.0]})
         >>> w, model = cp.Variable(name="w"), dm.Model("schools")
         >>> found = model.clients(
-        ...     frame.groupby("school"), lambda rows: cp.sum_squares(rows["score"].to_numpy() - w)
+        ...     frame.groupby("school"), lambda rows: cp.sum_squares(rows["score"] - w)
         ... )
         >>> list(found), round(float(model.solve()[w]), 4)
         (['a', 'b'], 3.0)
@@ -123,7 +126,7 @@ def _pairs(data: Any) -> Iterable[tuple[Hashable, Any]]:
 def _declared(key: Hashable, own: Any, function: Callable[[Any], Any]) -> tuple[Any, Any]:
     """Objective and constraints of one client."""
     try:
-        given = function(own)
+        given = function(met_by_cvxpy(own))
     except Exception as error:
         raise DeclarationError(
             f"client {key!r}: the function raised {type(error).__name__} ({error}) for its data of "

@@ -10,7 +10,9 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model._cvxpy import Equality, Inequality
 from dald_model.declare.asserted import check_asserted
+from dald_model.declare.breaches import why_not
 from dald_model.declare.client import Client
 from dald_model.declare.wording import short
 from dald_model.errors import DeclarationError
@@ -91,10 +93,11 @@ def check_convex(client: Client) -> None:
     where, goal = f"{client.kind} {client.name!r}", client.objective
     if not client.cost.is_convex():
         wanted = "convex" if isinstance(goal, cp.Minimize) else "concave"
+        why = why_not(goal.expr, wanted)
         raise DeclarationError(
             f"{where}: the objective {short(goal.expr)} is {goal.expr.curvature.lower()} "
             f"by cvxpy's DCP rules, expected {wanted} for {type(goal).__name__}; "
-            "rewrite it with cvxpy's atoms (https://www.cvxpy.org/tutorial/dcp)"
+            f"{why}{'; ' * bool(why)}rewrite it with cvxpy's atoms (https://www.cvxpy.org/tutorial/dcp)"
         )
     for part in (goal, *client.constraints):
         if not part.is_dcp(dpp=True):
@@ -133,7 +136,7 @@ def as_objective(where: str, objective: Any) -> cp.Minimize | cp.Maximize:
         )
         raise DeclarationError(
             f"{where}: the objective is {given}, expected cp.Minimize, cp.Maximize or a "
-            "real scalar cvxpy expression (which is minimised)"
+            "real scalar cvxpy expression (which is minimised), such as cp.sum(...) of a vector"
         ) from error
 
 
@@ -141,7 +144,7 @@ def _check_constraint(where: str, given: cp.Constraint, position: int) -> None:
     if not given.is_dcp():
         raise DeclarationError(
             f"{where}: constraint {position}, {short(given)}, does not follow cvxpy's DCP "
-            "rules; write it as convex <= concave or affine == affine"
+            f"rules{_sides(given)}; write it as convex <= concave or affine == affine"
         )
     if isinstance(given, cp.PowConeND):
         _check_exponents(where, given, position)
@@ -150,6 +153,20 @@ def _check_constraint(where: str, given: cp.Constraint, position: int) -> None:
             f"{where}: constraint {position}, {short(given)}, makes the variable discrete, "
             "expected a convex constraint; relax it (an interval instead of the set)"
         )
+
+
+def _sides(rule: cp.Constraint) -> str:
+    """Which side of an inequality or equality has the wrong curvature, and what is in it."""
+    if not isinstance(rule, Equality | Inequality) or len(rule.args) != 2:
+        return ""
+    is_equal, said = isinstance(rule, Equality), ""
+    for side, wanted in zip(rule.args, ("convex", "concave"), strict=True):
+        needs = "affine" if is_equal else wanted
+        if not getattr(side, f"is_{needs}")():
+            why = why_not(side, needs)
+            said += f": {short(side)} is {side.curvature.lower()}, expected {needs}"
+            said += f" ({why})" if why else ""
+    return said
 
 
 def _check_exponents(where: str, rule: cp.PowConeND, position: int) -> None:

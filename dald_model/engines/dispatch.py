@@ -10,6 +10,7 @@ import numpy as np
 
 from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
+from dald_model.deadline import check_time
 from dald_model.engines.assignment import Assignment, Event
 from dald_model.engines.batches import Batch, Layout
 from dald_model.engines.bench import Bench, Given
@@ -313,6 +314,7 @@ class SolverLayer:
 
     def first_answer(self, batch: Batch, turn: Turn, tolerance: float) -> Answers:
         """What the clients' session answers, whether it found points or not."""
+        check_time()
         centre = self._centre[batch.columns]
         if not centre.any() or not self._benches[batch.names[0]].given.is_centred:
             return batch.session.minimise(turn, tolerance)

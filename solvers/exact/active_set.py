@@ -21,6 +21,7 @@ import daqp
 import numpy as np
 
 from dald_model.compile.form import Form
+from dald_model.deadline import check_time, is_limited
 from dald_model.solvers.arrays.indexing import outer, selection, times
 from dald_model.solvers.exact.cholesky import triangles
 from dald_model.solvers.exact.elimination import eliminate, unit_rows, variable_scales
@@ -302,9 +303,11 @@ def run(
     points, forces = np.zeros(linear.shape), np.zeros((which.size, width))
     ended = np.zeros(which.size, dtype=bool)
     flags = []
-    keep = flags.append
+    keep, timed = flags.append, is_limited()
     # Copied out one by one: DAQP's answers kept until the end cost 1 to 2 us more each
     for i, at, own in zip(live.tolist(), which[live].tolist(), linear[live], strict=True):
+        if timed:
+            check_time()
         model = models[at]
         model.update(None, own)
         points[i], _, flag, notes = model.solve()

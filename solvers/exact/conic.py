@@ -17,6 +17,7 @@ from clarabel import DefaultSolver  # pyright: ignore[reportAttributeAccessIssue
 
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
+from dald_model.deadline import is_limited
 from dald_model.solvers.base import FOUND, Session
 from dald_model.solvers.exact.balance import Balance, balance, is_extreme
 from dald_model.solvers.exact.certificates import infeasibility, is_unbounded
@@ -90,7 +91,7 @@ class ClarabelProgram:
         self._tolerance = np.nan
         self._options: list[dict[str, Any]] = []
         self._left = 0
-        self._stumbled = False
+        self._stumbled = self._is_limited = False
 
     def _measure_by(self, lengths: np.ndarray, units: Balance | None = None) -> None:
         """Write the program in these lengths of all variables, and rows in units of their own."""
@@ -267,10 +268,11 @@ class ClarabelProgram:
             self._solver = DefaultSolver(
                 self._matrix, linear, cone.rows, self._shifted, self._cones, settings(options)
             )
-        elif settled:
+        elif settled and not (self._is_limited or is_limited()):
             self._solver.update(q=linear)
         else:
             self._solver.update(q=linear, settings=settings(options))
+        self._is_limited = is_limited()  # it has the seconds that were left
         return answered(self._solver, self._cone)
 
 

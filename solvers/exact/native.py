@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from clarabel import DefaultSettings, DefaultSolver  # pyright: ignore[reportAttributeAccessIssue]
 
 from dald_model.compile.form import ConeProgram
+from dald_model.deadline import TimeUpError, is_limited, seconds_left
 from dald_model.values import is_panic
 
 STATUSES = {
@@ -57,6 +58,8 @@ def settings(options: dict[str, Any]) -> Any:
     found = DefaultSettings()
     found.verbose = False
     found.max_threads = 1
+    if is_limited():
+        found.time_limit = max(seconds_left(), 0.0)
     # Both would forbid to update the data.
     found.presolve_enable = found.chordal_decomposition_enable = False
     for name, value in options.items():
@@ -76,12 +79,15 @@ def solved_once(cone: ConeProgram, **options: Any) -> Any:
 def answered(solver: Any, cone: ConeProgram) -> Any:
     """What Clarabel finds; a panic of its Rust is a failure as any other."""
     try:
-        return solver.solve()
+        found = solver.solve()
     except BaseException as error:
         if not is_panic(error):
             raise
         x, z = np.full(cone.linear.size, np.nan), np.full(cone.rhs.size, np.nan)
         return SimpleNamespace(status=f"panicked ({error})", x=x, z=z, s=z)
+    if str(found.status) == "MaxTime":
+        raise TimeUpError
+    return found
 
 
 def native_cone(kind: str, argument: Any) -> Any:

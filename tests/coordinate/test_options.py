@@ -3,6 +3,7 @@
 import contextlib
 import io
 import math
+import time
 from typing import Any
 
 import cvxpy as cp
@@ -143,10 +144,69 @@ def test_options_that_mean_nothing_are_refused_before_anything_is_computed(
     assert x[0].value is None
 
 
-def test_an_unknown_option_is_pythons_own_error() -> None:
+@pytest.mark.parametrize(
+    ("option", "meant"),
+    [
+        ("max_iters", "did you mean max_rounds=...?"),
+        ("eps", "did you mean eps_pri=..., eps_dual=...?"),
+        ("warm_start", "did you mean start=result with the result of an earlier solve?"),
+        ("timelimit", "did you mean time_limit=... in seconds?"),
+        ("penalty", "did you mean rho=...?"),
+        ("n_jobs", "did you mean engine=dm.engines.Processes(workers=2)?"),
+        ("maxrounds", "did you mean max_rounds=...?"),
+        ("acceleratoin", "did you mean acceleration=...?"),
+        ("gp", "geometric programs are taken after a change of variables only"),
+        ("zzz", "expected one of algorithm, sequence, stopping, rho"),
+    ],
+)
+def test_an_unknown_option_is_refused_with_the_one_that_was_meant(option: str, meant: str) -> None:
     model, _ = chain()
-    with pytest.raises(TypeError, match="unexpected keyword argument 'penalty'"):
-        model.solve(penalty=1.0)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(dm.OptionError) as caught:
+        model.solve(**_any({option: 1.0}))
+    assert str(caught.value).startswith(f"{option}: solve has no such option; {meant}")
+
+
+@pytest.mark.parametrize("bad", [0, -1.0, float("nan"), "1 s", True])
+def test_a_time_limit_is_a_positive_number(bad: Any) -> None:
+    model, _ = chain()
+    with pytest.raises(dm.OptionError, match=r"time_limit: given .*, expected a positive number"):
+        model.solve(time_limit=bad)
+
+
+def test_a_time_limit_ends_the_run_with_the_best_iterate() -> None:
+    """Each round sleeps a tenth of a second, so at most four are over in 0.35 s."""
+    model, x = chain()
+    result = model.solve(time_limit=0.35, eps_pri=0.0, callback=lambda at: time.sleep(0.1))
+    assert result.status == "time_limit"
+    assert not result.status.has_answer
+    assert 1 <= result.rounds <= 4
+    assert result.detail.startswith(f"after {result.rounds} complete round")
+    assert x[0].value is not None
+    assert model.solve(start=result).status == "optimal"
+
+
+def test_a_time_limit_before_the_first_round_is_a_status_too() -> None:
+    model, x = chain()
+    result = model.solve(time_limit=1e-9)
+    assert (result.status, result.rounds, x[0].value) == ("time_limit", 0, None)
+    assert (
+        result.detail == "before the end of the first round; give more seconds, or time_limit=None"
+    )
+    assert model.solve().status == "optimal"
+
+
+def test_a_time_limit_is_told_to_native_solvers() -> None:
+    """The first of these cone programs takes Clarabel ten times the limit."""
+    rng, size = np.random.default_rng(0), 28
+    shared, model = cp.Variable((size, size), symmetric=True, name="X"), dm.Model("matrices")
+    for name in "ab":
+        data = rng.normal(size=(size, size))
+        model.client(name, cp.norm(shared - data, "nuc"), [shared >> 0])
+    model.compile()
+    begun = time.perf_counter()
+    result = model.solve(time_limit=0.3, solver="conic")
+    assert result.status == "time_limit"
+    assert time.perf_counter() - begun < 1.5
 
 
 @pytest.mark.parametrize("zero", [("eps_pri",), ("eps_dual",), ("eps_pri", "eps_dual")])

@@ -175,3 +175,21 @@ def test_constraints_stay_the_objects_that_the_function_made() -> None:
     # Twice the distances from 0, 1 and 2 to the highest bound, and nothing else pushes
     prices = [float(rules[name].dual_value) for name in range(3)]
     np.testing.assert_allclose(prices, [0.0, 0.0, 6.0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("objective", "power"),
+    [
+        (lambda rows, w: cp.sum_squares(rows[FEATURES] @ w - rows.score), 0),
+        (lambda rows, w: cp.sum_squares(rows["score"] - rows[FEATURES].astype(float) @ w), 0),
+        (lambda rows, w: cp.sum_squares(rows.score * (rows[FEATURES] @ w) - rows.score**2), 1),
+    ],
+    ids=["frame on the left", "series on the left", "entry by entry"],
+)
+def test_frames_meet_expressions_as_arrays_do(objective: Any, power: int) -> None:
+    """Least squares of all rows, each times its score to this power."""
+    frame, w, model = pupils(), cp.Variable(2, name="w"), dm.Model("frames")
+    model.clients(frame.groupby("school"), lambda rows: objective(rows, w))
+    score = frame["score"].to_numpy()
+    rows, wanted = score[:, None] ** power * frame[FEATURES].to_numpy(), score ** (power + 1)
+    assert model.solve()[w] == near(np.linalg.lstsq(rows, wanted, rcond=None)[0])

@@ -27,6 +27,16 @@ V = cp.Variable(2, name="v")
 @pytest.mark.parametrize(
     ("objective", "parts"),
     [
+        (
+            cp.square(X) + cp.log(1 + cp.exp(X)),
+            ["in it, log(1.0 + exp(x)) breaks the rules, since log is concave and its argument"],
+        ),
+        (cp.square(X) + cp.sqrt(X), ["in it, power(x, 0.5) is concave"]),
+        (X * cp.square(X), ["since it multiplies two expressions of variables"]),
+        (
+            cp.Parameter(name="weight", value=1.0) * cp.abs(X),
+            ["the sign of the Parameter 'weight' is unknown", "cp.Parameter(nonneg=True)"],
+        ),
         (cp.sqrt(X), ["is concave", "expected convex for Minimize", "rewrite", "dcp"]),
         (cp.Minimize(cp.log(X)), ["log(x)", "is concave", "expected convex for Minimize"]),
         (cp.Maximize(cp.exp(X)), ["exp(x)", "is convex", "expected concave for Maximize"]),
@@ -47,6 +57,7 @@ def test_an_objective_that_is_not_dcp_real_and_scalar(objective: Any, parts: lis
 @pytest.mark.parametrize(
     ("rule", "parts"),
     [
+        (cp.abs(X) >= 1, ["abs(x) is convex, expected concave"]),
         (cp.sqrt(X) <= 1, ["does not follow", "DCP", "write it as convex <= concave"]),
         (cp.square(X) == 1, ["does not follow", "DCP", "affine == affine"]),
         (cp.FiniteSet(X, [1, 2]), ["discrete", "expected a convex constraint", "relax it"]),

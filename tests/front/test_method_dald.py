@@ -149,7 +149,7 @@ def test_options_go_through() -> None:
     assert set(result.history.rho) == {1.0}
     with pytest.raises(dm.OptionError, match=r"solver: given 'nope', expected 'auto', one of"):
         problem.solve(method="dald", solver="nope")
-    with pytest.raises(dm.OptionError, match="method 'dald': given the option 'warm', expected"):
+    with pytest.raises(dm.OptionError, match="warm: solve has no such option; expected one of"):
         problem.solve(method="dald", warm=True)
 
 
