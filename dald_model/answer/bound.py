@@ -17,12 +17,13 @@ so where a client was minimised its own point proves it without a solve; else a 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import NamedTuple
 
 import cvxpy as cp
 import numpy as np
 
+from dald_model.answer.alike import Alike
 from dald_model.answer.held_clients import held_bracket
 from dald_model.answer.rescaling import minimise
 from dald_model.answer.smooth_clients import SmoothClients, is_free_server
@@ -77,8 +78,10 @@ class Bounds:
     compiled : Decomposition
     groups, others : lists
         The smooth clients and the rest, see :func:`smooth_groups`.
-    at, own, reach : ndarray
-        The point, the clients' own points, and the box, all variables one after the other.
+    at, own, reach, by_cones : ndarray
+        The point, the clients' own points, and the box, all variables one after the other; the last
+        is as much of it as a cone solver is asked for. What is proved is proved for the smaller box
+        of all entries that are equal to one that only a cone solver knows.
     costs : dict
         Client -> its objective at the point.
     """
@@ -91,10 +94,12 @@ class Bounds:
         at: np.ndarray,
         own: np.ndarray,
         reach: np.ndarray,
+        by_cones: np.ndarray,
         costs: Mapping[Hashable, float],
     ) -> None:
         self._compiled, self._groups, self._others = compiled, groups, others
-        self._at, self._own, self._reach, self._costs = at, own, reach, costs
+        self._at, self._own, self._costs = at, own, costs
+        self._reach, self._by_cones = reach, by_cones
         self._sides = compiled.stacked
 
     def of(self, mu: np.ndarray, enough: float, of_others: float | None = None) -> Bound:
@@ -105,14 +110,8 @@ class Bounds:
         prices = prices_of(self._compiled, mu)
         tails, heads = self._sides.at(self._at)
         found: dict[Hashable, float] = {}
-        for name in free_servers(self._compiled):
-            part = self._compiled.columns[name]
-            found[name] = float(np.abs(prices[part]) @ self._reach[part])
         share = enough / max(1, len(self._compiled))
         others = share if of_others is None else of_others / max(1, len(self._compiled))
-        for group in self._groups:
-            gaps = _smooth(group, prices, self._at, self._own, self._reach, share)
-            found |= dict(zip(group.names, gaps.tolist(), strict=True))
         by_cones: set[Hashable] = set()
         for name in self._others:
             part = self._compiled.columns[name]
@@ -122,13 +121,31 @@ class Bounds:
                 self._at[part],
                 self._own[part],
                 self._reach[part],
+                self._by_cones[part],
                 self._costs[name],
                 others,
             )
             by_cones |= {name} if is_by_cones else set()
+        reach = self._reach_beside(by_cones)
+        for name in free_servers(self._compiled):
+            part = self._compiled.columns[name]
+            found[name] = float(np.abs(prices[part]) @ reach[part])
+        for group in self._groups:
+            gaps = _smooth(group, prices, self._at, self._own, reach, share)
+            found |= dict(zip(group.names, gaps.tolist(), strict=True))
         gap = sum(found.values()) - float(mu @ (tails - heads))
         noise = 0.0 if gap <= enough else sum(map(self._noise, self._groups))
         return Bound(gap if np.isfinite(gap) else np.inf, found, noise, frozenset(by_cones))
+
+    def _reach_beside(self, by_cones: Collection[Hashable]) -> np.ndarray:
+        """The box of the others, where some clients are known to a cone solver alone."""
+        if not by_cones or (self._by_cones >= self._reach).all():
+            return self._reach
+        reach = self._reach.copy()
+        for name in by_cones:
+            part = self._compiled.columns[name]
+            reach[part] = self._by_cones[part]
+        return Alike.by_edges(self._compiled).least(reach)
 
     def _noise(self, group: SmoothClients) -> float:
         """What rounding of gradients leaves of the brackets in the box."""
@@ -179,11 +196,15 @@ def _bracket(
     price: np.ndarray,
     at: np.ndarray,
     own: np.ndarray,
+    wide: np.ndarray,
     reach: np.ndarray,
     cost: float,
     enough: float,
 ) -> tuple[float, bool]:
-    """How much lower objective and prices can be in the box, and if only a cone solver knows it."""
+    """How much lower objective and prices can be in the box, and if only a cone solver knows it.
+
+    Which is asked for a smaller box.
+    """
     form = sub.form
     if form is None or not is_split(form):
         here = cost + float(price @ at)
@@ -194,9 +215,11 @@ def _bracket(
             near = here - least_near(sub, price, at, reach / NARROWER, enough)
             found = NARROWER * near if near >= -enough else found
         return found, True
-    held = held_bracket(form, price, at, own, reach)
+    held = held_bracket(form, price, at, own, wide)
     if held <= enough:
         return held, False
+    if (reach < wide).any():
+        held = held_bracket(form, price, at, own, reach)
     # Counted from the centre, where the constant cancels before it is rounded
     here, nowhere = form.around(at), np.zeros(at.size)
     here = here.with_others(quadratic=here.quadratic._replace(constant=0.0))

@@ -6,7 +6,7 @@ and the lengths L of :mod:`dald_model.answer.scale` at the point x that the user
 
 * the gap, :math:`F(x) - F^* \le \epsilon S`, by the proof of :mod:`dald_model.answer.bound` in the
   box of 10 L; and ten times that in a box as wide as ten times the ways to the standalone
-  minimisers, or 1e3 L where a client in it is not smooth, if that is less;
+  minimisers, or 1e3 L where only a cone solver bounds a client, if that is less;
 * the reported value, :math:`|value - F(x)| \le \epsilon S`;
 * constraints and copies, as in :mod:`dald_model.answer.feasibility`;
 * the multipliers, by the same proof in a small box, where it is of first order. A gap of
@@ -45,6 +45,9 @@ what it moves. Of smooth clients the proof is exact and the box as small as that
 others a cone solver leaves 1e-7 of S, which has to be little beside the box."""
 PRICED = 1e-4
 """Share of what prices are worth over the lengths by which they may be wrong."""
+FARTHEST = 1e3
+"""How many lengths a cone solver is asked to bound a client at most: beyond, it loses more digits
+than a proof has. Of others a bound is exact however wide the box is."""
 BLURRED = 3e-6
 """Share of S that a cone solver leaves of the least value of a client, at worst."""
 WIDER = 10.0
@@ -116,19 +119,20 @@ class Judge:
         groups, others = self._parts
         alone = Standalone(self.compiled, groups, [], self._at, self._costs)
         alone.try_points(self.compiled, points, others, self._costs)
-        scale = Scale(self.claim, alone, self._at, self._costs, others)
+        scale = Scale(self.claim, alone, self._at, self._costs)
         if scale.is_agreed or not self._are_together(scale.lengths):
             return False
         enough, mu = self.tolerance * scale.cost, self._multipliers
-        if self._bounds(REACH * scale.lengths).of(mu, SPARE * enough).size > enough:
+        near = REACH * scale.lengths
+        if self._bounds(near, near).of(mu, SPARE * enough).size > enough:
             return False
-        wide = self._bounds(scale.reach).of(mu, WIDER * SPARE * enough)
+        wide = self._bounds(scale.reach, FARTHEST * scale.lengths).of(mu, WIDER * SPARE * enough)
         return wide.size <= WIDER * enough
 
     @cached_property
     def scale(self) -> Scale:
         """The cost of consensus and the lengths."""
-        return Scale(self.claim, self.alone, self._at, self._costs, self._parts[1])
+        return Scale(self.claim, self.alone, self._at, self._costs)
 
     @property
     def allowed(self) -> float:
@@ -170,17 +174,20 @@ class Judge:
         near, far = REACH * self.scale.lengths, self.scale.reach
         best, mu = self._least(near, enough)
         if best.size <= self.allowed and (far > near).any():
-            wide = self._bounds(far).of(mu, WIDER * enough)
+            wide = self._bounds(far, FARTHEST * self.scale.lengths).of(mu, WIDER * enough)
             if wide.size > WIDER * self.allowed:
                 return wide
         return best
 
-    def _bounds(self, reach: np.ndarray) -> Bounds:
-        return Bounds(self.compiled, *self._parts, self._at, self._own, reach, self._costs)
+    def _bounds(self, reach: np.ndarray, by_cones: np.ndarray) -> Bounds:
+        by_cones = np.minimum(reach, by_cones)
+        return Bounds(
+            self.compiled, *self._parts, self._at, self._own, reach, by_cones, self._costs
+        )
 
     def _least(self, reach: np.ndarray, enough: float) -> tuple[Bound, np.ndarray]:
         """The best bound in a box, and its multipliers."""
-        bounds, mu = self._bounds(reach), self._multipliers
+        bounds, mu = self._bounds(reach, reach), self._multipliers
         best = bounds.of(mu, enough), mu
         if best[0].size > enough and self.scale.is_agreed:
             nothing = np.zeros(self.compiled.size)
@@ -219,7 +226,7 @@ class Judge:
         for name, part in self.compiled.columns.items():
             reach[part] = shares[name] * self.scale.lengths[part]
         costs = client_costs(self.compiled, self.claim.own, self.claim.live)
-        bounds = Bounds(self.compiled, *self._parts, own, own, reach, costs)
+        bounds = Bounds(self.compiled, *self._parts, own, own, reach, reach, costs)
         enough = SPARE * self.priced * scale
         found = bounds.of(self.claim.multipliers, SHORTEST * enough, SHORT * enough)
         worst = Row("multipliers", 0.0, scale, self.priced)

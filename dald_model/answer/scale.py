@@ -69,9 +69,6 @@ AGREED = 1e-2
 
 REACH = 10.0
 """How many lengths a proof's box reaches, and how many ways to the standalone minimisers."""
-FARTHEST = 1e3
-"""How many lengths a cone solver is asked to bound a client at most: beyond, it loses more digits
-than a proof has. Of smooth clients a bound is exact however wide the box is."""
 
 
 class Scale:
@@ -93,7 +90,7 @@ class Scale:
         L, all clients' variables one after the other.
     reach : ndarray
         How far the wide box of a proof reaches: ten lengths, or ten times the way to the farthest
-        standalone minimiser; up to 1e3 lengths of clients that are not smooth.
+        standalone minimiser.
     """
 
     def __init__(
@@ -102,7 +99,6 @@ class Scale:
         alone: Standalone,
         at: np.ndarray,
         costs: Mapping[Hashable, float],
-        others: Collection[Hashable],
     ) -> None:
         compiled = claim.compiled
         paid = {name: max(fall, 0.0) for name, fall in alone.falls.items() if np.isfinite(fall)}
@@ -119,16 +115,12 @@ class Scale:
             own[compiled.columns[name]] = np.inf  # as far as it may
         own = Alike.by_entry(compiled).most(np.nan_to_num(own, nan=0.0, posinf=np.inf))
         self.lengths = _lengths(compiled, at, own, moves)
-        equal = Alike.by_edges(compiled)
-        reach = REACH * np.maximum(self.lengths, equal.most(ways))
-        for name in others:
-            part = compiled.columns[name]
-            reach[part] = np.minimum(reach[part], FARTHEST * self.lengths[part])
-        self.reach = equal.least(reach)  # what is equal is in one box
+        self.reach = REACH * np.maximum(self.lengths, Alike.by_edges(compiled).most(ways))
         for name in alone.missing:
             part = compiled.columns[name]
             paid[name] = fall_near(compiled[name], at[part], self.lengths[part], costs[name])
         self.cost = float(sum(paid.values()))
+        self.is_agreed |= self.cost <= max(self.open, least)
         if self.is_agreed:
             self.cost = AGREED * _change(claim, self.lengths, costs)
         self.worth = self.cost / AGREED if self.is_agreed else self.cost
@@ -194,7 +186,6 @@ def _lengths(
         moves = np.where(np.isfinite(moves), moves, 0.0)
         moves = np.maximum(moves, _moves_of_edges(compiled, whole))
         whole = np.where(whole <= FAINT * moves, FAINTLY * moves, whole)
-    right = equal.least(right)
     last = np.where(np.isfinite(right), right, 1.0)
     nothing = SETTLED if is_agreed else NOTHING
     whole = np.where(whole <= nothing * last, FAINTLY * last, whole)

@@ -88,26 +88,28 @@ class SmoothClients:
         found, error, of_terms = self.falls(at, to)
         return found - error - of_terms
 
-    def newton_steps(
-        self, at: np.ndarray, slopes: np.ndarray, *, is_whole: bool = False
-    ) -> np.ndarray:
-        r"""The steps :math:`-(\nabla^2 f)^+ s` for slopes s, (k, m); NaN where there is none.
+    def newton_steps(self, at: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        r"""The steps :math:`-(\nabla^2 f)^+ s` for slopes s, (k, m); NaN where there is none."""
+        return self._steps(at, slopes)[0]
 
-        With ``is_whole`` also along curvatures that may be rounding, which count as the largest
-        such: such a step is good only where the objective falls.
+    def faint_steps(self, at: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        """Steps against the slopes along curvatures that may be rounding, (k, m).
+
+        As long as if they were the largest such; zero where there is none.
         """
-        found = np.full(at.shape, np.nan)
+        return np.nan_to_num(self._steps(at, slopes)[1], nan=0.0, posinf=0.0, neginf=0.0)
+
+    def _steps(self, at: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        sure, faint = np.full((2, *at.shape), np.nan)
         for i, (bent, slope) in enumerate(zip(self._bends(at), slopes, strict=True)):
             if bent is not None and np.isfinite(slope).all():
                 roots, vectors, inverse = bent
                 along = vectors.T @ (inverse * slope)
                 least = RIDGE * max(float(roots[-1]), np.finfo(float).tiny)
-                live = (roots > least) | is_whole
-                if is_whole and roots[0] > least:
-                    continue  # this is the step that is made in any case
-                steps = along[live] / np.maximum(roots[live], least)
-                found[i] = -inverse * (vectors[:, live] @ steps)
-        return found
+                live, steps = roots > least, along / np.maximum(roots, least)
+                sure[i] = -inverse * (vectors[:, live] @ steps[live])
+                faint[i] = -inverse * (vectors[:, ~live] @ steps[~live])
+        return sure, faint
 
     def losses(self, slopes: np.ndarray, away: np.ndarray, enough: np.ndarray) -> np.ndarray:
         r"""How much each objective can fall from a point with these slopes, at most, (k,).

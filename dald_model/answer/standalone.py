@@ -28,6 +28,8 @@ STEPS = 40
 of one without a minimiser the last point will do."""
 HALVINGS = 30
 """How often a step is halved before a point is taken for the minimiser as far as doubles know."""
+FAINT, DOUBLINGS = 10, 60
+"""Searches along curvatures that are rounding, and doublings of a step that surely falls: 1e18."""
 SHARPER = 1e-6
 """Share of a decrease below which another Newton step is not worth it."""
 ENDLESS = 1e-3
@@ -142,30 +144,49 @@ def _by_newton(
     group: SmoothClients, start: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The minimisers of smooth clients, (k, m), how much lower they are, and which fell short."""
-    point, fallen = start.copy(), np.zeros(len(start))
+    point, fallen = _descended(group, start, np.zeros(len(start)))
     slopes = group.gradients(start)
-    for is_whole in (False, True):
-        live = np.ones(len(start), dtype=bool)
-        for _ in range(STEPS):
-            step = group.newton_steps(point, group.gradients(point), is_whole=is_whole)
-            step[~(np.isfinite(step).all(axis=1) & live)] = 0.0
-            gained, is_worse = fallen, ~live
-            for _ in range(HALVINGS):
-                gained = group.sure_falls(point, point + step)
-                is_worse = ~(gained >= 0)  # NaN outside of the domain
-                if not is_worse.any():
-                    break
-                step[is_worse] /= 2
-            gained = np.where(is_worse, 0.0, gained)
-            step[is_worse] = 0.0
-            point, fallen = point + step, fallen + gained
-            live = gained > SHARPER * fallen
-            if not live.any():
+    for _ in range(FAINT):
+        step = group.faint_steps(point, group.gradients(point))
+        gained, far = np.zeros(len(start)), np.ones(len(start))
+        for _ in range(DOUBLINGS):
+            there = group.sure_falls(point, point + far[:, None] * step)
+            is_better = (there > gained) & step.any(axis=1)
+            if not is_better.any():
                 break
+            gained, far = np.where(is_better, there, gained), np.where(is_better, 2 * far, far)
+        if not (gained > SHARPER * fallen).any():
+            break
+        step = np.where(gained > 0, far / 2, 0.0)[:, None] * step
+        point, fallen = _descended(group, point + step, fallen + gained)
     if group.is_quadratic:
         return point, fallen, np.zeros(len(start), dtype=bool)
     left = np.abs(group.gradients(point)).max(axis=1)
     return point, fallen, ~(left <= LEFT * np.abs(slopes).max(axis=1))
+
+
+def _descended(
+    group: SmoothClients, start: np.ndarray, fallen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where Newton's method ends, and how much lower the clients are with what they had fallen."""
+    point, live = start.copy(), np.ones(len(start), dtype=bool)
+    for _ in range(STEPS):
+        step = group.newton_steps(point, group.gradients(point))
+        step[~(np.isfinite(step).all(axis=1) & live)] = 0.0
+        gained, is_worse = fallen, ~live
+        for _ in range(HALVINGS):
+            gained = group.sure_falls(point, point + step)
+            is_worse = ~(gained >= 0)  # NaN outside of the domain
+            if not is_worse.any():
+                break
+            step[is_worse] /= 2
+        gained = np.where(is_worse, 0.0, gained)
+        step[is_worse] = 0.0
+        point, fallen = point + step, fallen + gained
+        live = gained > SHARPER * fallen
+        if not live.any():
+            break
+    return point, fallen
 
 
 def _minimiser(sub: Subproblem, at: np.ndarray) -> np.ndarray:

@@ -164,29 +164,27 @@ MENDED = {
 
 
 UNPROVED = {
+    700474,
     110000442,
     9146,
     3000130,
     3000199,
     20001184,
-    50002711,
-    70000176,
-    91002156,
     100000049,
     100000215,
     130002855,
     130003075,
-    150002089,
     170000996,
     200001292,
     230002989,
     390001121,
-    420004047,
     450005321,
 }
 """Right, but with no proof: degenerate, or with numbers that a cone solver bounds badly. The status
 or the verification says so."""
 REFUSED = {
+    92000527,
+    420004047,
     90000786,
     100003857,
     320002518,
