@@ -1,12 +1,15 @@
 r"""Minimisers of quadratics over sets that see the variables through a few sums only.
 
-.. math:: \min_x \tfrac12 x^\top D x + c^\top x + g(M x),
+.. math:: \min_x \tfrac12 x^\top D x + c^\top x + g(M x) + \tfrac12 (M x)^\top W (M x),
 
-D diagonal, no variable in two rows of M: what a coupling such as a market, a budget or the norm of
-a difference is to its solver. With :math:`v = -D^{-1} c` and :math:`h = 1 / (M D^{-1} M^\top)`,
-which is diagonal, what is left is a problem in the sums :math:`t = M x`,
+D diagonal, no variable in two rows of M: what a coupling such as a market, a budget, the norm of a
+difference, or a limit on sums and their cost is to its solver. With :math:`v = -D^{-1} c` and
+:math:`h = 1 / (M D^{-1} M^\top)`, which is diagonal, what is left is a problem in the sums
+:math:`t = M x`,
 
-.. math:: \min_t \tfrac12 \|t - M v\|^2_h + g(t), \qquad x = v + D^{-1} M^\top h (t - M v),
+.. math::
+    \min_t \tfrac12 \|t - M v\|^2_h + g(t) + \tfrac12 t^\top W t,
+    \qquad x = v + D^{-1} M^\top h (t - M v),
 
 as in the sharing problem of Boyd et al., *Distributed optimization and statistical learning via
 the alternating direction method of multipliers* (2011), section 7.3. A step method takes it, whose
@@ -21,17 +24,19 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import scipy.sparse as sp
 
 from dald_model.compile.form import Form, Quadratic, Rows
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.made_once import MadeOnce
 from dald_model.solvers.arrays.augmented import Augmented
+from dald_model.solvers.arrays.indexing import times
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.base import Answers, Multipliers, Session, Turn
 from dald_model.solvers.exact.accelerated_proximal import Proximal
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.cholesky import Factor
-from dald_model.solvers.exact.common_sums import common_sums
+from dald_model.solvers.exact.common_sums import Sums, common_sums
 from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.exact.epigraph import EpigraphQP
 from dald_model.solvers.exact.quadratic_step import StepMethod, again
@@ -40,6 +45,9 @@ METHODS: tuple[type[StepMethod], ...] = (Factor, ActiveSet, DualBoxQP, Proximal,
 """Who solves what is left: the first that takes it."""
 _BLOCKS = MadeOnce()
 NONE = "no minimiser to working accuracy"
+ROUNDED = 1e-13
+"""Of its largest entry: a quadratic that is one of the sums but for this is a rounding error away,
+as products of a matrix with itself are summed up in other orders (some eps times their length)."""
 
 
 def priced_sums(subproblem: Subproblem) -> tuple[np.ndarray, np.ndarray] | None:
@@ -61,11 +69,16 @@ def priced_sums(subproblem: Subproblem) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 class _Reduced(NamedTuple):
-    """A form in its sums: ``which`` sum a variable enters, -1 for none, and with what factor."""
+    """A form in its sums: ``which`` sum a variable enters, -1 for none, and with what factor.
+
+    ``diagonal`` D and ``bend`` W are its quadratic, which ``form`` does not hold.
+    """
 
     form: Form
     which: np.ndarray
     factors: np.ndarray
+    diagonal: np.ndarray
+    bend: np.ndarray
 
 
 class Sharing:
@@ -119,7 +132,7 @@ class _Session:
         found = [_reduced(form) for form in forms]
         reduced = [one for one in found if isinstance(one, _Reduced)]
         self._linear = np.stack([form.quadratic.linear for form in forms])
-        self._curved = np.stack([_diagonal(form) for form in forms])
+        self._curved = np.stack([one.diagonal for one in reduced])
         self._constants = np.array([form.quadratic.constant for form in forms])
         valued = [[t for t in form.terms if not t.is_set] for form in forms]
         self._terms = Terms(valued, forms[0].size) if valued[0] else None
@@ -132,6 +145,8 @@ class _Session:
         left = [one.form for one in reduced]
         if not self._is_again(members, left):
             self._groups = [_Group(mine, left) for mine in members]
+        for group, mine in zip(self._groups, members, strict=True):
+            group.bends = np.stack([reduced[at].bend for at in mine])
         self._diagonals = np.ones(self._which.shape)
         self._weights = np.zeros((len(reduced), int(counts.max())))
         self._broken = np.zeros(len(reduced), dtype=bool)
@@ -157,6 +172,10 @@ class _Session:
             points[failed] = np.nan
             said = dict.fromkeys(np.flatnonzero(failed).tolist(), NONE)
         bend = np.vecdot(self._curved[which] * points, points) / 2
+        totals = self._summed(which, self._factors[which] * points)
+        for group, part in self._parts(which):
+            sums = totals[part, : group.count]
+            bend[part] += np.vecdot(times(group.bends[group.place[which[part]]], sums), sums) / 2
         objectives = bend + np.vecdot(self._linear[which], points) + self._constants[which]
         if self._terms is not None:
             objectives += self._terms.values(which, points)
@@ -179,8 +198,9 @@ class _Session:
         )
         for group, part in self._parts(which):
             weights = self._weights[which[part], : group.count]
-            curved = weights[:, :, None] * np.eye(group.count)
-            failed = group.method.factor(group.place[which[part]], curved)
+            mine = group.place[which[part]]
+            curved = weights[:, :, None] * np.eye(group.count) + group.bends[mine]
+            failed = group.method.factor(mine, curved)
             self._broken[which[part]] |= failed
 
     def _solve(
@@ -230,6 +250,7 @@ class _Group:
         self.place = np.zeros(len(forms), dtype=int)
         self.place[members] = np.arange(members.size)
         self._members, self._shape = members, mine[0].shape
+        self.bends = np.zeros((members.size, self.count, self.count))
         self.method = next(m for m in METHODS if not any(m.refuses(f) for f in mine))(mine)
 
     def take(self, members: np.ndarray, forms: Sequence[Form]) -> bool:
@@ -254,21 +275,47 @@ def _reduced(form: Form) -> _Reduced | str:
 
 
 def _reduce(form: Form) -> _Reduced | str:
-    matrix = form.quadratic.matrix
-    if matrix is None and form.quadratic.numbers.any():
-        return "its quadratic is of several variables"
-    if matrix is not None and np.count_nonzero(matrix) > np.count_nonzero(np.diag(matrix)):
-        return "its quadratic is of several variables"
     parts = [form.equalities.matrix, form.inequalities.matrix, *(t.matrix for t in form.terms)]
+    has_rows, many = any(part.shape[0] for part in parts), "its quadratic is of several variables"
+    if not has_rows and not _is_diagonal(form.quadratic):
+        return many
     found = common_sums(parts)
     if isinstance(found, str):
         return found
-    return _Reduced(_in_sums(form, found.matrix), found.which, found.factors)
+    bent = _bend(form.quadratic, found)
+    if bent is None:
+        return f"{many}, and not of the sums of its rows"
+    return _Reduced(_in_sums(form, found.matrix), found.which, found.factors, *bent)
 
 
-def _diagonal(form: Form) -> np.ndarray:
-    matrix = form.quadratic.matrix
-    return np.zeros(form.size) if matrix is None else np.diag(matrix)
+def _is_diagonal(quadratic: Quadratic) -> bool:
+    matrix = quadratic.matrix
+    if matrix is None:
+        return not quadratic.numbers.any()
+    return np.count_nonzero(matrix) == np.count_nonzero(np.diag(matrix))
+
+
+def _bend(quadratic: Quadratic, sums: Sums) -> tuple[np.ndarray, np.ndarray] | None:
+    """D and W of a quadratic, one of them zero; None where it is neither diagonal nor of the sums.
+
+    One variable of each sum tells W.
+    """
+    count, size = sums.matrix.shape[1], sums.which.size
+    if _is_diagonal(quadratic):
+        diagonal = np.zeros(size) if quadratic.matrix is None else np.diag(quadratic.matrix)
+        return diagonal, np.zeros((count, count))
+    has = np.flatnonzero(sums.which >= 0)
+    into = sp.csr_array((sums.factors[has], (sums.which[has], has)), shape=(count, size))
+    firsts = has[np.unique(sums.which[has], return_index=True)[1]]
+    held: Any = quadratic.root if quadratic.matrix is None else quadratic.matrix
+    told = sp.csc_array(held)[:, firsts] / sums.factors[firsts]
+    apart = abs(sp.csr_array(held) - sp.csr_array(told) @ into)
+    if apart.max() > ROUNDED * np.abs(quadratic.numbers).max():
+        return None
+    dense = np.asarray(told.toarray())
+    if quadratic.matrix is None:
+        return np.zeros(size), dense.T @ dense
+    return np.zeros(size), dense[firsts] / sums.factors[firsts][:, None]
 
 
 def _in_sums(form: Form, matrix: Any) -> Form:

@@ -23,7 +23,9 @@ def coupled(part: Any) -> dm.Model:
     for i, v in enumerate(x):
         model.client(i, cp.sum_squares(v))
     made = part(x)
-    if isinstance(made, list):
+    if isinstance(made, tuple):
+        model.couple(*made[0], objective=made[1], name="all")
+    elif isinstance(made, list):
         model.couple(*made, name="all")
     else:
         model.couple(objective=made, name="all")
@@ -39,6 +41,11 @@ COUPLINGS = {
     "norm": lambda x: 0.7 * cp.norm(x[0] - x[1]) + 0.2 * cp.norm(x[2] + x[3]),
     "absolute": lambda x: 0.4 * cp.norm1(x[0] + x[1] + x[2] + x[3]),
     "ball": lambda x: [cp.norm(sum(x)) <= 0.5],
+    "limit and cost": lambda x: ([sum(x) <= 0.2], 0.3 * cp.sum_squares(sum(x) - 1)),
+    "limit and cost of differences": lambda x: (
+        [-2 * sum(x) <= 0.5],
+        cp.sum_squares(cp.diff(sum(x))) + cp.sum(x[0] + x[3]),
+    ),
 }
 
 
