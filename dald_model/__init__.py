@@ -21,6 +21,7 @@ from dald_model.compiled import Compiled
 from dald_model.declare.consensus import Edge
 from dald_model.declare.couplings import Coupling
 from dald_model.decompose import decompose
+from dald_model.matrices import from_linopy, from_matrices, from_mps
 from dald_model.algorithms.gradient import (
     GradientDescent,
     MiniBatchGradientDescent,
@@ -94,6 +95,9 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "Edge",
     "Coupling",
     "decompose",
+    "from_matrices",
+    "from_linopy",
+    "from_mps",
     "Compiled",
     "Subproblem",
     "Portable",

@@ -13,7 +13,7 @@ from dald_model import estimators
 from dald_model.cli import main
 
 NAMES = """
-Model Site Federation Peer Client Edge Coupling decompose
+Model Site Federation Peer Client Edge Coupling decompose from_matrices from_linopy from_mps
 Compiled Subproblem Portable pack unpack
 HierarchicalNetwork Sequence Moment Change Dropout Stragglers LossyLinks Unanswered
 DALD ConsensusADMM ProximalPoint GradientDescent InteriorPoint NewtonMethod MiniBatchGradientDescent
