@@ -41,12 +41,15 @@ def end_test(compiled: Decomposition, eps: float) -> EndTest:
             f"the objective may be better by {row.difference:.2g}, {row.measured:.1e} of the cost "
             f"of consensus {row.scale:.3g}, by what its multipliers prove; {allowed:.0e} is allowed"
         )
+        fault = ""
         if row.ok and not judge.are_together:
-            said = "copies of one variable differ by more than their lengths allow"
+            fault = said = "copies of one variable differ by more than their lengths allow"
+        elif row.ok and judge.has_wrong_prices:
+            fault = said = "clients are left with slopes that their prices do not balance"
         is_near = row.difference <= NEAR * judge.allowed
         blurred = judge.is_blurred
         return EndProof(
-            row.ok and judge.are_together,
+            row.ok and not fault,
             judge.falls_beyond,
             bool(is_near),
             blurred,

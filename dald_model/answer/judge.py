@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from dald_model.answer.bound import Bound, Bounds
+from dald_model.answer.bound import Bound, Bounds, prices_of
 from dald_model.answer.claim import Claim
 from dald_model.answer.costs import client_costs
 from dald_model.answer.feasibility import are_together, copies_apart, scales, vector, violation
@@ -121,6 +121,8 @@ class Judge:
         alone.try_points(self.compiled, points, others, self._costs)
         scale = Scale(self.claim, alone, self._at, self._costs)
         if scale.is_agreed or not self._are_together(scale.lengths):
+            return False
+        if self._prices_off(scale) > self._excused:
             return False
         enough, mu = self.tolerance * scale.cost, self._multipliers
         near = REACH * scale.lengths
@@ -238,8 +240,29 @@ class Judge:
             if not wrong / worth <= worst.measured:
                 worst = replace(worst, difference=wrong, scale=worth, where=f"at {name!r}")
         is_seen = self.scale.noise <= SHORT * self.priced * worst.scale
-        is_implied = self.gap_row().ok and worst.measured <= np.sqrt(self.tolerance)
+        is_implied = self.gap_row().ok and worst.measured <= self._excused
         return worst.seen(bool(is_seen and not is_implied))
+
+    @property
+    def _excused(self) -> float:
+        """How wrong prices may be where the gap is proved, which resolves them no better."""
+        return float(np.sqrt(self.tolerance))
+
+    @property
+    def has_wrong_prices(self) -> bool:
+        """Whether a smooth client is left with slopes that no proof of the gap excuses."""
+        return self._prices_off(self.scale) > self._excused
+
+    def _prices_off(self, scale: Scale) -> float:
+        """The largest share of what its prices are worth that a smooth client does not balance."""
+        lengths, worth = scale.lengths, scale.worth
+        prices, most = prices_of(self.compiled, self.claim.multipliers), 0.0
+        for group in self._parts[0]:
+            price, far = prices[group.columns], lengths[group.columns]
+            left = np.abs(group.gradients(self._own[group.columns]) + price)
+            paid = np.maximum((np.abs(price) * far).max(axis=1), worth / self._at.size)
+            most = max(most, float((np.vecdot(left, far) / paid).max(initial=0.0)))
+        return most
 
     def worth_of(self, name: Hashable) -> float:
         """What a client's prices are worth over the lengths: the most of an entry, or S / N.

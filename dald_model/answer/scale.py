@@ -177,8 +177,8 @@ def _lengths(
     own = np.where(own > FAINT * size, own, size)
     whole = np.where(ways > 0, np.minimum(ways, most), np.where(is_known, move, own))
     whole = np.maximum(whole, np.where(is_known, LEAST * move, 0.0))
-    is_told = (is_known | (ways > 0)) & np.isfinite(whole)
-    whole = np.where(is_told, whole, 0.0)
+    is_told = is_known | ((ways > 0) & np.isfinite(ways))
+    whole = np.where(np.isfinite(whole), whole, 0.0)
     whole = _passed_on(compiled, whole, is_told)
     is_agreed, right = not ways.any(), np.full(at.size, np.inf)
     for _ in range(PASSES):
