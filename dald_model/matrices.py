@@ -23,7 +23,7 @@ INFINITE = 1e20
 class Rows(NamedTuple):
     """Rows of a program: low <= matrix x <= high."""
 
-    matrix: sp.csr_array
+    matrix: Any
     low: np.ndarray
     high: np.ndarray
 
@@ -241,10 +241,10 @@ def _check_ties(bend: Any, at: np.ndarray, names: Sequence[Hashable]) -> None:
     for row, column, value in zip(*ties.coords, ties.data, strict=True):
         if value and at[row] != at[column]:
             raise DecompositionError(
-                f"from_matrices: quadratic ties column {row} of {names[at[row]]!r} to column "
-                f"{column} of {names[at[column]]!r}; expected ties between columns of one owner: "
-                "give both to one, or write the product by a column of its own, y = x1 + x2, whose "
-                "square one of them has"
+                f"from_matrices: quadratic ties column {row} of {names[int(at[row])]!r} to column "
+                f"{column} of {names[int(at[column])]!r}; expected ties between columns of one "
+                "owner: give both to one, or write the product by a column of its own, "
+                "y = x1 + x2, whose square one of them has"
             )
 
 

@@ -19,6 +19,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.alone import ROUGH, minimised
+from dald_model.coordinate.conflict import contradiction
 from dald_model.coordinate.sides import sides_of
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
@@ -36,10 +37,11 @@ programs without a solution, on each of these paths on others."""
 
 
 class Proof(NamedTuple):
-    """What is proved, and the client to which most of it is due."""
+    """What is proved, the client to which most of it is due, and which constraints are at odds."""
 
     status: Status
     client: Hashable
+    conflict: str = ""
 
 
 def proof(compiled: Decomposition, state: State) -> Proof | None:
@@ -58,10 +60,21 @@ def proof(compiled: Decomposition, state: State) -> Proof | None:
         if status == "optimal":
             return None
         if status == "infeasible" and (z := infeasibility(cone, found.z)) is not None:
-            return Proof(Status.INFEASIBLE, joint.heaviest(np.abs(cone.rhs * z), joint.rows))
+            said = contradiction(compiled, cone, z, joint.rows)
+            return Proof(Status.INFEASIBLE, joint.heaviest(np.abs(cone.rhs * z), joint.rows), said)
         if status == "unbounded" and is_unbounded(cone, found.x, found.s):
             return Proof(Status.UNBOUNDED, joint.heaviest(-cone.linear * found.x, joint.columns))
     return None
+
+
+def conflict_of(compiled: Decomposition, sub: Subproblem) -> str:
+    """The constraints of one client that contradict each other; "" if they are not known."""
+    if sub.form is None:
+        return ""
+    cone = sub.form.cone
+    z = infeasibility(cone, solved_once(cone).z)
+    every = {sub.name: slice(0, cone.rhs.size)}
+    return "" if z is None else contradiction(compiled, cone, z, every)
 
 
 def is_proved_infeasible(sub: Subproblem) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.certificates import is_proved_infeasible, proof
+from dald_model.coordinate.certificates import conflict_of, is_proved_infeasible, proof
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
 from dald_model.schedule.moment import Residuals
@@ -127,6 +127,10 @@ class FailureMonitor:
                     f"the solver called client {name!r} infeasible, which cannot be proved; scale "
                     "the client's data or choose another solver by the option solver",
                 )
+            if failure.status == Status.INFEASIBLE:
+                told = conflict_of(self.compiled, sub)
+                known = f", since {told}; relax" if told else "; relax"
+                return failure._replace(detail=failure.detail.replace("; relax", known))
             return failure
         closer = self.prove(state)
         if closer is not None or failure.status == Status.SOLVER_ERROR:
@@ -182,12 +186,11 @@ class FailureMonitor:
                 f"it falls fastest at client {found.client!r}; add a constraint or a regulariser",
             )
         edge, gaps = self._worst_edge(state), np.abs(state.primal)
-        return Termination(
-            Status.INFEASIBLE,
-            edge,
-            f"every client is feasible, but they cannot agree: on edge {edge} the sides "
-            f"stay {gaps.max():.3g} apart; relax a constraint of one of them",
-        )
+        said = f": on edge {edge} the sides stay {gaps.max():.3g} apart; relax a constraint of one"
+        if found.conflict:
+            said = f" on edge {edge}, since {found.conflict}; relax a constraint by more than that"
+        told = f"every client is feasible, but they cannot agree{said}"
+        return Termination(Status.INFEASIBLE, edge, told)
 
     def _worst_edge(self, state: State) -> tuple[Hashable, Hashable]:
         gaps = np.nan_to_num(np.abs(state.primal), nan=np.inf)

@@ -233,7 +233,8 @@ Result of 'impossible'
   status   infeasible (no point satisfies all constraints)
   culprit  'a'
   detail   client 'a' is infeasible: no point satisfies its own constraints and the domain of its \
-objective; relax one of them (CLARABEL: infeasible)
+objective, since these contradict each other: 1.0 <= x of client 'a' (misses by 1); \
+x <= 0.0 of client 'a' (misses by 1); relax one of them (CLARABEL: infeasible)
   value    inf
   clients  2
   time     #.## s"""
@@ -259,7 +260,8 @@ Result of 'impossible'
   status     infeasible (no point satisfies all constraints)
   culprit    'a'
   detail     client 'a' is infeasible: no point satisfies its own constraints and the domain of \
-its objective; relax one of them (CLARABEL: infeasible)
+its objective, since these contradict each other: 1.0 <= x of client 'a' (misses by 1); \
+x <= 0.0 of client 'a' (misses by 1); relax one of them (CLARABEL: infeasible)
   value      inf
   fallbacks  2, first client 'a' in round 1: from active_set to conic (no minimiser to working \
 accuracy)

@@ -514,3 +514,31 @@ def test_a_long_inner_loop_is_no_standstill() -> None:
     assert result.status == "optimal"
     assert result.history.inner.max() > 2_000
     assert result[x[0]] == pytest.approx(0.5, abs=1e-5)
+
+
+def test_what_contradicts_is_named_with_what_it_misses() -> None:
+    """Four shares of at least 2 and 5 in sum: 3 is missing, wherever it comes from."""
+    x = [cp.Variable(2, name=f"x{i}") for i in range(4)]
+    model = dm.Model("cap")
+    for i in range(4):
+        model.client(f"u{i}", cp.sum_squares(x[i]), [x[i] >= 2, x[i] <= 100])
+    model.couple(sum(x) <= 5, name="cap")
+    model.couple(x[0] - x[1] <= 50, name="loose")
+    said = model.solve().detail
+    assert "x0 + x1 + x2 + x3 <= 5.0 of coupling 'cap' (misses by 3)" in said
+    for i in range(4):
+        assert f"2.0 <= x{i} of client 'u{i}' (misses by 3)" in said
+    assert "100" not in said
+    assert "loose" not in said
+
+
+def test_two_couplings_that_contradict_are_both_named() -> None:
+    x = [cp.Variable(name=f"x{i}") for i in range(4)]
+    model = dm.Model("caps")
+    for i in range(4):
+        model.client(f"u{i}", cp.square(x[i]))
+    model.couple(sum(x) <= 5, name="cap")
+    model.couple(2 * sum(x) >= 12, name="floor")
+    said = model.solve().detail
+    assert "of coupling 'cap' (misses by 1)" in said
+    assert "of coupling 'floor' (misses by 2)" in said
