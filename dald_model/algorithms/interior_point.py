@@ -13,6 +13,9 @@ from dald_model.coordinate.stopping import FixedBudget
 from dald_model.errors import OptionError
 from dald_model.solvers.interior.coordinator import Aggregator
 from dald_model.solvers.interior.programme import HEIGHTS
+from dald_model.solvers.interior.unasked import Unasked
+
+UNASKED = Unasked()
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ class InteriorPoint:
         return Method(
             stopping=FixedBudget(1),
             rho=ResidualBalancing(changes=0),
+            solver=UNASKED,
             sweeper=partial(InteriorSweeper, aggregator=self.aggregator),
             remedy="the default algorithm, dm.DALD()",
         )

@@ -72,8 +72,7 @@ class OuterTest:
     ) -> bool:
         """Whether the run ends after this round, whose clients were minimised to a tolerance."""
         settings, whole = self._settings, state.whole
-        is_exact = settings.accuracy.suffices(tolerance) or self._method.sweeper is not None
-        is_exact = is_exact or not whole.any(not self._layer.is_exact)
+        is_exact = settings.accuracy.suffices(tolerance) or not whole.any(not self._layer.is_exact)
         is_done = self._membership.is_final(at) and self.is_answer(state)
         if not (self._is_tested and is_exact and is_done):
             return False

@@ -119,6 +119,14 @@ class Kinks(Orthant):
         """See :meth:`SecondOrder.tails`."""
         return z[self.count :] - z[: self.count]
 
+    def norms(self, tails: np.ndarray) -> np.ndarray:
+        """See :meth:`SecondOrder.norms`."""
+        return np.abs(tails)
+
+    def held(self, weights: np.ndarray) -> np.ndarray:
+        """See :meth:`SecondOrder.held`."""
+        return np.concatenate([weights, weights]) / 2
+
     def reduced(self, rows: Rows) -> np.ndarray:
         """See :meth:`SecondOrder.reduced`."""
         one, two = self._ratio[: self.count], self._ratio[self.count :]
@@ -184,6 +192,16 @@ class SecondOrder:
     def tails(self, z: np.ndarray) -> np.ndarray:
         """The adjoint in tails, (k (d - 1),)."""
         return z.reshape(self.count, -1)[:, 1:].ravel()
+
+    def norms(self, tails: np.ndarray) -> np.ndarray:
+        """The least heads of tails, (k,)."""
+        return np.linalg.norm(tails.reshape(self.count, -1), axis=1)
+
+    def held(self, weights: np.ndarray) -> np.ndarray:
+        """Multipliers in the middle that hold costs of the heads, (size,)."""
+        found = np.zeros((self.count, self.width))
+        found[:, 0] = weights
+        return found.ravel()
 
     def reduced(self, rows: Rows) -> np.ndarray:
         r"""The same after the elimination of variables t that stand in :math:`u_0` alone.

@@ -138,8 +138,12 @@ class Coordinator:
         for one in self._those:
             one.stretch(float(length))
         size = max(slope * length, bend * length**2)
-        for one in self._those:
-            one.begin(1 / size if size > 0 else 1.0)
+        begun = [one.begin(1 / size if size > 0 else 1.0) for one in self._those]
+        product, degree = (self._number(column) for column in zip(*begun, strict=True))
+        if degree:
+            self.kappa = product / degree
+            for one in self._those:
+                one.centre(self.kappa)
 
     def _shared_columns(self, vectors: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Sums over all of what is shared, and each one's own of the rest."""

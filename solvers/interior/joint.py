@@ -8,6 +8,7 @@ follow from the clients' prices along a spanning forest of them.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -68,10 +69,15 @@ class Agreement:
         found = np.zeros(self._all.shape[0])
         found[self._rest] = rest
         if self._tree.size:
-            tree = sp.csr_array(self._all[self._tree])
-            left = clients - self.rows.T @ rest
-            found[self._tree] = splu(sp.csc_array(tree @ tree.T)).solve(tree @ left)
+            tree, solve = self._forest
+            found[self._tree] = solve(tree @ (clients - self.rows.T @ rest))
         return found
+
+    @cached_property
+    def _forest(self) -> tuple[Any, Any]:
+        """The rows of the forest, and a solve with their products."""
+        tree = sp.csr_array(self._all[self._tree])
+        return tree, splu(sp.csc_array(tree @ tree.T)).solve
 
 
 class Joint:

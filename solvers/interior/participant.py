@@ -67,6 +67,7 @@ class Participant:
         self._private = np.flatnonzero(~shared)
         self._known = np.flatnonzero(shared)
         self._is_all = not self._private.size
+        self._squares: list[tuple[Any, Any]] = []
         self.degree = sum(group.cone.degree for group in programme.groups.values())
 
     # The beginning: natural units
@@ -76,19 +77,20 @@ class Participant:
 
         Rows are measured in units of their own, so that they are of length one.
         """
-        program = self.programme
-        found = np.abs(_diagonal(program.matrix)) * columns**2
-        for name, rows in self._rows():
-            bent = _scaled_squares(rows, columns)
-            lengths = np.asarray(bent.sum(axis=1)).ravel()
-            if name is not None:
-                lengths = self._together(name, lengths)
-            bent = _divided(bent, np.where(lengths > 0, lengths, 1.0))
-            found += np.asarray(bent.sum(axis=0)).ravel()
-        for term in program.smooth:
-            bent = _scaled_squares(term.rows, columns)
-            found += np.maximum(term.bends(), 0.0) @ bent
-        return found
+        program, scales = self.programme, columns**2
+        if not self._squares:
+            self._squares = [(key, rows.squares()) for key, rows in self._rows()]
+            self._squares += [(term.bends(), term.rows.squares()) for term in program.smooth]
+        found = np.abs(_diagonal(program.matrix))
+        count = len(program.groups) + 1
+        for key, squares in self._squares[:count]:
+            lengths = squares @ scales
+            if key is not None:
+                lengths = self._together(key, lengths)
+            found = found + (1 / np.where(lengths > 0, lengths, 1.0)) @ squares
+        for bends, squares in self._squares[count:]:
+            found = found + np.maximum(bends, 0.0) @ squares
+        return found * scales
 
     def scale(self, columns: np.ndarray) -> tuple[np.ndarray, float, float]:
         """Take these units of the variables.
@@ -101,8 +103,7 @@ class Participant:
         self._units: dict[Any, np.ndarray] = {}
         groups = {}
         for key, group in program.groups.items():
-            lengths = np.asarray(_scaled_squares(group.rows, columns).sum(axis=1)).ravel()
-            lengths = np.sqrt(self._together(key, lengths))
+            lengths = np.sqrt(self._together(key, group.rows.squares() @ columns**2))
             unit = 1 / np.where(lengths > 0, lengths, 1.0)
             self._units[key] = unit
             tops = group.tops
@@ -110,7 +111,7 @@ class Participant:
                 tops = tops / unit.reshape(tops.size, -1)[:, 0]
             right = group.right * unit
             groups[key] = Group(group.rows.scaled(unit, columns), right, group.cone, tops)
-        lengths = np.asarray(_scaled_squares(program.equal, columns).sum(axis=1)).ravel()
+        lengths = program.equal.squares() @ columns**2
         self._equal_unit = 1 / np.where(lengths > 0, np.sqrt(lengths), 1.0)
         self._equal = program.equal.scaled(self._equal_unit, columns)
         self._equal_right = program.equal_right * self._equal_unit
@@ -143,11 +144,14 @@ class Participant:
         tops = [g.tops.max(initial=0.0) for g in self._groups.values() if g.tops is not None]
         return float(max(tops, default=0.0))
 
-    def begin(self, cost: float) -> None:
-        """Start in the middle of all cones, with costs multiplied by a number."""
+    def begin(self, cost: float) -> tuple[float, float]:
+        """Start in the middle of all cones, with costs multiplied by a number.
+
+        Gives complementarity and degree of the heads, whose multipliers hold their costs.
+        """
         program = self.programme
         columns = self.columns
-        self.cost = cost
+        self.cost, self._squares = cost, []
         matrix = program.matrix
         if sp.issparse(matrix):
             unit = sp.diags_array(columns)
@@ -164,11 +168,21 @@ class Participant:
         self.equal = np.zeros(program.equal_right.size)
         self.s = {key: group.cone.start() for key, group in self._groups.items()}
         self.z = {key: group.cone.start() for key, group in self._groups.items()}
-        self.tops = {
-            key: np.ones(group.tops.size)
-            for key, group in self._groups.items()
-            if group.tops is not None
-        }
+        self.tops = {}
+        for key, group in self._groups.items():
+            if group.tops is not None:
+                cone = self._cone(group)
+                self.tops[key] = heads = cone.norms(group.right) + 1.0
+                self.s[key] = cone.joined(heads, group.right)
+                self.z[key] = cone.held(group.tops)
+        product = sum(float(self.s[key] @ self.z[key]) for key in self.tops)
+        return product, float(sum(self._groups[key].cone.degree for key in self.tops))
+
+    def centre(self, mu: float) -> None:
+        """Have the other cones as far from their boundaries as the heads are."""
+        for key in self.z:
+            if key not in self.tops:
+                self.z[key] = mu * self.z[key]
 
     # A round
 
@@ -467,14 +481,3 @@ class Participant:
 
 def _diagonal(matrix: Any) -> np.ndarray:
     return matrix.diagonal() if sp.issparse(matrix) else np.diag(matrix)
-
-
-def _scaled_squares(rows: Any, columns: np.ndarray) -> Any:
-    found = rows.squares()
-    return found @ sp.diags_array(columns**2) if sp.issparse(found) else found * columns**2
-
-
-def _divided(table: Any, lengths: np.ndarray) -> Any:
-    if sp.issparse(table):
-        return sp.diags_array(1 / lengths) @ table
-    return table / lengths[:, None]
