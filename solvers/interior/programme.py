@@ -101,10 +101,14 @@ class Smooth(NamedTuple):
 
 @dataclass
 class Programme:
-    """See the module; ``places`` has of each client its encoding and where its multipliers are."""
+    r"""See the module; ``places`` has of each client its encoding and where its multipliers are.
+
+    A ``root`` R adds :math:`R^\top R` to P.
+    """
 
     size: int
     matrix: Any
+    root: Rows | None
     linear: np.ndarray
     constant: float
     equal: Rows
@@ -118,6 +122,8 @@ class Programme:
     ) -> np.ndarray:
         """The gradient of the Lagrangian in the variables, (n,)."""
         found = self.matrix @ x + self.linear + self.equal.back(equal)
+        if self.root is not None:
+            found = found + self.root.back(self.root.times(x))
         for term in self.smooth:
             found = found + term.at(x)[1]
         for key, group in self.groups.items():
@@ -143,6 +149,7 @@ class Assembly:
     _weights: dict[Any, list[np.ndarray]] = field(default_factory=dict)
     _smooth: dict[Any, list[tuple[Term, np.ndarray]]] = field(default_factory=dict)
     _quadratics: list[tuple[Any, np.ndarray]] = field(default_factory=list)
+    _roots: list[tuple[Any, np.ndarray]] = field(default_factory=list)
     _linear: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
     _constant: float = 0.0
     _places: dict[Any, tuple[Encoding, list[Place]]] = field(default_factory=dict)
@@ -164,10 +171,10 @@ class Assembly:
             return
         own = self._beyond(columns, form.extra)
         quadratic = form.quadratic
-        factor = quadratic.root if quadratic.matrix is None else None
-        full = quadratic.matrix if factor is None else factor.T @ factor
-        if full is not None and full.size:
-            self._quadratics.append((full, columns))
+        if quadratic.matrix is not None:
+            self._quadratics.append((quadratic.matrix, columns))
+        elif quadratic.root is not None and quadratic.root.shape[0]:
+            self._roots.append((quadratic.root, columns))
         self._linear.append((quadratic.linear, columns))
         self._constant += quadratic.constant
         places = [
@@ -238,9 +245,16 @@ class Assembly:
         linear = np.zeros(self.size)
         for values, columns in self._linear:
             np.add.at(linear, columns, values)
+        matrix, root = self._matrix(is_dense), None
+        if self._roots:
+            root = Rows.joined(self._roots, self.size, is_dense=is_dense)
+            if not is_sparse:
+                more, root = root.gram(), None
+                matrix = matrix + (more.toarray() if is_dense and sp.issparse(more) else more)
         return Programme(
             self.size,
-            self._matrix(is_dense),
+            matrix,
+            root,
             linear,
             self._constant,
             Rows.joined(self._blocks.get(EQUAL, []), self.size, is_dense=is_dense),

@@ -14,6 +14,7 @@ from tests.benchmarks import (
     common,
     compile_time,
     couplings,
+    curvature,
     engines,
     many,
     owners,
@@ -31,7 +32,7 @@ from tests.benchmarks import (
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    tables = sorted({*range(1, 19)} - {6})
+    tables = sorted({*range(1, 19), 20} - {6})
     parser.add_argument("--only", type=int, nargs="+", choices=tables, metavar="TABLE")
     parser.add_argument("--kinds", nargs="+", default=[], help="table 1: words of clients' names")
     parser.add_argument("--full", action="store_true", help="with what takes many minutes")
@@ -56,6 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
         16: lambda: many.table(full),
         17: owners.table,
         18: wanted.table,
+        20: lambda: curvature.table(full),
     }
     parts = ["# Benchmarks", common.header()]
     print("\n\n".join(parts), flush=True)
