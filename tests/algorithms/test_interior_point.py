@@ -95,8 +95,8 @@ def test_an_aggregator_is_all_that_a_coordinator_needs(kind: str) -> None:
     model = _drawn(4, kind)[0]
     together = model.solve(algorithm=dm.InteriorPoint())
     apart = model.solve(algorithm=dm.InteriorPoint(aggregator=Plain()))
-    assert (apart.status, apart.rounds) == (together.status, together.rounds)
-    assert apart.value == pytest.approx(together.value, rel=1e-10)
+    assert apart.status == together.status == "optimal"
+    assert apart.value == pytest.approx(together.value, rel=1e-8)  # to which both are solved
 
 
 def _infeasible(rng: np.random.Generator) -> dm.Model:
