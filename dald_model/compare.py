@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import cvxpy as cp
 import networkx as nx
 import numpy as np
 
 from dald_model.algorithms.dald import DALD
+from dald_model.algorithms.disclosure import chosen_algorithm
+from dald_model.algorithms.interior_point import InteriorPoint
 from dald_model.algorithms.steps import MeasuresStep
 from dald_model.answer import plots
 from dald_model.answer.claim import Claim
@@ -25,6 +27,7 @@ from dald_model.errors import OptionError
 from dald_model.later import pd
 from dald_model.model import Model
 from dald_model.options import DEFAULT_ACCELERATION, opened
+from dald_model.solvers.interior.shown import sent as sent_of
 from dald_model.text import Heading, Part, Printed, shortened
 from dald_model.validate import check_from_zero
 from dald_model.values import number, preserved
@@ -180,7 +183,7 @@ def compare(
     given = _given(algorithms)
     chosen: list[Model] = []
     for _, run in given:
-        algorithm = run.get("algorithm") or DALD()
+        algorithm = chosen_algorithm(run.get("algorithm"), run.get("disclose"))
         ways = _ways(model, run.pop("topology", None), graph)
         compiled, _ = opened(algorithm, (way.compile() for way in ways))
         if isinstance(algorithm, MeasuresStep):
@@ -209,12 +212,20 @@ def compare(
         name: models[name].solve(metrics=measures, **options, **run) for name, run in runs.items()
     }
     aio, cost = _known(next(iter(results.values())), solver)
+    shown = {
+        name: chosen_algorithm(run.get("algorithm"), run.get("disclose"))
+        for name, run in runs.items()
+    }
     ways = {name: _accelerated(results[name], {**options, **runs[name]}) for name in runs}
     histories = {
-        name: _with_gap(_with_sent(one, ways[name]), aio, cost) for name, one in results.items()
+        name: _with_gap(_with_sent(one, ways[name], shown[name]), aio, cost)
+        for name, one in results.items()
     }
     told = tuple(metrics or {})
-    rows = [_row(results[name], histories[name], ways[name], told, tolerances) for name in runs]
+    rows = [
+        _row(results[name], histories[name], ways[name] or shown[name], told, tolerances)
+        for name in runs
+    ]
     frame = pd.DataFrame(rows, index=pd.Index(list(runs), name="algorithm"))
     return Comparison(model, aio, results, histories, frame, told, tuple(tolerances))
 
@@ -302,6 +313,15 @@ def _known(result: Result, solver: str) -> tuple[float, float]:
     return found.value, max(scale.cost, scale.open) or 1.0
 
 
+@runtime_checkable
+class Reveals(Protocol):
+    """Protocol of what has clients show more than answers."""
+
+    def reveals(self, compiled: Decomposition) -> str:
+        """What, in words and bytes."""
+        ...
+
+
 def _with_gap(history: pd.DataFrame, aio: float, cost: float) -> pd.DataFrame:
     return history.assign(gap=(history[COMMON] - aio).abs() / cost)
 
@@ -316,8 +336,10 @@ def _accelerated(result: Result, options: Mapping[str, Any]) -> Acceleration | N
     return way if (result.history.proposal != "").any() else None
 
 
-def _with_sent(result: Result, way: Acceleration | None) -> pd.DataFrame:
+def _with_sent(result: Result, way: Acceleration | None, algorithm: Algorithm) -> pd.DataFrame:
     sizes = _messages(result.compiled)
+    if isinstance(algorithm, InteriorPoint):
+        sizes |= sent_of(result.compiled)
     added = way.added(result.compiled) if way else 0
     sent = [sum(map(sizes.__getitem__, who)) + added for who in result.history.who]
     return result.history.assign(sent=np.cumsum(np.array(sent, dtype=float)))
@@ -331,7 +353,7 @@ def _messages(compiled: Decomposition) -> dict[Any, int]:
 def _row(
     result: Result,
     history: pd.DataFrame,
-    way: Acceleration | None,
+    way: Acceleration | Algorithm,
     metrics: Iterable[str],
     tolerances: Sequence[float],
 ) -> dict[str, Any]:
@@ -341,7 +363,7 @@ def _row(
         "status": result.status,
         "rounds": result.rounds,
         "sent": last.sent,
-        "revealed": way.reveals(result.compiled) if way else "",
+        "revealed": "" if not isinstance(way, Reveals) else way.reveals(result.compiled),
         "gap": last.gap,
     }
     for tolerance in tolerances:

@@ -43,12 +43,13 @@ class Compiled(Printed, Decomposition):
         algorithm: Algorithm | None = None,
         stopping: Stopping | None = None,
         acceleration: Acceleration | None = DEFAULT_ACCELERATION,
+        disclose: str | None = None,
     ) -> Explanation:
         """The plan of a solve: solver of each client, order and parallelism.
 
         Parameters
         ----------
-        solver, sequence, algorithm, stopping, acceleration :
+        solver, sequence, algorithm, stopping, acceleration, disclose :
             As the options of :meth:`Model.solve`.
 
         Raises
@@ -67,7 +68,7 @@ class Compiled(Printed, Decomposition):
         factor (0, 1, 2) quadratic
         average ('server',) server
         """
-        return explain(self, solver, sequence, algorithm, stopping, acceleration)
+        return explain(self, solver, sequence, algorithm, stopping, acceleration, disclose)
 
     def draw(self, sequence: Sequence | None = None) -> Figure:
         """The hierarchical network level by level, the root on top (Definition 2).

@@ -14,7 +14,8 @@ import cvxpy as cp
 import networkx as nx
 import scipy.sparse as sp
 
-from dald_model.algorithms.dald import DALD
+from dald_model.algorithms.disclosure import chosen_algorithm
+from dald_model.algorithms.interior_point import InteriorPoint
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.acceleration.evaluation import Acceleration
@@ -82,6 +83,8 @@ class Explanation(Printed, tuple[Reason, ...]):
         The topology, where it was chosen for the algorithm; else empty.
     acceleration : str
         What accelerates the outer loops, or why nothing does.
+    revealed : str
+        What clients show beside answers; else empty.
     """
 
     sequence: Sequence
@@ -90,6 +93,7 @@ class Explanation(Printed, tuple[Reason, ...]):
     algorithm: Algorithm | None
     adopted: str
     acceleration: str
+    revealed: str
 
     @property
     def widths(self) -> list[int]:
@@ -146,8 +150,12 @@ class Explanation(Printed, tuple[Reason, ...]):
     def _coordination(self) -> list[str]:
         """How parallel the order is, what is known of it, and which algorithm follows it."""
         widths = self.widths
+        over = f"over {self.adopted}, chosen for the algorithm" if self.adopted else ""
+        if self.algorithm and self.revealed:  # its rounds know no order
+            shows = f"  clients show  {self.revealed}"
+            return [*over.splitlines(), *self.algorithm.explain().splitlines(), shows]
         said = [
-            f"over {self.adopted}, chosen for the algorithm" if self.adopted else "",
+            over,
             f"order: {counted(len(widths), 'level')} one after the other, "
             f"{counted(max(widths), 'client')} at once",
             self.sequence.explain(),
@@ -181,9 +189,11 @@ def explain(
     algorithm: Algorithm | None = None,
     stopping: Stopping | None = None,
     acceleration: Acceleration | None = DEFAULT_ACCELERATION,
+    disclose: str | None = None,
 ) -> Explanation:
     """Say what ``solve`` would do with these options, see :class:`Explanation`."""
-    chosen = algorithm or DALD()
+    chosen = chosen_algorithm(algorithm, disclose)
+    algorithm = chosen if disclose == "curvature" else algorithm
     others = (type(compiled)(way) for way in islice(compiled.model.ways(), 1, None))
     compiled, own = opened(chosen, chain([compiled], others))
     method = with_algorithm(chosen, own, None, solver)
@@ -198,6 +208,8 @@ def explain(
     found = Explanation(_reason(names, alike) for (names, *_), alike in kinds.items())
     found.sequence, found.graph, found.algorithm = sequence, compiled.graph, algorithm
     found.adopted = compiled.model.adopted
+    is_curved = isinstance(chosen, InteriorPoint)
+    found.revealed = chosen.reveals(compiled) if is_curved else ""
     unknown = Residuals(*4 * [math.inf])
     names = tuple(compiled)
     still = dict.fromkeys(names, 0.0)

@@ -13,6 +13,7 @@ import numpy as np
 
 from dald_model.algorithms.dald import DALD
 from dald_model.algorithms.disclosure import check_none_given, chosen_algorithm
+from dald_model.algorithms.interior_point import InteriorPoint
 from dald_model.answer.assemble import assemble
 from dald_model.answer.beginning import begin, extrapolated, still_measured, trailed
 from dald_model.answer.end_test import end_test
@@ -369,6 +370,7 @@ def solve(
             placement.close()
     result = assemble(outcome, (eps_pri, eps_dual), time.perf_counter() - begun)
     result.measured = measured
+    result.shows_curvature = isinstance(algorithm, InteriorPoint)
     result.trail = trailed(result, start)
     if outcome.error is not None:
         outcome.error.result = result

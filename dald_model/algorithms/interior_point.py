@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.interior_sweeper import InteriorSweeper
 from dald_model.coordinate.method import Method
 from dald_model.coordinate.penalty import ResidualBalancing
@@ -13,6 +14,7 @@ from dald_model.coordinate.stopping import FixedBudget
 from dald_model.errors import OptionError
 from dald_model.solvers.interior.coordinator import Aggregator
 from dald_model.solvers.interior.programme import HEIGHTS
+from dald_model.solvers.interior.shown import reveals
 from dald_model.solvers.interior.unasked import Unasked
 
 UNASKED = Unasked()
@@ -80,6 +82,10 @@ class InteriorPoint:
             remedy="the default algorithm, dm.DALD()",
         )
 
+    def reveals(self, compiled: Decomposition) -> str:
+        """What clients show, in words and bytes; see :mod:`dald_model.solvers.interior.shown`."""
+        return reveals(compiled)
+
     def explain(self) -> str:
         """See :class:`dald_model.coordinate.method.Algorithm`."""
         return (
@@ -91,7 +97,7 @@ class InteriorPoint:
         )
 
 
-def _refused(sub) -> str:
+def _refused(sub: Subproblem) -> str:
     if sub.client.is_remote:
         return "it is at a site, which shows answers only"
     if sub.form is None:

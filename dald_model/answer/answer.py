@@ -142,6 +142,8 @@ class Answer(Identified):
         Round, client, solver that failed, solver that took over, and what was said.
     losses : tuple of Loss
         Round, host of an engine that was lost, its clients, which were asked again, and why.
+    shows_curvature : bool
+        Whether clients showed sums of their curvature, beside answers.
     left : dict
         Clients that were not there at the end -> the round before which they left.
     dropped : dict
@@ -191,6 +193,7 @@ class Answer(Identified):
     recalled: tuple[Hashable, ...] = ()
     unaccelerated: str = ""
     losses: tuple[Loss, ...] = ()
+    shows_curvature: bool = False
     trail: Trail | None = None
     duals: Duals = field(init=False)
 

@@ -19,6 +19,7 @@ from dald_model.engines.assignment import Event
 from dald_model.engines.place import Loss
 from dald_model.errors import OptionError, ResultError
 from dald_model.later import pd
+from dald_model.solvers.interior.shown import reveals
 from dald_model.text import Bare, Heading, Part, Printed, counted, listed
 from dald_model.validate import check_flag
 from dald_model.values import one_at_a_time
@@ -226,6 +227,8 @@ class Result(Printed, Answer):
         told = summary(self, len(model.clients))
         if model.adopted:
             told.loc[len(told)] = "over", f"{model.adopted}, chosen for the algorithm"
+        if self.shows_curvature:
+            told.loc[len(told)] = "clients show", reveals(self.compiled)
         return [Heading(f"Result of {model.name!r}"), Bare(told)]
 
 

@@ -98,55 +98,63 @@ class Joint:
         self.agreement = agreement = Agreement(stacked.matrix, stacked.offset)
         self._members: list[tuple[Participant, np.ndarray, list[Hashable]]] = []
         self._forms = forms = {n: sub.form for n, sub in compiled.items() if sub.form is not None}
-        groups = [[name] for name in forms] if is_apart else [list(forms)]
-        rows = sp.csr_array(
-            agreement.rows
-            @ sp.csr_array(
-                (np.ones(agreement.of.size), (np.arange(agreement.of.size), agreement.of)),
-                shape=(agreement.of.size, agreement.count),
-            )
-        )
-        size, places, is_multiplier = agreement.count, [], [np.zeros(agreement.count, bool)]
-        for names in groups:
-            known = np.arange(agreement.count)
-            if is_apart:
-                known = np.unique(agreement.of[compiled.columns[names[0]]])
+        count, of = agreement.count, agreement.of
+        variables = np.arange(of.size)
+        merged = sp.csr_array((np.ones(of.size), (variables, of)), shape=(of.size, count))
+        rows = sp.csr_array(agreement.rows @ merged)
+        seen = np.ones(count, dtype=bool)
+        if is_apart:
+            seen = np.bincount(of, minlength=count) > 1
+            seen[rows.indices] = True
+        self._index = np.cumsum(seen) - 1
+        self._is_multiplier = [np.zeros(int(seen.sum()), dtype=bool)]
+        self._places: list[np.ndarray] = []
+        for names in [[name] for name in forms] if is_apart else [list(forms)]:
+            own = [of[compiled.columns[name]] for name in names]
+            known = np.unique(own[0]) if is_apart else np.arange(count)
             assembly = Assembly(known.size)
-            for name in names:
-                columns = np.searchsorted(known, agreement.of[compiled.columns[name]])
-                assembly.add(name, forms[name], columns)
+            for name, columns in zip(names, own, strict=True):
+                assembly.add(name, forms[name], np.searchsorted(known, columns))
             if not is_apart and agreement.right.size:
                 assembly.equate(rows, agreement.right, known)
-            programme = assembly.programme()
-            more = programme.size - known.size
-            shared = np.ones(programme.size + programme.equal_right.size, bool)
-            if is_apart:
-                shared[known.size : programme.size] = False
-                at, count = known, programme.equal_right.size
-            else:
-                at = np.concatenate([known, size + np.arange(more)])
-                is_multiplier.append(np.zeros(more, bool))
-                size, count = size + more, programme.equal_right.size
-            at = np.concatenate([at, size + np.arange(count)])
-            is_multiplier.append(np.ones(count, bool))
-            size += count
-            self._members.append((Participant(programme, shared), known, names))
-            places.append(at)
+            self._join(assembly.programme(), known, seen[known], names)
         if is_apart and agreement.right.size:
-            assembly = Assembly(agreement.count)
-            assembly.equate(rows, agreement.right, np.arange(agreement.count))
-            programme = assembly.programme()
-            count = agreement.right.size
-            shared = np.ones(agreement.count + count, bool)
-            self._members.append((Participant(programme, shared), np.arange(agreement.count), []))
-            places.append(np.concatenate([np.arange(agreement.count), size + np.arange(count)]))
-            is_multiplier.append(np.ones(count, bool))
-        self.coordinator = Coordinator(
+            known = np.flatnonzero(seen)
+            assembly = Assembly(known.size)
+            assembly.equate(rows[:, known], agreement.right, np.arange(known.size))
+            self._join(assembly.programme(), known, seen[known], [])
+        self._aggregator = aggregator
+
+    @cached_property
+    def coordinator(self) -> Coordinator:
+        """Who adds, with all that was told before the first round."""
+        return Coordinator(
             [one for one, _, _ in self._members],
-            places,
-            np.concatenate(is_multiplier),
-            aggregator,
+            self._places,
+            np.concatenate(self._is_multiplier),
+            self._aggregator,
         )
+
+    def _join(
+        self, programme: Programme, known: np.ndarray, seen: np.ndarray, names: list[Hashable]
+    ) -> None:
+        """Number what a participant shows; what is beyond its variables others do not know of."""
+        more, equal = programme.size - known.size, programme.equal_right.size
+        beyond = np.full(more, bool(seen.all()) and len(names) > 1)
+        shown = np.concatenate([seen, beyond])
+        shared = np.concatenate([shown, _shown_multipliers(programme, shown)])
+        new = np.concatenate([np.zeros(int(beyond.sum()), bool), np.ones(equal, bool)])
+        new = new[np.concatenate([beyond[beyond], shared[programme.size :]])]
+        first = sum(part.size for part in self._is_multiplier)
+        at = np.concatenate([self._index[known[seen]], first + np.arange(new.size)])
+        self._is_multiplier.append(new)
+        self._places.append(at)
+        self._members.append((Participant(programme, shared), known, names))
+
+    @property
+    def shown(self) -> dict[Hashable, int]:
+        """Of the first client of each participant the number of unknowns that it shows."""
+        return {names[0]: int(one.shared.sum()) for one, _, names in self._members if names}
 
     def point(self) -> np.ndarray:
         """The clients' variables, in the layout."""
@@ -212,3 +220,19 @@ class Joint:
                     if p.rows.stop > p.rows.start
                 )
         return max(found, key=found.__getitem__)
+
+
+def _shown_multipliers(programme: Programme, shown: np.ndarray) -> np.ndarray:
+    """Of which equalities the multipliers are shown: those that hold no variable that is not.
+
+    All of them where the hidden variables do not determine them, which could not be eliminated.
+    """
+    count = programme.equal_right.size
+    if shown.all() or not count:
+        return np.ones(count, dtype=bool)
+    hidden = programme.equal.matrix[:, np.flatnonzero(~shown)]
+    dense = hidden.toarray() if sp.issparse(hidden) else np.asarray(hidden)
+    found = ~dense.any(axis=1)
+    if np.linalg.matrix_rank(dense[~found]) < np.count_nonzero(~found):
+        return np.ones(count, dtype=bool)
+    return found

@@ -176,3 +176,16 @@ def test_options_that_say_how_clients_are_solved_are_refused_by_name() -> None:
         model.solve(disclose="all")
     with pytest.raises(dm.OptionError, match='disclose: given "curvature", but DALD'):
         model.solve(disclose="curvature", algorithm=dm.DALD())
+
+
+def test_everything_says_what_clients_show() -> None:
+    model = _drawn(1, "quadratic")[0]
+    result = model.solve(disclose="curvature")
+    shared, sums = 5, 18  # w, and both entries of y, of which the coupling sees the sum
+    size = 8 * (shared * (shared + 1) // 2 + 4 * shared + sums)
+    said = f"sums of curvature and gradients on shared variables, {size:,} bytes a client"
+    assert said in str(result)
+    assert said in " ".join(str(model.compile().explain(disclose="curvature")).split())
+    found = dm.compare(model, {"answers": dm.DALD(), "curvature": {"disclose": "curvature"}})
+    assert found.frame.revealed["curvature"].startswith(said)
+    assert "curvature" not in str(model.solve())

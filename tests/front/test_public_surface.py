@@ -46,7 +46,7 @@ eps_pri=1e-06, eps_dual=1e-06, gap=None, max_rounds=1000, time_limit=None, verbo
         """,
     dm.Compiled: """
         explain(self, solver=None, *, sequence=None, algorithm=None, stopping=None, \
-acceleration=Hybrid(secant=Secant(directions=32), anderson=Anderson(memory=20)))
+acceleration=Hybrid(secant=Secant(directions=32), anderson=Anderson(memory=20)), disclose=None)
         draw(self, sequence=None)
         """,
     dm.Result: """
