@@ -16,15 +16,19 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 
-from dald_model._cvxpy import Equality, Inequality, is_approximated
+from dald_model._cvxpy import Equality, Inequality, is_affine_throughout, is_approximated
 from dald_model.answer.answer import Answer
 from dald_model.answer.bound import prices_of
 from dald_model.answer.judge import SHORT, Judge
 from dald_model.answer.rescaling import minimise
 from dald_model.answer.row import Row
 from dald_model.compile.measures import Measure
+from dald_model.compile.subproblem import Subproblem
+from dald_model.declare.affine import affine_map
 from dald_model.declare.wording import short
+from dald_model.solvers.arrays.terms import Terms
 from dald_model.values import flat, holding, number
 
 PRICEABLE = (Inequality, Equality, cp.Zero, cp.NonNeg, cp.PSD, cp.SOC, cp.ExpCone, cp.PowCone3D)
@@ -94,6 +98,11 @@ def _unsupported(judge: Judge, result: Answer, name: Hashable) -> float:
     rules = list(zip(sub.client.constraints, result.recovered.local_duals[name], strict=True))
     terms = [_term(rule, share) for rule, share in rules if _is_priced(rule)]
     kept = [rule for rule, _ in rules if not _is_priced(rule)]
+    wrong_signs = _of_wrong_sign(judge, list(zip(stated, [s for _, s in rules], strict=False)))
+    slopes = None if kept else _slopes(sub, price, point, sum(terms, cp.Constant(0.0)))
+    if slopes is not None:
+        left, slack = slopes
+        return max(float(np.abs(left) @ judge.scale.lengths[part]), slack, wrong_signs)
     stacked = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
     cost = sub.client.cost + price @ (stacked - point) + sum(terms)
     centres, spreads = sub.spread(point), sub.spread(spread)
@@ -104,11 +113,27 @@ def _unsupported(judge: Judge, result: Answer, name: Hashable) -> float:
     found = minimise(cost, kept, around, max(judge.scale.worth, 1e-300), box=1.0)
     if not found.is_optimal:
         return float("nan")
-    return max(
-        (here - found.value) / SHORT,
-        slack,
-        _of_wrong_sign(judge, list(zip(stated, [s for _, s in rules], strict=False))),
-    )
+    return max((here - found.value) / SHORT, slack, wrong_signs)
+
+
+def _slopes(
+    sub: Subproblem, price: np.ndarray, point: np.ndarray, priced: cp.Expression
+) -> tuple[np.ndarray, float] | None:
+    """The slopes of a smooth client's Lagrangian, and what its constraints are worth.
+
+    Of constraints that are affine; None of all others, of which cvxpy has to find the least value.
+    """
+    form = sub.form
+    if form is None or form.extra or not (form.complete and form.valued):
+        return None
+    if not (all(term.is_smooth for term in form.terms) and is_affine_throughout(priced)):
+        return None
+    found = form.quadratic.times(point) + form.quadratic.linear + price
+    if form.smooth:
+        found = found + Terms([form.smooth], form.size).gradients(None, point[None])[0]
+    matrix, level = affine_map(priced, list(sub.variables))
+    row = np.asarray(sp.csr_array(matrix).todense()).ravel()
+    return found + row, abs(float(row @ point + flat(level)[0]))
 
 
 def _of_wrong_sign(judge: Judge, rules: list[tuple[Any, Any]]) -> float:
