@@ -77,6 +77,15 @@ def conflict_of(compiled: Decomposition, sub: Subproblem) -> str:
     return "" if z is None else contradiction(compiled, cone, z, every)
 
 
+def has_point(sub: Subproblem) -> bool:
+    """Whether a client by itself has a point, whatever its objective."""
+    if sub.form is None:
+        return False
+    cone = sub.form.cone
+    flat = cone._replace(matrix=0 * cone.matrix, linear=np.zeros(cone.linear.size))
+    return STATUSES.get(str(solved_once(flat).status)) == "optimal"
+
+
 def is_proved_infeasible(sub: Subproblem) -> bool:
     """Whether it is proved that one client by itself has no point.
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.certificates import conflict_of, is_proved_infeasible, proof
+from dald_model.coordinate.certificates import conflict_of, has_point, is_proved_infeasible, proof
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
 from dald_model.schedule.moment import Residuals
@@ -26,6 +26,8 @@ GROWTH = 1e8
 """A residual this many times its size in the first rounds counts as diverged."""
 STEADY = 2e-2
 """Relative change between two looks below which a residual counts as steady."""
+SHARED = "disclose='curvature', if clients may show sums of their curvature"
+"""The way out for owners whose answers jump with the prices, as those of linear programmes do."""
 DRIFT = 0.9
 """Share of their speed between two looks that points drift which go on like that the same way."""
 
@@ -91,7 +93,8 @@ class FailureMonitor:
                 edge,
                 f"no improvement for {self.patience} rounds; the largest residual is on edge "
                 f"{edge}; see result.diagnose(), then try another solver (solver='CLARABEL'), rho "
-                "left to its default, or solve(start=result); last, a larger eps_pri and eps_dual",
+                f"left to its default, or solve(start=result), or {SHARED}; last, a larger eps_pri "
+                "and eps_dual",
             )
         return None
 
@@ -121,12 +124,16 @@ class FailureMonitor:
         if not state.solved([self.compiled.places[name]]):
             sub = self.compiled[name]
             if failure.status == Status.INFEASIBLE and not is_proved_infeasible(sub):
-                return Termination(
-                    Status.SOLVER_ERROR,
-                    name,
-                    f"the solver called client {name!r} infeasible, which cannot be proved; scale "
-                    "the client's data or choose another solver by the option solver",
+                said = (
+                    f"the solver called client {name!r} infeasible, which cannot be proved; scale"
                 )
+                told = f"{said} the client's data or choose another solver by the option solver"
+                if has_point(sub):
+                    told = (
+                        f"client {name!r} is feasible, but its solver finds no minimiser of its "
+                        f"objective alone; bound its variables, or solve with {SHARED}"
+                    )
+                return Termination(Status.SOLVER_ERROR, name, told)
             if failure.status == Status.INFEASIBLE:
                 told = conflict_of(self.compiled, sub)
                 known = f", since {told}; relax" if told else "; relax"

@@ -542,3 +542,12 @@ def test_two_couplings_that_contradict_are_both_named() -> None:
     said = model.solve().detail
     assert "of coupling 'cap' (misses by 1)" in said
     assert "of coupling 'floor' (misses by 2)" in said
+
+
+def test_a_feasible_owner_that_a_solver_calls_infeasible_has_a_way_out() -> None:
+    result = squares().solve(
+        acceleration=None, solver=failing("infeasible", turn=1, message="of the others")
+    )
+    assert (result.status, result.culprit, result.rounds) == ("solver_error", "b", 0)
+    assert "client 'b' is feasible, but its solver finds no minimiser" in result.detail
+    assert "disclose='curvature'" in result.detail
