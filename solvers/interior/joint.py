@@ -171,6 +171,8 @@ class Joint:
         count = self.agreement.right.size
         for one, known, names in self._members:
             equal, groups = one.multipliers(self.coordinator.tau)
+            split = one.programme.split
+            equal = equal[: equal.size - split]
             if count and (len(self._members) == 1 or not names):
                 rest = equal[equal.size - count :]
                 equal = equal[: equal.size - count]
@@ -180,7 +182,7 @@ class Joint:
                 values = [groups[p.key][p.rows] for p in places if p.rows.stop > p.rows.start]
                 found[name] = encoding, np.concatenate([np.zeros(0), *values])
             x = one.x * one.columns / self.coordinator.tau
-            extra = x[known.size :]
+            extra = x[known.size : x.size - split]
             mine = np.concatenate([[], *(self.agreement.of[self._columns[n]] for n in names)])
             where = np.searchsorted(known, mine.astype(int))
             slopes = self._alone(names).slopes(np.concatenate([x[where], extra]), equal, groups)
@@ -232,7 +234,7 @@ def _shown_multipliers(programme: Programme, shown: np.ndarray) -> np.ndarray:
         return np.ones(count, dtype=bool)
     hidden = programme.equal.matrix[:, np.flatnonzero(~shown)]
     dense = hidden.toarray() if sp.issparse(hidden) else np.asarray(hidden)
-    found = ~dense.any(axis=1)
+    found: np.ndarray = np.logical_not(dense.any(axis=1))
     if np.linalg.matrix_rank(dense[~found]) < np.count_nonzero(~found):
         return np.ones(count, dtype=bool)
     return found

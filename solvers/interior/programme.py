@@ -32,6 +32,8 @@ from dald_model.solvers.interior.cones import (
 )
 from dald_model.solvers.interior.rows import DENSE, Rows
 
+WIDE = 50
+"""Entries from which on a row of a sparse program is a sum with a variable of its own."""
 EQUAL = ("ZeroConeT", None)
 JUMPS = ("huber", "hinge")
 """Smooth kinds whose second derivative jumps, so that Newton's steps go to and fro: their cone
@@ -103,7 +105,8 @@ class Smooth(NamedTuple):
 class Programme:
     r"""See the module; ``places`` has of each client its encoding and where its multipliers are.
 
-    A ``root`` R adds :math:`R^\top R` to P.
+    A ``root`` R adds :math:`R^\top R` to P. The last ``split`` variables and equalities stand for
+    long sums.
     """
 
     size: int
@@ -116,6 +119,7 @@ class Programme:
     groups: dict[Any, Group]
     smooth: list[Smooth]
     places: dict[Any, tuple[Encoding, list[Place]]]
+    split: int
 
     def slopes(
         self, x: np.ndarray, equal: np.ndarray, multipliers: dict[Any, np.ndarray]
@@ -231,6 +235,7 @@ class Assembly:
     def programme(self, *, is_sparse: bool = False) -> Programme:
         """What was added, put together; dense where it is small, if not said otherwise."""
         is_dense = self.size <= DENSE and not is_sparse
+        split = 0 if is_dense or is_sparse else self._split()
         groups = {}
         for key, blocks in self._blocks.items():
             if key == EQUAL:
@@ -262,7 +267,34 @@ class Assembly:
             groups,
             [_smooth(parts, self.size, is_dense) for parts in self._smooth.values()],
             self._places,
+            split,
         )
+
+    def _split(self) -> int:
+        """Give sums of many variables a variable of their own, which keeps the curvature sparse.
+
+        A row of k entries has k squared in the curvature; as y = a' x and a row in y it has k.
+        """
+        key, found = ("NonnegativeConeT", None), 0
+        blocks = self._blocks.get(key, [])
+        for at, (matrix, columns) in enumerate(blocks):
+            rows: Any = sp.csr_array(matrix)
+            wide = np.flatnonzero(np.diff(rows.indptr) > WIDE)
+            if not wide.size:
+                continue
+            new = self._beyond(np.zeros(0, dtype=int), wide.size)
+            identity = sp.eye_array(wide.size, format="csr")
+            both = np.concatenate([columns, new])
+            self._add(EQUAL, sp.hstack([rows[wide], -identity], "csr"), np.zeros(wide.size), both)
+            kept = np.ones(rows.shape[0])
+            kept[wide] = 0.0
+            picks = sp.csr_array(
+                (np.ones(wide.size), (wide, np.arange(wide.size))),
+                shape=(rows.shape[0], wide.size),
+            )
+            blocks[at] = sp.hstack([sp.diags_array(kept) @ rows, picks], "csr"), both
+            found += wide.size
+        return found
 
     def _cone(self, key: Any, height: int) -> Cone:
         kind, argument = key

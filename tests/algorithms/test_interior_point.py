@@ -1,6 +1,7 @@
 """The interior point: known answers and prices, all endings, and the same iterates by messages."""
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import cvxpy as cp
@@ -10,6 +11,7 @@ import pytest
 import dald_model as dm
 from dald_model.solvers.interior.coordinator import Plain
 from dald_model.solvers.interior.joint import Joint
+from tests.paths import GALLERY
 from tests.zoo import GRAPHS, PROBLEMS
 
 ROUNDS = 25
@@ -27,6 +29,33 @@ def test_values_and_prices_are_the_known_ones_on_every_graph(name: str, graph: s
     largest = max(1.0, *(np.abs(mu).max() for mu in result.multipliers.values()))
     for client, distance in built.distance.items():
         assert distance(built.force(client, result.multipliers)) <= 1e-4 * largest
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in GALLERY.glob("[!_]*.py")))
+def test_the_gallery_has_its_reference_values(name: str) -> None:
+    gallery = import_module(f"dald_model.models.{name}")
+    result = gallery.model().solve(disclose="curvature")
+    assert result.status == "optimal"
+    assert result.rounds <= ROUNDS
+    assert result.value == pytest.approx(gallery.REFERENCE, rel=1e-6)
+
+
+def test_a_linear_program_of_many_private_variables_stays_sparse() -> None:
+    rng, clients, sources = np.random.default_rng(13), 100, 8
+    model, gains = dm.Model("linear program"), rng.uniform(1, 5, (clients, sources))
+    use = rng.uniform(0, 1, (clients, 4, sources))
+    flows = [cp.Variable(sources, name=f"x{i}") for i in range(clients)]
+    for i, x in enumerate(flows):
+        model.client(i, -gains[i] @ x, [x >= 0, x <= 1, cp.sum(x) <= 5])
+    spent: Any = sum(use[i] @ x for i, x in enumerate(flows)) <= float(clients)
+    model.couple(spent)
+    result = model.solve(disclose="curvature")
+    prices = np.array(spent.dual_value)
+    problem = model.monolithic()
+    problem.solve(solver="HIGHS")
+    assert (result.status, result.rounds <= ROUNDS) == ("optimal", True)
+    assert result.value == pytest.approx(problem.value, rel=1e-6)
+    np.testing.assert_allclose(prices, spent.dual_value, atol=1e-4)
 
 
 def _drawn(seed: int, kind: str) -> tuple[dm.Model, cp.Problem]:
@@ -53,7 +82,7 @@ def _drawn(seed: int, kind: str) -> tuple[dm.Model, cp.Problem]:
         costs.append(cost)
         rules += own_rules
         uses.append(cp.sum(own))
-    coupling = sum(uses) == 0.3
+    coupling: Any = sum(uses) == 0.3
     model.couple(coupling)
     return model, cp.Problem(cp.Minimize(sum(costs)), [*rules, coupling])
 
