@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,6 +28,26 @@ def why_not(expression: cp.Expression, wanted: str) -> str:
     """
     found = [_said(part, part is expression) for part in _breaches(expression, wanted)]
     return "; ".join(dict.fromkeys(said for said in found if said))
+
+
+def warn_of_outer(part: Any, where: str) -> None:
+    """Warn of a column and a vector of one length in a sum, which numpy's rules make a matrix."""
+    stack = [part]
+    while stack:
+        node = stack.pop()
+        stack.extend(node.args)
+        if not isinstance(node, cp.AddExpression) or node.ndim != 2:
+            continue
+        inner = [arg.args[0] for arg in node.args if type(arg).__name__ == "broadcast_to"]
+        count = node.shape[0]
+        if count > 1 and {one.shape for one in inner} == {(count,), (count, 1)}:
+            said = " and ".join(f"{short(one, 30)} of shape {one.shape}" for one in inner)
+            warnings.warn(
+                f"{where}: {said} add up to a matrix of shape {node.shape} by numpy's rules; if "
+                "entry by entry is meant, have both of one shape, as by cp.vec(..., order='F')",
+                UserWarning,
+                stacklevel=2,
+            )
 
 
 def _is(expression: Any, wanted: str) -> bool:

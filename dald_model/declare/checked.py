@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from dald_model._cvxpy import Equality, Inequality
 from dald_model.declare.asserted import check_asserted
-from dald_model.declare.breaches import why_not
+from dald_model.declare.breaches import warn_of_outer, why_not
 from dald_model.declare.client import Client
 from dald_model.declare.wording import short
 from dald_model.errors import DeclarationError
@@ -110,6 +110,7 @@ def check_convex(client: Client) -> None:
         check_variable(variable, where)
     for part in (goal, *client.constraints):
         check_data(part, where)
+        warn_of_outer(part, where)
         check_asserted(part, where)
 
 

@@ -221,3 +221,13 @@ def test_upper_tri_is_refused_with_what_can_be_verified_in_its_place() -> None:
         result = model.solve()
         assert (result.status, result.verify().ok) == ("optimal", True)
         assert result["K"] == pytest.approx(np.array([[3.5, 0.0], [1.5, -1.5]]), abs=1e-5)
+
+
+def test_a_column_and_a_vector_of_one_length_are_warned_of() -> None:
+    """Least squares of a 5 x 5 matrix, where five residuals were meant."""
+    w, data, target = cp.Variable(2, name="w"), np.ones((5, 2)), np.arange(5.0)
+    column = data @ cp.reshape(w, (2, 1), order="F")
+    with pytest.warns(UserWarning, match=r"client 'a': .* add up to a matrix of shape \(5, 5\)"):
+        dm.Model().client("a", cp.sum_squares(column - target))
+    dm.Model().client("a", cp.sum_squares(column - target[:, None]))
+    dm.Model().client("a", cp.sum_squares(column - target[None, :]))  # an outer sum, as it says
