@@ -20,6 +20,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import ConeProgram, Form, Term
 from dald_model.compile.kinds.kind import Kind
+from dald_model.errors import OptionError
 from dald_model.solvers.base import Encoding
 from dald_model.solvers.interior.cones import (
     Cone,
@@ -30,7 +31,7 @@ from dald_model.solvers.interior.cones import (
     SecondOrder,
     Semidefinite,
 )
-from dald_model.solvers.interior.rows import DENSE, Rows
+from dald_model.solvers.interior.rows import DENSE, FULL, Rows
 
 WIDE = 50
 """Entries from which on a row of a sparse program is a sum with a variable of its own."""
@@ -38,6 +39,9 @@ EQUAL = ("ZeroConeT", None)
 JUMPS = ("huber", "hinge")
 """Smooth kinds whose second derivative jumps, so that Newton's steps go to and fro: their cone
 programs have a quadratic in its place."""
+LARGEST = 5000
+"""Most variables of a dense sum of curvature, which takes 200 MB there: 0.19 s a round were
+measured for 2,000, of which the cube is some 3 s."""
 KINKS = ("abs", "norm")
 """Kinds that are eliminated at the head of a cone."""
 
@@ -234,7 +238,7 @@ class Assembly:
 
     def programme(self, *, is_sparse: bool = False) -> Programme:
         """What was added, put together; dense where it is small, if not said otherwise."""
-        is_dense = self.size <= DENSE and not is_sparse
+        is_dense = not is_sparse and (self.size <= DENSE or self._fills())
         split = 0 if is_dense or is_sparse else self._split()
         groups = {}
         for key, blocks in self._blocks.items():
@@ -269,6 +273,27 @@ class Assembly:
             self._places,
             split,
         )
+
+    def _fills(self) -> bool:
+        """Whether one client's curvature alone has so many entries that the sum is dense.
+
+        Raises
+        ------
+        OptionError
+            If it is, and too large to be kept.
+        """
+        parts = [*self._quadratics, *self._roots]
+        parts += [part for blocks in self._blocks.values() for part in blocks]
+        parts += [(term.matrix, own) for terms in self._smooth.values() for term, own in terms]
+        if max((_widest(matrix) for matrix, _ in parts), default=0) ** 2 <= FULL * self.size**2:
+            return False
+        if self.size > LARGEST:
+            raise OptionError(
+                f"algorithm: InteriorPoint would keep curvature of {self.size:,} variables that "
+                f"one client sees together, {8e-9 * self.size**2:.1f} GB, expected at most "
+                f"{LARGEST:,}; take the default algorithm, dm.DALD()"
+            )
+        return True
 
     def _split(self) -> int:
         """Give sums of many variables a variable of their own, which keeps the curvature sparse.
@@ -365,3 +390,10 @@ def _smooth(parts: Iterable[tuple[Term, np.ndarray]], size: int, is_dense: bool)
         np.concatenate([term.parameter for term in terms]),
         terms[0].width,
     )
+
+
+def _widest(matrix: Any) -> int:
+    """The most entries of a row."""
+    if not sp.issparse(matrix):
+        return int(np.count_nonzero(matrix, axis=1).max(initial=0))
+    return int(np.diff(sp.csr_array(matrix).indptr).max(initial=0))

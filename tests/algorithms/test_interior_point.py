@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
+from dald_model.solvers.interior import programme
 from dald_model.solvers.interior.coordinator import Plain
 from dald_model.solvers.interior.joint import Joint
 from tests.paths import GALLERY
@@ -218,3 +219,12 @@ def test_everything_says_what_clients_show() -> None:
     found = dm.compare(model, {"answers": dm.DALD(), "curvature": {"disclose": "curvature"}})
     assert found.frame.revealed["curvature"].startswith(said)
     assert "curvature" not in str(model.solve())
+
+
+def test_too_wide_a_sum_of_curvature_is_refused_by_its_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(programme, "DENSE", 2)
+    monkeypatch.setattr(programme, "LARGEST", 2)
+    with pytest.raises(dm.OptionError, match=r"curvature of \d+ variables .* at most 2; take"):
+        PROBLEMS["lasso"]().on(GRAPHS["star"]()).model.solve(disclose="curvature")
