@@ -32,7 +32,8 @@ def test_a_coupling_that_is_not_dcp_is_refused_with_a_way_out() -> None:
         model.couple(cp.norm(x - y) >= 1, name="apart")
     assert str(caught.value) == (
         "coupling 'apart': constraint 0, 1.0 <= norm(x - y, 2), does not follow cvxpy's "
-        "DCP rules; write it as convex <= concave or affine == affine"
+        "DCP rules: norm(x - y, 2) is convex, expected concave; write it as convex <= concave or "
+        "affine == affine"
     )
 
 
