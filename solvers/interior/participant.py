@@ -302,12 +302,16 @@ class Participant:
         return full[np.ix_(known, known)] - self._join.T @ self._share
 
     def constant_side(self) -> np.ndarray:
-        """The right side of the direction in which tau moves, on shared unknowns."""
-        self._curved = self._bent @ self._at
-        slope = self._gradient - self._curved
-        tops = {k: -g.tops for k, g in self._groups.items() if g.tops is not None}
-        self._right = self._right_sides()
-        return self._reduced("constant", -slope, self._equal_right, tops, self._right)
+        r"""The right side of the direction in which tau moves, on shared unknowns.
+
+        Solved for its difference from the present point over tau, of which the right side is
+        :math:`-r_x / \tau` and :math:`(2 s - r_z) / \tau`: as large as the residuals, where the
+        constants themselves would leave rounding errors as large as the scaling.
+        """
+        self._curved, tau = self._bent @ self._at, self._tau
+        rows = {key: (2 * self.s[key] - one) / tau for key, one in self._apart.items()}
+        tops = {key: -one / tau for key, one in self._of_tops.items()}
+        return self._reduced("constant", -self._residual / tau, -self._unequal / tau, tops, rows)
 
     def predicted_side(self) -> np.ndarray:
         """The right side of the step to the boundary."""
@@ -357,13 +361,19 @@ class Participant:
                 slope += float(group.tops @ moved_tops[key])
             z[key] = group.cone.inverse(moved - rows[key])
             # By the rows, not by the multipliers, so that rounding breaks no constraint
-            s[key] = (self._right[key] if is_constant else -self._taken * self._apart[key]) - moved
+            left = (self.s[key] - self._apart[key]) / self._tau
+            s[key] = (left if is_constant else -self._taken * self._apart[key]) - moved
+            if is_constant:
+                z[key] = z[key] + self.z[key] / self._tau
+                if group.tops is not None:
+                    moved_tops[key] = moved_tops[key] + self.tops[key] / self._tau
             right += float(group.right @ self._tail(group, z[key]))
             square += float(z[key] @ group.cone.squared(z[key]))
-        self._found[name] = Direction(x, equal, moved_tops, s, z)
         if is_constant:
-            apart = x - self._at
-            return float(apart @ (self._bent @ apart)), square
+            found = x + self._at, equal + self.equal / self._tau
+            self._found[name] = Direction(*found, moved_tops, s, z)
+            return float(x @ (self._bent @ x)), square
+        self._found[name] = Direction(x, equal, moved_tops, s, z)
         return slope, right
 
     def combine(self, dtau: float) -> float:
@@ -399,15 +409,6 @@ class Participant:
         self.tops = {key: one + step * self._dtops[key] for key, one in tops.items()}
 
     # Within
-
-    def _right_sides(self) -> dict[Any, np.ndarray]:
-        found = {}
-        for key, group in self._groups.items():
-            right = group.right
-            if group.tops is not None:
-                right = self._cone(group).joined(np.zeros(group.tops.size), right)
-            found[key] = right
-        return found
 
     def _reduced(
         self,

@@ -17,6 +17,8 @@ from tests.zoo import GRAPHS, PROBLEMS
 
 ROUNDS = 25
 """The most that any model may take."""
+ROUNDED = ("loss_guarantees", "network_lasso")
+"""Whose prices are proved to 2e-4 only: at the boundary of second-order cones digits are lost."""
 
 
 @pytest.mark.parametrize("graph", ["star", "odd ring", "grid"])
@@ -39,6 +41,8 @@ def test_the_gallery_has_its_reference_values(name: str) -> None:
     assert result.status == "optimal"
     assert result.rounds <= ROUNDS
     assert result.value == pytest.approx(gallery.REFERENCE, rel=1e-6)
+    wanted = "cannot be judged" if name in ROUNDED else "passed"
+    assert result.verify().outcome == wanted
 
 
 def test_a_linear_program_of_many_private_variables_stays_sparse() -> None:
