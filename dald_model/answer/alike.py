@@ -65,7 +65,7 @@ class Alike:
 
 
 def _variables(compiled: Decomposition) -> tuple[np.ndarray, np.ndarray]:
-    """Of each client's variables in turn, the number of the user's, and the size."""
-    local = [v for sub in compiled.values() for v in sub.variables]
+    """Of each client's variables in the layout, the number of the user's, and the size."""
+    local = [v for name in compiled.layout for v in compiled[name].variables]
     keys = np.unique([compiled.origins[v.id] for v in local], return_inverse=True)[1]
     return keys, np.array([v.size for v in local], dtype=int)

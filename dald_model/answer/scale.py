@@ -110,11 +110,8 @@ class Scale:
         self.is_agreed = not alone.missing and cost <= max(self.open, least)
         ways = np.abs(alone.points - at) * (not self.is_agreed)  # else what solvers leave of zero
         moves = _moves(compiled, claim.live, at, 0.0 if self.is_agreed else cost)
-        ways, own = np.nan_to_num(ways, nan=0.0), ways.copy()
-        for name in alone.missing:
-            own[compiled.columns[name]] = np.inf  # as far as it may
-        own = Alike.by_entry(compiled).most(np.nan_to_num(own, nan=0.0, posinf=np.inf))
-        self.lengths = _lengths(compiled, at, own, moves)
+        ways = np.nan_to_num(ways, nan=0.0)
+        self.lengths = _lengths(compiled, at, self._ways(compiled, alone, at, ways), moves)
         self.reach = REACH * np.maximum(self.lengths, Alike.by_edges(compiled).most(ways))
         for name in alone.missing:
             part = compiled.columns[name]
@@ -124,6 +121,19 @@ class Scale:
         if self.is_agreed:
             self.cost = AGREED * _change(claim, self.lengths, costs)
         self.worth = self.cost / AGREED if self.is_agreed else self.cost
+
+    @staticmethod
+    def _ways(
+        compiled: Decomposition, alone: Standalone, at: np.ndarray, ways: np.ndarray
+    ) -> np.ndarray:
+        """The longest way of each entry; infinite where one goes on for ever and others stay."""
+        copies = Alike.by_entry(compiled)
+        is_endless = np.zeros(at.size)
+        for name in alone.missing:
+            is_endless[compiled.columns[name]] = 1.0
+        longest, size = copies.most(ways), Alike.by_variable(compiled).most(np.abs(at))
+        stay = longest <= FAINT * size
+        return np.where((copies.most(is_endless) > 0) & stay, np.inf, longest)
 
     @property
     def open(self) -> float:
