@@ -121,9 +121,12 @@ def _slopes(
 ) -> tuple[np.ndarray, float] | None:
     """The slopes of a smooth client's Lagrangian, and what its constraints are worth.
 
-    Of constraints that are affine; None of all others, of which cvxpy has to find the least value.
+    Of constraints that are affine, and variables without declarations, which have no dual values;
+    None of all others, of which cvxpy has to find the least value.
     """
     form = sub.form
+    if any(_is_declared(v) for v in sub.variables):
+        return None
     if form is None or form.extra or not (form.complete and form.valued):
         return None
     if not (all(term.is_smooth for term in form.terms) and is_affine_throughout(priced)):
@@ -134,6 +137,10 @@ def _slopes(
     matrix, level = affine_map(priced, list(sub.variables))
     row = np.asarray(sp.csr_array(matrix).todense()).ravel()
     return found + row, abs(float(row @ point + flat(level)[0]))
+
+
+def _is_declared(variable: cp.Variable) -> bool:
+    return any(one is not None and one is not False for one in variable.attributes.values())
 
 
 def _of_wrong_sign(judge: Judge, rules: list[tuple[Any, Any]]) -> float:
