@@ -98,11 +98,11 @@ class Trail(NamedTuple):
             square = _square((weights @ answers[:-1] - answers[-1]) / scale)
             if square < least:
                 least, chosen = square, way
-        ways = _ways(known, values) if chosen else {}
+        if chosen is None:
+            return False
+        ways = _ways(known, values)
         # Values that are off the line now have the weights of degree 0 alone
-        found = next(
-            (ways[way] for way in (chosen, (chosen and chosen[0], 0)) if way in ways), None
-        )
+        found = ways.get(chosen, ways.get((chosen[0], 0)))
         if found is None:
             return False
         expected, size = found @ answers, state.mu.size

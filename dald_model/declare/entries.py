@@ -134,7 +134,8 @@ def _of_product(node: Any, entries: Entries) -> list[Entries]:
     at, value = data
     other = node.args[1 - at]
     if is_entrywise:
-        used = np.flatnonzero(_asked(np.asarray(value), None))
+        whole = value.toarray() if sp.issparse(value) else value
+        used = np.flatnonzero(whole.reshape(-1, order="F"))
         if found[1 - at] is None and other.size == np.size(value) and _selects(used, other.size):
             found[1 - at] = used
     elif np.ndim(value) and 0 < other.ndim <= 2 and 0 not in value.shape:

@@ -128,3 +128,16 @@ def test_zeros_of_data_are_nobodys_business_but_incidences_select():
 def test_entries_are_read_from_selections(select, entries):
     y = cp.Variable((3, 4))
     assert used_entries([cp.exp(select(y))], {y.id})[y.id].tolist() == entries
+
+
+def test_factors_below_one_are_no_zeros() -> None:
+    """Each of three entries is weighed, so all are the client's: sum (w x - 1)^2 is zero."""
+    x, other = cp.Variable(3, name="x"), cp.Variable(3, name="other")
+    weights = np.array([1.1, 0.7, 0.5])
+    model = dm.Model()
+    model.client("a", cp.sum_squares(cp.multiply(weights, x) - 1))
+    model.client("b", 1e-6 * cp.sum_squares(other))
+    model.consensus(x == other)
+    result = model.solve()
+    assert result.compiled["a"].size == 3
+    assert result["x"] == pytest.approx(1 / (weights + 1e-6 / weights), rel=1e-5)
