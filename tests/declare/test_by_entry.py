@@ -110,6 +110,19 @@ def test_zeros_of_data_are_nobodys_business_but_incidences_select():
     assert used_entries([incidence @ w == 0], {w.id})[w.id].tolist() == [0, 1]
 
 
+def test_weights_below_one_are_no_zeros():
+    y, shift = cp.Variable(3, name="y"), cp.Variable(name="shift")
+    weights = np.array([1.11, 0.76, 0.58])
+    curved = np.array([[1.0, 0.2, 0.1], [0.2, 1.0, 0.3], [0.1, 0.3, 1.0]])
+    assert used_entries([cp.multiply(weights, y)], {y.id}) == {y.id: None}
+    assert used_entries([cp.multiply([0.5, 0, 0], y)], {y.id})[y.id].tolist() == [0]
+    model = dm.Model("scaled")
+    model.client(0, cp.quad_form(cp.multiply(weights, y), cp.psd_wrap(curved)) - cp.sum(y))
+    model.client(1, cp.sum_squares(y - 1 - shift) + cp.square(shift))
+    result = model.solve()
+    assert result.value == pytest.approx(model.monolithic().solve(), rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("select", "entries"),
     [
