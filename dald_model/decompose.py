@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from inspect import signature
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import cvxpy as cp
+import numpy as np
 
 from dald_model._cvxpy import record_solution
 from dald_model.answer.result import Result
 from dald_model.coordinate.status import Status
+from dald_model.declare.array_parts import ArrayProblem
 from dald_model.declare.client import summands
+from dald_model.declare.dealt import (
+    CLIENTS,
+    asked_by_entry,
+    declare_shares,
+    is_stacked,
+    obstacle,
+    owners_by_entry,
+    partitioned,
+    rows_of,
+    shares,
+)
 from dald_model.declare.independent import independent
 from dald_model.declare.ordinary import declare_division, declare_pieces, declare_summands
 from dald_model.declare.owners import divide, named_owners, owners_by_summand
@@ -27,7 +40,9 @@ from dald_model.validate import check_flag
 from dald_model.values import number
 
 
-def decompose(problem: cp.Problem, name: str = "problem", *, clients: Any = None) -> Model:
+def decompose(
+    problem: cp.Problem, name: str = "problem", *, clients: Any = None, rows: Any = None
+) -> Model:
     """Find the clients, the consensus edges and the couplings of an ordinary problem.
 
     With ``clients`` given, a summand of the objective or a constraint whose variables have one
@@ -46,6 +61,11 @@ def decompose(problem: cp.Problem, name: str = "problem", *, clients: Any = None
     variables; one that no summand holds becomes a client without objective, and takes others with
     it that have no other variables.
 
+    Sums over arrays, of squares, of absolute values and of anything that works entry by entry,
+    and comparisons of arrays are divided by entries and rows, where owners have these. A problem
+    that is one piece otherwise is dealt to four clients: its rows of data where these depend on
+    most of the variables, else the entries of its variables.
+
     A problem that falls into parts without a variable in common is one model, in which each is
     solved by itself, side by side with the others; ``print(model)`` and ``model.parts`` say so.
 
@@ -56,9 +76,14 @@ def decompose(problem: cp.Problem, name: str = "problem", *, clients: Any = None
     name : str
         The model's name.
     clients : dict, int or callable
-        A dict from owners to their variables or constraints, one or a list; a number of clients,
-        among whom variables are dealt so that few parts of the problem are between them; or a
-        function from a variable to its owner, or to None where it has none.
+        A dict from owners to their variables, selections of their entries such as ``X[0]``, or
+        constraints, one or a list; a number of clients, among whom variables, or entries of fewer
+        variables, are dealt so that few parts of the problem are between them; or a function from
+        a variable to its owner, to an array of the owners of its entries, or to None where it has
+        none.
+    rows : dict or int
+        Owners of the rows of stacked data, such as of A and b in ``cp.sum_squares(A @ w - b)``: a
+        dict from owners to numbers of rows or masks, or how many owners there are.
 
     Returns
     -------
@@ -91,6 +116,9 @@ def decompose(problem: cp.Problem, name: str = "problem", *, clients: Any = None
         )
     model, parts = Model(name), independent(problem)
     model.may_part = len(parts) > 1
+    if rows is not None or (clients is not None and _is_by_entry(problem, clients)):
+        _deal(model, problem, clients, rows)
+        return model
     if clients is not None:
         stated = [*summands(problem.objective.args[0]), *problem.constraints]
         owners = named_owners(problem.variables(), stated, clients)
@@ -106,6 +134,12 @@ def decompose(problem: cp.Problem, name: str = "problem", *, clients: Any = None
     for part in parts:
         _declare(model, part)
     if len(model.clients) < 2 and not model.agreements:
+        array = ArrayProblem(problem)
+        divisible = sum(part.uses.shape[0] > 1 for part in array.terms)
+        if divisible and array.size > 1 and obstacle(array) is None:
+            dealt = Model(name)
+            _deal(dealt, problem, None, None)
+            return dealt
         named = [short(v) for v in problem.variables()]
         way = (
             'say whose which variable is by clients={"a": [x], "b": [y]}, or how many clients '
@@ -121,6 +155,59 @@ def decompose(problem: cp.Problem, name: str = "problem", *, clients: Any = None
             f"between parts of it, or an objective that is a sum f1 + f2 + ...; {way}"
         )
     return model
+
+
+def _is_by_entry(problem: cp.Problem, clients: Any) -> bool:
+    """Whether owners are given of entries rather than of variables."""
+    if isinstance(clients, Mapping):
+        given = [
+            one
+            for its in clients.values()
+            for one in (
+                its if isinstance(its, Iterable) and not isinstance(its, cp.Expression) else [its]
+            )
+        ]
+        return any(
+            isinstance(one, cp.Expression) and not isinstance(one, cp.Variable) for one in given
+        )
+    if isinstance(clients, int):
+        return clients > len(problem.variables())
+    if callable(clients):
+        return any(isinstance(clients(v), np.ndarray | list) for v in problem.variables())
+    return False
+
+
+def _deal(model: Model, problem: cp.Problem, clients: Any, rows: Any) -> None:
+    """Declare owners of entries of variables or of rows of data."""
+    given = ArrayProblem(problem)
+    whose, names = None, []
+    count = clients if isinstance(clients, int) else CLIENTS if clients is None else None
+    if rows is None and count is not None and any(map(is_stacked, given.terms)):
+        height = max(p.array.shape[0] for p in given.terms if is_stacked(p))
+        rows = count if clients is not None else min(count, height)
+    owners = np.full(given.size, -1)
+    if isinstance(clients, Mapping):
+        names, owners = list(clients), owners_by_entry(given, clients)
+    elif callable(clients):
+        names, owners = asked_by_entry(given, clients)
+    if rows is not None:
+        dealt, whose = rows_of(given, rows)
+        if names:
+            place = {name: at for at, name in enumerate(dict.fromkeys([*names, *dealt]))}
+            names, whose = list(place), np.array([place[name] for name in dealt])[whose]
+        else:
+            names = dealt
+    elif count is not None:
+        count = count if clients is not None else min(count, given.size)
+        names, owners = [f"client {at}" for at in range(count)], partitioned(given, count)
+    if len(names) < 2:
+        raise DecompositionError(
+            f"decompose: {listed(names) or 'nobody'} owns all of the problem, expected two owners "
+            "at least"
+        )
+    found = shares(given, names, owners, whose)
+    declare_shares(model, given, found)
+    model.divided = found.divided
 
 
 def _declare(model: Model, problem: cp.Problem) -> None:
@@ -155,8 +242,9 @@ def solve(problem: cp.Problem, **options: Any) -> float:
     ----------
     problem : cp.Problem
     **options
-        Those of :meth:`Model.solve`; and of cvxpy's ``warm_start=True``, to go on from the latest
-        result of this problem, and ``enforce_dpp``, which holds in any case.
+        Those of :meth:`Model.solve`; ``clients`` and ``rows`` of :func:`decompose`; and of
+        cvxpy's ``warm_start=True``, to go on from the latest result of this problem, and
+        ``enforce_dpp``, which holds in any case.
 
     Returns
     -------
@@ -171,8 +259,9 @@ def solve(problem: cp.Problem, **options: Any) -> float:
         If the run diverged or a client's solver failed, as cvxpy does.
     """
     given = _own_options(problem, options)
-    if problem not in _models:
-        _models[problem] = decompose(problem)
+    how = {key: given.pop(key) for key in ("clients", "rows") if key in given}
+    if problem not in _models or how:
+        _models[problem] = decompose(problem, **how)
     result = _models[problem].solve(**given)
     if result.state is not None:
         _latest[problem] = result
@@ -195,7 +284,7 @@ def _own_options(problem: cp.Problem, options: Mapping[str, Any]) -> dict[str, A
     if given.pop("warm_start", False) and problem in _latest:
         given.setdefault("start", _latest[problem])
     known = list(signature(Model.solve).parameters)[1:]
-    refuse_unknown(given, (*known, "warm_start"))
+    refuse_unknown(given, (*known, "clients", "rows", "warm_start"))
     return given
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
@@ -34,6 +34,7 @@ from dald_model.text import (
     outline,
     shortened,
 )
+from dald_model.values import flat
 
 
 class Duals(Identified, Printed, Mapping[cp.Constraint, Any]):
@@ -199,7 +200,12 @@ class Answer(Identified):
 
     def __post_init__(self) -> None:
         known = {c.id: c for c in self.compiled.model.constraints}
-        self.duals = Duals(known, {k: _plain(v) for k, v in self.recovered.duals.items()})
+        duals = {k: _plain(v) for k, v in self.recovered.duals.items()}
+        for rule, parts in self.compiled.model.divided:
+            whole = _joined(rule, parts, self.recovered.duals)
+            if whole is not None:
+                known[rule.id], duals[rule.id] = rule, whole
+        self.duals = Duals(known, duals)
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, cp.Variable):
@@ -258,6 +264,9 @@ class Answer(Identified):
             found = None if empty else self.recovered.duals.get(c.id)
             for at, dual in enumerate(c.dual_variables):
                 dual.save_value(None if found is None else found[at])
+        for rule, parts in model.divided:
+            whole = None if empty else _joined(rule, parts, self.recovered.duals)
+            rule.dual_variables[0].save_value(whole)
 
 
 class _Rows:
@@ -277,6 +286,20 @@ class _Rows:
 
 
 Answer.history = _Rows()  # pyright: ignore[reportAttributeAccessIssue] - after the fields are made
+
+
+def _joined(
+    rule: cp.Constraint,
+    parts: Iterable[tuple[cp.Constraint, np.ndarray]],
+    duals: Mapping[int, tuple[Any, ...]],
+) -> np.ndarray | None:
+    """The dual value of a constraint of which owners have entries; None if one is not known."""
+    whole = np.zeros(rule.size)
+    for part, entries in parts:
+        if part.id not in duals:
+            return None
+        whole[entries] = flat(duals[part.id][0])
+    return whole.reshape(rule.shape, order="F")
 
 
 def _plain(values: tuple[Any, ...]) -> Any:

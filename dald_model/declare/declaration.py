@@ -312,5 +312,6 @@ class Declaration(Declared):
         found._standing = {key: list(among) for key, among in self._standing.items()}
         found._is_served, found.may_part = self._is_served, self.may_part
         found.adopted, found._by_entry = self.adopted, self._by_entry
+        found.divided = self.divided
         found._topology = None if self._topology is None else self._topology.copy()
         return found

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import chain
 
 import cvxpy as cp
 import networkx as nx
+import numpy as np
 
 from dald_model.declare.by_entry import ByEntry, by_entry
 from dald_model.declare.client import Client, all_in_one
@@ -18,6 +19,8 @@ from dald_model.declare.listing import Listing
 from dald_model.identity import Identified
 from dald_model.text import Part, Printed
 
+Divided = tuple[cp.Constraint, Sequence[tuple[cp.Constraint, np.ndarray]]]
+
 
 class Declared(Identified, Printed):
     """The declarations of a model, as compilation and answers read them.
@@ -28,6 +31,9 @@ class Declared(Identified, Printed):
         Whether clients may fall into independent parts, as those of
         :func:`dald_model.decompose` may; each is then solved by itself. Else who has no edge to
         the others is refused, as one whose edge was forgotten.
+    divided : list
+        Constraints of an ordinary problem that owners have entries of, each with its parts here and
+        their entries.
     adopted : str
         What clients agree over where that is not what the model says but what an algorithm needs;
         else empty.
@@ -50,6 +56,7 @@ class Declared(Identified, Printed):
         self._by_entry: ByEntry | None = None
         self.may_part = False
         self.adopted = ""
+        self.divided: Sequence[Divided] = []
 
     @property
     def agreements(self) -> tuple[ConsensusEquality, ...]:

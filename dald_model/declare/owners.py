@@ -123,7 +123,7 @@ def _dealt(variables: Sequence[cp.Variable], parts: Sequence[Any], count: int) -
             f"variables, {len(variables)}; more clients take more variables, such as one for each "
             "row of a matrix, and cp.vstack or cp.hstack of them where all are meant"
         )
-    metis, order = _metis(count), {v.id: at for at, v in enumerate(variables)}
+    metis, order = metis_of(count), {v.id: at for at, v in enumerate(variables)}
     weights: dict[tuple[int, int], float] = {}
     for part in parts:
         keys = sorted({order[v.id] for v in part.variables()})
@@ -154,7 +154,8 @@ def _even(variables: Sequence[cp.Variable], count: int) -> list[Sequence[cp.Vari
     return [variables[start:stop] for start, stop in pairwise(stops)]
 
 
-def _metis(count: int) -> Any:
+def metis_of(count: int) -> Any:
+    """The package that deals to so many clients."""
     try:
         return import_module("pymetis")
     except ImportError as error:

@@ -124,7 +124,7 @@ def test_sums_of_stacked_summands_split() -> None:
         (lambda x: {"a": x, "b": x[0]}, ["'x0' is given to 'a' and to 'b'", "one owner"]),
         (lambda x: {"a": x}, ["'a' owns all variables", "say of one more whose it is"]),
         (lambda x: lambda v: None, ["nobody owns all variables"]),
-        (4, ["one for each row of a matrix", "cp.vstack or cp.hstack"]),
+        (1000, ["clients=1000", "the number of entries of variables"]),
     ],
 )
 def test_clients_that_are_none(clients: Any, parts: list[str]) -> None:

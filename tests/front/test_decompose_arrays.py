@@ -1,0 +1,154 @@
+"""Problems in arrays dealt to owners of entries and of rows, against the whole solve."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import dald_model as dm
+from dald_model.declare.dependence import dependence
+from dald_model.declare.picked import picked
+
+rng = np.random.default_rng(1)
+MANY, WIDE = 12, 3
+WEIGHTS, WISHES = rng.uniform(0.5, 4, (MANY, WIDE)), rng.uniform(0, 4, (MANY, WIDE))
+DATA, TARGETS = rng.normal(size=(30, 4)), rng.normal(size=30)
+SIGNS = np.sign(TARGETS)
+
+
+def market() -> tuple[cp.Problem, cp.Variable]:
+    x = cp.Variable((MANY, WIDE), name="X")
+    cost = cp.sum(cp.multiply(WEIGHTS, cp.square(x - WISHES)))
+    rules = [x >= 0, cp.sum(x, axis=1) <= 5, cp.sum(x, axis=0) <= WISHES.sum(axis=0) / 2]
+    return cp.Problem(cp.Minimize(cost), rules), x
+
+
+def check(problem: cp.Problem, model: dm.Model, count: int) -> None:
+    result = model.solve()
+    assert len(model.clients) == count
+    assert result.verify().ok
+    found = [np.array(rule.dual_value) for rule in problem.constraints]
+    assert result.value == pytest.approx(problem.solve(solver=cp.CLARABEL), rel=1e-5)
+    for now, rule in zip(found, problem.constraints, strict=True):
+        np.testing.assert_allclose(now, rule.dual_value, atol=1e-4)
+        np.testing.assert_allclose(result.duals[rule], now)
+
+
+@pytest.mark.parametrize(
+    ("how", "count"),
+    [
+        (lambda x: {}, 4),
+        (lambda x: {"clients": {i: x[i] for i in range(MANY)}}, MANY),
+        (lambda x: {"clients": {"few": x[:3], "many": [x[3:8], x[8:]]}}, 2),
+        (lambda x: {"clients": 6}, 6),
+        (lambda x: {"clients": lambda v: [[f"area {i % 3}"] * WIDE for i in range(MANY)]}, 3),
+    ],
+)
+def test_entries_are_dealt(how, count):
+    problem, x = market()
+    check(problem, dm.decompose(problem, **how(x)), count)
+
+
+def losses(w):
+    fit = DATA @ w
+    yield cp.sum_squares(fit - TARGETS) + 0.1 * cp.norm1(w)
+    yield cp.sum(cp.logistic(-cp.multiply(SIGNS, fit))) + 0.1 * cp.sum_squares(w)
+    yield cp.sum(cp.huber(fit - TARGETS, 0.5)) / 3
+    yield cp.sum(cp.logistic(fit) - cp.multiply(SIGNS > 0, fit)) + cp.sum_squares(w)
+    yield cp.norm1(fit - TARGETS) + cp.sum_squares(w)
+
+
+@pytest.mark.parametrize("at", range(5))
+@pytest.mark.parametrize(
+    "rows", [{"a": range(7), "b": range(7, 12), "c": np.arange(30) >= 12}, 3], ids=["named", "3"]
+)
+def test_rows_of_data_are_dealt(at, rows):
+    w = cp.Variable(4, name="w")
+    problem = cp.Problem(cp.Minimize(list(losses(w))[at]))
+    model = dm.decompose(problem, rows=rows)
+    check(problem, model, 3)
+    assert all(client.objective.variables() == [w] for client in model.clients.values())
+
+
+def test_stacked_data_are_dealt_where_nobody_said_how():
+    w = cp.Variable(4, name="w")
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(DATA @ w - TARGETS)))
+    assert problem.solve(method="dald") == pytest.approx(problem.solve(), rel=1e-6)
+    assert problem.solve(method="dald", rows=5) == pytest.approx(problem.solve(), rel=1e-6)
+    check(problem, dm.decompose(problem), 4)
+
+
+def test_slacks_go_with_their_rows_and_chains_are_cut_between():
+    w, slack = cp.Variable(4, name="w"), cp.Variable(30, name="slack", nonneg=True)
+    rules = [cp.multiply(SIGNS, DATA @ w) >= 1 - slack]
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(w) + cp.sum(slack)), rules)
+    model = dm.decompose(problem, rows=3)
+    assert [v.name() for v in model.shared] == ["w"]
+    assert model.solve().value == pytest.approx(problem.solve(), rel=1e-5)
+    u = cp.Variable(12, name="u")
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(u - WEIGHTS[:, 0]) + cp.norm1(cp.diff(u))))
+    model = dm.decompose(problem, clients=3)
+    assert len(model.couplings) == 2
+    check(problem, model, 3)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"rows": {"a": range(20), "b": range(15, 30)}}, "row 15 is given to 2 owners"),
+        ({"rows": {"a": range(10), "b": range(10, 25)}}, "they are 25 rows"),
+        ({"rows": 31}, "at most the number of rows of data, 30"),
+    ],
+)
+def test_rows_that_are_none_are_refused(given, words):
+    w = cp.Variable(4, name="w")
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(DATA @ w - TARGETS)))
+    with pytest.raises(dm.DecompositionError, match=words):
+        dm.decompose(problem, **given)
+
+
+def test_an_entry_of_two_owners_is_refused():
+    problem, x = market()
+    with pytest.raises(dm.DecompositionError, match="entries of 'X' are given to 'a' and to 'b'"):
+        dm.decompose(problem, clients={"a": x[:7], "b": x[5:]})
+
+
+def arrays():
+    x, w, s = cp.Variable((4, 3)), cp.Variable(3), cp.Variable()
+    a, b = rng.normal(size=(5, 3)), rng.normal(size=5)
+    yield from (cp.square(x - 1), a @ w - b, a @ w - cp.Parameter(5, value=b), x.T, x[1:3])
+    yield from (cp.sum(x, axis=at) for at in (0, 1))
+    yield from (cp.norm(x, 2, axis=1), cp.norm(x, 1, axis=0), cp.max(x, axis=1))
+    yield from (cp.log_sum_exp(x, axis=0), cp.norm(x, 2, axis=0, keepdims=True), x + w)
+    yield from (cp.hstack([w, w * 2]), cp.vstack([x, x]), x @ np.ones(3), np.ones(4) @ x, s - a @ w)
+    yield from (cp.maximum(x, w), cp.cumsum(x, axis=0), cp.diff(w), x @ np.ones((3, 2)), a @ x.T)
+    yield from (cp.huber(a @ w, 2), cp.pos(1 - cp.multiply(b, a @ w + s)), cp.square(x) / 2)
+
+
+@pytest.mark.parametrize("at", range(len(list(arrays()))))
+def test_some_entries_are_those_of_the_whole_and_of_its_curvature(at):
+    whole = list(arrays())[at]
+    for v in whole.variables():
+        v.value = rng.normal(size=v.shape)
+    value = np.reshape(whole.value, -1, order="F")
+    for size in {1, 2, whole.size // 2, whole.size}:
+        entries = np.sort(rng.choice(whole.size, size=size, replace=False))
+        part = picked(whole, entries)
+        assert part.shape == (size,)
+        np.testing.assert_allclose(part.value, value[entries])
+        assert part.is_dcp()
+        assert part.is_convex() == whole.is_convex()
+    starts = np.cumsum([0, *(v.size for v in whole.variables())])
+    labels = {
+        v.id: at + np.arange(v.size) for v, at in zip(whole.variables(), starts[:-1], strict=True)
+    }
+    told = dependence(whole, labels, int(starts[-1])).toarray() != 0
+    for v in whole.variables():
+        then = np.array(v.value)
+        for k in range(v.size):
+            for step in (1e-3, -1e-3, 50.0, -50.0):
+                moved = then.reshape(-1, order="F").copy()
+                moved[k] += step
+                v.value = moved.reshape(v.shape, order="F")
+                changed = np.abs(np.reshape(whole.value, -1, order="F") - value) > 1e-12
+                assert not (changed & ~told[:, labels[v.id][k]]).any()
+        v.value = then
