@@ -18,6 +18,7 @@ from tests.benchmarks import (
     engines,
     many,
     owners,
+    panel,
     paths,
     profiles,
     real,
@@ -36,8 +37,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", type=int, nargs="+", choices=tables, metavar="TABLE")
     parser.add_argument("--kinds", nargs="+", default=[], help="table 1: words of clients' names")
     parser.add_argument("--full", action="store_true", help="with what takes many minutes")
+    parser.add_argument("--panel", nargs="*", metavar="WORD", help="the frozen panel, by words")
+    parser.add_argument("--freeze", action="store_true", help="write the panel's file")
     parser.add_argument("--out", type=Path, help="write the markdown to this file too")
     given = parser.parse_args(arguments)
+    if given.panel is not None:
+        print(panel.report(given.panel, freeze=given.freeze))
+        return 0
     full = given.full or os.environ.get("FULL") == "1"
     makers = {
         1: lambda: resolve.table(full, given.kinds),
