@@ -145,7 +145,7 @@ def verification_plot(title: str, rows: Sequence[tuple[str, float, float | None]
     axis.plot([], [], "|", color="tab:blue", ms=10, mew=2, ls="", label="allowed")
     axis.plot([], [], "o", color="tab:green", ls="", label="measured, ok")
     axis.plot([], [], "X", color="tab:red", ls="", label="measured, failed")
-    axis.plot([], [], "o", color="0.55", ls="", label="told")
+    axis.plot([], [], "o", color="0.55", ls="", label="informational")
     axis.set_yticks(range(len(rows)), [check for check, _, _ in rows])
     axis.set(xscale="log", xlim=(least / 2, 2 * most))
     axis.invert_yaxis()
