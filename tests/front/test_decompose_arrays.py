@@ -1,5 +1,7 @@
 """Problems in arrays dealt to owners of entries and of rows, against the whole solve."""
 
+from typing import Any
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ MANY, WIDE = 12, 3
 WEIGHTS, WISHES = rng.uniform(0.5, 4, (MANY, WIDE)), rng.uniform(0, 4, (MANY, WIDE))
 DATA, TARGETS = rng.normal(size=(30, 4)), rng.normal(size=30)
 SIGNS = np.sign(TARGETS)
+HALF: Any = 0.5
 
 
 def market() -> tuple[cp.Problem, cp.Variable]:
@@ -26,9 +29,10 @@ def check(problem: cp.Problem, model: dm.Model, count: int) -> None:
     result = model.solve()
     assert len(model.clients) == count
     assert result.verify().ok
-    found = [np.array(rule.dual_value) for rule in problem.constraints]
+    rules: list[Any] = problem.constraints
+    found = [np.array(rule.dual_value) for rule in rules]
     assert result.value == pytest.approx(problem.solve(solver=cp.CLARABEL), rel=1e-5)
-    for now, rule in zip(found, problem.constraints, strict=True):
+    for now, rule in zip(found, rules, strict=True):
         np.testing.assert_allclose(now, rule.dual_value, atol=1e-4)
         np.testing.assert_allclose(result.duals[rule], now)
 
@@ -52,7 +56,7 @@ def losses(w):
     fit = DATA @ w
     yield cp.sum_squares(fit - TARGETS) + 0.1 * cp.norm1(w)
     yield cp.sum(cp.logistic(-cp.multiply(SIGNS, fit))) + 0.1 * cp.sum_squares(w)
-    yield cp.sum(cp.huber(fit - TARGETS, 0.5)) / 3
+    yield cp.sum(cp.huber(fit - TARGETS, HALF)) / 3
     yield cp.sum(cp.logistic(fit) - cp.multiply(SIGNS > 0, fit)) + cp.sum_squares(w)
     yield cp.norm1(fit - TARGETS) + cp.sum_squares(w)
 
@@ -79,7 +83,7 @@ def test_stacked_data_are_dealt_where_nobody_said_how():
 
 def test_slacks_go_with_their_rows_and_chains_are_cut_between():
     w, slack = cp.Variable(4, name="w"), cp.Variable(30, name="slack", nonneg=True)
-    rules = [cp.multiply(SIGNS, DATA @ w) >= 1 - slack]
+    rules: list[Any] = [cp.multiply(SIGNS, DATA @ w) >= 1 - slack]
     problem = cp.Problem(cp.Minimize(cp.sum_squares(w) + cp.sum(slack)), rules)
     model = dm.decompose(problem, rows=3)
     assert [v.name() for v in model.shared] == ["w"]
