@@ -129,3 +129,13 @@ def _is_plain(part: Any) -> bool:
     if not isinstance(part, cp.Constraint) and part.is_constant():
         return is_plain(part)
     return all(map(_is_plain, part.args))
+
+
+def is_read_from(known: Outlined, lowered: Lowered) -> bool:
+    """Whether all numbers of what was read are constants that the user wrote.
+
+    Where cvxpy repeats a column it makes constants of its own, and another client's are not known
+    by place.
+    """
+    own, given = {id(constant) for constant in known.constants}, lowered.read.given
+    return all(id(one) in own for part in (*given.pieces, *given.fixed) for one in part.constants())

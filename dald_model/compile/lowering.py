@@ -14,7 +14,7 @@ import numpy as np
 
 from dald_model.compile.affine_maps import AffineMaps, is_same
 from dald_model.compile.agreement import FEW, MANY, agrees
-from dald_model.compile.exemplar import Exemplar
+from dald_model.compile.exemplar import Exemplar, is_read_from
 from dald_model.compile.form import Form, Rows
 from dald_model.compile.instantiation import Instantiator
 from dald_model.compile.lowered import Lowered, Read
@@ -135,7 +135,7 @@ class Lowering:
     def _first(self, client: Client) -> Lowered | None:
         """Lower a client by itself; those that are like it may follow."""
         found, known = self._row_by_row(client) or self._as_it_stands(client), client.outlined
-        if found is None or known is None:
+        if found is None or known is None or not is_read_from(known, found):
             return found
         exemplar = Exemplar(client, known, found)
         keys: list[Hashable] = [(known.outline, known.shapes)]

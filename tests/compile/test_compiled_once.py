@@ -165,3 +165,17 @@ def test_seconds_of_compiling_and_of_the_run_are_apart(monkeypatch: pytest.Monke
     result = model.solve()
     assert model.compile().seconds == 2.0
     assert result.seconds == 0.0
+
+
+def test_a_bound_of_each_row_is_repeated_over_its_columns() -> None:
+    """Power of each plant and hour within what is built: (3, 1) beside (3, 2), at two clients."""
+    built, model = cp.Variable(3, name="built"), dm.Model("capacity by plant and hour")
+    for stage in range(2):
+        power = cp.Variable((3, 2), name=f"power{stage}")
+        cost = cp.sum_squares(power - stage) + cp.sum_squares(built - stage)
+        model.client(stage, cost, [power <= built[:, None]])
+    result = model.solve()
+    assert result.verify().ok
+    # Of one plant 2 max(1 - x, 0)^2 + x^2 + (x - 1)^2 is least at 3 / 4, where it is 3 / 4
+    assert result.value == pytest.approx(9 / 4, rel=1e-6)
+    assert result["built"] == pytest.approx(np.full(3, 0.75), rel=1e-5)

@@ -45,10 +45,11 @@ class AgreedPoints:
     """
 
     def __init__(self, coordinates: Coordinates) -> None:
-        signed = coordinates.signed
+        signed = sp.csr_array(coordinates.signed)
         gap = coordinates.offset[1] - coordinates.offset[0]
         ends = np.diff(coordinates.matrix.indptr).reshape(2, -1)
-        is_tie = (ends == 1).all(axis=0)
+        # Zeros that a side has, and one coordinate at both ends, leave fewer in the difference
+        is_tie = (ends == 1).all(axis=0) & (np.diff(signed.indptr) == 2)
         chosen = sp.csr_array(signed[is_tie])
         (one, two), (first, second) = (
             part.reshape(-1, 2).T for part in (chosen.indices, chosen.data)

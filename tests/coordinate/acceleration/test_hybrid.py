@@ -3,6 +3,7 @@
 import cvxpy as cp
 import networkx as nx
 import numpy as np
+import pytest
 from scipy.special import expit
 
 import dald_model as dm
@@ -30,3 +31,16 @@ def test_wide_logistic_clients_on_a_grid_are_learned() -> None:
     at = np.asarray(x.value)
     gradients = np.array([A.T @ expit(A @ at) + at / 10 for A in rows])
     assert np.linalg.norm(gradients.sum(axis=0)) <= 1e-5 * np.linalg.norm(gradients, axis=1).sum()
+
+
+def test_a_row_of_zeros_ties_an_entry_to_nothing() -> None:
+    """With x = (a + b, 0) the least of |x|^2 + (a - 1)^2 + (b - 1)^2 is 4/3, at a = b = 1/3."""
+    x, ab = cp.Variable(2, name="x"), cp.Variable(2, name="ab")
+    model = dm.Model()
+    model.client("sum", cp.sum_squares(x))
+    model.client("parts", cp.sum_squares(ab - 1))
+    model.consensus(x == np.array([[1.0, 1.0], [0.0, 0.0]]) @ ab)
+    result = model.solve()
+    assert result.status == "optimal"
+    assert result.value == pytest.approx(4 / 3, rel=1e-8)
+    assert result["ab"] == pytest.approx([1 / 3, 1 / 3], rel=1e-6)
