@@ -112,21 +112,23 @@ class Bounds:
         found: dict[Hashable, float] = {}
         share = enough / max(1, len(self._compiled))
         others = share if of_others is None else of_others / max(1, len(self._compiled))
+        narrow: set[Hashable] = set()
         by_cones: set[Hashable] = set()
         for name in self._others:
-            part = self._compiled.columns[name]
-            found[name], is_by_cones = _bracket(
-                self._compiled[name],
-                prices[part],
-                self._at[part],
-                self._own[part],
-                self._reach[part],
-                self._by_cones[part],
-                self._costs[name],
-                others,
-            )
-            by_cones |= {name} if is_by_cones else set()
-        reach = self._reach_beside(by_cones)
+            sub, part = self._compiled[name], self._compiled.columns[name]
+            price, at, own = prices[part], self._at[part], self._own[part]
+            reach, smaller = self._reach[part], self._by_cones[part]
+            found[name] = _held(sub, price, at, own, reach)
+            if found[name] <= others:
+                continue
+            if (smaller < reach).any():
+                narrow.add(name)
+                found[name] = _held(sub, price, at, own, smaller)
+            if not found[name] <= others:
+                cost, held = self._costs[name], found[name]
+                found[name], is_blurred = _by_cones(sub, price, at, smaller, cost, held, others)
+                by_cones |= {name} if is_blurred else set()
+        reach = self._reach_beside(narrow)
         for name in free_servers(self._compiled):
             part = self._compiled.columns[name]
             found[name] = float(np.abs(prices[part]) @ reach[part])
@@ -137,12 +139,12 @@ class Bounds:
         noise = 0.0 if gap <= enough else sum(map(self._noise, self._groups))
         return Bound(gap if np.isfinite(gap) else np.inf, found, noise, frozenset(by_cones))
 
-    def _reach_beside(self, by_cones: Collection[Hashable]) -> np.ndarray:
-        """The box of the others, where some clients are known to a cone solver alone."""
-        if not by_cones or (self._by_cones >= self._reach).all():
+    def _reach_beside(self, narrow: Collection[Hashable]) -> np.ndarray:
+        """The box of the others, where some clients are bounded in the smaller one."""
+        if not narrow:
             return self._reach
         reach = self._reach.copy()
-        for name in by_cones:
+        for name in narrow:
             part = self._compiled.columns[name]
             reach[part] = self._by_cones[part]
         return Alike.by_edges(self._compiled).least(reach)
@@ -191,19 +193,28 @@ def _smooth(
     return best
 
 
-def _bracket(
+def _held(
+    sub: Subproblem, price: np.ndarray, at: np.ndarray, own: np.ndarray, reach: np.ndarray
+) -> float:
+    """How much lower objective and prices can be in the box, if multipliers tell it."""
+    form = sub.form
+    if form is None or not is_split(form):
+        return np.inf
+    return held_bracket(form, price, at, own, reach)
+
+
+def _by_cones(
     sub: Subproblem,
     price: np.ndarray,
     at: np.ndarray,
-    own: np.ndarray,
-    wide: np.ndarray,
     reach: np.ndarray,
     cost: float,
+    held: float,
     enough: float,
 ) -> tuple[float, bool]:
-    """How much lower objective and prices can be in the box, and if only a cone solver knows it.
+    """The same by a cone solver, and whether nothing else knows it to its digits.
 
-    Which is asked for a smaller box.
+    ``held`` is what multipliers tell.
     """
     form = sub.form
     if form is None or not is_split(form):
@@ -215,11 +226,6 @@ def _bracket(
             near = here - least_near(sub, price, at, reach / NARROWER, enough)
             found = NARROWER * near if near >= -enough else found
         return found, True
-    held = held_bracket(form, price, at, own, wide)
-    if held <= enough:
-        return held, False
-    if (reach < wide).any():
-        held = held_bracket(form, price, at, own, reach)
     # Counted from the centre, where the constant cancels before it is rounded
     here, nowhere = form.around(at), np.zeros(at.size)
     here = here.with_others(quadratic=here.quadratic._replace(constant=0.0))
