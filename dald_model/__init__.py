@@ -21,7 +21,8 @@ from dald_model.compiled import Compiled
 from dald_model.declare.consensus import Edge
 from dald_model.declare.couplings import Coupling
 from dald_model.decompose import decompose
-from dald_model.matrices import from_linopy, from_matrices, from_mps
+from dald_model.matrices import from_matrices
+from dald_model.other_tools import from_linopy, from_mps
 from dald_model.algorithms.gradient import (
     GradientDescent,
     MiniBatchGradientDescent,

@@ -22,15 +22,8 @@ from dald_model.compile.form import ConeProgram, Form, Term
 from dald_model.compile.kinds.kind import Kind
 from dald_model.errors import OptionError
 from dald_model.solvers.base import Encoding
-from dald_model.solvers.interior.cones import (
-    Cone,
-    Exponential,
-    Kinks,
-    Orthant,
-    Power,
-    SecondOrder,
-    Semidefinite,
-)
+from dald_model.solvers.interior.barriers import Exponential, Power
+from dald_model.solvers.interior.cones import Cone, Kinks, Orthant, SecondOrder, Semidefinite
 from dald_model.solvers.interior.rows import DENSE, FULL, Rows
 
 WIDE = 50
