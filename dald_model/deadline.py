@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from time import perf_counter as clock
 
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
@@ -29,7 +29,7 @@ def within(seconds: float | None) -> Iterator[None]:
     time is up
     """
     before = _deadline.get()
-    token = _deadline.set(before if seconds is None else min(before, time.perf_counter() + seconds))
+    token = _deadline.set(before if seconds is None else min(before, clock() + seconds))
     try:
         yield
     finally:
@@ -44,7 +44,7 @@ def is_limited() -> bool:
 def seconds_left() -> float:
     """Seconds to the deadline; infinite where there is none."""
     deadline = _deadline.get()
-    return deadline if deadline == math.inf else deadline - time.perf_counter()
+    return deadline if deadline == math.inf else deadline - clock()
 
 
 def check_time() -> None:
