@@ -276,7 +276,7 @@ def _kinks(compiled: Decomposition) -> Iterator[Finding]:
     bent = "; a small cp.sum_squares of the shared variables gives them curvature"
     yield Finding(
         f"{who}, with kinks or without curvature: the residuals fall in steps, and the pace "
-        f"foretells little{bent if clients else ''}"
+        f"says little of the rounds that are left{bent if clients else ''}"
     )
 
 
