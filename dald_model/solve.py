@@ -267,20 +267,18 @@ def solve(
         check_kind("stopping", stopping, "ends", "dm.FixedBudget(v_max=1)")
         algorithm = chosen_algorithm(algorithm, disclose)
         compiled, own = opened(algorithm, (way.compile() for way in model.ways()))
+        how = {
+            "sequence": sequence,
+            "stopping": stopping,
+            "rho": rho,
+            "solver": solver,
+            "accuracy": accuracy,
+            "online": online,
+        }
         if own.sweeper is not None:
-            check_none_given(
-                algorithm,
-                {
-                    "sequence": sequence,
-                    "stopping": stopping,
-                    "rho": rho,
-                    "solver": solver,
-                    "accuracy": accuracy,
-                    "online": online,
-                    "engine": engine or among,
-                    "checkpoint": checkpoint,
-                },
-            )
+            rest = {"engine": engine or among, "checkpoint": checkpoint, "start": start}
+            given_up = None if acceleration is DEFAULT_ACCELERATION else acceleration
+            check_none_given(algorithm, {**how, **rest, "acceleration": given_up})
             acceleration = None
         method = with_algorithm(algorithm, own, rho, solver)
         chosen = sequence or method.sequence or Sequence(label="by colour")
@@ -309,16 +307,10 @@ def solve(
         state.whole = among or HERE
         is_default = is_own and algorithm.__class__ is DALD and acceleration is not None
         is_extrapolated = is_default and among is None and extrapolated(compiled, start, state)
-        is_judged = among is None and method.sweeper is None
-        is_judged = is_judged and not any(s.client.is_remote for s in compiled.values())
+        is_judged = among is None and not any(s.client.is_remote for s in compiled.values())
         given: dict[str, Any] = {
             "algorithm": algorithm,
-            "sequence": sequence,
-            "stopping": stopping,
-            "rho": rho,
-            "solver": solver,
-            "accuracy": accuracy,
-            "online": online,
+            **how,
             "metrics": metrics,
             "gap": gap,
             "eps_pri": eps_pri,

@@ -57,7 +57,9 @@ def check_none_given(algorithm: Algorithm, options: Mapping[str, Any]) -> None:
     """
     for name, value in options.items():
         if value is not None:
+            said = repr(value).splitlines()[0]
             raise OptionError(
-                f"{name}: given {value!r}, but {algorithm!r} has rounds of its own, in this "
-                f"process; leave {name} out, or take the default algorithm, dm.DALD()"
+                f"{name}: given {said}, but {algorithm!r} has rounds of its own, in this process "
+                f"and from the middle of the constraints; leave {name} out, or take the default "
+                "algorithm, dm.DALD()"
             )

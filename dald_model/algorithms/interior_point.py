@@ -39,8 +39,8 @@ class InteriorPoint:
     m (m + 1) / 2 + 4 m + 18 numbers up and 3 m + 6 down a round.
 
     Some 5 to 20 rounds whatever the conditioning, the graph and the units. Its rounds are its own:
-    it takes none of the options that say how clients are solved, and begins in the middle of the
-    constraints also where ``start`` is given.
+    it takes none of the options that say how clients are solved, nor ``start``, as it begins in the
+    middle of the constraints.
 
     Parameters
     ----------

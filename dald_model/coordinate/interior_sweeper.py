@@ -11,6 +11,7 @@ import numpy as np
 
 from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.certificates import proof
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import ClientFailedError, Status, Termination
 from dald_model.coordinate.sweeper import Record
@@ -50,7 +51,7 @@ class InteriorSweeper:
         self._compiled = compiled
         self._aggregator = aggregator
         self._joint: Joint | None = None
-        self._first = 0.0
+        self._first, self._has_ground = 0.0, False
         self._best, self._is_stuck, self._since = np.inf, False, 0
         self._found = Found(*6 * [np.inf])
 
@@ -68,7 +69,7 @@ class InteriorSweeper:
             apart = self._aggregator is not None
             self._joint = Joint(self._compiled, is_apart=apart, aggregator=self._aggregator)
             self._first = abs(self._joint.coordinator.found.value)
-        found, is_stuck = self._iterate(self._joint)
+        found, is_stuck = self._iterate(self._joint, state)
         worst = self._worst(found)
         self._since = 0 if worst < self._best / 2 else self._since + 1
         if worst < self._best:
@@ -98,7 +99,7 @@ class InteriorSweeper:
         said += "; scale the data, or take the default algorithm, dm.DALD()"
         raise ClientFailedError(Termination(status, None, said))
 
-    def _iterate(self, joint: Joint) -> tuple[Found, bool]:
+    def _iterate(self, joint: Joint, state: State) -> tuple[Found, bool]:
         """A round, and whether there is none that gains any more."""
         coordinator = joint.coordinator
         before = coordinator.found
@@ -109,12 +110,12 @@ class InteriorSweeper:
             return before, True
         found = coordinator.found
         if coordinator.tau < coordinator.kappa:
-            self._check(joint)
+            self._check(joint, state)
         worst = self._worst(found)
         is_stuck = found.step < SHORTEST or worst > max(BEHIND * self._best, 1e-6)
         return found, is_stuck and bool(np.isfinite(self._best) or not np.isfinite(worst))
 
-    def _check(self, joint: Joint) -> None:
+    def _check(self, joint: Joint, state: State) -> None:
         """End with a proof, if there is one."""
         if joint.coordinator.proves_infeasible:
             name = joint.heaviest()
@@ -123,12 +124,17 @@ class InteriorSweeper:
                 f"it, most of them of client {name!r}; relax one of these"
             )
             raise ClientFailedError(Termination(Status.INFEASIBLE, None, said))
-        if joint.coordinator.proves_unbounded:
-            said = (
-                "the objective falls without bound along a direction that keeps all constraints; "
-                "bound the variables or add a regulariser"
-            )
-            raise ClientFailedError(Termination(Status.UNBOUNDED, None, said))
+        if joint.coordinator.falls_along_a_ray and not self._has_ground:
+            # Least squares of collinear columns fall along a ray by all digits of an iterate
+            found = proof(self._compiled, state)
+            if found is not None and found.status == Status.UNBOUNDED:
+                said = (
+                    "the objective falls without bound along a direction that keeps all "
+                    f"constraints, fastest at client {found.client!r}; bound the variables or add "
+                    "a regulariser"
+                )
+                raise ClientFailedError(Termination(Status.UNBOUNDED, None, said))
+            self._has_ground = True
 
     def _worst(self, found: Found) -> float:
         worst = float(np.max([found.primal, found.dual, self._relative(found)]))

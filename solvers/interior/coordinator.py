@@ -190,8 +190,8 @@ class Coordinator:
         return self._right < 0 and left <= PROVED * -self._right
 
     @property
-    def proves_unbounded(self) -> bool:
-        """Whether the variables are a ray that keeps all constraints and falls for ever."""
+    def falls_along_a_ray(self) -> bool:
+        """Whether the variables are a ray that keeps all constraints and falls, to some digits."""
         falls = self._number([one.falls() for one in self._those])
         return falls < 0 and self._infeasible + self._largest <= PROVED * -falls
 

@@ -10,7 +10,7 @@ from dald_model.solvers.interior.joint import Joint
 BYTES = 8
 """Of a number."""
 SUMS = 18
-"""Numbers of a client and round that are no array: nine of the residuals, two products of each of
+"""Numbers per client and round that are no array: nine of the residuals, two products of each of
 three solutions, and three step lengths."""
 
 
@@ -25,5 +25,5 @@ def reveals(compiled: Any) -> str:
     most = max(sent(compiled).values(), default=0)
     return (
         "sums of curvature and gradients on shared variables, "
-        f"{most:,} bytes a client and round at most"
+        f"at most {most:,} bytes per client and round"
     )

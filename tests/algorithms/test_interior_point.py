@@ -12,6 +12,7 @@ import dald_model as dm
 from dald_model.solvers.interior import programme
 from dald_model.solvers.interior.coordinator import Plain
 from dald_model.solvers.interior.joint import Joint
+from tests.answer.families import redrawn
 from tests.paths import GALLERY
 from tests.zoo import GRAPHS, PROBLEMS
 
@@ -165,6 +166,16 @@ def test_fifty_drawn_models_without_an_answer_are_proved_to_have_none(
     assert max(one.rounds for one in found) <= ROUNDS
 
 
+@pytest.mark.parametrize("seed", [17000002, 17000013, 17000090])
+def test_collinear_least_squares_are_not_called_unbounded(seed: int) -> None:
+    """Sums of squares are at least zero; along a ray they fall to all digits of an iterate."""
+    model = redrawn("collinear", seed)
+    assert model is not None
+    result = model.build().solve(disclose="curvature")
+    assert result.status != "unbounded"
+    assert result.status != "optimal" or model.label(result) == "right"
+
+
 def test_all_cones_of_cvxpy_are_taken() -> None:
     model, problem = dm.Model("cones"), []
     w = cp.Variable(3, name="w")
@@ -204,6 +215,10 @@ def test_options_that_say_how_clients_are_solved_are_refused_by_name() -> None:
     model = _drawn(0, "quadratic")[0]
     with pytest.raises(dm.OptionError, match=r"rho: given 1\.0, but InteriorPoint"):
         model.solve(disclose="curvature", rho=1.0)
+    with pytest.raises(dm.OptionError, match="start: given Result of 'quadratic', but Interior"):
+        model.solve(disclose="curvature", start=model.solve())
+    with pytest.raises(dm.OptionError, match=r"acceleration: given Anderson\(.*\), but Interior"):
+        model.solve(disclose="curvature", acceleration=dm.Anderson())
     with pytest.raises(dm.OptionError, match=r'disclose: given "answers", but InteriorPoint'):
         model.solve(disclose="answers", algorithm=dm.InteriorPoint())
     with pytest.raises(dm.OptionError, match="disclose: given 'all', expected"):
@@ -217,7 +232,7 @@ def test_everything_says_what_clients_show() -> None:
     result = model.solve(disclose="curvature")
     shared, sums = 5, 18  # w, and both entries of y, of which the coupling sees the sum
     size = 8 * (shared * (shared + 1) // 2 + 4 * shared + sums)
-    said = f"sums of curvature and gradients on shared variables, {size:,} bytes a client"
+    said = f"sums of curvature and gradients on shared variables, at most {size:,} bytes per client"
     assert said in str(result)
     assert said in " ".join(str(model.compile().explain(disclose="curvature")).split())
     found = dm.compare(model, {"answers": dm.DALD(), "curvature": {"disclose": "curvature"}})
