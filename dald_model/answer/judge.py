@@ -144,7 +144,7 @@ class Judge:
     @property
     def is_blurred(self) -> bool:
         """Whether doubles hold less of F, or of its gradients, than is asked for."""
-        rounded = max(self.scale.open, self.proof.noise)
+        rounded = max(self.scale.open, self.scale.doubt, self.proof.noise)
         return rounded > self.tolerance * self.scale.cost
 
     @cached_property

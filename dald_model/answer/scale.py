@@ -84,6 +84,8 @@ class Scale:
         The sum of the absolute values of the clients' objectives.
     noise, digits : float
         What doubles do not hold of F, and what rounding x by 1e-12 changes of it.
+    doubt : float
+        What clients who pay nothing that is sure may pay.
     is_agreed : bool
         Whether nobody pays anything, so that :attr:`cost` is what stands in.
     lengths : ndarray
@@ -107,7 +109,10 @@ class Scale:
         self.digits = min(_rounding(compiled, claim, costs), DIGITS * _at_zero(compiled, claim))
         cost = float(sum(paid.values()))
         least = AGREE * _change(claim, _sizes(compiled, at), costs)
-        self.is_agreed = not alone.missing and cost <= max(self.open, least)
+        nothing = max(self.open, least)
+        self.doubt = alone.doubt if cost <= nothing else 0.0
+        may_agree = self.doubt <= self.open
+        self.is_agreed = not alone.missing and cost <= nothing and may_agree
         ways = np.abs(alone.points - at) * (not self.is_agreed)  # else what solvers leave of zero
         moves = _moves(compiled, claim.live, at, 0.0 if self.is_agreed else cost)
         ways = np.nan_to_num(ways, nan=0.0)
@@ -117,7 +122,7 @@ class Scale:
             part = compiled.columns[name]
             paid[name] = fall_near(compiled[name], at[part], self.lengths[part], costs[name])
         self.cost = float(sum(paid.values()))
-        self.is_agreed |= self.cost <= max(self.open, least)
+        self.is_agreed |= self.cost <= nothing and may_agree
         if self.is_agreed:
             self.cost = AGREED * _change(claim, self.lengths, costs)
         self.worth = self.cost / AGREED if self.is_agreed else self.cost

@@ -76,6 +76,7 @@ class Standalone:
     ) -> None:
         self.points = np.full(at.size, np.nan)
         self.falls: dict[Hashable, float] = {}
+        self._groups = groups
         others = list(others)
         for group in groups:
             points, falls, is_short = _by_newton(group, at[group.columns])
@@ -95,6 +96,21 @@ class Standalone:
             self.points[compiled.columns[name]], self.falls[name] = np.nan, np.nan
         missing = [name for name, fall in self.falls.items() if not np.isfinite(fall)]
         self.missing = frozenset(missing)
+
+    @property
+    def doubt(self) -> float:
+        """How much lower smooth clients may be than was found, as another step's fall is rounded.
+
+        Far out along a curvature of 1e-14 no fall is sure, and that nobody pays is not known.
+        """
+        found = 0.0
+        for group in self._groups:
+            points = self.points[group.columns]
+            with np.errstate(all="ignore"):
+                step = group.newton_steps(points, group.gradients(points))
+                fall, error, _ = group.falls(points, points + step)
+            found += float(np.fmax(fall + error, 0.0).sum())
+        return found
 
     def try_points(
         self,
