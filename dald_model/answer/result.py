@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 from dald_model.answer import plots
 from dald_model.answer.answer import Answer
+from dald_model.answer.as_dict import result_as_dict
 from dald_model.answer.by_name import Column, table
 from dald_model.answer.certificate import Certificate, certify
 from dald_model.answer.findings import Diagnosis, diagnose
@@ -192,6 +193,27 @@ class Result(Printed, Answer):
             for v in model.variables
             if v.id in copies
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain Python, which ``json.dumps`` and experiment trackers take.
+
+        Returns
+        -------
+        dict
+            ``model``, ``status``, ``detail``, ``value``, ``rounds``, ``answer_round``, ``seconds``,
+            ``eps_pri``, ``eps_dual``; ``variables``, values by name as nested lists;
+            ``dual_values``, a list of ``constraint`` (its text) and ``value``; ``history``, one
+            dict per round. A number that is not finite is None, since JSON has no infinity.
+
+        Examples
+        --------
+        >>> import json
+        >>> from dald_model.models.mean import common_number
+        >>> found = json.loads(json.dumps(common_number([0, 1, 2]).solve().to_dict()))
+        >>> found["status"], round(found["variables"]["w"], 4)
+        ('optimal', 1.0)
+        """
+        return result_as_dict(self)
 
     def save(self, path: Path | str) -> None:
         """Write the answer to a file, without pickle and without any client's data.

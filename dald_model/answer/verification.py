@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
 
 from dald_model.answer.answer import Answer
+from dald_model.answer.as_dict import verification_as_dict
 from dald_model.answer.certificate import Certificate, certified
 from dald_model.answer.claim import Claim
 from dald_model.answer.dual_values import differences, dual_value_row
@@ -81,6 +82,24 @@ class Verification(Judged, Printed):
             table(self.rows),
             [f"  note: {self.note}"] if self.note else [],
         ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verification as plain Python, which ``json.dumps`` takes.
+
+        Returns
+        -------
+        dict
+            ``outcome``, ``ok``, ``value``, ``aio_status``, ``aio_value``, ``aio_seconds``,
+            ``note``, and ``rows``: per comparison ``check``, ``difference``, ``scale``,
+            ``allowed``, ``ok`` and ``where``. A number that is not finite is None.
+
+        Examples
+        --------
+        >>> from dald_model.models.mean import common_number
+        >>> common_number([0, 1, 2]).solve().verify().to_dict()["outcome"]
+        'passed'
+        """
+        return verification_as_dict(self)
 
     def plot(self) -> Figure:
         """What was measured beside what is allowed, check by check, on a logarithmic axis.
