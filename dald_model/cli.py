@@ -1,4 +1,4 @@
-"""The command: ``dald demo``, ``table1``, ``table2``, ``figure5`` and ``solve FILE``.
+"""The command: ``dald demo``, ``models``, ``solve``, ``table1``, ``table2`` and ``figure5``.
 
 Exit codes: 0 all is well; 1 an answer failed its check, or a data set was missing; 2 wrong usage,
 or there is no MNIST; 130 interrupted. Those of ``solve``, which has more, are :data:`CODES`.
@@ -7,15 +7,20 @@ or there is no MNIST; 130 interrupted. Those of ``solve``, which has more, are :
 from __future__ import annotations
 
 import argparse
+import ast
+import json
 import math
+import os
 import runpy
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from inspect import isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dald_model import __version__
+from dald_model import __version__, models
 from dald_model.coordinate.status import Status
 from dald_model.engines.mpi_ranks import MPI, is_mpi_job
 from dald_model.errors import DaldError
@@ -68,6 +73,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (DaldError, UsageError) as error:
         print(f"dald: error: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        # The reader of stdout is gone, as in `dald models | head`; Python flushes stdout again when
+        # it ends, which would raise the same error where nobody can catch it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         print("dald: interrupted", file=sys.stderr)
         return 130
@@ -89,6 +99,13 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="solve one problem on real data, in words; offline")
     demo.set_defaults(run=_demo)
 
+    gallery = commands.add_parser("models", help="list the models of the gallery, or copy some")
+    gallery.add_argument("names", metavar="NAME", nargs="*", help="models to copy")
+    gallery.add_argument(
+        "--to", metavar="DIR", type=Path, default=Path(), help="where to (default: this folder)"
+    )
+    gallery.set_defaults(run=_models)
+
     table = commands.add_parser("table1", help="the paper's Table 1 beside ours; a minute or two")
     table.add_argument(
         "--data",
@@ -103,13 +120,18 @@ def _parser() -> argparse.ArgumentParser:
 
     solve = commands.add_parser(
         "solve",
-        help="solve the `model` that a Python file defines",
+        help="solve the `model` that a Python file defines, or a model of the gallery",
         epilog="\n".join(
             ["exit codes:", *(f"  {code:>3}  {said}" for code, said in CODES.items())]
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    solve.add_argument("file", metavar="FILE", type=Path, help="a file that defines `model`")
+    solve.add_argument(
+        "file",
+        metavar="FILE",
+        type=Path,
+        help="a file that defines `model`, or a name of the gallery such as market",
+    )
     solve.add_argument("--max-rounds", metavar="N", type=int, default=1000, help="default: 1000")
     solve.add_argument(
         "--solver",
@@ -117,6 +139,9 @@ def _parser() -> argparse.ArgumentParser:
         help="who solves the clients: auto, or a name from dald_model.solvers.NAMED or cvxpy",
     )
     solve.add_argument("--verbose", action="store_true", help="show progress")
+    solve.add_argument(
+        "--json", action="store_true", help="print result and verification as one JSON object"
+    )
     solve.add_argument(
         "--peers",
         action="store_true",
@@ -207,6 +232,44 @@ def _weight(text: str) -> float:
     return value
 
 
+def gallery() -> dict[str, Path]:
+    """The files of the gallery by name."""
+    files = sorted(Path(models.__path__[0]).glob("[!_]*.py"))
+    return {file.stem: file for file in files}
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """A question after an error: the name that was probably meant, if one is near."""
+    found = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
+def _models(given: argparse.Namespace) -> int:
+    """List the gallery, each file by the first line of its docstring; or copy files of it."""
+    known = gallery()
+    unknown = [name for name in given.names if name not in known]
+    if unknown:
+        raise UsageError(
+            f"models: there is no {unknown[0]!r} in the gallery; expected a name that `dald "
+            f"models` lists{near(unknown[0], known)}"
+        )
+    if not given.to.is_dir():
+        raise UsageError(f"models: there is no folder {str(given.to)!r}; create it first")
+    copies = {given.to / known[name].name: known[name] for name in dict.fromkeys(given.names)}
+    for copy in copies:
+        if copy.exists():
+            raise UsageError(f"models: {str(copy)!r} exists and is not replaced; remove it first")
+    for copy, file in copies.items():
+        shutil.copyfile(file, copy)
+        print(f"{copy}: run it by `dald solve {copy}`")
+    if not copies:
+        wide = max(map(len, known))
+        for name, file in known.items():
+            head = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+            print(f"{name:<{wide}}  {head.splitlines()[0]}")
+    return 0
+
+
 def _demo(_: argparse.Namespace) -> int:
     from dald_model.experiments.demo import demo
 
@@ -222,11 +285,14 @@ def _solve(given: argparse.Namespace) -> int:
         max_rounds=given.max_rounds, solver=given.solver, verbose=given.verbose, engine=engine
     )
     code = OF_STATUS.get(result.status, 0)
-    if result.status is Status.INTERRUPTED:
-        print(model, result, sep="\n\n")
+    check = None if result.status is Status.INTERRUPTED else result.verify()
+    if given.json:
+        verified = None if check is None else check.to_dict()
+        print(json.dumps({"result": result.to_dict(), "verification": verified}, allow_nan=False))
+    else:
+        print(*(each for each in (model, result, check) if each is not None), sep="\n\n")
+    if check is None:
         return code
-    check = result.verify()
-    print(model, result, check, sep="\n\n")
     return 1 if code in CERTAIN and not check.ok else code
 
 
@@ -249,9 +315,13 @@ def _model_of(file: Path) -> Model:
     The file is run as by ``python FILE``, but for its ``__main__`` block.
     """
     if not file.is_file():
-        raise UsageError(
-            f"there is no file {str(file)!r}; expected a Python file that defines `model`"
-        )
+        if str(file) not in gallery():
+            raise UsageError(
+                f"there is neither a file nor a model of the gallery {str(file)!r}; expected a "
+                "Python file that defines `model`, or a name that `dald models` lists"
+                f"{near(str(file), gallery())}"
+            )
+        file = gallery()[str(file)]
     sys.path.insert(0, str(file.resolve().parent))  # a script may import its neighbours
     try:
         found = runpy.run_path(str(file))

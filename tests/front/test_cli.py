@@ -1,5 +1,6 @@
 """The command `dald`: what it prints, writes and returns."""
 
+import json
 import re
 import subprocess
 import sys
@@ -70,6 +71,57 @@ def test_the_demo_tells_problem_model_convergence_and_verification(
         "  among neighbours           2859.6963\n"
         "  all patients in one place  2859.6963\n"
     )
+
+
+# --- models ---------------------------------------------------------------------------------------
+
+
+def test_the_gallery_is_listed_by_first_lines_and_copied_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["models"]) == 0
+    listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    files = {file.stem: file for file in GALLERY.glob("[!_]*.py")}
+    assert listed.keys() == files.keys()
+    assert all(said in files[name].read_text() for name, said in listed.items())
+    assert main(["models", "market", "mean", "--to", str(tmp_path)]) == 0
+    assert (tmp_path / "market.py").read_text() == files["market"].read_text()
+    assert (tmp_path / "mean.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["models", "markt"], "there is no 'markt' in the gallery; expected a name that `dald"),
+        (["models", "mean", "--to", "nowhere"], "there is no folder 'nowhere'; create it first"),
+        (["solve", "markt"], "did you mean market?"),
+    ],
+)
+def test_a_name_that_is_not_in_the_gallery_is_refused(
+    given: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(given) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_copy_does_not_replace_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mean.py").write_text("mine")
+    assert main(["models", "market", "mean", "--to", str(tmp_path)]) == 2
+    assert "exists and is not replaced; remove it first" in capsys.readouterr().err
+    assert (tmp_path / "mean.py").read_text() == "mine"
+    assert not (tmp_path / "market.py").exists()
+
+
+def test_a_model_of_the_gallery_is_solved_by_name_as_json(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """At its reference value, which is scipy's."""
+    assert main(["solve", "market", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["result"]["status"] == "optimal"
+    assert told["result"]["value"] == pytest.approx(84.1275, rel=1e-6)
+    assert told["result"]["variables"]["produced by wind"] == pytest.approx(3.0)
+    assert told["verification"]["ok"] is True
 
 
 # --- solve ----------------------------------------------------------------------------------------
@@ -227,7 +279,8 @@ def test_what_is_wrong_with_a_file_is_one_line_on_stderr(
 def test_a_file_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["solve", "nowhere.py"]) == 2
     assert capsys.readouterr().err == (
-        "dald: error: there is no file 'nowhere.py'; expected a Python file that defines `model`\n"
+        "dald: error: there is neither a file nor a model of the gallery 'nowhere.py'; expected a "
+        "Python file that defines `model`, or a name that `dald models` lists\n"
     )
 
 
