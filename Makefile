@@ -37,7 +37,7 @@ pytest: $(READY)  ## tests and doctests, in two processes of one thread each
 test-next:  ## the tests with the newest cvxpy, releases to come included, in .venv-next
 	$(PYTHON) -m venv --clear .venv-next
 	.venv-next/bin/python -m pip install -qq --upgrade pip
-	.venv-next/bin/pip install -qq --editable . --group dev
+	.venv-next/bin/pip install -qq --editable ".[all]" --group dev
 	.venv-next/bin/pip install -qq --upgrade --pre cvxpy
 	.venv-next/bin/python -c 'import cvxpy; print("cvxpy", cvxpy.__version__)'
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-next/bin/pytest -n 2
@@ -84,7 +84,7 @@ clean:  ## remove everything make made, the environments included
 $(READY): pyproject.toml | $(BIN)/pip
 	@echo "Installing dald_model and its tools into .venv: about a minute ..."
 	@$(BIN)/python -m pip install -qq --upgrade pip
-	@$(BIN)/python -m pip install -qq --editable . --group dev
+	@$(BIN)/python -m pip install -qq --editable ".[all]" --group dev
 	@touch $@
 
 $(BIN)/pip:

@@ -39,6 +39,7 @@ from dald_model.errors import (
     DisconnectedError,
     OptionError,
     LostError,
+    MissingError,
     ResultError,
     RunError,
     SequenceError,
@@ -85,7 +86,7 @@ from dald_model.coordinate.stopping import (
 from dald_model.compile.subproblem import Subproblem
 from dald_model.answer.verification import Verification
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [  # in reading order: declare, compile, coordinate, answer
     "Model",
@@ -176,6 +177,7 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "LostError",
     "CopyError",
     "DatasetError",
+    "MissingError",
     "SequenceWarning",
 ]
 

@@ -13,7 +13,8 @@
     ├── RunError             a function of yours raised in a run; holds the result so far
     │   └── LostError        an engine lost clients and could not have them again
     ├── CopyError            a copy that would mean other variables
-    └── DatasetError         data that cannot be found or read
+    ├── DatasetError         data that cannot be found or read
+    └── MissingError         a library that only an extra of this package installs
 
     SequenceWarning          an order or a strategy that may not converge, and that is yours
 
@@ -225,6 +226,21 @@ class DatasetError(DaldError, RuntimeError):
     ... except dm.DatasetError as error:
     ...     print(error)
     There is no data set 'nothing'. Expected: one of diabetes, california, wine, ...
+    """
+
+
+class MissingError(DaldError, ImportError):
+    """A library is missing that only an extra of this package installs.
+
+    Examples
+    --------
+    >>> import dald_model as dm
+    >>> from dald_model.later import optional
+    >>> try:
+    ...     _ = optional("no_such_library", "plot", "draw")
+    ... except dm.MissingError as error:
+    ...     print(error)
+    draw: the library no_such_library is not installed; expected it beside dald_model: pip ...
     """
 
 

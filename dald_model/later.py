@@ -1,6 +1,6 @@
-"""Libraries that are imported when something of them is first used.
+"""Libraries that are imported when they are first used, and what to install where one is missing.
 
-pandas takes a quarter of the time that cvxpy takes, and many a program prints no table.
+pandas takes a quarter of the time that cvxpy takes to import, and many programs print no table.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from dald_model.errors import MissingError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +23,34 @@ class Later(ModuleType):
         return found
 
 
+def optional(module: str, extra: str, purpose: str) -> Any:
+    """A module of a library that only an extra of this package installs.
+
+    Parameters
+    ----------
+    module : str
+        Its import name, such as ``"matplotlib.pyplot"``.
+    extra : str
+        The extra of this package that installs it, such as ``"plot"``.
+    purpose : str
+        What it is needed for, the first words of the error.
+
+    Raises
+    ------
+    MissingError
+        If it is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        library = module.partition(".")[0]
+        raise MissingError(
+            f"{purpose}: the library {library} is not installed; expected it beside dald_model: "
+            f'pip install "dald_model[{extra}]", or [all] for every optional library'
+        ) from error
+
+
 if not TYPE_CHECKING:
     pd = Later("pandas")
 
-__all__ = ["Later", "pd"]
+__all__ = ["Later", "optional", "pd"]

@@ -7,7 +7,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dald_model.coordinate.status import Status
-from dald_model.later import pd
+from dald_model.later import optional, pd
 from dald_model.text import counted
 
 if TYPE_CHECKING:
@@ -33,9 +33,8 @@ def result_plot(result: Plotted, name: str) -> Figure:
     that a round began at was taken back; the gap is to the value of the run's own answer, relative
     to the largest of the run.
     """
-    # matplotlib takes half a second to load, which only a plot should cost.
-    import matplotlib.pyplot as plt
-    from matplotlib.ticker import MaxNLocator
+    plt = optional("matplotlib.pyplot", "plot", "plot")
+    ticker = optional("matplotlib.ticker", "plot", "plot")
 
     history = result.history
     end = result.answer_round or result.rounds
@@ -70,7 +69,7 @@ def result_plot(result: Plotted, name: str) -> Figure:
     penalty.set(title="Penalty", ylabel=r"$\rho$, geometric mean")
     for axis in axes:
         axis.set(xlabel="round", xlim=(0, result.rounds + 1))
-        axis.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        axis.xaxis.set_major_locator(ticker.MaxNLocator(6, integer=True))
         axis.grid(alpha=0.3)
         if end < result.rounds:
             axis.axvline(end, color="gray", ls=":", label="the answer")
@@ -93,7 +92,7 @@ def comparison_plot(
     Each curve has a dash of its own, so that none hides another. A gap is shown until it is below
     1e-12, where rounding is all that is left.
     """
-    import matplotlib.pyplot as plt
+    plt = optional("matplotlib.pyplot", "plot", "plot")
 
     figure, axes = plt.subplots(
         1, 2 + len(metrics), figsize=(4.2 * (2 + len(metrics)), 4.0), layout="constrained"
@@ -130,7 +129,7 @@ def verification_plot(title: str, rows: Sequence[tuple[str, float, float | None]
 
     Figures below 1e-12 stand at its edge, and infinite ones at the other.
     """
-    import matplotlib.pyplot as plt
+    plt = optional("matplotlib.pyplot", "plot", "plot")
 
     least, most = 1e-12, 1e1
     figure, axis = plt.subplots(figsize=(6.4, 0.9 + 0.32 * len(rows)), layout="constrained")

@@ -17,7 +17,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from dald_model.errors import DatasetError
-from dald_model.later import pd
+from dald_model.later import optional, pd
 
 Folder = str | os.PathLike[str] | None
 
@@ -85,15 +85,13 @@ def read(name: str, source: Source, data: Folder) -> pd.DataFrame:
 
 
 def _diabetes() -> pd.DataFrame:
-    from sklearn import datasets
-
+    datasets = optional("sklearn.datasets", "data", "diabetes")
     return _joined(datasets.load_diabetes(as_frame=True))
 
 
 def _california(*paths: Path) -> pd.DataFrame:
     if not paths:
-        from sklearn import datasets
-
+        datasets = optional("sklearn.datasets", "data", "california")
         return _joined(datasets.fetch_california_housing(as_frame=True))
     columns = [
         *("longitude", "latitude", "age", "rooms", "bedrooms"),
@@ -136,6 +134,7 @@ def _abalone(*paths: Path) -> pd.DataFrame:
 
 
 def _ccpp(path: Path) -> pd.DataFrame:
+    optional("openpyxl", "data", "ccpp")  # pandas reads workbooks with it
     return pd.read_excel(path, sheet_name="Sheet1")
 
 
@@ -160,8 +159,7 @@ def _digits(digits: tuple[int, int], test: bool, *paths: Path) -> pd.DataFrame:
             raise ValueError(f"{len(images)} images have {len(labels)} labels")
         images = images.reshape(len(images), -1)
     else:
-        from sklearn import datasets
-
+        datasets = optional("sklearn.datasets", "data", "digits")
         bunch: Any = datasets.fetch_openml(data_id=554, as_frame=True)
         # OpenML has the 60,000 rows for training first; the labels are a category of text.
         rows = slice(60_000, None) if test else slice(60_000)
@@ -192,8 +190,7 @@ def _idx(path: Path) -> np.ndarray[Any, np.dtype[np.uint8]]:
 
 
 def _openml(number: int) -> pd.DataFrame:
-    from sklearn import datasets
-
+    datasets = optional("sklearn.datasets", "data", f"data set {number} of OpenML")
     return _plain(_joined(datasets.fetch_openml(data_id=number, as_frame=True)))
 
 

@@ -21,6 +21,7 @@ from dald_model.experiments.mnist_federated import (
     images,
     over,
 )
+from dald_model.later import optional
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,8 +82,7 @@ def figure5_plot(frame: pd.DataFrame, divisor: str) -> Figure:
     The first tenth of the rounds, a steep rise from a half, may begin below the panel, so that the
     rest can be told apart.
     """
-    # matplotlib takes half a second to load, which only a plot should cost.
-    import matplotlib.pyplot as plt
+    plt = optional("matplotlib.pyplot", "plot", "figure5")
 
     sizes = sorted(frame["clients"].unique())
     figure, axes = plt.subplots(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 import numpy as np
 
+from dald_model.later import optional
 from dald_model.schedule.network import HierarchicalNetwork, Levels
 from dald_model.text import counted, shortened
 
@@ -44,7 +45,7 @@ def network_plot(
     A row whose names need too much room has them upright; an arrow past a level bends outwards. Of
     very many nodes each level is one box, and one for its servers and for its couplings.
     """
-    from matplotlib.patches import FancyArrowPatch
+    patches = optional("matplotlib.patches", "plot", "draw")
 
     if len(network) > MOST_DOTS and len(network.levels) <= MOST_ROWS:
         network, servers, couplings = _by_level(network, servers, couplings)
@@ -66,7 +67,7 @@ def network_plot(
         bend = f"arc3,rad={side * (end - start)[1] / np.hypot(*(end - start)) / 4}"
         how: dict[str, Any] = {"arrowstyle": "-|>", "connectionstyle": bend, "color": "0.45"}
         how |= {"lw": 0.8, "mutation_scale": 8} if names else {"lw": 0.3, "mutation_scale": 3}
-        arrow = FancyArrowPatch(tuple(start), tuple(end), shrinkA=0, shrinkB=0, **how)
+        arrow = patches.FancyArrowPatch(tuple(start), tuple(end), shrinkA=0, shrinkB=0, **how)
         figure.axes[0].add_patch(arrow)
     return figure
 
@@ -206,9 +207,9 @@ def _boxes(row: Collection[Hashable], names: Mapping[Hashable, str]) -> dict[Has
 
 def _length(words: str) -> float:
     """The width in inches of the box of a label, with half a letter's room at each side."""
-    from matplotlib.textpath import TextPath
-
-    return TextPath((0, 0), f"n{words}".replace("$", "S"), size=LETTER).get_extents().width / 72
+    textpath = optional("matplotlib.textpath", "plot", "draw")
+    drawn = textpath.TextPath((0, 0), f"n{words}".replace("$", "S"), size=LETTER)
+    return drawn.get_extents().width / 72
 
 
 def _untangled(network: HierarchicalNetwork, sweeps: int = 8) -> Levels:
@@ -269,7 +270,7 @@ def _drawing(
     heights: Mapping[str, float] | None = None,
 ) -> Figure:
     """The nodes at their places; ``heights`` says what stands at which height at the left."""
-    import matplotlib.pyplot as plt
+    plt = optional("matplotlib.pyplot", "plot", "draw")
 
     corners = [places[name] + side * boxes[name] / 2 for name in places for side in (-1, 1)]
     (left, low), (right, top) = np.min(corners, axis=0), np.max(corners, axis=0)

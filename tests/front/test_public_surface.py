@@ -25,7 +25,7 @@ Hybrid Secant Anderson ALADIN
 solvers engines partition Iterate compare Comparison
 Result resume load SavedAnswer Status Verification Certificate
 DaldError DeclarationError DisconnectedError DecompositionError SequenceError OptionError
-TopologyError ResultError RunError LostError CopyError DatasetError SequenceWarning
+TopologyError ResultError RunError LostError CopyError DatasetError MissingError SequenceWarning
 """
 """In reading order: declare, compile, coordinate, answer."""
 
