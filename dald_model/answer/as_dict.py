@@ -1,4 +1,4 @@
-"""Answers and verifications as plain Python, for JSON, experiment trackers and other programs."""
+"""Results as plain Python, for JSON, experiment trackers and other programs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
-from dald_model.answer.row import Row
 from dald_model.declare.wording import symbolic
 
 if TYPE_CHECKING:
     from dald_model.answer.answer import Answer
-    from dald_model.answer.verification import Verification
 
 
 def result_as_dict(result: Answer) -> dict[str, Any]:
@@ -43,32 +41,6 @@ def result_as_dict(result: Answer) -> dict[str, Any]:
             {str(column): plain(entry) for column, entry in row.items()}
             for row in result.history.to_dict("records")
         ],
-    }
-
-
-def verification_as_dict(check: Verification) -> dict[str, Any]:
-    """A verification in the same form; see :meth:`dald_model.Verification.to_dict`."""
-    return {
-        "model": check.result.compiled.model.name,
-        "outcome": check.outcome,
-        "ok": check.ok,
-        "value": plain(check.result.value),
-        "aio_status": check.aio_status,
-        "aio_value": plain(check.aio_value),
-        "aio_seconds": check.aio_seconds,
-        "note": check.note,
-        "rows": [_row(row) for row in check.rows],
-    }
-
-
-def _row(row: Row) -> dict[str, Any]:
-    return {
-        "check": row.check,
-        "difference": plain(row.difference),
-        "scale": plain(row.scale),
-        "allowed": row.allowed,
-        "ok": row.ok,
-        "where": row.where,
     }
 
 

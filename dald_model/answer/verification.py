@@ -15,7 +15,7 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.answer.answer import Answer
-from dald_model.answer.as_dict import verification_as_dict
+from dald_model.answer.as_dict import plain
 from dald_model.answer.certificate import Certificate, certified
 from dald_model.answer.claim import Claim
 from dald_model.answer.dual_values import differences, dual_value_row
@@ -99,7 +99,27 @@ class Verification(Judged, Printed):
         >>> common_number([0, 1, 2]).solve().verify().to_dict()["outcome"]
         'passed'
         """
-        return verification_as_dict(self)
+        return {
+            "model": self.result.compiled.model.name,
+            "outcome": self.outcome,
+            "ok": self.ok,
+            "value": plain(self.result.value),
+            "aio_status": self.aio_status,
+            "aio_value": plain(self.aio_value),
+            "aio_seconds": self.aio_seconds,
+            "note": self.note,
+            "rows": [
+                {
+                    "check": row.check,
+                    "difference": plain(row.difference),
+                    "scale": plain(row.scale),
+                    "allowed": row.allowed,
+                    "ok": row.ok,
+                    "where": row.where,
+                }
+                for row in self.rows
+            ],
+        }
 
     def plot(self) -> Figure:
         """What was measured beside what is allowed, check by check, on a logarithmic axis.
