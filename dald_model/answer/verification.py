@@ -101,7 +101,7 @@ class Verification(Judged, Printed):
         """
         return {
             "model": self.result.compiled.model.name,
-            "outcome": self.outcome,
+            "outcome": str(self.outcome),
             "ok": self.ok,
             "value": plain(self.result.value),
             "aio_status": self.aio_status,
