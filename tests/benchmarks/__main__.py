@@ -39,10 +39,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--full", action="store_true", help="with what takes many minutes")
     parser.add_argument("--panel", nargs="*", metavar="WORD", help="the frozen panel, by words")
     parser.add_argument("--freeze", action="store_true", help="write the panel's file")
+    parser.add_argument("--record", action="store_true", help="write the rounds that are quoted")
     parser.add_argument("--out", type=Path, help="write the markdown to this file too")
     given = parser.parse_args(arguments)
     if given.panel is not None:
-        print(panel.report(given.panel, freeze=given.freeze))
+        print(panel.report(given.panel, freeze=given.freeze, record=given.record))
         return 0
     full = given.full or os.environ.get("FULL") == "1"
     makers = {

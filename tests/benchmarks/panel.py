@@ -1,13 +1,15 @@
 """The frozen panel: status, rounds and true gap of a hundred models, and what a change did to them.
 
 ``python -m tests.benchmarks --panel`` runs them and compares with ``panel.json``; with ``--freeze``
-it writes that file. The optimal value is Clarabel's at tight tolerances on the all-in-one problem,
+it writes that file, and with ``--record`` it writes the rounds of this commit to ``rounds.json``,
+which the manual quotes. The optimal value is Clarabel's at tight tolerances on the all-in-one problem,
 taken once, when the file is written.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 import warnings
 from pathlib import Path
@@ -22,6 +24,8 @@ from tests.benchmarks.panel_cases import Make, panel
 
 FILE = Path(__file__).with_name("panel.json")
 """What is compared with."""
+RECORD = Path(__file__).with_name("rounds.json")
+"""Status and rounds at one commit, as the manual quotes them."""
 LOOSE = {"tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9}
 """What Clarabel is asked for where it does not reach :data:`common.TIGHT`."""
 WRONG = 1e-4
@@ -86,7 +90,7 @@ def best(make: Make) -> float:
     return number(problem.value)
 
 
-def report(words: list[str], *, freeze: bool) -> str:
+def report(words: list[str], *, freeze: bool, record: bool) -> str:
     """Run the models whose names have one of these words, all if there is none, and compare."""
     frozen = json.loads(FILE.read_text()) if FILE.exists() else {}
     chosen = {
@@ -107,7 +111,15 @@ def report(words: list[str], *, freeze: bool) -> str:
     if freeze:
         lines = [f"{json.dumps(name)}: {json.dumps(frozen[name])}" for name in frozen]
         FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    if record:
+        models = {name: {"status": one.status, "rounds": one.rounds} for name, one in found.items()}
+        lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(one)}" for name, one in models.items())
+        RECORD.write_text(f'{{"commit": "{_commit()}", "models": {{\n{lines}\n}}}}\n')
     return "\n".join(compared(found, frozen))
+
+
+def _commit() -> str:
+    return subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], text=True).strip()
 
 
 def _rounded(one: Found) -> dict[str, Any]:
