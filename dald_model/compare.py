@@ -44,7 +44,7 @@ COMMON = "common objective"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Printed):
-    """What :func:`compare` found; prints as a table.
+    """The findings of :func:`compare`; prints as a table.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ def compare(
     is solved sends its side of each of its edges to the neighbour, 8 bytes a number, or its
     gradient, which is as long; multipliers need not be sent, both ends know them. What an
     acceleration adds is counted in every round as the most it may be; ``revealed`` says what
-    whoever coordinates it sees of a client, blank where nobody does. The Hessians that the server
+    the coordinator sees of a client, blank where nobody does. The Hessians that the server
     of Newton's methods needs are not counted.
 
     Methods with a server and methods among peers go together where clients share their variables:

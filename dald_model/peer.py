@@ -51,7 +51,7 @@ class Peer(Model):
         G_{ij} x_i + g_{ij} = G_{ji} x_j + g_{ji}
 
     After each stage of a round neighbours tell each other where their sides of an edge are, and
-    nobody else. What the loop decides is decided of norms, sums and flags of all, by Allreduce.
+    nobody else. The loop decides by norms, sums and flags over all ranks (Allreduce).
     So a rank holds its clients, their edges and the names of all clients, and nobody has the state
     of the whole; a round sends the entries of an edge between ranks once each way. Iterates are
     those of one process with the same ``rho``, ``stopping`` and ``acceleration``.

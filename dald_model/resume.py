@@ -24,7 +24,7 @@ def resume(path: str | Path, model: Model, **options: Any) -> Result:
     """Go on with the run that ``solve(checkpoint=path)`` wrote, and keep on writing.
 
     In one process the iterates, the history and the answer are those of the run that was not
-    interrupted, bit for bit, accelerated or not: what was learnt of the clients, what a watchdog
+    interrupted, bit for bit, accelerated or not: the learned models of clients, what the safeguard
     keeps and who is absent when are in the file. On another machine, with another number of hosts
     of an engine, where a solver had failed on a client, or with another ``every`` or no checkpoint
     from here on, as clients' solvers begin anew with each, they are the same up to the accuracy of

@@ -111,9 +111,9 @@ class Site:
     def serve(self, address: str | Path) -> None:
         """Answer messages at a Unix socket until this process ends.
 
-        Who may open the socket may ask: put it in a folder of the site's own. It is what the
-        site's Flower client passes messages to, see :class:`dald_model.engines.Flower`, so that
-        the data are read by this process alone, and stay compiled from round to round.
+        Every process that can open the socket can ask: put it into a folder of the site's own. The
+        site's Flower client passes messages to it, see :class:`dald_model.engines.Flower`, so that
+        only this process reads the data, which stay compiled from round to round.
         """
         Path(address).unlink(missing_ok=True)
         with Listener(str(address), "AF_UNIX") as listener:
@@ -125,7 +125,7 @@ class Site:
                         continue
 
     def introduction(self) -> tuple[dict[str, Any], Arrays]:
-        """What is told before the first round, see the class: words and arrays."""
+        """The introduction that is sent before the first round, see the class: words and arrays."""
         self._begin()
         told = self._told()
         shared = [[v.name(), list(v.shape)] for v in self.shared]

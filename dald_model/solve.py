@@ -95,8 +95,8 @@ def solve(
 ) -> Result:
     r"""Solve by distributed augmented-Lagrangian decomposition: Algorithms 2 and 3 of the paper.
 
-    Every variable's ``value`` and every constraint's ``dual_value`` are set as by
-    ``cp.Problem.solve``. None of the options needs to be set.
+    Sets the ``value`` of every variable and the ``dual_value`` of every constraint, as
+    ``cp.Problem.solve`` does. No option is required.
 
     A round is one inner loop: clients are solved in the order of the hierarchical network, each
     with the newest values of its neighbours. When ``stopping`` ends the inner loop, the outer test
@@ -110,118 +110,112 @@ def solve(
     Parameters
     ----------
     algorithm : Algorithm
-        What to do with the multipliers; default :class:`DALD`. Another to compare with it, or to
-        run a method as it was published: ``algorithm=dm.FedProx(alpha=0.1)``. One that wants a
-        server, or none, has it where :meth:`Model.topology` says nothing: a server, or a ring of
-        those who share a variable; the result says which.
+        The update of the multipliers; default :class:`DALD`. Use another to compare, or to run a
+        method as it was published: ``algorithm=dm.FedProx(alpha=0.1)``. An algorithm that needs a
+        server, or peers, gets them if :meth:`Model.topology` was not called: a server, or a ring of
+        the clients that share a variable. The result says which.
     disclose : str
-        What clients may show: "answers", values and prices, or "curvature", sums of their Hessians
-        as well, for which :class:`InteriorPoint` is taken: some fifteen rounds whatever the
-        conditioning, the graph and the kinks.
-        ``disclose="curvature"`` where rounds or time count more than what a Hessian says; by
-        default what the algorithm needs, and that of none is "answers".
+        What clients may show: "answers" (values and prices), or "curvature" (sums of their
+        Hessians as well), which selects :class:`InteriorPoint`. By default the algorithm
+        determines it. ``disclose="curvature"`` if rounds or time matter more than the information
+        in a Hessian.
     sequence : Sequence
-        Who is solved when; default one colour of the consensus graph after the other, which is
-        two-block ADMM where two colours suffice. Another where clients cannot all take part, or
-        their order is given: ``sequence=dm.Sequence.random(k=5)``,
+        The order of clients; default one colour of the consensus graph after the other, which with
+        two colours is two-block ADMM. Use another if clients cannot all take part, or if their
+        order is given: ``sequence=dm.Sequence.random(k=5)``,
         ``sequence=dm.Sequence.levels([["a", "c"], ["b"]])``.
     stopping : Stopping
-        When an inner loop ends; default one round where outer loops are accelerated, else
+        The end of an inner loop; default one round with acceleration, else
         :func:`dald_model.coordinate.safeguards.default_stopping`. ``stopping=dm.FixedBudget(1)``,
-        (B4) with one sweep an update, has the guarantee of convergence and is mostly the fastest;
-        ``dm.FixedTolerance()`` (B1) and ``dm.ShrinkingTolerance()`` (B2) are the paper's exact
-        inner loops; ``dm.GrowingBudget()`` (B3) has more rounds with each outer loop.
+        (B4) with one sweep per update, has the convergence guarantee and is the fastest on most
+        models; ``dm.FixedTolerance()`` (B1) and ``dm.ShrinkingTolerance()`` (B2) are the paper's
+        exact inner loops; ``dm.GrowingBudget()`` (B3) has more rounds in each outer loop.
     rho : float, dict, array or penalty rule
-        The penalty; default :class:`ResidualBalancing`, which needs no tuning. A number to follow
-        a paper's setting, ``rho=1.0``, a dict where clients or edges differ,
-        ``rho={"hospital 0": 2.0}``.
+        The penalty; default :class:`ResidualBalancing`, which needs no tuning. A number reproduces
+        a paper's setting, ``rho=1.0``; a dict sets clients or edges, ``rho={"hospital 0": 2.0}``.
     solver : Solver, str or dict
         The solver layer: "auto" (default) gives each client to the fastest exact method that
-        takes it, see ``compiled.explain()``. A name of :data:`dald_model.solvers.NAMED` or of an
+        accepts it, see ``compiled.explain()``. A name of :data:`dald_model.solvers.NAMED` or of an
         installed cvxpy solver to compare or to cross-check, ``solver="conic"``,
         ``solver={"a": "SCS"}``; an object of :mod:`dald_model.solvers` for inexact clients,
         ``solver=dm.solvers.GradientSteps(step=0.1, count=5)``. A server has a closed form.
     accuracy : float
-        How exactly each client is minimised, relative to its natural units, where its solver is
-        iterative; default :class:`Accuracy`, which follows the residuals. Fixed for iterates
-        that do not depend on it: ``accuracy=1e-10``.
+        The accuracy of iterative client solvers, relative to the client's lengths; default
+        :class:`Accuracy`, which follows the residuals. Fix it for iterates that do not depend on
+        it: ``accuracy=1e-10``.
     acceleration : Acceleration or None
-        What proposes where the next outer loop begins: :class:`Hybrid` (default),
+        Proposes the point where the next outer loop begins: :class:`Hybrid` (default),
         :class:`Anderson`, :class:`Secant`, :class:`ALADIN`. ``acceleration=None`` follows
-        Algorithms 2 and 3 to the letter, ``acceleration=dm.Anderson(memory=10)`` asks nothing of
-        the graph, ``dm.ALADIN()`` is for clients that may share their curvature. The default is
-        left out where the outer loops are not one map (other algorithms and dual steps, orders
-        that change, outer loops of several rounds), and where a tolerance is zero. Where clients
-        are absent, models speak for them, and Anderson acceleration rests.
+        Algorithms 2 and 3 to the letter, ``acceleration=dm.Anderson(memory=10)`` needs nothing of
+        the graph, ``dm.ALADIN()`` is for clients that may share their curvature. The default does
+        not apply if the outer loops are not one map (other algorithms and dual steps, orders that
+        change, outer loops of several rounds) or if a tolerance is zero. For absent clients their
+        models predict an answer, and Anderson acceleration rests.
     online : Online, dict, callable or list of these
-        What changes while the run goes on, to try how a method bears it:
-        ``online=dm.Dropout(0.3)``, ``dm.Stragglers({"a": 3})``, ``dm.LossyLinks(0.1)``, a dict from
-        rounds to :class:`Change`, ``online={5: dm.Change(leave=["a"])}``, or a function of a
-        :class:`Moment` that returns a :class:`Change` or None; asked before each inner loop. And
-        :class:`Unanswered`, to go on without clients that an ``engine`` has no answer from.
+        Changes during the run, to test a method: ``online=dm.Dropout(0.3)``,
+        ``dm.Stragglers({"a": 3})``, ``dm.LossyLinks(0.1)``, a dict from rounds to :class:`Change`,
+        ``online={5: dm.Change(leave=["a"])}``, or a function of a :class:`Moment` that returns a
+        :class:`Change` or None and is called before each inner loop. :class:`Unanswered` continues
+        without clients whose host does not answer.
     engine : Engine
         Where clients are solved: ``dm.engines.Processes(workers=2)``, ``dm.engines.Ray()``,
         ``dm.engines.MPI()``; default this process. All give the same iterates, see
         :mod:`dald_model.engines`.
     checkpoint : path
-        A file that the run is written to, for :func:`dald_model.resume`: whole at any moment,
-        arrays and JSON, no pickle. It holds the iterates and what is learnt of clients, and no
-        client's data but a few sums that tell whether the model is the same.
+        A file for :func:`dald_model.resume`, complete at any moment: arrays and JSON, no pickle. It
+        holds the iterates and the learned models of clients. Of the clients' data it holds only a
+        few sums that identify the model.
     every : int
-        Rounds from one writing to the next. Solvers begin anew with each, so that a run that is
-        resumed has the very iterates of one that went on; it costs about five rounds of small
-        clients.
+        Rounds between two writings. Solvers start anew after each, so that a resumed run has the
+        same iterates as an uninterrupted one; this costs about five rounds of small clients.
     start : Result
-        An earlier result of this model, or of one with some of its clients and edges, to go on
-        from: after a Parameter has changed, or for more rounds, ``start=result``. By default all
-        multipliers are zero, and the variables where the clients' own answers are, or zero where a
-        penalty is given or the algorithm sets one, as in the paper. What was learnt of clients is
-        kept (``result.recalled``); where three or more answers with other values of a Parameter led
-        to it, the run begins where the next one is expected, see
-        :mod:`dald_model.answer.extrapolation`, but not with ``acceleration=None``. Natural units
-        are kept, too, until a Parameter has moved the numbers of a client by more than
-        :data:`dald_model.coordinate.measured.MOVED`.
+        An earlier result of this model, or of one with some of its clients and edges: after a
+        Parameter has changed, or for more rounds, ``start=result``. Without it all multipliers are
+        zero, and the variables are at the clients' own minimisers, or zero if a penalty is given or
+        the algorithm sets one, as in the paper. Learned models of clients are kept
+        (``result.recalled``). After three or more answers with other values of a Parameter the
+        starting point is extrapolated, see :mod:`dald_model.answer.extrapolation`; not with
+        ``acceleration=None``.
     metrics : dict
         Name of a column of the history -> function of an :class:`Iterate`, called each round, for
         curves of your own: ``metrics={"norm": lambda at: np.linalg.norm(at[w])}``.
     callback : callable
         Called with the :class:`Iterate` after each round, for a display or a log of your own:
-        ``callback=lambda at: print(at.round, at.row["primal_scaled"])``. Where it returns True the
-        run ends, "interrupted", with the best iterate.
+        ``callback=lambda at: print(at.round, at.row["primal_scaled"])``. If it returns True, the
+        run ends "interrupted" with the best iterate.
     eps_pri, eps_dual : float
-        Tolerances, see :class:`Residuals`; ``eps_pri=1e-3`` for a first look. Zero is allowed:
-        then every round is run, and the answer is that of the last one, as for a textbook's
-        iterates; otherwise a run that does not converge gives its best. Where an answer is small
-        beside what clients would have alone, an accelerated run goes on for up to five rounds
-        until they agree to ``eps_pri`` of the answer.
+        Tolerances of the residuals, see :class:`Residuals`; ``eps_pri=1e-3`` for a quick estimate.
+        With zero every round is run and the answer is the last iterate, as in a textbook;
+        otherwise a run that does not converge returns its best iterate. If the answer is small
+        compared with the clients' own minimisers, an accelerated run continues for up to five
+        rounds until the clients agree to ``eps_pri`` of the answer.
     gap : float
-        End also once the certified gap and the violation of an iterate are at most this, see
-        :meth:`Result.certificate`; the status is then "certified". For a decision that needs no
-        more, ``gap=1e-3``. It is asked for in rounds 1, 2, 4, 7, 11, ..., as it costs one small
-        solve a client.
+        Ends the run when the certified gap and the violation of an iterate are at most this, see
+        :meth:`Result.certificate`; the status is then "certified". ``gap=1e-3`` for a decision that
+        needs no more. It is computed in rounds 1, 2, 4, 7, 11, ..., since it costs one small solve
+        per client.
     max_rounds : int
-        The most rounds that are run: ``max_rounds=5000``.
+        The limit of rounds: ``max_rounds=5000``.
     time_limit : float
-        Seconds after which the run ends, "time_limit", with the best iterate so far:
-        ``time_limit=60``. Asked before each group of clients that are solved together, and told to
-        Clarabel; compiling the model, and what other hosts or cvxpy's solvers are at, is not cut
-        short.
+        Seconds after which the run ends "time_limit" with the best iterate so far:
+        ``time_limit=60``. Checked before each group of clients that are solved together, and passed
+        to Clarabel; compilation, other hosts and cvxpy's solvers are not interrupted.
     verbose : bool
-        Whether to show a bar with round, residuals as they are tested, and rho. Python's
-        ``logging`` has the same in any case, under the name ``dald_model``: each round at level
-        DEBUG, beginning and end of a run at INFO.
+        Whether to show a progress bar with round, residuals as they are tested, and rho. Python's
+        ``logging`` has the same under the name ``dald_model``: each round at level DEBUG, start and
+        end of a run at INFO.
 
     Returns
     -------
     Result
-        Whatever happens on the way (an infeasible client, divergence, Ctrl-C) ends in its status,
-        with the best iterate and the history so far.
+        An infeasible client, divergence, Ctrl-C and the like end in a status, with the best iterate
+        and the history so far.
 
     Raises
     ------
     OptionError, SequenceError
-        If an option has a value that means nothing, before anything is computed; or if a sequence
-        or a change has one in a later round.
+        If an option has an invalid value, before anything is computed; or if a sequence or a change
+        returns one in a later round.
     RunError
         If a function or an object that was given raises; that exception is its cause.
     LostError
@@ -229,8 +223,8 @@ def solve(
 
     Notes
     -----
-    An error after the first round has begun, of whatever class, keeps what was found: its attribute
-    ``result`` is an ordinary :class:`Result` of status "user_error", or "lost".
+    An error after the first round has begun keeps the rounds so far: its attribute ``result`` is an
+    ordinary :class:`Result` of status "user_error", or "lost".
 
     Examples
     --------

@@ -152,7 +152,7 @@ model
 # \end{aligned}
 # $$
 #
-# What travels is eleven numbers each way. (They are not the records, though they are no proof of
+# Each message has eleven numbers. (They are not the records, though they are no proof of
 # privacy either.) There is nothing to tune:
 
 # %%

@@ -150,16 +150,16 @@ assert table.verified.all()
 table
 
 # %% [markdown]
-# What is known of each sequence's convergence it says itself:
+# `explain` states the convergence guarantee of each sequence:
 
 # %%
 for sequence in (from_root, S.random(3), S.essentially_cyclic(3), S.greedy(3)):
     print(sequence.explain(), "\n")
 
 # %% [markdown]
-# A strategy of one's own is a function. The paper asks that every client be considered with equal
-# probability; before a run begins the function is tried on 2,000 inner loops, and one that favours
-# somebody is told so.
+# A function can be a strategy of your own. The paper asks that every client is chosen with equal
+# probability; before a run the function is tried on 2,000 inner loops, and a warning says if it
+# favours a client.
 
 # %%
 import warnings
@@ -243,22 +243,11 @@ result = model.solve(
 print(result.status, result.dropped, "in", result.rounds, "rounds;", result.verify().ok)
 
 # %% [markdown]
-# ## One after the other, and yet at once
-#
-# In a Gauss-Seidel sweep a client needs only its neighbours' newest values, so the next sweep may
-# begin before this one ends. On a chain that is solved one after the other, half of the clients can
-# be solved at once, with exactly the iterates of the serial sweep. `solve` does so by itself where
-# nothing between the sweeps looks at all clients; `explain` says how much there is to gain:
-
-# %%
-model.topology(nx.path_graph(range(1, 8)))
-model.compile().explain(sequence=natural)
-
-# %% [markdown]
 # ## Exercise
 #
 # 1. Write the matrix of a network in which clinic 4 comes first and all others last, and solve by
 #    it (`dm.Sequence.from_matrix`). How many levels has it, and how many rounds does it take?
-# 2. Two clinics are drawn a round, `dm.Sequence.participating(2)`. Until when is somebody left out?
+# 2. Two clinics are drawn per round, `dm.Sequence.participating(2)`. Until when is somebody left
+#    out?
 # 3. Let clinic 5 leave for good in round 20, without the spare edges. What does the status say, and
 #    against which problem is the answer verified?

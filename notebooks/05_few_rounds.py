@@ -15,8 +15,8 @@
 # default `acceleration=dm.Hybrid()` does to their number, how it works, and where it does not
 # help. After it you can say which acceleration your own model should have.
 #
-# First forty owners in a chain: a chain is the hardest graph, as news travels one client a round.
-# Every owner has rows of its own scale.
+# First forty owners in a chain: a chain is the hardest graph, since information moves one client
+# per round. Every owner has rows of its own scale.
 
 # %%
 import importlib
@@ -92,12 +92,12 @@ curves(runs, "Least squares on a chain of 40; crosses: taken back")
 # %% [markdown]
 # ## How the secant does it
 #
-# Client $i$ is told prices and its neighbours' values, and answers with a point. Who sees both
-# knows the slope $\phi_i$ of the client's own objective at that point, because a client balances
-# it against the prices. Two answers give a secant equation, and the response $S_i$ of a convex
-# client, in the metric of the penalties, is symmetric with eigenvalues between 0 (a hard
-# constraint) and 1 (no curvature). Symmetric corrections of rank one learn it; smooth clients that
-# share the same variables begin with what all of them have shown. Then the coordinator solves
+# Client $i$ receives prices and its neighbours' values, and answers with a point. A coordinator
+# that sees both knows the slope $\phi_i$ of the client's own objective at that point, because the
+# client balances it against the prices. Two answers give a secant equation, and the response $S_i$
+# of a convex client, in the metric of the penalties, is symmetric with eigenvalues between 0 (a
+# hard constraint) and 1 (no curvature). Symmetric corrections of rank one learn it; smooth clients
+# that share the same variables start from a common estimate. Then the coordinator solves
 #
 # $$
 # \min_\xi \sum_i \phi_i^\top(\xi_i - \bar\xi_i)
@@ -119,21 +119,21 @@ runs["hybrid (default)"].history[["primal_scaled", "dual_scaled", "proposal"]]
 runs["hybrid (default)"].verify()
 
 # %% [markdown]
-# ## Bends and kinks
+# ## Curvature and kinks
 #
-# A logistic client has another response at every point, and one with absolute values has pieces:
-# what was learned on one piece is wrong on the next. The watchdog then takes proposals back
-# (crosses), and Anderson's mixing steps in.
+# The response of a logistic client changes from point to point, and a client with absolute values
+# has pieces: a model learned on one piece is wrong on the next. The safeguard then rejects
+# proposals (crosses), and Anderson's mixing takes over.
 #
-# Where clients have kinks, or no curvature at all as linear programs, the default learns something
-# else. An answer $\bar\xi_i$ with slope $\phi_{ij}$ bounds a convex objective from below:
+# Where clients have kinks, or no curvature at all as linear programs, the default uses lower
+# bounds. An answer $\bar\xi_i$ with slope $\phi_{ij}$ bounds a convex objective from below:
 #
 # $$ f_i(\xi_i) \ge f_i(\bar\xi_i) + \phi_{ij}^\top (\xi_i - \bar\xi_i), $$
 #
-# and what bounds it on one side of a kink is no less true on the other. The coordinator minimises
-# the sum of the largest bounds of all clients, with a pull to where it asked last (a disaggregated
-# proximal bundle method). Beside prices and answers it must see objectives, one number a client and
-# round. The two take turns of twelve rounds, and the one that made more of its last turn goes on.
+# and the bound remains valid on both sides of a kink. The coordinator minimises the sum of the
+# largest bounds of all clients plus a proximal term (a disaggregated proximal bundle method).
+# Beside prices and answers it must see objectives, one number per client and round. The two methods
+# alternate in turns of twelve rounds; the one that made more progress in its last turn continues.
 
 
 # %%
@@ -176,8 +176,8 @@ print(result.status, result.rounds)
 #
 # `dm.ALADIN()` has each client send the Hessian that the secant would learn, reduced to the rows
 # and kinks that are active where it answered. Quadratic clients are then solved by the first
-# proposal; bends and kinks are Newton's method. What it costs is bytes, and privacy: the Hessian of
-# least squares is the Gram matrix of the owner's rows.
+# proposal; other smooth clients and kinks by Newton's method. It costs bytes and privacy: the
+# Hessian of least squares is the Gram matrix of the owner's rows.
 
 # %%
 rows = []
@@ -195,9 +195,9 @@ table.assign(status=table.status.astype(str), sent=(table.sent / 1e3).map("{:.0f
 # %% [markdown]
 # ## Where sums of curvature may be shared
 #
-# `disclose="curvature"` takes another method, an interior point with one iteration a round. It uses
-# sums over the clients alone, so that a server may add under secure aggregation. Kinks and
-# constraints, which answers reveal facet by facet, take it no more rounds than smooth losses do.
+# `disclose="curvature"` selects an interior-point method with one iteration per round. It uses only
+# sums over the clients, so a server may add them under secure aggregation. Kinks and constraints,
+# which answers reveal facet by facet, need no more rounds than smooth losses.
 
 # %%
 rows = []
@@ -209,12 +209,12 @@ for name in ("svm", "quantile", "minmax_fairness", "trend_filtering", "graphical
 pd.DataFrame(rows, columns=["model", "answers", "curvature", "values apart"]).set_index("model")
 
 # %% [markdown]
-# ## What it costs, and who must see what
+# ## Cost and visibility
 #
-# `explain()` says it for the options that it is given. Clients send their objective, one number,
-# and somebody sees the prices and sides of all edges. A server does anyway. Peer to peer that is a
-# coordinator that the plain algorithm does not need; `dm.Anderson()` needs only a few sums over
-# all edges, and `acceleration=None` nothing.
+# `explain()` states them for the options that it is given. Clients send their objective, one
+# number, and one place sees the prices and values of all edges. A server does so anyway. Peer to
+# peer that is a coordinator, which the plain algorithm does not need; `dm.Anderson()` needs only a
+# few sums over all edges, and `acceleration=None` nothing.
 
 # %%
 print(chain(squares).compile().explain())

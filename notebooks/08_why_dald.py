@@ -15,8 +15,8 @@
 # like yours, and choose `stopping=` with a reason.
 #
 # Algorithms 2 and 3 of the paper minimise the augmented Lagrangian in an **inner loop**, several
-# sweeps over the clients at fixed prices, before prices (multipliers) move once. With **one
-# sweep** a price update, `dm.FixedBudget(1)`, they are known by other names: consensus ADMM with a
+# sweeps over the clients at fixed prices, before prices (multipliers) move once. With **one sweep**
+# per price update, `dm.FixedBudget(1)`, they are known by other names: consensus ADMM with a
 # server, and D-ADMM of Mota, Xavier, Aguiar and Püschel (2013) peer to peer. What more the inner
 # loop brings is a question to be measured. A round is one sweep here: every client is solved once
 # and sends its values once. Prices cost no message, as both ends of an edge know them. So rounds
@@ -80,7 +80,7 @@ print("the same values:", np.array_equal(one_sweep["w"], d_admm["w"]))
 # ## Inner loops on real models
 #
 # Two models on some graphs, and six of the gallery, without acceleration, all from the
-# default start and with the default rule for $\rho$: two and four sweeps an update, and
+# default start and with the default rule for $\rho$: two and four sweeps per update, and
 # inner loops that end by a tolerance that shrinks, (B2), which is the default where nothing
 # accelerates. A run that needs more than 600 rounds counts as 600.
 
@@ -121,8 +121,8 @@ rounds
 
 # %% [markdown]
 # A round sends every client's values along its edges, so the numbers sent are the rounds times the
-# edges' entries, once in each direction. Acceleration adds what `explain()` says of it, mostly
-# nothing. Per run, in thousands of numbers:
+# edges' entries, once in each direction. Acceleration adds what `explain()` lists, on most
+# models nothing. Per run, in thousands of numbers:
 
 # %%
 entries = pd.Series({name: 2 * model.compile().size for name, model in models.items()})
@@ -148,9 +148,9 @@ mean.round(2).to_frame("rounds beside one sweep, geometric mean")
 
 # %% [markdown]
 # **On none of these models does a fixed number of more sweeps pay.** Two cost 1.4 times the rounds
-# of one and four nearly twice. (B2) is level with one sweep, as its inner loops mostly end after
+# of one and four nearly twice. (B2) is level with one sweep, as most of its inner loops end after
 # one; on one of these models it saves a few per cent, and on the market it costs half as much
-# again. What does pay is acceleration, which needs one sweep an
+# again. Acceleration pays, and it needs one sweep per
 # update: outer loops of several sweeps, more or less as a tolerance has it, are not one map that
 # could be accelerated.
 #
@@ -188,7 +188,7 @@ pd.DataFrame({said: {"best of all ρ": min(found)} for said, found in grid.items
 # ## Where an inner loop does pay
 #
 # **When neighbours are solved side by side.** One sweep after the other, colour by colour, is what
-# makes one sweep an update safe (theorem in `dald_model/coordinate/safeguards.py`). If all clients
+# makes one sweep per update safe (theorem in `dald_model/coordinate/safeguards.py`). If all clients
 # are to answer at once, each with the others' values of before (Jacobi), prices that follow every
 # sweep overshoot on sparse graphs, and inner loops are what makes it converge at all:
 
@@ -212,11 +212,11 @@ for said, graph in (("ring", graphs["ring"]), ("path", graphs["path"])):
 pd.DataFrame(jacobi).T
 
 # %% [markdown]
-# Even so, colour by colour is better here: two colours are two turns a round.
+# Even so, colour by colour is better here: two colours are two turns per round.
 #
 # **When the loop is inside a client.** An inner loop without messages costs no round. Clients that
-# cannot be minimised exactly take some local steps a turn, and more of them save rounds until they
-# are as good as exact ones:
+# cannot be minimised exactly take some local steps per turn, and more of them save rounds until
+# they are as good as exact ones:
 
 # %%
 L = np.linalg.eigvalsh(A.T @ A / len(b) / 4).max() + 2e-3
@@ -237,11 +237,11 @@ pd.DataFrame(local).T
 #
 # | your model | take |
 # |---|---|
-# | anything, clients minimised exactly | the default: one sweep an update, accelerated |
+# | anything, clients minimised exactly | the default: one sweep per update, accelerated |
 # | nobody may see all prices | `acceleration=None, stopping=dm.FixedBudget(1)`: ADMM |
 # | peer to peer, and a name that reviewers know | `algorithm=dm.DADMM()`: the same iterates |
-# | all clients at once on a sparse graph | `dm.Sequence.jacobi()` with some sweeps an update |
-# | clients too hard to minimise | `solver=` with many local steps, one sweep an update |
+# | all clients at once on a sparse graph | `dm.Sequence.jacobi()` with some sweeps per update |
+# | clients too hard to minimise | `solver=` with many local steps, one sweep per update |
 # | a theorem that asks for exact inner loops, as the paper's Theorem 2 | (B1) to (B3) |
 #
 # DALD is the name of all of them here: what the framework gives is the freedom of order, graph,

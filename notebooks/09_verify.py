@@ -15,9 +15,9 @@
 # one that is another optimum, and say from the failing lines what to do next: go on, tighten, take
 # another method, or mend the model.
 #
-# A status alone proves nothing: "optimal" says that both residuals met *your* tolerances. So
-# `result.verify()` asks two witnesses that know nothing of the run: a certificate, which bounds the
-# optimum from below by one small solve a client, and the all-in-one problem, solved by plain cvxpy.
+# The status "optimal" is a claim of the run about itself. `result.verify()` checks it in two ways
+# that do not depend on the run: a certificate, which bounds the optimum from below by one small
+# solve per client, and the all-in-one problem, solved by plain cvxpy.
 #
 # ## A passed one
 #
@@ -39,20 +39,21 @@ check = result.verify()
 check
 
 # %% [markdown]
-# | row | it compares | measured by |
+# | row | comparison | measured by |
 # |---|---|---|
 # | objective gap | the objective with the all-in-one optimum | the cost of consensus |
 # | in plain sight | the same two values | the larger of them |
 # | gap to the bound | the objective with what multipliers prove | the cost of consensus |
-# | reported value | what the result says with what cvxpy finds at its values | the same |
-# | constraint violation | each constraint at the values | how far it moves over the lengths |
-# | consensus violation | what should be equal | the lengths |
-# | multipliers, dual values | gains at these prices by a small move | what these are worth |
+# | reported value | `result.value` with cvxpy's objective at the values | the same |
+# | constraint violation | each constraint at the values | its change over the lengths |
+# | consensus violation | copies that should be equal | the lengths |
+# | multipliers, dual values | gains from a small move at these prices | the slopes of the clients |
 # | ... distance | our values with the all-in-one solver's | informational |
 #
-# The *cost of consensus* is what the hospitals pay for agreeing, and a *length* is the way from the
-# answer to what a hospital would choose alone. `certificate` is a lower bound by client solves
-# alone: nobody's rows are needed in one place. The picture shows each row beside what is allowed:
+# The *cost of consensus* is the increase of all objectives that agreement causes, and a *length* is
+# the distance from the answer to the minimiser of a single hospital. `certificate` is a lower bound
+# from client solves alone, so no place needs all rows. The figure shows each row beside its
+# tolerance:
 
 # %%
 check.plot()
@@ -114,7 +115,7 @@ print(prox.verify())
 # ## Not failed: another optimum
 #
 # Two of three numbers may be anything between 1 and 2, at the same cost. The all-in-one solver
-# takes one point and DALD another: the distance is informational, and is no failure.
+# takes one point and DALD another: the distance is informational, not a failure.
 
 # %%
 flat = dm.Model("a flat valley")

@@ -61,9 +61,9 @@ print("other processes than this one:", os.getpid() not in {host.pid for host in
 # %% [markdown]
 # ## What passes between
 #
-# The list is made from the compiled model, not from good intentions. In a round a client is told
-# multipliers and its neighbours' values, and answers with its point and its objective: no array has
-# a row for each patient. The data travel once, to the process that *is* the site.
+# The list is made from the compiled model. In a round a client receives multipliers and its
+# neighbours' values, and sends its point and its objective: no array has a row per patient. The
+# data travel once, to the process that plays the site.
 
 # %%
 sent = dm.engines.sent(here.compiled)
@@ -74,8 +74,8 @@ each_round = sent[sent.when == "each round"]
 print(each_round.bytes.sum(), "bytes a round between all eight clients and the coordinator")
 
 # %% [markdown]
-# Points and prices are functions of the data, though, and who sees both in many rounds learns how
-# an objective bends: `help(dm.engines.sent)` says what follows from that.
+# Points and prices are functions of the data, though: a coordinator that sees both in many rounds
+# learns the curvature of an objective. `help(dm.engines.sent)` says what follows from that.
 #
 # ## A process is killed
 #
@@ -126,7 +126,7 @@ print("the same bits:", np.array_equal(again["w"], whole["w"]))
 # A round costs about a millisecond more. So two processes are faster where a round takes 5 ms or
 # more in the clients' solvers: cone programs, hinges, hundreds of variables. These eight clients
 # are of one shape, are solved by numpy at once, and are faster in one process;
-# `help(dm.engines.Processes)` has the figures. What processes give such a model is the separation.
+# `help(dm.engines.Processes)` has the figures. For such a model the only gain is the separation.
 #
 # ## Exercise
 #

@@ -79,7 +79,7 @@ plt.show()
 # %% [markdown]
 # ## Table 2: MNIST's 3 against 7, l1 logistic regression
 #
-# Up to 1,000 clients take one proximal gradient step a round. With two conventions that the paper
+# Up to 1,000 clients take one proximal gradient step per round. With two conventions that the paper
 # does not print, a seed and a server that divides by 785, the number of coefficients, where
 # equation (31) divides by the number of clients, 137 of its 144 cells come out to both printed
 # decimals: `notebooks/TABLE2.md` has all of them, and in each of the seven others one of the two

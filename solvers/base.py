@@ -205,7 +205,7 @@ class Solver(Protocol):
 
     @property
     def name(self) -> str:
-        """What ``solve(solver=...)`` and ``compiled.explain()`` call it."""
+        """Its name in ``solve(solver=...)`` and ``compiled.explain()``."""
         ...
 
     @property

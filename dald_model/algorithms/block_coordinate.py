@@ -148,7 +148,7 @@ class JacobiGradientDescent:
 
 @dataclass(frozen=True)
 class _LocalSteps:
-    """Gauss-Seidel with some local steps a turn."""
+    """Gauss-Seidel with some local steps per turn."""
 
     step: float
     count: int = 1
@@ -184,7 +184,7 @@ class BCGD(_LocalSteps):
     ----------
     step : float
     count : int
-        W, gradient steps a turn; with more and more it is :class:`BCD`.
+        W, gradient steps per turn; with more and more it is :class:`BCD`.
     multipliers : bool
         Whether the multipliers follow; see the module.
 
@@ -211,7 +211,7 @@ class BCPG(_LocalSteps):
     ----------
     step : float
     count : int
-        W, steps a turn.
+        W, steps per turn.
     multipliers : bool
         Whether the multipliers follow; see the module.
 

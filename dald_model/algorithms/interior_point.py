@@ -83,7 +83,7 @@ class InteriorPoint:
         )
 
     def reveals(self, compiled: Decomposition) -> str:
-        """What clients show, in words and bytes; see :mod:`dald_model.solvers.interior.shown`."""
+        """The information that clients show; see :mod:`dald_model.solvers.interior.shown`."""
         return reveals(compiled)
 
     def explain(self) -> str:

@@ -173,7 +173,7 @@ class LinearisedADMM:
 
     with a server, which averages (Chang, Hong and Wang 2015, IC-ADMM). Peer to peer all move at
     once, by a step of :math:`1 / (2 c d_i + \eta)` with :math:`d_i` neighbours (DLM of Ling, Shi,
-    Wu and Ribeiro 2015). One gradient step a turn, (60), with :math:`c = 2\rho^2`.
+    Wu and Ribeiro 2015). One gradient step per turn, (60), with :math:`c = 2\rho^2`.
 
     Parameters
     ----------

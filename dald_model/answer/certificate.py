@@ -21,7 +21,7 @@ from dald_model.values import holding
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate(Judged, Printed):
-    """What is proved of a result, see :func:`certify`; ``print`` shows it.
+    """A proved gap of a result, see :func:`certify`; ``print`` shows it.
 
     Attributes
     ----------

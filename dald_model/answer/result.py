@@ -134,7 +134,7 @@ class Result(Printed, Answer):
             )
 
     def diagnose(self) -> Diagnosis:
-        """What held the run back, where, and what to type next.
+        """The cause of slow progress, its place, and lines to type next.
 
         Nothing is solved for it; see :class:`dald_model.answer.findings.Diagnosis`.
 
@@ -164,7 +164,7 @@ class Result(Printed, Answer):
         return plots.result_plot(self, self.compiled.model.name)
 
     def table(self) -> pd.DataFrame:
-        """All values, one row an entry of a variable.
+        """All values, one row per entry of a variable.
 
         Returns
         -------
@@ -220,7 +220,7 @@ class Result(Printed, Answer):
 
         :func:`dald_model.load` reads it, in this process or another: by names alone, or on the
         model, declared again. It holds values, multipliers, dual values, the history, the values of
-        Parameters and the last iterate; not what was learnt of clients.
+        Parameters and the last iterate; without the learned models of clients.
 
         Raises
         ------

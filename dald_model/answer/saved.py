@@ -35,7 +35,7 @@ class Compilable(Protocol):
 
 
 class SavedAnswer(Printed):
-    """What :func:`load` reads: the answer of a run by names, without the model it is of.
+    """The answer of a run by names, without its model, as :func:`load` reads it.
 
     ``saved["w"]`` is the value of a variable, ``saved["area 0"]["x0"]`` that at a client. What
     needs the clients' objectives and constraints, such as ``verify()``, is asked of
@@ -146,7 +146,7 @@ fallbacks, left, dropped :
 
         It is what the run returned: it verifies, knows variables and constraints by themselves,
         sets their values by ``apply()``, and ``solve(start=...)`` goes on from it, with natural
-        units measured again and nothing learnt of clients. Parameters keep the values that they
+        scales measured again and no learned models of clients. Parameters keep the values that they
         have; ``verify()`` compares with the problem that was solved.
 
         Raises
@@ -163,7 +163,7 @@ fallbacks, left, dropped :
         raise refusals[0]
 
     def table(self) -> pd.DataFrame:
-        """One row an entry of a variable, as :meth:`Result.table`."""
+        """One row per entry of a variable, as :meth:`Result.table`."""
         servers = {meant(name) for name, kind in self._header["clients"] if kind == "server"}
         copies: dict[int, list[np.ndarray]] = {at: [] for at in range(len(self._names))}
         for name, places in self._at.items():

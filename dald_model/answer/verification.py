@@ -44,7 +44,7 @@ ZERO = 1e-9
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Verification(Judged, Printed):
-    """What the comparison found; ``ok`` is the termination, ``print`` shows the table.
+    """The outcome of the comparison; ``ok`` is a bool, ``print`` shows the table.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class Verification(Judged, Printed):
         }
 
     def plot(self) -> Figure:
-        """What was measured beside what is allowed, check by check, on a logarithmic axis.
+        """Each measured difference beside its tolerance, on a logarithmic axis.
 
         Examples
         --------

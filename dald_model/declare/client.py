@@ -107,7 +107,7 @@ class Client(Identified, Printed):
 
     @property
     def outlined(self) -> Outlined | None:
-        """What the client has in common with others that differ in their data alone."""
+        """The outline that the client shares with others that differ only in their data."""
         return self._outlined
 
     @cached_property

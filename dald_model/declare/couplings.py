@@ -17,7 +17,7 @@ from dald_model.errors import DeclarationError
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Coupling(Client):
-    r"""What several clients have in common: a client without data, over their variables.
+    r"""A constraint or objective over several clients: a client without data, over their variables.
 
     .. math::
         g(A_1 x_1, \dots, A_n x_n, t) \quad \text{s.t. } (A_1 x_1, \dots, A_n x_n, t) \in T

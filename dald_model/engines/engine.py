@@ -43,7 +43,7 @@ class Host(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         ...
 
     def send(self, message: bytes) -> Reply:

@@ -48,7 +48,7 @@ class Sent(NamedTuple):
 
 
 def sent(compiled: Decomposition) -> pd.DataFrame:
-    r"""What passes between each client and the coordinator of a run with an engine, as a table.
+    r"""The messages between each client and the coordinator of a run with an engine, as a table.
 
     A round takes multipliers :math:`\mu` and the neighbours' values to a client, entry by entry of
     its edges, with penalties and natural units where they are others than before; and brings its

@@ -65,7 +65,7 @@ class GradientSteps(_Descent):
     step : float
         :math:`\alpha`.
     count : int
-        W, steps a turn.
+        W, steps per turn.
     penalised : bool
         Whether the augmented terms are stepped on; else the client's own objective alone.
     from_neighbour : bool
@@ -97,7 +97,7 @@ class NewtonSteps(LocalSteps):
     Parameters
     ----------
     count : int
-        W, steps a turn.
+        W, steps per turn.
     damping : float
         d, positive; 1 is the full step.
 
@@ -129,7 +129,7 @@ class NewtonSteps(LocalSteps):
 class ProximalGradientSteps(_Descent):
     r"""Equations (64) to (66), by the operators :class:`dald_model.solvers.prox.operators.Prox`.
 
-    With ``from_neighbour`` and without ``penalised`` one step a turn is the proximal gradient
+    With ``from_neighbour`` and without ``penalised`` one step per turn is the proximal gradient
     method (62) to (64), for one client.
 
     Parameters
@@ -137,7 +137,7 @@ class ProximalGradientSteps(_Descent):
     step : float
         :math:`\alpha`.
     count : int
-        W, steps a turn.
+        W, steps per turn.
     penalised : bool
         Whether the augmented terms are stepped on; else the client's own objective alone.
     from_neighbour : bool
@@ -191,7 +191,7 @@ def _check_step(solver: Any, given: Any, what: str = "step", example: str = "1e-
 
 
 def _check_count(solver: Any, given: Any) -> None:
-    expected = "a whole number from 1; it is W, the local steps a turn"
+    expected = "a whole number from 1; it is W, the local steps per turn"
     check_whole(f"{type(solver).__name__}: count is ", given, expected=expected)
 
 

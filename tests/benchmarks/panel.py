@@ -2,8 +2,8 @@
 
 ``python -m tests.benchmarks --panel`` runs them and compares with ``panel.json``; with ``--freeze``
 it writes that file, and with ``--record`` it writes the rounds of this commit to ``rounds.json``,
-which the manual quotes. The optimal value is Clarabel's at tight tolerances on the all-in-one problem,
-taken once, when the file is written.
+which the manual quotes. The optimal value is Clarabel's at tight tolerances on the all-in-one
+problem, taken once, when the file is written.
 """
 
 from __future__ import annotations

@@ -69,7 +69,10 @@ def between(name: str) -> re.Pattern[str]:
 def main() -> None:
     for name, (page, made) in TABLES.items():
         text = page.read_text()
-        page.write_text(between(name).sub(lambda at, new=made(): f"{at[1]}{new}\n{at[2]}", text))
+        place = between(name).search(text)
+        assert place is not None, f"{page.name} has no mark for {name}"
+        start, end = place.span()
+        page.write_text(f"{text[:start]}<!-- {name} -->\n{made()}\n<!-- end -->{text[end:]}")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ class Anderson:
     :mod:`dald_model.coordinate.acceleration.evaluation` (Anderson 1965; Walker and Ni 2011). It
     takes every model on every graph, and rests after rounds that not all clients took part in. Peer
     to peer it needs of all edges together the inner products of the residuals, an all-reduce of
-    ``memory`` numbers a round; with a server nothing more.
+    ``memory`` numbers per round; with a server nothing more.
 
     Raises
     ------
@@ -70,7 +70,7 @@ class Anderson:
         """See :class:`Acceleration`."""
         return (
             f"{self!r} mixes the last {self.memory} outer loops; of all edges together it takes "
-            f"{8 * self.memory} bytes of inner products a round"
+            f"{8 * self.memory} bytes of inner products per round"
         )
 
 
