@@ -12,7 +12,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.form import ConeProgram
-from dald_model.solvers.exact.active_set import EQUALITY, FAR, MISSED, NONE, OPTIMAL, SETTINGS
+from dald_model.solvers.exact.active_set import (
+    EQUALITY,
+    FAR,
+    MISSED,
+    NONE,
+    OPTIMAL,
+    SETTINGS,
+    budget,
+)
 from dald_model.solvers.exact.elimination import CONSISTENT, eliminate, unit_rows
 from dald_model.solvers.exact.one_by_one import ClientAnswer, Scaling
 
@@ -309,5 +317,5 @@ def _model(size: int, rows: int, bounds: int) -> daqp.Model:
     """A model with the settings, which DAQP takes only after a set-up; its numbers mean nothing."""
     model, bound = daqp.Model(), np.full(bounds + rows, NONE)
     model.setup(np.eye(size), np.zeros(size), np.ones((rows, size)), bound, -bound)
-    model.settings = PROXIMAL
+    model.settings = PROXIMAL | {"iter_limit": budget(size, rows + bounds)}
     return model

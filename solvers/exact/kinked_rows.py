@@ -167,7 +167,7 @@ def _single(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The rows with one entry, its columns and the entries."""
     if not sp.issparse(matrix):
         rows = np.flatnonzero(np.count_nonzero(matrix, axis=1) == 1)
-        columns = np.nonzero(matrix[rows])[1]
+        columns = (matrix[rows] != 0).argmax(axis=1)
         return rows, columns, matrix[rows, columns]
     own = sp.csr_array(matrix)
     own.eliminate_zeros()

@@ -4,8 +4,9 @@ r"""Low rank: wide quadratic clients with kinks of single variables, without an 
     + \tfrac12 x^\top K x + c^\top x, \qquad u_t = e_t x_{k(t)} + b_t,
 
 with the root R that a form keeps where P would have more entries: fewer rows than variables, or
-sparse data. Its rows of one entry, such as a ridge, join the diagonal K of the augmented terms; see
-:mod:`dald_model.solvers.exact.low_rank_client` for the method.
+sparse data. The augmented terms' K is the square of the edges' rows times their penalties, so these
+rows join R. Rows of one entry, such as a ridge or the edges of single variables, make a diagonal;
+see :mod:`dald_model.solvers.exact.low_rank_client` for the method.
 """
 
 from __future__ import annotations
@@ -51,10 +52,14 @@ class LowRank:
             return reason
         if height(form) and single_rows(form) is None:
             return "a kink or row of it is of more than one variable"
-        sides: Any = subproblem.sides[0]
-        is_diagonal = (np.diff(sides.indptr) <= 1).all()
-        if not is_diagonal or np.unique(sides.indices).size < form.size:
-            return "its edges are not of its variables one by one, all of them"
+        held = np.concatenate(
+            [
+                _diagonal(one, np.ones(one.shape[0]))
+                for one in (form.quadratic.root, subproblem.sides[0])
+            ]
+        )
+        if not held.reshape(2, -1).any(axis=0).all():
+            return "neither an edge nor a ridge holds each of its variables alone"
         return ""
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
@@ -68,7 +73,10 @@ class _Session:
     def __init__(self, subproblems: Sequence[Subproblem]) -> None:
         self._augmented = Augmented(subproblems)
         forms = [form for sub in subproblems if (form := sub.form) is not None]
-        self._clients = [_Client(form) for form in forms]
+        self._clients = [
+            _Client(form, sub.sides[0]) for form, sub in zip(forms, subproblems, strict=True)
+        ]
+        self._heights = np.array([sub.signs.size for sub in subproblems])
         self._below = forms[0].inequalities.rhs.size
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
@@ -77,11 +85,9 @@ class _Session:
         changed = self._augmented.changed(turn)
         linear = self._augmented.linear(turn).reshape(which.size, -1)
         if changed.any():
-            diagonals = self._augmented.diagonals(turn)
-            assert diagonals is not None  # as refused otherwise
-            table = diagonals.reshape(linear.shape)
+            penalties = np.split(turn.rho, np.cumsum(self._heights[which])[:-1])
             for i in np.flatnonzero(changed).tolist():
-                self._clients[which[i]].take(table[i])
+                self._clients[which[i]].take(penalties[i])
         points, held = np.full(linear.shape, np.nan), np.full((which.size, self._below), np.nan)
         objectives = np.full(which.size, np.nan)
         for i, at in enumerate(which.tolist()):
@@ -97,8 +103,10 @@ class _Session:
 class _Client:
     """One client's numbers, and its method."""
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: Form, sides: Any) -> None:
         root: Any = form.quadratic.root
+        self._sides, self._is_wide = sides, np.diff(sides.indptr) > 1
+        self._root, self._height = root, np.count_nonzero(np.diff(root.indptr) > 1)
         self._linear, self._constant = form.quadratic.linear, form.quadratic.constant
         self._below = form.inequalities.rhs.size
         self._rows = single_rows(form) if height(form) else None
@@ -110,12 +118,19 @@ class _Client:
             functions = Separable.of(form.size, columns, levels, self._ends)
         # Bounds that leave nothing between them have no slope there
         self._is_possible = not np.isnan(functions.slopes).any()
+        self._functions, self._is_bent = functions, False
         self._method = LowRankClient(root, functions)
-        self._is_bent = False
+        self._own = self._method.own
 
-    def take(self, diagonal: np.ndarray) -> None:
-        """Take another diagonal of K."""
-        self._is_bent = self._method.take(diagonal) and self._is_possible
+    def take(self, penalties: np.ndarray) -> None:
+        """Take other penalties of the edges."""
+        factors = np.sqrt(2.0) * penalties
+        if self._is_wide.any():
+            rows: Any = sp.diags_array(factors) @ self._sides
+            stacked = sp.vstack([self._root, rows.tocsr()[self._is_wide]], "csr")
+            self._method = LowRankClient(stacked, self._functions)
+        single = _diagonal(self._sides, factors)
+        self._is_bent = self._method.take(single) and self._is_possible
 
     def minimise(self, linear: np.ndarray) -> tuple[np.ndarray, float, np.ndarray] | None:
         """The minimiser, the objective there, and the multipliers of the inequalities."""
@@ -125,9 +140,8 @@ class _Client:
         if found is None:
             return None
         x, values, tilt = found
-        objective = (
-            (values @ values + (self._method.own * x) @ x) / 2 + self._linear @ x + self._constant
-        )
+        mine = values[: self._height]  # the others are those of the edges
+        objective = (mine @ mine + (self._own * x) @ x) / 2 + self._linear @ x + self._constant
         held = NONE
         if self._rows is not None:
             columns, levels, factors, _, high = self._rows
@@ -139,3 +153,11 @@ class _Client:
                 held = multipliers(columns, levels, self._ends, x, gradient) / factors
                 held = held[count:]
         return x, float(objective), held
+
+
+def _diagonal(rows: Any, factors: np.ndarray) -> np.ndarray:
+    """The squares of the rows of one entry, times factors, by variable."""
+    single = np.diff(rows.indptr) == 1
+    at = rows.indptr[:-1][single]
+    squares = (factors[single] * rows.data[at]) ** 2
+    return np.bincount(rows.indices[at], squares, rows.shape[1])

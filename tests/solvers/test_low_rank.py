@@ -9,6 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import brentq
 
 import dald_model as dm
 from dald_model.compile.form import Quadratic
@@ -114,6 +115,32 @@ def test_rounds_are_those_of_cvxpy() -> None:
         assert result.rounds == 4
         points.append(np.concatenate([result[i][x] for i in range(2)]))
     assert np.abs(points[0] - points[1]).max() <= 1e-5
+
+
+@pytest.mark.parametrize("cap", [1.0, 3e-4])
+def test_wide_owners_under_one_budget_are_those_of_the_closed_form(cap: float) -> None:
+    """Each owner shares one sum: the edges join the root, and bounds meet no square matrix.
+
+    Entries cost w x^2: they are p / 2w, at most the cap, with the p that makes up the budget.
+    """
+    weights = np.random.default_rng(9).uniform(1.0, 3.0, (6, WIDE))
+    x = [cp.Variable(WIDE, name=f"x{i}", nonneg=True) for i in range(6)]
+    stated = dm.Model("budget")
+    for i, one in enumerate(x):
+        stated.client(i, cp.sum(cp.multiply(weights[i], cp.square(one))), [one <= cap])
+    stated.couple(sum(cp.sum(one) for one in x) == 0.4)
+    solvers = {row.clients: row.solver for row in stated.compile().explain()}
+    assert solvers[tuple(range(6))] == "low_rank"
+    result = stated.solve()
+    assert result.status == "optimal"
+
+    def total(price: float) -> float:
+        return float(np.minimum(price / (2 * weights), cap).sum()) - 0.4
+
+    price = brentq(total, 0.0, 1.0, xtol=1e-15)
+    expected = np.minimum(price / (2 * weights), cap)
+    found = np.array([result[i][one] for i, one in enumerate(x)])
+    assert np.abs(found - expected).max() <= 1e-4 * expected.max()  # that of `verify`
 
 
 def test_no_square_matrix_is_made() -> None:
