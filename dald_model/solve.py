@@ -16,8 +16,7 @@ from dald_model.algorithms.disclosure import check_none_given, chosen_algorithm
 from dald_model.algorithms.interior_point import InteriorPoint
 from dald_model.answer.assemble import assemble
 from dald_model.answer.beginning import begin, extrapolated, still_measured, trailed
-from dald_model.answer.end_test import end_test
-from dald_model.answer.gap_option import gap_test
+from dald_model.answer.end_test import end_test, gap_test
 from dald_model.answer.result import Result
 from dald_model.answer.saved import Compilable
 from dald_model.bulk import uncollected

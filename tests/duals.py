@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dald_model.answer.local_duals import dual_values
+from dald_model.answer.assemble import dual_values
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import Answers, Encoding, Multipliers
 

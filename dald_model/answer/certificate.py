@@ -11,8 +11,7 @@ import numpy as np
 from dald_model.answer.answer import Answer
 from dald_model.answer.claim import Claim
 from dald_model.answer.judge import REACH, Judge
-from dald_model.answer.row import Row, table
-from dald_model.answer.verdict import Judged
+from dald_model.answer.verdict import Judged, Row, table
 from dald_model.errors import ResultError
 from dald_model.later import pd
 from dald_model.text import Bare, Heading, Part, Printed

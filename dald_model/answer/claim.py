@@ -1,8 +1,8 @@
-"""What the judge sees of an answer: points, multipliers, value and status, nothing measured."""
+"""What the judge sees of an answer: points, multipliers and value, nothing that was measured."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,10 +11,17 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.answer.answer import Answer
-from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.status import Status
+from dald_model.answer.domains import clients_inside, settle
+from dald_model.answer.rescaling import undisturbed
+from dald_model.compile.decomposition import Decomposition, Recovered
+from dald_model.compile.lowered import values
+from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.state import State
 from dald_model.declare.client import all_in_one
 from dald_model.values import flat, holding
+
+Points = Mapping[Hashable, np.ndarray]
+"""Client -> vector of its local variables."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +41,7 @@ class Claim:
     multipliers : ndarray, shape (Q,)
         Of the consensus constraints.
     value : float
-        The objective that is claimed, in the user's sense.
-    status : Status
+        The objective that is claimed, in the user's sense; NaN of an iterate.
     live : tuple
         The clients that are still there.
     off : ndarray of bool, shape (Q,)
@@ -48,7 +54,6 @@ class Claim:
     copies: Mapping[Hashable, Mapping[int, np.ndarray]]
     multipliers: np.ndarray
     value: float
-    status: Status
     live: tuple[Hashable, ...]
     off: np.ndarray
 
@@ -72,9 +77,25 @@ class Claim:
             result.recovered.at_clients,
             multipliers,
             float(result.value),
-            result.status,
             tuple(name for name in compiled if name not in result.left),
             off,
+        )
+
+    @classmethod
+    def of_state(cls, compiled: Decomposition, state: State) -> Claim:
+        """That an iterate is optimal, with the multipliers that its clients balance."""
+        points, found = recovered(compiled, state, state.estimate)
+        everybody, nothing = tuple(compiled), np.zeros(compiled.size, dtype=bool)
+        copies = found.at_clients
+        return cls(
+            compiled,
+            found.values,
+            points,
+            copies,
+            state.estimate,
+            float("nan"),
+            everybody,
+            nothing,
         )
 
     @property
@@ -87,24 +108,15 @@ class Claim:
         """Client -> its variables at the values that the user reads, or else its own."""
         if not self.values:
             return {name: self.own[name] for name in self.live}
-        return self.split(self.values)
+        return split(self.compiled, self.values, self.live)
 
-    def split(self, values: Mapping[int, Any]) -> dict[Hashable, np.ndarray]:
-        """Values of the user's variables -> the vector of each client's local variables."""
-        compiled = self.compiled
-        known = compiled.arrays.with_pieces(values)
-        made = compiled.derived  # what couplings share is computed from what the user reads
-        users = {v.id: v for e in made.values() for v in e.variables() if v.id in known}
-        with holding((v, known[key]) for key, v in users.items()):
-            known |= {key: expression.value for key, expression in made.items()}
-        homes = compiled.form.homes.items()  # a server's own variable has one of its own beside
-        users = {v.id: key for key, local in homes for v in local.values() if v.id != key}
-        return {
-            name: np.concatenate(
-                [flat(known[users.get(v.id, v.id)]) for v in compiled[name].variables]
-            )
-            for name in self.live
-        }
+    @cached_property
+    def vector(self) -> np.ndarray:
+        """The points, all variables one after the other; zeros of clients that left."""
+        whole = np.zeros(sum(sub.size for sub in self.compiled.values()))
+        for name, point in self.points.items():
+            whole[self.compiled.columns[name]] = point
+        return whole
 
     @cached_property
     def problem(self) -> cp.Problem:
@@ -132,3 +144,64 @@ class Claim:
             return {key: np.asarray(value, float) for key, value in self.values.items()}
         spread = [self.compiled[name].spread(self.own[name]) for name in self.live]
         return {key: value for parts in spread for key, value in parts.items()}
+
+
+def recovered(
+    compiled: Decomposition,
+    state: State,
+    mu: np.ndarray,
+    duals: Callable[[Hashable, np.ndarray], Any] | None = None,
+    left: Collection[Hashable] = (),
+) -> tuple[dict[Hashable, np.ndarray], Recovered]:
+    """The clients' points of an iterate, inside of all domains, and what a user reads of them."""
+    lengths = state.units.point_lengths
+    points = {name: state.points[part] for name, part in compiled.columns.items()}
+    points = clients_inside(compiled, points, lengths)
+    told = {} if duals is None else {name: duals(name, point) for name, point in points.items()}
+    found = compiled.recover(points, told, mu, left)
+    settle(compiled, found, lengths)
+    return points, found
+
+
+def split(
+    compiled: Decomposition, values: Mapping[int, Any], names: Collection[Hashable] | None = None
+) -> dict[Hashable, np.ndarray]:
+    """Values of the user's variables -> the vector of each client's local variables."""
+    known = compiled.arrays.with_pieces(values)
+    made = compiled.derived  # what couplings share is computed from what the user reads
+    users = {v.id: v for e in made.values() for v in e.variables() if v.id in known}
+    with holding((v, known[key]) for key, v in users.items()):
+        known |= {key: expression.value for key, expression in made.items()}
+    homes = compiled.form.homes.items()  # a server's own variable has one of its own beside
+    users = {v.id: key for key, local in homes for v in local.values() if v.id != key}
+    return {
+        name: np.concatenate([flat(known[users.get(v.id, v.id)]) for v in compiled[name].variables])
+        for name in (compiled if names is None else names)
+    }
+
+
+def client_costs(
+    compiled: Decomposition, points: Points, names: Collection[Hashable] | None = None
+) -> dict[Hashable, float]:
+    """Each client's objective, as minimised, at its point.
+
+    From the affine pieces of the user's expressions, for all alike clients at once, or by cvxpy.
+    A server has 0. NaN outside of the domain, and for a client whose objective is at a site.
+    """
+    subs = [compiled[name] for name in (compiled if names is None else names)]
+    found = {sub.name: 0.0 if sub.client.is_server else np.nan for sub in subs}
+    here = [sub for sub in subs if not (sub.client.is_server or sub.client.is_remote)]
+    with np.errstate(all="ignore"):
+        known = values([sub.lowered for sub in here], [points[sub.name] for sub in here])
+    found.update(zip((sub.name for sub in here), known.tolist(), strict=True))
+    left = [sub for sub in here if not np.isfinite(found[sub.name])]
+    with undisturbed([v for sub in left for v in sub.client.given.variables]):
+        for sub in left:
+            found[sub.name] = sub.client.cost_at(sub.spread(points[sub.name]))
+    return found
+
+
+def client_cost(sub: Subproblem, point: np.ndarray) -> float:
+    """One client's objective, as minimised, at its point."""
+    with undisturbed(sub.client.given.variables):
+        return sub.client.cost_at(sub.spread(point))

@@ -23,7 +23,7 @@ from dald_model.answer.answer import Answer
 from dald_model.answer.bound import prices_of
 from dald_model.answer.judge import SHORT, Judge
 from dald_model.answer.rescaling import minimise
-from dald_model.answer.row import Row
+from dald_model.answer.verdict import Row
 from dald_model.compile.measures import Measure
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.affine import affine_map
@@ -51,8 +51,8 @@ def dual_value_row(judge: Judge, result: Answer, reference: Duals) -> Row:
         if not amount / worth <= worst.measured:
             where = f"constraints of {name!r}"
             worst = replace(worst, difference=amount, scale=worth, where=where)
-    worst = replace(worst, slack=judge.scale.open)
-    return worst.seen(bool(judge.scale.noise <= SHORT * judge.priced * worst.scale))
+    is_seen = bool(judge.scale.noise <= SHORT * judge.priced * worst.scale)
+    return replace(worst, slack=judge.scale.open, is_seen=is_seen)
 
 
 def differences(judge: Judge, result: Answer, reference: Duals) -> Row:

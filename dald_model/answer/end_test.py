@@ -10,9 +10,11 @@ the lengths, slopes and penalties for which agreeing costs what it does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from dald_model.answer.iterate_claim import claim_of_state
+from dald_model.answer.claim import Claim
 from dald_model.answer.judge import Judge
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.end_proof import EndProof, EndTest
@@ -33,7 +35,7 @@ def end_test(compiled: Decomposition, eps: float) -> EndTest:
 
     @np.errstate(all="ignore")  # of numbers at the edge of what doubles hold nothing is proved
     def test(state: State) -> EndProof:
-        judge = Judge(claim_of_state(compiled, state), allowed, allowed)
+        judge = Judge(Claim.of_state(compiled, state), allowed, allowed)
         if judge.is_proved_from(state.units.start) and not judge.falls_beyond:
             return EndProof(True, False, True, False, 0.0, "", state.units)
         row = judge.gap_row()
@@ -57,6 +59,24 @@ def end_test(compiled: Decomposition, eps: float) -> EndTest:
             said,
             _units(judge, state),
         )
+
+    return test
+
+
+def gap_test(compiled: Decomposition, gap: float) -> Callable[[State], str]:
+    """A function that says what is proved of an iterate within ``gap``, for the option of a solve.
+
+    Empty where the gap or a violation is larger.
+    """
+
+    @np.errstate(all="ignore")
+    def test(state: State) -> str:
+        judge = Judge(Claim.of_state(compiled, state), gap, gap)
+        rows = [judge.gap_row(), *judge.feasibility_rows()]
+        if not all(row.ok for row in rows):
+            return ""
+        share = max(row.measured for row in rows[1:])
+        return f"gap {rows[0].measured:.1e} of the cost of consensus, violation {share:.1e}"
 
     return test
 

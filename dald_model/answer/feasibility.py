@@ -115,7 +115,7 @@ def copies_apart(claim: Claim, lengths: np.ndarray, near: Lengths, allowed: floa
 
 def _edges_apart(claim: Claim, lengths: np.ndarray, allowed: float) -> Excess:
     """How far the two ends of edges are apart where the clients' points are those of the user."""
-    off, scale = _differences(claim, vector(claim), lengths, allowed)
+    off, scale = _differences(claim, claim.vector, lengths, allowed)
     worst = Excess()
     for edge in claim.compiled.edges:
         part = claim.compiled.slots[edge.ends]
@@ -150,15 +150,6 @@ def _differences(
     near = (matrix @ lengths).reshape(2, -1).max(axis=0)
     made = (matrix @ np.abs(at) + np.abs(compiled.stacked.offset)).reshape(2, -1).max(axis=0)
     return np.where(claim.off, 0.0, np.abs(tails - heads)), near + ROUNDED / allowed * made
-
-
-def vector(claim: Claim) -> np.ndarray:
-    """The claim's points, all variables one after the other; zeros of clients that left."""
-    compiled = claim.compiled
-    whole = np.zeros(sum(sub.size for sub in compiled.values()))
-    for name, point in claim.points.items():
-        whole[compiled.columns[name]] = point
-    return whole
 
 
 def _of_rule(

@@ -27,14 +27,13 @@ from typing import Any
 import numpy as np
 
 from dald_model.answer.bound import Bound, Bounds, prices_of
-from dald_model.answer.claim import Claim
-from dald_model.answer.costs import client_costs
-from dald_model.answer.feasibility import are_together, copies_apart, scales, vector, violation
+from dald_model.answer.claim import Claim, client_costs
+from dald_model.answer.feasibility import are_together, copies_apart, scales, violation
 from dald_model.answer.multipliers import balanced, improved
-from dald_model.answer.row import Row
 from dald_model.answer.scale import NOISE, REACH, Scale
 from dald_model.answer.smooth_clients import smooth_groups
 from dald_model.answer.standalone import Standalone
+from dald_model.answer.verdict import Row
 from dald_model.compile.subproblem import Subproblem
 from dald_model.values import flat, holding
 
@@ -71,7 +70,7 @@ class Judge:
     ) -> None:
         self.claim, self.compiled = claim, claim.compiled
         self.tolerance, self.feasible, self.priced = tolerance, feasible, priced
-        self._at = vector(claim)
+        self._at = claim.vector
 
     @cached_property
     def _costs(self):
@@ -241,7 +240,7 @@ class Judge:
                 worst = replace(worst, difference=wrong, scale=worth, where=f"at {name!r}")
         is_seen = self.scale.noise <= SHORT * self.priced * worst.scale
         is_implied = self.gap_row().ok and worst.measured <= self._excused
-        return worst.seen(bool(is_seen and not is_implied))
+        return replace(worst, is_seen=bool(is_seen and not is_implied))
 
     @property
     def _excused(self) -> float:
@@ -326,7 +325,7 @@ class Judge:
         """A difference of objectives beside the cost of consensus."""
         slack = self.scale.open
         row = Row(check, difference, self.scale.cost, self.tolerance, where, slack=slack)
-        return row if is_exact else row.seen(not self.is_blurred)
+        return row if is_exact else replace(row, is_seen=not self.is_blurred)
 
 
 def _met(sub: Subproblem, price: np.ndarray) -> np.ndarray:

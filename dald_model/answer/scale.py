@@ -29,8 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.answer.alike import Alike
-from dald_model.answer.claim import Claim
-from dald_model.answer.costs import client_costs
+from dald_model.answer.claim import Claim, client_costs
 from dald_model.answer.standalone import Standalone, fall_near
 from dald_model.compile.decomposition import Decomposition
 from dald_model.solvers.arrays.terms import Terms

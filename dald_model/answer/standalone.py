@@ -11,7 +11,7 @@ from collections.abc import Collection, Hashable, Mapping
 import numpy as np
 
 from dald_model.answer.bound import least_near
-from dald_model.answer.costs import client_cost, client_costs
+from dald_model.answer.claim import client_cost, client_costs
 from dald_model.answer.rescaling import minimise
 from dald_model.answer.smooth_clients import SmoothClients
 from dald_model.compile.decomposition import Decomposition

@@ -1,11 +1,12 @@
-"""What rows of comparisons come to: passed, failed, or that it cannot be judged."""
+"""Rows of comparisons, each beside its scale and what is allowed, and what they come to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 
-from dald_model.answer.row import Row
+from dald_model.later import pd
 
 
 class Verdict(StrEnum):
@@ -16,12 +17,51 @@ class Verdict(StrEnum):
     UNPROVED = "cannot be judged"
 
 
-def verdict_of(rows: Iterable[Row]) -> Verdict:
-    """What some rows come to."""
-    failed = [row for row in rows if not row.ok]
-    if not failed:
-        return Verdict.PASSED
-    return Verdict.FAILED if any(row.is_seen for row in failed) else Verdict.UNPROVED
+@dataclass(frozen=True)
+class Row:
+    """One comparison.
+
+    Attributes
+    ----------
+    check : str
+        What is compared.
+    difference : float
+        In the units of what is compared.
+    scale : float
+        What it is measured by, in the same units.
+    allowed : float or None
+        Share of the scale that the difference may be; None where it is informational.
+    where : str
+        The client, constraint or variable that it is due to.
+    slack : float
+        What doubles leave open of the difference, which is allowed in any case.
+    is_seen : bool
+        Whether the difference is known well enough to call it wrong.
+    """
+
+    check: str
+    difference: float
+    scale: float
+    allowed: float | None = None
+    where: str = ""
+    slack: float = 0.0
+    is_seen: bool = True
+
+    @property
+    def measured(self) -> float:
+        """The difference as a share of the scale; nothing is nothing of any scale."""
+        if self.difference == 0:
+            return 0.0
+        return self.difference / self.scale if self.scale > 0 else float("inf")
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is within what is allowed; a number that is none never is."""
+        if self.allowed is None:
+            return True
+        if self.difference == 0:
+            return True
+        return bool(self.difference <= self.allowed * self.scale + self.slack)
 
 
 class Judged:
@@ -38,7 +78,10 @@ class Judged:
     @property
     def outcome(self) -> Verdict:
         """Passed, failed, or cannot be judged."""
-        return verdict_of(self.rows)
+        failed = self.failures
+        if not failed:
+            return Verdict.PASSED
+        return Verdict.FAILED if any(row.is_seen for row in failed) else Verdict.UNPROVED
 
     @property
     def ok(self) -> bool:
@@ -66,3 +109,27 @@ class Judged:
 
     def __bool__(self) -> bool:
         return self.ok
+
+
+def table(rows: Iterable[Row]) -> pd.DataFrame:
+    """Rows as they are printed: the difference over what it is measured by, and what is allowed."""
+    return pd.DataFrame(
+        [
+            {
+                "check": row.check,
+                "difference": f"{row.difference:.1e}",
+                "measured by": "" if not row.difference else f"{row.scale:.1e}",
+                "share": f"{row.measured:.1e}",
+                "allowed": "" if row.allowed is None else f"{row.allowed:.0e}",
+                "": _said(row),
+                "where": row.where,
+            }
+            for row in rows
+        ]
+    )
+
+
+def _said(row: Row) -> str:
+    if row.allowed is None:
+        return "info"
+    return "ok" if row.ok else "FAILED" if row.is_seen else "unproved"

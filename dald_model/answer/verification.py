@@ -8,7 +8,7 @@ of consensus, see :mod:`dald_model.answer.judge`, and neither by anything that t
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
@@ -23,8 +23,7 @@ from dald_model.answer.feasibility import charged, violation
 from dald_model.answer.judge import PRICED, Judge
 from dald_model.answer.plots import verification_plot
 from dald_model.answer.reference import Reference, all_in_one, measured_from
-from dald_model.answer.row import Row, table
-from dald_model.answer.verdict import Judged
+from dald_model.answer.verdict import Judged, Row, table
 from dald_model.compile.measures import Measure
 from dald_model.coordinate.status import Status
 from dald_model.later import pd
@@ -249,7 +248,8 @@ def _compared(result: Answer, judge: Judge, made: Reference, notes: list[str]) -
     rows = [_gap_row(judge, gap), _sight_row(judge, gap, max(abs(here), abs(there)))]
     agrees = all(row.ok for row in rows)
     for row in judge.rows:
-        rows.append(row.seen(row.is_seen and not (agrees and row.check == "gap to the bound")))
+        is_excused = agrees and row.check == "gap to the bound"
+        rows.append(replace(row, is_seen=row.is_seen and not is_excused))
     if claim.is_whole:
         rows.append(dual_value_row(judge, result, best.duals))
         rows.append(differences(judge, result, best.duals))
