@@ -26,8 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from dald_model.answer.bound import Bound, Bounds, prices_of
+from dald_model.answer.bound import Bound, Bounds, Parts, prices_of, reach_beside
 from dald_model.answer.claim import Claim, client_costs
+from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.feasibility import are_together, copies_apart, scales, violation
 from dald_model.answer.multipliers import balanced, improved
 from dald_model.answer.scale import NOISE, REACH, Scale
@@ -77,8 +78,13 @@ class Judge:
         return client_costs(self.compiled, self.claim.points, self.claim.live)
 
     @cached_property
-    def _parts(self):
-        return smooth_groups(self.compiled, self.claim.live)
+    def _parts(self) -> Parts:
+        groups, others = smooth_groups(self.compiled, self.claim.live)
+        cones = {}
+        for name in others:
+            part = self.compiled.columns[name]
+            cones[name] = ConeClient(self.compiled[name], self._at[part], self._own[part])
+        return Parts(groups, cones)
 
     @cached_property
     def value(self) -> float:
@@ -107,7 +113,7 @@ class Judge:
     @cached_property
     def alone(self) -> Standalone:
         """The standalone minimisers."""
-        return Standalone(self.compiled, *self._parts, self._at, self._costs)
+        return Standalone(self.compiled, self._parts, self._at, self._costs)
 
     def is_proved_from(self, points: np.ndarray) -> bool:
         """Whether the gap is proved with these points, (n,), for the standalone minimisers.
@@ -115,9 +121,8 @@ class Judge:
         They may come from anywhere, see :meth:`Standalone.try_points`; without a proof they say
         nothing.
         """
-        groups, others = self._parts
-        alone = Standalone(self.compiled, groups, [], self._at, self._costs)
-        alone.try_points(self.compiled, points, others, self._costs)
+        alone = Standalone(self.compiled, self._parts, self._at, self._costs, others=[])
+        alone.try_points(self.compiled, points, self._parts.cones, self._costs)
         scale = Scale(self.claim, alone, self._at, self._costs)
         if scale.is_agreed or not self._are_together(scale.lengths):
             return False
@@ -181,10 +186,8 @@ class Judge:
         return best
 
     def _bounds(self, reach: np.ndarray, by_cones: np.ndarray) -> Bounds:
-        by_cones = np.minimum(reach, by_cones)
-        return Bounds(
-            self.compiled, *self._parts, self._at, self._own, reach, by_cones, self._costs
-        )
+        reach = reach_beside(self.compiled, reach, self._parts.cones, by_cones)
+        return Bounds(self.compiled, self._parts, self._at, self._own, reach, self._costs)
 
     def _least(self, reach: np.ndarray, enough: float) -> tuple[Bound, np.ndarray]:
         """The best bound in a box, and its multipliers."""
@@ -194,7 +197,7 @@ class Judge:
             nothing = np.zeros(self.compiled.size)
             best = min(best, (bounds.of(nothing, enough), nothing), key=_gap)
         if best[0].size > enough:
-            better = improved(self.compiled, *self._parts, self._at, mu, self.edge_lengths)
+            better = improved(self.compiled, self._parts, self._at, mu, self.edge_lengths)
             if better is not None and np.isfinite(better).all():
                 best = min(best, (bounds.of(better, enough), better), key=_gap)
         return best
@@ -220,21 +223,21 @@ class Judge:
     def multiplier_row(self) -> Row:
         """The multipliers, to first order."""
         scale = self.scale.worth
-        own, groups = self._own, self._parts[0]
+        own, groups = self._own, self._parts.groups
         shares = dict.fromkeys(self.compiled, SHORT)
         shares |= {name: SHORTEST for group in groups for name in group.names}
         reach = np.empty(own.size)
         for name, part in self.compiled.columns.items():
             reach[part] = shares[name] * self.scale.lengths[part]
         costs = client_costs(self.compiled, self.claim.own, self.claim.live)
-        bounds = Bounds(self.compiled, *self._parts, own, own, reach, reach, costs)
+        bounds = Bounds(self.compiled, self._parts, own, own, reach, costs)
         enough = SPARE * self.priced * scale
         found = bounds.of(self.claim.multipliers, SHORTEST * enough, SHORT * enough)
         worst = Row("multipliers", 0.0, scale, self.priced)
         for name, one in found.of_clients.items():
             worth = self.worth_of(name)
             wrong = max(one, 0.0) / shares[name]
-            if name in found.by_cones:
+            if (client := self._parts.cones.get(name)) and client.is_blurred:
                 wrong = max(wrong - BLURRED * scale / SHORT, 0.0)
             if not wrong / worth <= worst.measured:
                 worst = replace(worst, difference=wrong, scale=worth, where=f"at {name!r}")
@@ -256,7 +259,7 @@ class Judge:
         """The largest share of what its prices are worth that a smooth client does not balance."""
         lengths, worth = scale.lengths, scale.worth
         prices, most = prices_of(self.compiled, self.claim.multipliers), 0.0
-        for group in self._parts[0]:
+        for group in self._parts.groups:
             price, far = prices[group.columns], lengths[group.columns]
             left = np.abs(group.gradients(self._own[group.columns]) + price)
             paid = np.maximum((np.abs(price) * far).max(axis=1), worth / self._at.size)

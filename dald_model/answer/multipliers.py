@@ -18,8 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
-from dald_model.answer.bound import free_servers
-from dald_model.answer.smooth_clients import RIDGE, SmoothClients, scaled_roots
+from dald_model.answer.bound import Parts, free_servers
 from dald_model.compile.decomposition import Decomposition
 
 MOST = 1_000
@@ -40,8 +39,7 @@ def balanced(compiled: Decomposition, mu: np.ndarray) -> np.ndarray:
 
 def improved(
     compiled: Decomposition,
-    groups: list[SmoothClients],
-    others: list[Hashable],
+    parts: Parts,
     at: np.ndarray,
     mu: np.ndarray,
     lengths: np.ndarray,
@@ -61,20 +59,15 @@ def improved(
         _, sizes, right = np.linalg.svd(rows)
         free = units[:, None] * right[int((sizes > EXACT**0.5 * sizes[0]).sum()) :].T
     rows, wanted = [], []
-    for group in groups:
+    for group in parts.groups:
         x = at[group.columns]
-        for name, slope, bent in zip(
-            group.names, group.gradients(x), group.hessians(x), strict=True
-        ):
-            own = _price_map(compiled, (name,)).toarray()
-            if not (np.isfinite(bent).all() and np.isfinite(slope).all()):
-                return None
-            roots, vectors, inverse = scaled_roots(bent)
-            weights = 1 / np.sqrt(np.maximum(roots, RIDGE * max(float(roots[-1]), 1e-300)))
-            metric = weights[:, None] * vectors.T * inverse
-            rows.append(metric @ own)
+        slopes = group.gradients(x)
+        if not np.isfinite(slopes).all():
+            return None
+        for name, slope, metric in zip(group.names, slopes, group.metrics(x), strict=True):
+            rows.append(metric @ _price_map(compiled, (name,)).toarray())
             wanted.append(-metric @ slope)
-    for name in others:
+    for name in parts.cones:
         own = _price_map(compiled, (name,)).toarray()
         rows.append(HELD * own)
         wanted.append(HELD * (own @ mu))

@@ -30,7 +30,8 @@ import scipy.sparse as sp
 
 from dald_model.answer.alike import Alike
 from dald_model.answer.claim import Claim, client_costs
-from dald_model.answer.standalone import Standalone, fall_near
+from dald_model.answer.cone_clients import ConeClient
+from dald_model.answer.standalone import Standalone
 from dald_model.compile.decomposition import Decomposition
 from dald_model.solvers.arrays.terms import Terms
 
@@ -115,29 +116,17 @@ class Scale:
         ways = np.abs(alone.points - at) * (not self.is_agreed)  # else what solvers leave of zero
         moves = _moves(compiled, claim.live, at, 0.0 if self.is_agreed else cost)
         ways = np.nan_to_num(ways, nan=0.0)
-        self.lengths = _lengths(compiled, at, self._ways(compiled, alone, at, ways), moves)
+        self.lengths = _lengths(compiled, at, Alike.by_entry(compiled).most(ways), moves)
         self.reach = REACH * np.maximum(self.lengths, Alike.by_edges(compiled).most(ways))
         for name in alone.missing:
             part = compiled.columns[name]
-            paid[name] = fall_near(compiled[name], at[part], self.lengths[part], costs[name])
+            client = alone.parts.cones.get(name) or ConeClient(compiled[name], at[part])
+            paid[name] = client.fall(self.lengths[part], costs[name])
         self.cost = float(sum(paid.values()))
         self.is_agreed |= self.cost <= nothing and may_agree
         if self.is_agreed:
             self.cost = AGREED * _change(claim, self.lengths, costs)
         self.worth = self.cost / AGREED if self.is_agreed else self.cost
-
-    @staticmethod
-    def _ways(
-        compiled: Decomposition, alone: Standalone, at: np.ndarray, ways: np.ndarray
-    ) -> np.ndarray:
-        """The longest way of each entry; infinite where one goes on for ever and others stay."""
-        copies = Alike.by_entry(compiled)
-        is_endless = np.zeros(at.size)
-        for name in alone.missing:
-            is_endless[compiled.columns[name]] = 1.0
-        longest, size = copies.most(ways), Alike.by_variable(compiled).most(np.abs(at))
-        stay = longest <= FAINT * size
-        return np.where((copies.most(is_endless) > 0) & stay, np.inf, longest)
 
     @property
     def open(self) -> float:

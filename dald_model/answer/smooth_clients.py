@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
@@ -28,8 +30,16 @@ ROUNDED = 8 * np.finfo(float).eps
 """Share of the summands of a difference that counts as its error: so much inner products round."""
 
 
-Bends = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""What :func:`scaled_roots` finds of a Hessian."""
+class Bends(NamedTuple):
+    r"""Eigenvalues (k, r) and vectors (k, m, r) of :math:`D A D`, and the diagonal of D, (k, m).
+
+    D makes the diagonal one, so that units of single variables neither hide a curvature nor make
+    one of rounding. NaN where A is not finite.
+    """
+
+    roots: np.ndarray
+    vectors: np.ndarray
+    inverse: np.ndarray
 
 
 class SmoothClients:
@@ -88,28 +98,21 @@ class SmoothClients:
         found, error, of_terms = self.falls(at, to)
         return found - error - of_terms
 
-    def newton_steps(self, at: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        r"""The steps :math:`-(\nabla^2 f)^+ s` for slopes s, (k, m); NaN where there is none."""
-        return self._steps(at, slopes)[0]
+    def steps(self, at: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        r"""Newton's steps :math:`-(\nabla^2 f)^+ s` for slopes s, and those that may be rounding.
 
-    def faint_steps(self, at: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        """Steps against the slopes along curvatures that may be rounding, (k, m).
-
-        As long as if they were the largest such; zero where there is none.
+        Both (k, m): the former NaN where there is none; the latter along curvatures that may be
+        rounding, as long as if they were the largest such, and zero where there is none.
         """
-        return np.nan_to_num(self._steps(at, slopes)[1], nan=0.0, posinf=0.0, neginf=0.0)
-
-    def _steps(self, at: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         sure, faint = np.full((2, *at.shape), np.nan)
-        for i, (bent, slope) in enumerate(zip(self._bends(at), slopes, strict=True)):
-            if bent is not None and np.isfinite(slope).all():
-                roots, vectors, inverse = bent
-                along = vectors.T @ (inverse * slope)
-                least = RIDGE * max(float(roots[-1]), np.finfo(float).tiny)
-                live, steps = roots > least, along / np.maximum(roots, least)
-                sure[i] = -inverse * (vectors[:, live] @ steps[live])
-                faint[i] = -inverse * (vectors[:, ~live] @ steps[~live])
-        return sure, faint
+        for part, bent in self._bends(at):
+            along, rest = _along(bent, slopes[part])
+            least = RIDGE * np.maximum(bent.roots[:, -1:], np.finfo(float).tiny)
+            step, is_live = along / np.maximum(bent.roots, least), bent.roots > least
+            for found, kept in ((sure, is_live), (faint, ~is_live)):
+                found[part] = -bent.inverse * _combined(bent, np.where(kept, step, 0.0))
+            faint[part] -= bent.inverse * rest / least
+        return sure, np.nan_to_num(faint, nan=0.0, posinf=0.0, neginf=0.0)
 
     def losses(self, slopes: np.ndarray, away: np.ndarray, enough: np.ndarray) -> np.ndarray:
         r"""How much each objective can fall from a point with these slopes, at most, (k,).
@@ -120,41 +123,61 @@ class SmoothClients:
         is asked only where the former is more than ``enough``, (k,).
         """
         found = np.vecdot(np.abs(slopes), away)
-        for i in np.flatnonzero(found > enough):
-            bent = self._own_bends[i]
-            if bent is None:
+        is_asked = found > enough
+        if not is_asked.any():
+            return found
+        for part, bent in self._own_bends:
+            if not is_asked[part].any():
                 continue
-            roots, vectors, inverse = bent
-            sure = np.maximum(roots - RIDGE * max(float(roots[-1]), 0.0), 0.0)
-            along = np.abs(vectors.T @ (inverse * slopes[i]))
-            wide = np.abs(vectors).T @ (away[i] / inverse)
+            along, rest = _along(bent, slopes[part])
+            along, far = np.abs(along), away[part] / bent.inverse
+            sure = np.maximum(bent.roots - RIDGE * np.maximum(bent.roots[:, -1:], 0.0), 0.0)
+            wide = np.einsum("kmr,km->kr", np.abs(bent.vectors), far)
             way = np.minimum(wide, along / np.maximum(sure, np.finfo(float).tiny))
-            found[i] = np.fmin(found[i], (along - sure * way / 2) @ way)
+            lost = np.vecdot(along - sure * way / 2, way) + np.vecdot(np.abs(rest), far)
+            found[part] = np.where(is_asked[part], np.fmin(found[part], lost), found[part])
         return found
 
-    def hessians(self, at: np.ndarray) -> Iterator[np.ndarray]:
-        """One (m, m) matrix for each client, a few made at a time."""
-        size = at.shape[1]
-        chunk = max(1, ROOM // size**2)
-        for first in range(0, len(at), chunk):
-            part = np.arange(first, min(first + chunk, len(at)))
-            matrices = (
-                self._matrix[part]
-                if self._matrix is not None
-                else np.stack([self._quadratics[i].full for i in part])
-            )
-            if self._terms is not None:
-                matrices = matrices + self._terms.hessians(part, at[part])
-            yield from matrices
+    def metrics(self, at: np.ndarray) -> Iterator[np.ndarray]:
+        r"""Matrices M with :math:`|M s|^2 = s^\top (\nabla^2 f)^{-1} s`, (m, m) for each client.
 
-    def _bends(self, at: np.ndarray) -> Iterable[Bends | None]:
+        Where curvature may be rounding it counts as the least that is not.
+        """
+        for _, matrices in self._hessians(at):
+            bent = _bends_of(matrices)
+            least = RIDGE * np.maximum(bent.roots[:, -1:], np.finfo(float).tiny)
+            weights = 1 / np.sqrt(np.maximum(bent.roots, least))
+            yield from weights[:, :, None] * bent.vectors.transpose(0, 2, 1) * bent.inverse[:, None]
+
+    def _bends(self, at: np.ndarray) -> Iterable[tuple[slice, Bends]]:
         if self.is_quadratic:
             return self._own_bends
-        return (_bends_of(bent) for bent in self.hessians(at))
+        return ((part, _bends_of(matrices)) for part, matrices in self._hessians(at))
 
     @cached_property
-    def _own_bends(self) -> list[Bends | None]:
-        return [_bends_of(one.full) for one in self._quadratics]
+    def _own_bends(self) -> list[tuple[slice, Bends]]:
+        """Those of the quadratics; of a root with few rows by it alone."""
+        roots = [one.root for one in self._quadratics]
+        if all(root is not None and 0 < 2 * root.shape[0] < root.shape[1] for root in roots):
+            return [(slice(i, i + 1), _bends_of_root(root)) for i, root in enumerate(roots)]
+        return [(part, _bends_of(matrices)) for part, matrices in self._parts()]
+
+    def _hessians(self, at: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        for part, matrices in self._parts():
+            if self._terms is not None:
+                which = np.arange(part.start, part.stop)
+                matrices = matrices + self._terms.hessians(which, at[part])
+            yield part, matrices
+
+    def _parts(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """The matrices P, (k', m, m), of as many clients at a time as there is room for."""
+        count, size = self.columns.shape
+        chunk = max(1, ROOM // size**2)
+        for first in range(0, count, chunk):
+            part = slice(first, min(first + chunk, count))
+            quadratics = self._quadratics[part]
+            is_kept = self._matrix is not None
+            yield part, self._matrix[part] if is_kept else np.stack([q.full for q in quadratics])
 
     def _sizes(self, vectors: np.ndarray) -> np.ndarray:
         """The sizes of the summands of P x, (k, m)."""
@@ -177,19 +200,37 @@ class SmoothClients:
         return np.stack([one.times(vector) for one, vector in pairs])
 
 
-def _bends_of(matrix: np.ndarray) -> Bends | None:
-    return scaled_roots(matrix) if np.isfinite(matrix).all() else None
+def _bends_of(matrices: np.ndarray) -> Bends:
+    is_finite = np.isfinite(matrices).all(axis=(1, 2))
+    matrices = np.where(is_finite[:, None, None], matrices, np.eye(matrices.shape[1]))
+    inverse = _inverse_roots(np.diagonal(matrices, axis1=1, axis2=2))
+    roots, vectors = eigh(inverse[:, :, None] * matrices * inverse[:, None, :])
+    return Bends(np.where(is_finite[:, None], roots, np.nan), vectors, inverse)
 
 
-def scaled_roots(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    r"""Eigenvalues and vectors of :math:`D A D`, and the diagonal of D that makes its diagonal one.
+def _bends_of_root(root: Any) -> Bends:
+    r"""Those of :math:`R^\top R` but for where it is zero."""
+    rows = root.toarray() if sp.issparse(root) else root
+    inverse = _inverse_roots(np.square(rows).sum(axis=0))
+    _, sizes, vectors = np.linalg.svd(rows * inverse, full_matrices=False)
+    return Bends(sizes[None, ::-1] ** 2, vectors[::-1].T[None], inverse[None])
 
-    So that units of single variables neither hide a curvature nor make one of rounding.
-    """
-    diagonal = np.diagonal(matrix)
-    inverse = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    values, vectors = eigh(inverse[:, None] * matrix * inverse)
-    return values, vectors, inverse
+
+def _inverse_roots(diagonal: np.ndarray) -> np.ndarray:
+    return 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+
+
+def _along(bent: Bends, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes in the scaled variables: along the vectors, (k, r), and what is left, (k, m)."""
+    scaled = bent.inverse * slopes
+    along = np.einsum("kmr,km->kr", bent.vectors, scaled)
+    is_whole = bent.vectors.shape[1] == bent.vectors.shape[2]
+    rest = np.zeros(scaled.shape) if is_whole else scaled - _combined(bent, along)
+    return along, rest
+
+
+def _combined(bent: Bends, along: np.ndarray) -> np.ndarray:
+    return np.einsum("kmr,kr->km", bent.vectors, along)
 
 
 def is_smooth_alone(form: Form | None) -> bool:

@@ -10,18 +10,12 @@ from collections.abc import Collection, Hashable, Mapping
 
 import numpy as np
 
-from dald_model.answer.bound import least_near
-from dald_model.answer.claim import client_cost, client_costs
-from dald_model.answer.rescaling import minimise
+from dald_model.answer.bound import Parts
+from dald_model.answer.claim import client_costs
+from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.smooth_clients import SmoothClients
 from dald_model.compile.decomposition import Decomposition
-from dald_model.compile.form import ConeProgram
-from dald_model.compile.measures import Measure
 from dald_model.compile.subproblem import Subproblem
-from dald_model.solvers.exact.lower_bound import bounded
-from dald_model.solvers.exact.native import STATUSES, solved_once
-from dald_model.solvers.exact.smooth_bound import is_split, minimiser, split_program
-from dald_model.values import flat
 
 STEPS = 40
 """Newton steps of a smooth client at most: from a point near its own answer four are enough, and
@@ -69,23 +63,24 @@ class Standalone:
     def __init__(
         self,
         compiled: Decomposition,
-        groups: list[SmoothClients],
-        others: list[Hashable],
+        parts: Parts,
         at: np.ndarray,
         costs: Mapping[Hashable, float],
+        others: Collection[Hashable] | None = None,
     ) -> None:
         self.points = np.full(at.size, np.nan)
         self.falls: dict[Hashable, float] = {}
-        self._groups = groups
-        others = list(others)
-        for group in groups:
+        self.parts = parts
+        others = list(parts.cones if others is None else others)
+        for group in parts.groups:
             points, falls, is_short = _by_newton(group, at[group.columns])
             self.points[group.columns] = points
             self.falls |= dict(zip(group.names, falls.tolist(), strict=True))
             others += [name for name, short in zip(group.names, is_short, strict=True) if short]
         for name in others:
             part = compiled.columns[name]
-            self.points[part] = _minimiser(compiled[name], at[part])
+            client = parts.cones.get(name) or ConeClient(compiled[name], at[part])
+            self.points[part] = client.minimiser()
         known = [name for name in others if np.isfinite(self.points[compiled.columns[name]]).all()]
         points = {name: self.points[compiled.columns[name]] for name in known}
         least = client_costs(compiled, points, known)
@@ -104,10 +99,10 @@ class Standalone:
         Far out along a curvature of 1e-14 no fall is sure, and that nobody pays is not known.
         """
         found = 0.0
-        for group in self._groups:
+        for group in self.parts.groups:
             points = self.points[group.columns]
             with np.errstate(all="ignore"):
-                step = group.newton_steps(points, group.gradients(points))
+                step, _ = group.steps(points, group.gradients(points))
                 fall, error, _ = group.falls(points, points + step)
             found += float(np.fmax(fall + error, 0.0).sum())
         return found
@@ -163,7 +158,7 @@ def _by_newton(
     point, fallen = _descended(group, start, np.zeros(len(start)))
     slopes = group.gradients(start)
     for _ in range(FAINT):
-        step = group.faint_steps(point, group.gradients(point))
+        step = group.steps(point, group.gradients(point))[1]
         gained, far = np.zeros(len(start)), np.ones(len(start))
         for _ in range(DOUBLINGS):
             there = group.sure_falls(point, point + far[:, None] * step)
@@ -187,7 +182,7 @@ def _descended(
     """Where Newton's method ends, and how much lower the clients are with what they had fallen."""
     point, live = start.copy(), np.ones(len(start), dtype=bool)
     for _ in range(STEPS):
-        step = group.newton_steps(point, group.gradients(point))
+        step = group.steps(point, group.gradients(point))[0]
         step[~(np.isfinite(step).all(axis=1) & live)] = 0.0
         gained, is_worse = fallen, ~live
         for _ in range(HALVINGS):
@@ -203,100 +198,3 @@ def _descended(
         if not live.any():
             break
     return point, fallen
-
-
-def _minimiser(sub: Subproblem, at: np.ndarray) -> np.ndarray:
-    """A client's own minimiser; NaN where it has none."""
-    if sub.client.is_remote:
-        return np.full(sub.size, np.nan)
-    if sub.form is None:
-        return _by_cvxpy(sub, at)
-    if is_split(sub.form) and sub.form.smooth:
-        point = minimiser(sub.form, at)
-        if point is not None:
-            return point
-    cost, found_one = client_cost(sub, at), False
-    for centre, lengths in _units(sub, at):
-        here = sub.form.around(centre)
-        is_plain = is_split(here) and not here.smooth
-        cone = split_program(here) if is_plain else here.cone
-        found = solved_once(_in_lengths(cone, lengths))
-        status = STATUSES.get(str(found.status), "solver_error")
-        if status == "unbounded":
-            break
-        if status == "optimal":
-            found_one = True
-            point = centre + lengths * np.array(found.x)[: sub.size]
-            if client_cost(sub, point) <= cost:
-                return point
-    # No solver finds better than the point itself
-    return at.copy() if found_one else np.full(sub.size, np.nan)
-
-
-def _units(sub: Subproblem, at: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Where numbers are taken from, and in what lengths: from the point, where all bend alike.
-
-    There the way to the minimum of the quadratic alone is about one. Then in the size of the point,
-    then as they are. What one of them leaves without digits another has.
-    """
-    size = _sizes(sub, at)
-    units = [(at, size), (np.zeros(at.size), np.ones(at.size))]
-    if sub.form is not None and sub.form.valued:
-        quadratic = sub.form.quadratic
-        bends, slopes = quadratic.diagonal, np.abs(quadratic.times(at) + quadratic.linear)
-        roots = np.sqrt(np.where(bends > 0, bends, 1.0))
-        way = float(np.where(bends > 0, slopes / roots, 0.0).max(initial=0.0))
-        if way > 0:
-            units.insert(0, (at, np.where(bends > 0, way / roots, size)))
-    return units
-
-
-def _sizes(sub: Subproblem, at: np.ndarray) -> np.ndarray:
-    """The largest absolute entry of each variable at a point, one where that is zero."""
-    sizes = {
-        key: np.full(value.shape, np.abs(value).max(initial=0.0) or 1.0)
-        for key, value in sub.spread(at).items()
-    }
-    return np.concatenate([flat(sizes[v.id]) for v in sub.variables])
-
-
-def _in_lengths(cone: ConeProgram, lengths: np.ndarray) -> ConeProgram:
-    """A cone program whose first variables are counted in lengths, with the largest cost one."""
-    whole = np.ones(cone.linear.size)
-    whole[: lengths.size] = lengths
-    linear, rows, matrix = whole * cone.linear, cone.rows.copy(), cone.matrix.copy()
-    rows.data = rows.data * np.repeat(whole, np.diff(rows.indptr))
-    matrix.data = matrix.data * whole[matrix.indices] * np.repeat(whole, np.diff(matrix.indptr))
-    worth = max(np.abs(linear).max(initial=0.0), np.abs(matrix.data).max(initial=0.0)) or 1.0
-    matrix.data = matrix.data / worth
-    return cone._replace(matrix=matrix, linear=linear / worth, rows=rows)
-
-
-def _by_cvxpy(sub: Subproblem, at: np.ndarray) -> np.ndarray:
-    for centre, lengths in ((at, _sizes(sub, at)), (np.zeros(at.size), np.ones(at.size))):
-        centres, spreads = sub.spread(centre), sub.spread(lengths)
-        around = {key: Measure(centres[key], spreads[key]) for key in centres}
-        found = minimise(sub.client.cost, sub.client.constraints, around)
-        status = found.status
-        if found.is_optimal:
-            return np.concatenate([flat(found.values[v.id]) for v in sub.variables])
-        if status == "unbounded":
-            break
-    return np.full(sub.size, np.nan)
-
-
-def fall_near(sub: Subproblem, at: np.ndarray, reach: np.ndarray, cost: float) -> float:
-    """How much lower a client's objective is within a box around a point, at least and at most.
-
-    By a bound, and by the value at the point that a solver found: an error of one of them is no
-    cost of consensus.
-    """
-    if sub.client.is_remote:
-        return 0.0
-    if sub.form is None:
-        bound = least_near(sub, np.zeros(sub.size), at, reach)
-        return max(cost - bound, 0.0) if np.isfinite(bound) else 0.0
-    found = bounded(sub.form.cone, np.zeros(sub.size), at, reach)
-    point = np.clip(found.point, at - reach, at + reach)
-    fall = min(cost - found.value, cost - client_cost(sub, point))
-    return max(fall, 0.0) if np.isfinite(fall) else 0.0

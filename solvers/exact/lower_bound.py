@@ -6,9 +6,9 @@ left of stationarity. Then for every feasible v
 
 .. math::
     \tfrac12 v^\top P v + q^\top v \ge
-    -\tfrac12 u^\top P u - b^\top z + r^\top u - |r|^\top |v - u|,
+    -\tfrac12 u^\top P u - b^\top z + r^\top v,
 
-whatever the solver's accuracy; only the last summand needs to know how far v may be.
+whatever the solver's accuracy: a cut, which is least in a corner of a box.
 """
 
 from __future__ import annotations
@@ -33,25 +33,35 @@ ENOUGH = 1e-6
 """Share of what prices and curvature are worth in the box from which on a bound is sought again."""
 
 
+class Cut(NamedTuple):
+    r"""An affine function that is nowhere above a client, :math:`l + g^\top (x - c)`."""
+
+    level: float
+    slopes: np.ndarray
+
+    def least(self, linear: np.ndarray, near: np.ndarray, reach: np.ndarray) -> float:
+        """The least of it plus ``linear @ w`` for w, counted from c, within reach of ``near``."""
+        slopes = self.slopes + linear
+        return float(self.level + slopes @ near - np.abs(slopes) @ reach)
+
+
 class Bound(NamedTuple):
-    """A lower bound, and the point that the solver found, shape (m,)."""
+    """A lower bound, the point that the solver found, shape (m,), and the cut that proves it."""
 
     value: float
     point: np.ndarray
+    cut: Cut
 
 
-def lower_bound(
-    cone: ConeProgram, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray
-) -> float:
-    """A lower bound of a client's cone program plus ``linear @ x`` for :math:`|x - centre|` within.
-
-    See :func:`bounded`.
-    """
-    return bounded(cone, linear, centre, reach).value
+def nothing(centre: np.ndarray) -> Bound:
+    """The bound where no solver gave numbers."""
+    return Bound(-np.inf, centre, Cut(-np.inf, np.zeros(centre.size)))
 
 
 def bounded(cone: ConeProgram, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray) -> Bound:
-    """The bound and where the solver has the minimum.
+    """A lower bound of a client's cone program plus ``linear @ x`` for :math:`|x - centre|` within.
+
+    And where the solver has the minimum. The cut holds in any box, with any ``linear``.
 
     Parameters
     ----------
@@ -69,18 +79,19 @@ def bounded(cone: ConeProgram, linear: np.ndarray, centre: np.ndarray, reach: np
     priced, lengths = here.linear.copy(), np.ones(total)
     priced[:size] += linear
     lengths[:size] = reach
-    best = Bound(-np.inf, centre)
+    best = nothing(centre)
     for options in (*PASSES, None):
         if options is None:
             if not is_extreme(here, lengths):
                 break
             here, lengths = _balanced(here, lengths, size)
-        u, least, lost = _once(here, priced, lengths, size, options or {})
+        u, least, slopes, lost = _once(here, priced, lengths, size, options or {})
         if u is None:
             continue
-        found = here.constant + level + least
+        cut = Cut(here.constant + least, slopes - linear)
+        found = level + cut.least(linear, np.zeros(size), reach)
         if found > best.value:
-            best = Bound(float(found), centre + (lengths * u)[:size])
+            best = Bound(found, centre + (lengths * u)[:size], cut)
         if lost <= ENOUGH:
             break
         lengths[size:] *= np.maximum(np.abs(u[size:]), 1.0)
@@ -99,27 +110,43 @@ def _balanced(cone: ConeProgram, lengths: np.ndarray, size: int) -> tuple[ConePr
 
 def _once(
     cone: ConeProgram, cost: np.ndarray, lengths: np.ndarray, size: int, options: dict[str, Any]
-) -> tuple[np.ndarray | None, float, float]:
-    """The solver's point in lengths, a bound, and what it loses as a share of what is at stake."""
-    total, scale = lengths.size, sp.diags_array(lengths)
-    matrix = sp.csc_array(scale @ cone.matrix @ scale)
-    worth = max(float(np.abs(lengths * cost).max()), float(abs(matrix).max())) or 1.0
-    box = sp.eye_array(size, total, format="csc")
+) -> tuple[np.ndarray | None, float, np.ndarray, float]:
+    """The solver's point in lengths, the level and slopes of a cut, and what it loses in the box.
+
+    The latter as a share of what is at stake.
+    """
+    columns, matrix = lengths[cone.matrix.indices], cone.matrix.copy()
+    matrix.data = matrix.data * columns * np.repeat(lengths, np.diff(matrix.indptr))
+    largest = float(np.abs(matrix.data).max(initial=0.0))
+    worth = max(float(np.abs(lengths * cost).max()), largest) or 1.0
+    matrix.data = matrix.data / worth
     boxed = ConeProgram(
-        matrix / worth,
+        matrix,
         lengths * cost / worth,
         0.0,
-        sp.csc_array(sp.vstack([cone.rows @ scale, box, -box])),
+        _boxed(cone.rows, lengths, size),
         np.concatenate([cone.rhs, np.ones(2 * size)]),
         (*cone.cones, ("NonnegativeConeT", 2 * size)),
     )
     found = solved_once(boxed, **options)
     u, z = np.array(found.x), np.array(found.z)
     if not (np.isfinite(u).all() and np.isfinite(z).all()):
-        return None, -np.inf, np.inf  # else, however it is called, its z is always in the dual cone
-    z[-2 * size :] = np.maximum(z[-2 * size :], 0.0)
+        return None, -np.inf, u, np.inf  # else, however called, its z is always in the dual cone
+    z[-2 * size :] = 0.0  # what of the box is due is told by the slopes
     bent = boxed.matrix @ u
     left = bent + boxed.linear + boxed.rows.T @ z
-    away = np.where(np.arange(total) < size, 1.0, AUXILIARY * np.maximum(np.abs(u), 1.0))
-    least = -(u @ bent) / 2 - boxed.rhs @ z + left @ u - np.abs(left) @ (away + np.abs(u))
-    return u, float(worth * least), float((bent / 2 + boxed.linear) @ u - least)
+    level = -(u @ bent) / 2 - boxed.rhs @ z
+    level -= np.abs(left[size:]) @ (AUXILIARY * np.maximum(np.abs(u[size:]), 1.0))
+    lost = (bent / 2 + boxed.linear) @ u - level + np.abs(left[:size]).sum()
+    return u, float(worth * level), worth * left[:size] / lengths[:size], float(lost)
+
+
+def _boxed(rows: sp.csc_array, lengths: np.ndarray, size: int) -> sp.csc_array:
+    """Rows in these lengths, and below them those of the box of the first variables."""
+    height, ends = rows.shape[0], np.repeat(rows.indptr[1 : size + 1], 2)
+    data = rows.data * np.repeat(lengths, np.diff(rows.indptr))
+    data = np.insert(data, ends, np.tile([1.0, -1.0], size))
+    box = height + np.arange(2 * size).reshape(2, size).T.ravel()
+    starts = rows.indptr + 2 * np.minimum(np.arange(rows.indptr.size), size)
+    shape = (height + 2 * size, lengths.size)
+    return sp.csc_array((data, np.insert(rows.indices, ends, box), starts), shape=shape)

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from dald_model.compile.form import ConeProgram, Form
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.cone_program import cone_program
-from dald_model.solvers.exact.lower_bound import bounded, lower_bound
+from dald_model.solvers.exact.lower_bound import Bound, bounded, nothing
 from dald_model.solvers.exact.native import STATUSES, solved_once
 
 STEPS = 4
@@ -35,7 +35,7 @@ SHARPER = 1e-6
 
 def least_within(
     form: Form, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray, enough: float = 0.0
-) -> float:
+) -> Bound:
     """A lower bound of a client's objective plus ``linear @ x`` for :math:`|x - centre|` within.
 
     Parameters
@@ -47,15 +47,20 @@ def least_within(
     enough : float
         What the bound may lose.
     """
-    best = -np.inf
+    best = nothing(centre)
     if is_split(form):
         if not form.smooth:
-            plain, level = split_program(form.around(centre)), float(linear @ centre)
-            return level + bounded(plain, linear, np.zeros(form.size), reach).value
+            return _bounded(split_program(form.around(centre)), linear, centre, reach)
         best, is_sharp = _by_tangents(form, linear, centre, reach, enough)
         if is_sharp:
             return best
-    return max(best, lower_bound(form.cone, linear, centre, reach))
+    return max(best, bounded(form.cone, linear, centre, reach), key=lambda one: one.value)
+
+
+def _bounded(cone: ConeProgram, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray) -> Bound:
+    """The bound of a program that is counted from the centre."""
+    found = bounded(cone, linear, np.zeros(centre.size), reach)
+    return Bound(found.value + float(linear @ centre), centre + found.point, found.cut)
 
 
 def is_split(form: Form) -> bool:
@@ -100,26 +105,27 @@ def minimiser(form: Form, start: np.ndarray) -> np.ndarray | None:
 
 def _by_tangents(
     form: Form, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray, enough: float
-) -> tuple[float, bool]:
+) -> tuple[Bound, bool]:
     """The best bound by tangents, and whether it is as high as the client's own values."""
     here, size = form.around(centre), form.size
     terms, worth = Terms([here.smooth], size), float(np.abs(linear) @ reach)
     enough = max(enough, ENOUGH * worth)
-    nowhere, level = np.zeros(size), float(linear @ centre)
-    best, u = -np.inf, nowhere
+    level = float(linear @ centre)
+    best, u = nothing(centre), np.zeros(size)
     with np.errstate(all="ignore"):
         for _ in range(STEPS):
             value, slopes = float(terms.values(None, u[None])[0]), terms.gradients(None, u[None])[0]
             if not (np.isfinite(value) and np.isfinite(slopes).all()):
                 break
             tangent = _program(here, slopes, value - float(slopes @ u))
-            best = max(best, level + bounded(tangent, linear, nowhere, reach).value)
-            if here.objective(u) + float(linear @ u) + level - best <= enough:
+            found = _bounded(tangent, linear, centre, reach)
+            best = max(best, found, key=lambda one: one.value)
+            if here.objective(u) + float(linear @ u) + level - best.value <= enough:
                 return best, True
             model = _model(here, terms, u)
             if model is None:
                 break
-            u = bounded(model, linear, nowhere, reach).point
+            u = bounded(model, linear, np.zeros(size), reach).point
     return best, False
 
 

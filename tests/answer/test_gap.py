@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import dald_model as dm
 from dald_model.compile.form import ConeProgram
-from dald_model.solvers.exact.lower_bound import lower_bound
+from dald_model.solvers.exact.lower_bound import bounded
 from dald_model.values import number
 from tests.expect import says
 from tests.front.couplings import ZOO
@@ -152,13 +152,13 @@ def quadratic() -> ConeProgram:
 
 @pytest.mark.parametrize(("centre", "reach"), [(2.0, 1.0), (0.0, 5.0), (100.0, 1000.0)])
 def test_a_bound_is_the_minimum_where_the_box_has_it(centre: float, reach: float) -> None:
-    found = lower_bound(quadratic(), np.zeros(1), np.array([centre]), np.array([reach]))
+    found = bounded(quadratic(), np.zeros(1), np.array([centre]), np.array([reach])).value
     assert found <= -3.0 + 1e-12
     assert found == pytest.approx(-3.0, abs=1e-6 * reach**2)
 
 
 def test_a_bound_is_that_of_the_box_where_the_minimum_is_elsewhere() -> None:
-    found = lower_bound(quadratic(), np.array([1.0]), np.zeros(1), np.ones(1))
+    found = bounded(quadratic(), np.array([1.0]), np.zeros(1), np.ones(1)).value
     assert found == pytest.approx(1.0 - 4.0 + 1.0 + 1.0, abs=1e-6)
     assert found <= -1.0
 
