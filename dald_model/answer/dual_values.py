@@ -40,80 +40,124 @@ Duals = Mapping[int, Any]
 """Constraint id -> dual value, as cvxpy has it."""
 
 
-def dual_value_row(judge: Judge, result: Answer, reference: Duals) -> Row:
-    """The dual values of all constraints."""
-    scale, contradiction = judge.scale.worth, _contradiction(result)
-    if contradiction:
-        return Row("dual values", np.inf, scale, judge.priced, contradiction)
-    worst = Row("dual values", 0.0, scale, judge.priced)
-    for name in _differing(judge, result, reference):
-        amount, worth = _unsupported(judge, result, name), judge.worth_of(name)
-        if not amount / worth <= worst.measured:
-            where = f"constraints of {name!r}"
-            worst = replace(worst, difference=amount, scale=worth, where=where)
-    is_seen = bool(judge.scale.noise <= SHORT * judge.priced * worst.scale)
-    return replace(worst, slack=judge.scale.open, is_seen=is_seen)
+class DualValues:
+    """The dual values of a result beside those of the all-in-one solve."""
+
+    def __init__(self, judge: Judge, result: Answer, reference: Duals) -> None:
+        self._judge, self._result, self._reference = judge, result, reference
+        self._apart: dict[int, float | None] = {}
+
+    @property
+    def row(self) -> Row:
+        """Whether they are right: asked of the clients whose dual values differ."""
+        judge = self._judge
+        scale, contradiction = judge.scale.worth, _contradiction(self._result)
+        if contradiction:
+            return Row("dual values", np.inf, scale, judge.priced, contradiction)
+        worst = Row("dual values", 0.0, scale, judge.priced)
+        for name in self._differing():
+            amount, worth = self._unsupported(name), judge.worth_of(name)
+            if not amount / worth <= worst.measured:
+                where = f"constraints of {name!r}"
+                worst = replace(worst, difference=amount, scale=worth, where=where)
+        is_seen = bool(judge.scale.noise <= SHORT * judge.priced * worst.scale)
+        return replace(worst, slack=judge.scale.open, is_seen=is_seen)
+
+    @property
+    def distance(self) -> Row:
+        """How far they are from the all-in-one solve's, which is informational."""
+        worst, where = 0.0, ""
+        for rule in self._judge.claim.problem.constraints:
+            amount = self._difference(rule)
+            if amount is not None and amount > worst:
+                worst, where = amount, short(rule, 40)
+        return Row("dual value distance", worst, self._judge.scale.worth, None, where)
+
+    def _difference(self, rule: Any) -> float | None:
+        """What a difference is worth over the lengths, in units of the objective."""
+        if rule.id not in self._apart:
+            ours, theirs = self._result.duals.by_id.get(rule.id), self._reference.get(rule.id)
+            amount = None
+            if ours is not None and theirs is not None:
+                gap, reach = np.abs(_flat(ours) - _flat(theirs)), self._reach_of(rule)
+                alike = gap.size == reach.size
+                amount = float(gap @ reach if alike else gap.max() * reach.max(initial=0.0))
+            self._apart[rule.id] = amount
+        return self._apart[rule.id]
+
+    def _reach_of(self, rule: Any) -> np.ndarray:
+        return self._judge.feasibility.reach_of(rule)
+
+    def _differing(self) -> list[Hashable]:
+        """The clients with constraints whose dual values are not the all-in-one solve's."""
+        judge, result = self._judge, self._result
+        found: list[Hashable] = []
+        for name, client in result.compiled.model.stated.items():
+            if name not in result.compiled or name in result.left:
+                continue
+            allowed = judge.priced * judge.worth_of(name) + judge.scale.open
+            amounts = map(self._difference, client.constraints)
+            if any(amount is None or not amount <= allowed for amount in amounts):
+                found.append(name)
+        return found
+
+    def _unsupported(self, name: Hashable) -> float:
+        """How far a client's Lagrangian is from being least at its own point, to first order."""
+        judge, result = self._judge, self._result
+        sub, point = result.compiled[name], judge.claim.own[name]
+        part = result.compiled.columns[name]
+        price = prices_of(result.compiled, judge.claim.multipliers)[part]
+        lengths = judge.scale.lengths[part]
+        stated = result.compiled.model.stated[name].constraints
+        shares = result.recovered.local_duals[name]
+        rules = list(zip(sub.client.constraints, shares, strict=True))
+        terms = [_term(rule, share) for rule, share in rules if _is_priced(rule)]
+        kept = [rule for rule, _ in rules if not _is_priced(rule)]
+        wrong_signs = self._of_wrong_sign(list(zip(stated, shares, strict=False)))
+        priced = sum(terms, cp.Constant(0.0))
+        slopes = None if kept else _slopes(sub, price, point, priced)
+        if slopes is not None:
+            left, slack = slopes
+            lost = _lost(sub, left, point, SHORT * lengths) / SHORT
+            return max(lost, slack, wrong_signs)
+        stacked = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
+        cost = sub.client.cost + price @ (stacked - point) + priced
+        centres, spreads = sub.spread(point), sub.spread(SHORT * lengths)
+        around = {key: Measure(centres[key], spreads[key]) for key in centres}
+        with holding([(v, centres[v.id]) for v in sub.variables]), np.errstate(all="ignore"):
+            slack = abs(number(priced.value))
+            here = number(cost.value)
+        found = minimise(cost, kept, around, max(judge.scale.worth, 1e-300), box=1.0)
+        if not found.is_optimal:
+            return float("nan")
+        return max((here - found.value) / SHORT, slack, wrong_signs)
+
+    def _of_wrong_sign(self, rules: list[tuple[Any, Any]]) -> float:
+        """What negative dual values of inequalities are worth over the lengths."""
+        found = 0.0
+        for rule, share in rules:
+            if isinstance(rule, Inequality | cp.NonNeg) and _is_priced(rule):
+                negative = np.maximum(-flat(share[0]), 0.0)
+                if negative.any():
+                    found = max(found, float((negative * self._reach_of(rule)).max(initial=0.0)))
+        return found
 
 
-def differences(judge: Judge, result: Answer, reference: Duals) -> Row:
-    """How far they are from the all-in-one solve's, which is informational."""
-    worst, where = 0.0, ""
-    for rule in judge.claim.problem.constraints:
-        amount = _difference(judge, result, reference, rule)
-        if amount is not None and amount > worst:
-            worst, where = amount, short(rule, 40)
-    return Row("dual value distance", worst, judge.scale.worth, None, where)
-
-
-def _difference(judge: Judge, result: Answer, reference: Duals, rule: Any) -> float | None:
-    """What a difference of dual values is worth over the lengths, in units of the objective."""
-    ours, theirs = result.duals.by_id.get(rule.id), reference.get(rule.id)
-    if ours is None or theirs is None:
-        return None
-    gap = np.abs(_flat(ours) - _flat(theirs))
-    reach = judge.reach_of(rule)
-    return float(gap @ reach if gap.size == reach.size else gap.max() * reach.max(initial=0.0))
-
-
-def _differing(judge: Judge, result: Answer, reference: Duals) -> list[Hashable]:
-    """The clients with constraints whose dual values are not the all-in-one solve's."""
-    found: list[Hashable] = []
-    for name, client in result.compiled.model.stated.items():
-        if name not in result.compiled or name in result.left:
-            continue
-        allowed = judge.priced * judge.worth_of(name) + judge.scale.open
-        amounts = [_difference(judge, result, reference, rule) for rule in client.constraints]
-        if any(amount is None or not amount <= allowed for amount in amounts):
-            found.append(name)
-    return found
-
-
-def _unsupported(judge: Judge, result: Answer, name: Hashable) -> float:
-    """How far a client's Lagrangian is from being least at its own point, to first order."""
-    sub, point = result.compiled[name], judge.claim.own[name]
-    part = result.compiled.columns[name]
-    price = prices_of(result.compiled, judge.claim.multipliers)[part]
-    spread = SHORT * judge.scale.lengths[part]
-    stated = result.compiled.model.stated[name].constraints
-    rules = list(zip(sub.client.constraints, result.recovered.local_duals[name], strict=True))
-    terms = [_term(rule, share) for rule, share in rules if _is_priced(rule)]
-    kept = [rule for rule, _ in rules if not _is_priced(rule)]
-    wrong_signs = _of_wrong_sign(judge, list(zip(stated, [s for _, s in rules], strict=False)))
-    slopes = None if kept else _slopes(sub, price, point, sum(terms, cp.Constant(0.0)))
-    if slopes is not None:
-        left, slack = slopes
-        return max(float(np.abs(left) @ judge.scale.lengths[part]), slack, wrong_signs)
-    stacked = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
-    cost = sub.client.cost + price @ (stacked - point) + sum(terms)
-    centres, spreads = sub.spread(point), sub.spread(spread)
-    around = {key: Measure(centres[key], spreads[key]) for key in centres}
-    with holding([(v, centres[v.id]) for v in sub.variables]), np.errstate(all="ignore"):
-        slack = abs(number(sum(terms, cp.Constant(0.0)).value))
-        here = number(cost.value)
-    found = minimise(cost, kept, around, max(judge.scale.worth, 1e-300), box=1.0)
-    if not found.is_optimal:
-        return float("nan")
-    return max((here - found.value) / SHORT, slack, wrong_signs)
+def _lost(sub: Subproblem, slopes: np.ndarray, point: np.ndarray, reach: np.ndarray) -> float:
+    """How much a linear function falls at most within reach of a point, and of declared bounds."""
+    low, high = (sub.spread(np.full(point.size, far)) for far in (-np.inf, np.inf))
+    for v in sub.variables:
+        bounds = v.attributes.get("bounds")
+        if bounds is not None:
+            low[v.id], high[v.id] = (np.broadcast_to(np.asarray(b, float), v.shape) for b in bounds)
+        if v.is_nonneg():
+            low[v.id] = np.maximum(low[v.id], 0.0)
+        if v.is_nonpos():
+            high[v.id] = np.minimum(high[v.id], 0.0)
+    first, last = (np.concatenate([flat(one[v.id]) for v in sub.variables]) for one in (low, high))
+    least = np.clip(first - point, -reach, 0.0)
+    most = np.clip(last - point, 0.0, reach)
+    return float(np.maximum(-slopes * least, -slopes * most).sum())
 
 
 def _slopes(
@@ -121,8 +165,8 @@ def _slopes(
 ) -> tuple[np.ndarray, float] | None:
     """The slopes of a smooth client's Lagrangian, and what its constraints are worth.
 
-    Of constraints that are affine, and variables without declarations, which have no dual values;
-    None of all others, of which cvxpy has to find the least value.
+    Of constraints that are affine, and variables without declarations but bounds, which have no
+    dual values; None of all others, of which cvxpy has to find the least value.
     """
     form = sub.form
     if any(_is_declared(v) for v in sub.variables):
@@ -140,17 +184,9 @@ def _slopes(
 
 
 def _is_declared(variable: cp.Variable) -> bool:
-    return any(one is not None and one is not False for one in variable.attributes.values())
-
-
-def _of_wrong_sign(judge: Judge, rules: list[tuple[Any, Any]]) -> float:
-    """What negative dual values of inequalities are worth over the lengths."""
-    found = 0.0
-    for rule, share in rules:
-        if isinstance(rule, Inequality | cp.NonNeg) and _is_priced(rule):
-            negative = np.maximum(-flat(share[0]), 0.0)
-            found = max(found, float((negative * judge.reach_of(rule)).max(initial=0.0)))
-    return found
+    """Whether a variable is declared as anything but between bounds."""
+    given = {k for k, one in variable.attributes.items() if one is not None and one is not False}
+    return not given <= {"nonneg", "nonpos", "pos", "neg", "bounds"}
 
 
 def _is_priced(rule: Any) -> bool:

@@ -72,7 +72,7 @@ def gap_test(compiled: Decomposition, gap: float) -> Callable[[State], str]:
     @np.errstate(all="ignore")
     def test(state: State) -> str:
         judge = Judge(Claim.of_state(compiled, state), gap, gap)
-        rows = [judge.gap_row(), *judge.feasibility_rows()]
+        rows = [judge.gap_row(), *judge.feasibility_rows]
         if not all(row.ok for row in rows):
             return ""
         share = max(row.measured for row in rows[1:])

@@ -23,7 +23,7 @@ from dald_model.answer.rescaling import minimise
 from dald_model.compile.measures import Measure
 from dald_model.declare.affine import affine_map
 from dald_model.declare.wording import short
-from dald_model.values import entries, flat, preserved, violated
+from dald_model.values import entries, flat, holding, violated
 
 ROUNDED = 1e-12
 """Share of the numbers that an entry adds up by which it may be violated in any case: sums of a few
@@ -52,26 +52,83 @@ class Excess(NamedTuple):
         return other if not other.share <= self.share else self
 
 
-def violation(
-    rules: list[Any],
-    variables: list[cp.Variable],
-    values: Mapping[int, np.ndarray],
-    lengths: Lengths,
-    allowed: float,
-) -> Excess:
-    """The worst violation of constraints and of what variables are declared as."""
-    worst = Excess()
-    with preserved({v.id: v for rule in rules for v in rule.variables()}.values()):
-        for v in {v.id: v for rule in rules for v in rule.variables()}.values():
-            v.save_value(values[v.id])
-        for rule in rules:
-            worst = worst.or_worse(_of_rule(rule, values, lengths, allowed))
-    for v in variables:
-        value = values[v.id]
-        off = np.abs(flat(v.project(value)) - flat(value)) if np.isfinite(value).all() else np.nan
-        scale = lengths[v.id] + ROUNDED / allowed * np.abs(flat(value))
-        worst = worst.or_worse(_worst(off, scale, f"what {short(v, 40)} is declared as"))
-    return worst
+class Feasibility:
+    """Constraints and declarations of a problem, and how far they move over lengths.
+
+    Parameters
+    ----------
+    problem : cp.Problem
+    answer : dict
+        Variable id -> the value around which scales are found, that all know.
+    lengths : dict
+    allowed : float
+        The share of how far a constraint moves over the lengths by which it may be violated.
+    """
+
+    def __init__(
+        self,
+        problem: cp.Problem,
+        answer: Mapping[int, np.ndarray],
+        lengths: Lengths,
+        allowed: float,
+    ) -> None:
+        self._rules, self._variables = problem.constraints, problem.variables()
+        self._answer, self._lengths, self._allowed = answer, lengths, allowed
+        self._maps: dict[int, tuple[Any, np.ndarray, np.ndarray] | None] = {}
+
+    def violation(self, values: Mapping[int, np.ndarray]) -> Excess:
+        """The worst violation at a point."""
+        worst = Excess()
+        with holding((v, values[v.id]) for v in self._variables):
+            for rule in self._rules:
+                worst = worst.or_worse(self._of_rule(rule, values))
+        for v in self._variables:
+            value, is_whole = values[v.id], np.isfinite(values[v.id]).all()
+            off = np.abs(flat(v.project(value)) - flat(value)) if is_whole else np.nan
+            scale = self._lengths[v.id] + ROUNDED / self._allowed * np.abs(flat(value))
+            worst = worst.or_worse(_worst(off, scale, f"what {short(v, 40)} is declared as"))
+        return worst
+
+    def reach_of(self, rule: Any) -> np.ndarray:
+        """How far each entry of a constraint moves over the lengths, flat."""
+        with holding((v, self._answer[v.id]) for v in rule.variables()):
+            return self._scales(rule, self._answer)[1]
+
+    def _of_rule(self, rule: Any, values: Mapping[int, np.ndarray]) -> Excess:
+        where = short(rule, 40)
+        with np.errstate(all="ignore"):  # cvxpy divides by the size of a cone's argument, even of 0
+            off = violated(rule)
+        if not off.any() or not _beyond_rounding(rule, off).any():
+            return Excess()
+        if is_approximated(rule) or not np.isfinite(off).all():
+            return _distance(rule, values, self._lengths, where)
+        made, near = self._scales(rule, values)
+        if made.size != off.size:
+            made, near = (np.full(off.size, one.max(initial=0.0)) for one in (made, near))
+        return _worst(off, near + ROUNDED / self._allowed * made, where)
+
+    def _scales(self, rule: Any, values: Mapping[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """The size of what each entry adds up, and how far it moves over the lengths."""
+        if rule.id not in self._maps:
+            self._maps[rule.id] = self._map(rule)
+        known = self._maps[rule.id]
+        if known is not None:
+            matrix, offset, moves = known
+            sizes = np.concatenate([np.abs(flat(values[v.id])) for v in rule.variables()])
+            return matrix @ sizes + offset, moves
+        with np.errstate(all="ignore"):
+            made = np.concatenate([_size(part) for part in _parts(rule)])
+        return made, made
+
+    def _map(self, rule: Any) -> tuple[Any, np.ndarray, np.ndarray] | None:
+        """Of a constraint that is affine the sizes of its coefficients, and how far it moves."""
+        parts, variables = _parts(rule), rule.variables()
+        if not variables or not all(is_affine_throughout(part) for part in parts):
+            return None
+        maps = [affine_map(part, variables) for part in parts]
+        matrix = abs(sp.vstack([sp.csr_array(one) for one, _ in maps], format="csr"))
+        offset = np.concatenate([np.abs(flat(level)) for _, level in maps])
+        return matrix, offset, matrix @ np.concatenate([self._lengths[v.id] for v in variables])
 
 
 def charged(rules: list[Any], values: Mapping[int, np.ndarray], duals: Mapping[int, Any]) -> float:
@@ -79,11 +136,8 @@ def charged(rules: list[Any], values: Mapping[int, np.ndarray], duals: Mapping[i
 
     By weak duality no point is better than the optimum by more, with optimal :math:`\lambda`.
     """
-    total = 0.0
-    variables = {v.id: v for rule in rules for v in rule.variables()}.values()
-    with preserved(variables), np.errstate(all="ignore"):
-        for v in variables:
-            v.save_value(values[v.id])
+    total, variables = 0.0, {v.id: v for rule in rules for v in rule.variables()}
+    with holding((v, values[key]) for key, v in variables.items()), np.errstate(all="ignore"):
         for rule in rules:
             off = violated(rule)
             if off.any() and rule.id in duals:
@@ -152,22 +206,8 @@ def _differences(
     return np.where(claim.off, 0.0, np.abs(tails - heads)), near + ROUNDED / allowed * made
 
 
-def _of_rule(
-    rule: Any, values: Mapping[int, np.ndarray], lengths: Lengths, allowed: float
-) -> Excess:
-    where = short(rule, 40)
-    with np.errstate(all="ignore"):  # cvxpy divides by the size of a cone's argument, even of zero
-        off = violated(rule)
-    if not off.any():
-        return Excess()
-    if not _beyond_rounding(rule, off).any():
-        return Excess()
-    if is_approximated(rule) or not np.isfinite(off).all():
-        return _distance(rule, values, lengths, where)
-    made, near = scales(rule, values, lengths)
-    if made.size != off.size:
-        made, near = (np.full(off.size, one.max(initial=0.0)) for one in (made, near))
-    return _worst(off, near + ROUNDED / allowed * made, where)
+def _parts(rule: Any) -> list[Any]:
+    return [rule.expr] if isinstance(rule, Inequality | Equality) else list(rule.args)
 
 
 def _beyond_rounding(rule: Any, off: np.ndarray) -> np.ndarray:
@@ -177,24 +217,6 @@ def _beyond_rounding(rule: Any, off: np.ndarray) -> np.ndarray:
     known: Any = rule
     size = _size(known.expr)
     return ~(off <= NOISE * (size if size.size == off.size else size.max(initial=0.0)))
-
-
-def scales(
-    rule: Any, values: Mapping[int, np.ndarray], lengths: Lengths
-) -> tuple[np.ndarray, np.ndarray]:
-    """The size of what each entry adds up, and how far it moves over the lengths."""
-    parts = [rule.expr] if isinstance(rule, Inequality | Equality) else list(rule.args)
-    variables = rule.variables()
-    if variables and all(is_affine_throughout(part) for part in parts):
-        maps = [affine_map(part, variables) for part in parts]
-        matrix = abs(sp.vstack([sp.csr_array(one) for one, _ in maps]))
-        sizes = np.concatenate([np.abs(flat(values[v.id])) for v in variables])
-        moves = np.concatenate([lengths[v.id] for v in variables])
-        offset = np.concatenate([np.abs(flat(level)) for _, level in maps])
-        return np.asarray(matrix @ sizes).ravel() + offset, np.asarray(matrix @ moves).ravel()
-    sizes = [_size(part) for part in parts]
-    made = np.concatenate(sizes)
-    return made, made
 
 
 def _size(part: Any) -> np.ndarray:

@@ -22,21 +22,20 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from dald_model.answer.bound import Bound, Bounds, Parts, prices_of, reach_beside
 from dald_model.answer.claim import Claim, client_costs
 from dald_model.answer.cone_clients import ConeClient
-from dald_model.answer.feasibility import are_together, copies_apart, scales, violation
+from dald_model.answer.feasibility import Feasibility, are_together, copies_apart
 from dald_model.answer.multipliers import balanced, improved
 from dald_model.answer.scale import NOISE, REACH, Scale
 from dald_model.answer.smooth_clients import smooth_groups
 from dald_model.answer.standalone import Standalone
 from dald_model.answer.verdict import Row
 from dald_model.compile.subproblem import Subproblem
-from dald_model.values import flat, holding
+from dald_model.values import flat
 
 SHORT, SHORTEST = 1e-2, 1e-6
 """How many lengths the box of the proof that multipliers are right reaches, of clients that only a
@@ -285,29 +284,26 @@ class Judge:
         return [
             self.gap_row(),
             self.value_row(),
-            *self.feasibility_rows(),
+            *self.feasibility_rows,
             self.multiplier_row(),
         ]
 
+    @cached_property
     def feasibility_rows(self) -> list[Row]:
         """The constraints at the point, and the copies."""
         claim, allowed = self.claim, self.feasible
-        problem = claim.problem
-        answer = claim.answer
-        found = violation(
-            problem.constraints, problem.variables(), answer, self.lengths_by_variable, allowed
-        )
+        found = self.feasibility.violation(claim.answer)
         apart = copies_apart(claim, self.scale.lengths, self.lengths_by_variable, allowed)
         return [
             Row("constraint violation", found.amount, found.scale, allowed, found.where),
             Row("consensus violation", apart.amount, apart.scale, allowed, apart.where),
         ]
 
-    def reach_of(self, rule: Any) -> np.ndarray:
-        """How far each entry of a constraint moves over the lengths, flat."""
-        answer = self.claim.answer
-        with holding([(v, answer[v.id]) for v in rule.variables()]), np.errstate(all="ignore"):
-            return scales(rule, answer, self.lengths_by_variable)[1]
+    @cached_property
+    def feasibility(self) -> Feasibility:
+        """The constraints of the all-in-one problem, beside how far they move over the lengths."""
+        claim = self.claim
+        return Feasibility(claim.problem, claim.answer, self.lengths_by_variable, self.feasible)
 
     @cached_property
     def lengths_by_variable(self) -> dict[int, np.ndarray]:

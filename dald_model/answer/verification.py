@@ -18,8 +18,8 @@ from dald_model.answer.answer import Answer
 from dald_model.answer.as_dict import plain
 from dald_model.answer.certificate import Certificate, certified
 from dald_model.answer.claim import Claim
-from dald_model.answer.dual_values import differences, dual_value_row
-from dald_model.answer.feasibility import charged, violation
+from dald_model.answer.dual_values import DualValues
+from dald_model.answer.feasibility import charged
 from dald_model.answer.judge import PRICED, Judge
 from dald_model.answer.plots import verification_plot
 from dald_model.answer.reference import Reference, all_in_one, measured_from
@@ -242,7 +242,7 @@ def _compared(result: Answer, judge: Judge, made: Reference, notes: list[str]) -
         return _made(result, made, [row, *judge.rows], notes, judge)
     best = min(kept, key=lambda one: sense * one.value)
     there = sense * best.value + charged(claim.problem.constraints, best.values, best.duals)
-    is_feasible = all(row.ok for row in judge.feasibility_rows())
+    is_feasible = all(row.ok for row in judge.feasibility_rows)
     # A feasible point that is better than what solvers find has no gap
     gap = here - there if here >= there or is_feasible else there - here
     rows = [_gap_row(judge, gap), _sight_row(judge, gap, max(abs(here), abs(there)))]
@@ -251,8 +251,8 @@ def _compared(result: Answer, judge: Judge, made: Reference, notes: list[str]) -
         is_excused = agrees and row.check == "gap to the bound"
         rows.append(replace(row, is_seen=row.is_seen and not is_excused))
     if claim.is_whole:
-        rows.append(dual_value_row(judge, result, best.duals))
-        rows.append(differences(judge, result, best.duals))
+        duals = DualValues(judge, result, best.duals)
+        rows += [duals.row, duals.distance]
     rows.append(_distance(judge, best))
     if rows[-1].measured > SIGHT and all(row.ok for row in rows):
         notes.append(
@@ -277,11 +277,7 @@ def _sight_row(judge: Judge, gap: float, size: float) -> Row:
 def _is_feasible(judge: Judge, made: Reference) -> bool:
     if not (made.values and np.isfinite(made.value)):
         return False
-    problem, lengths = judge.claim.problem, judge.lengths_by_variable
-    found = violation(
-        problem.constraints, problem.variables(), made.values, lengths, judge.feasible
-    )
-    return found.share <= judge.feasible
+    return judge.feasibility.violation(made.values).share <= judge.feasible
 
 
 def _measures(judge: Judge) -> dict[int, Measure]:

@@ -164,25 +164,21 @@ MENDED = {
 
 
 UNPROVED = {
+    50002711,
     700474,
     80001339,
-    91002156,
     120001317,
     420004047,
     110000442,
     9146,
     3000130,
     3000199,
-    20001184,
     100000049,
     100000215,
-    130002855,
     130003075,
     170000996,
-    200001292,
     230002989,
     390001121,
-    450005321,
 }
 """Right, but with no proof: degenerate, or with numbers that a cone solver bounds badly. The status
 or the verification says so."""
