@@ -176,8 +176,8 @@ class SmoothClients:
         for first in range(0, count, chunk):
             part = slice(first, min(first + chunk, count))
             quadratics = self._quadratics[part]
-            is_kept = self._matrix is not None
-            yield part, self._matrix[part] if is_kept else np.stack([q.full for q in quadratics])
+            kept = self._matrix
+            yield part, np.stack([q.full for q in quadratics]) if kept is None else kept[part]
 
     def _sizes(self, vectors: np.ndarray) -> np.ndarray:
         """The sizes of the summands of P x, (k, m)."""
@@ -201,7 +201,7 @@ class SmoothClients:
 
 
 def _bends_of(matrices: np.ndarray) -> Bends:
-    is_finite = np.isfinite(matrices).all(axis=(1, 2))
+    is_finite = np.asarray(np.isfinite(matrices).all(axis=(1, 2)))
     matrices = np.where(is_finite[:, None, None], matrices, np.eye(matrices.shape[1]))
     inverse = _inverse_roots(np.diagonal(matrices, axis1=1, axis2=2))
     roots, vectors = eigh(inverse[:, :, None] * matrices * inverse[:, None, :])

@@ -141,7 +141,7 @@ def _once(
     return u, float(worth * level), worth * left[:size] / lengths[:size], float(lost)
 
 
-def _boxed(rows: sp.csc_array, lengths: np.ndarray, size: int) -> sp.csc_array:
+def _boxed(rows: Any, lengths: np.ndarray, size: int) -> sp.csc_array:
     """Rows in these lengths, and below them those of the box of the first variables."""
     height, ends = rows.shape[0], np.repeat(rows.indptr[1 : size + 1], 2)
     data = rows.data * np.repeat(lengths, np.diff(rows.indptr))
