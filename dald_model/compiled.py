@@ -124,6 +124,6 @@ def _counted(neighbours: Collection[Hashable], servers: Collection[Hashable]) ->
 
 def _mark(client: Client) -> str:
     """What stands behind the name of who is no client of the user's."""
-    if client.is_server:
+    if client.is_hub:
         return " (server)"
     return f" ({client.kind})" if client.is_coupling else ""

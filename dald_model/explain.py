@@ -23,6 +23,7 @@ from dald_model.coordinate.applicability import why_not, why_not_along, why_not_
 from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.stopping import Stopping
 from dald_model.declare.problem import Problem
+from dald_model.declare.wording import short
 from dald_model.later import pd
 from dald_model.options import DEFAULT_ACCELERATION, opened, with_algorithm
 from dald_model.schedule.moment import Moment, Residuals
@@ -85,6 +86,8 @@ class Explanation(Printed, tuple[Reason, ...]):
         What accelerates the outer loops, or why nothing does.
     revealed : str
         What clients show beside answers; else empty.
+    common : str
+        The constraints that the server holds once for all clients; else empty.
     """
 
     sequence: Sequence
@@ -94,6 +97,7 @@ class Explanation(Printed, tuple[Reason, ...]):
     adopted: str
     acceleration: str
     revealed: str
+    common: str
 
     @property
     def widths(self) -> list[int]:
@@ -156,6 +160,7 @@ class Explanation(Printed, tuple[Reason, ...]):
             return [*over.splitlines(), *self.algorithm.explain().splitlines(), shows]
         said = [
             over,
+            self.common,
             f"order: {counted(len(widths), 'level')} one after the other, "
             f"{counted(max(widths), 'client')} at once",
             self.sequence.explain(),
@@ -207,7 +212,7 @@ def explain(
         kinds.setdefault((names, tuple(noun for _, noun in _parts(sub))), []).append(sub)
     found = Explanation(_reason(names, alike) for (names, *_), alike in kinds.items())
     found.sequence, found.graph, found.algorithm = sequence, compiled.graph, algorithm
-    found.adopted = compiled.model.adopted
+    found.adopted, found.common = compiled.model.adopted, _common(compiled)
     is_curved = isinstance(chosen, InteriorPoint)
     found.revealed = chosen.reveals(compiled) if is_curved else ""
     unknown = Residuals(*4 * [math.inf])
@@ -225,6 +230,18 @@ def explain(
         added = f"at most {acceleration.added(compiled):,} bytes a round more than without"
         found.acceleration = f"acceleration: {acceleration.explain()}; {added}"
     return found
+
+
+def _common(compiled: Decomposition) -> str:
+    """Which constraints a server holds for the clients that repeat them."""
+    common = compiled.form.common
+    if not common.rules:
+        return ""
+    rules = together([short(rule, 40) for rule in common.rules], 120)
+    return (
+        f"rules in common: {rules}, stated by {counted(len(common.places), 'client')} and held "
+        f'once by {compiled.holder!r}; model.topology("server") leaves them with the clients'
+    )
 
 
 def _reason(names: tuple[str, ...], alike: list[Subproblem]) -> Reason:
@@ -282,8 +299,10 @@ def _what(alike: list[Subproblem]) -> str:
         least, most = min(counts), max(counts)
         number = f"{least}..{most}" if least < most else str(most)
         said.append(f"{number} {nouns[0]}{'' if most == 1 else 's'}" if most else nouns[0])
-    coupling = "coupling: " if alike[0].client.is_coupling else ""
-    return coupling + ", ".join(said)
+    client = alike[0].client
+    has_kind = client.is_coupling or (client.is_hub and not client.is_server)
+    kind = f"{client.kind}: " if has_kind else ""
+    return kind + ", ".join(said)
 
 
 def _parts(sub: Subproblem) -> list[tuple[int, str]]:

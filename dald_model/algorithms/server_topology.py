@@ -44,6 +44,11 @@ class Star:
                 'model.topology("server"), or declare one: model.consensus(z == x)'
             )
         server = compiled.servers[0]
+        if server not in compiled.averages:
+            raise TopologyError(
+                f"algorithm: {who} is for a server that only averages, but {server!r} holds the "
+                'constraints that the clients repeat; ask for one by model.topology("server")'
+            )
         clients = [name for name in compiled if name != server]
         for name in clients:
             if set(compiled.graph[name]) != {server} or not is_copy(compiled[name]):

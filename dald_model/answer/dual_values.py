@@ -99,7 +99,10 @@ class DualValues:
             amounts = map(self._difference, client.constraints)
             if any(amount is None or not amount <= allowed for amount in amounts):
                 found.append(name)
-        return found
+        # Clients share what they state in common in any way: whether the sum supports the point is
+        # asked where it is held
+        holder = result.compiled.holder
+        return found if holder is None else [*found, holder]
 
     def _unsupported(self, name: Hashable) -> float:
         """How far a client's Lagrangian is from being least at its own point, to first order."""
@@ -108,7 +111,7 @@ class DualValues:
         part = result.compiled.columns[name]
         price = prices_of(result.compiled, judge.claim.multipliers)[part]
         lengths = judge.scale.lengths[part]
-        stated = result.compiled.model.stated[name].constraints
+        stated = result.compiled.stated(name)
         shares = result.recovered.local_duals[name]
         rules = list(zip(sub.client.constraints, shares, strict=True))
         terms = [_term(rule, share) for rule, share in rules if _is_priced(rule)]
@@ -214,10 +217,11 @@ def _contradiction(result: Answer) -> str:
                 if _apart(stated, mu[part.start : part.stop]):
                     return f"{short(rule, 40)} has another dual value than multiplier"
     totals: dict[int, np.ndarray] = {}
+    found = compiled.stated_duals(result.recovered.local_duals, result.left)
     for name, client in compiled.model.stated.items():
         if name not in compiled or name in result.left:
             continue
-        shares = result.recovered.local_duals[name]
+        shares = found.get(name, ())
         if len(shares) < len(client.constraints):
             return f"constraints of {name!r} have no dual values"
         for rule, share in zip(client.constraints, shares, strict=False):

@@ -265,7 +265,7 @@ def _sums(compiled: Decomposition) -> Iterator[Finding]:
 
 def _kinks(compiled: Decomposition) -> Iterator[Finding]:
     """Who turns where it does not bend: clients, and couplings, which have no data to bend them."""
-    angular = [n for n, s in compiled.items() if n not in compiled.servers and is_angular(s)]
+    angular = [n for n, s in compiled.items() if n not in compiled.averages and is_angular(s)]
     clients = [name for name in angular if name in compiled.model.clients]
     if not angular:
         return

@@ -102,7 +102,7 @@ class Judge:
         if not self.value - there > noise:
             return False
         forms = {
-            name: self.compiled[name].form for name in beyond if name not in self.compiled.servers
+            name: self.compiled[name].form for name in beyond if name not in self.compiled.averages
         }
         return all(
             form is not None and form.complete and not form.extra and not form.is_outside(beyond[n])

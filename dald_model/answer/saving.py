@@ -61,7 +61,11 @@ def written(result: Answer) -> bytes:
     at = {key: place for place, key in enumerate(ids)}
     theirs = {v.id: v for v in model.variables}
     places = {name: _places(compiled[name].variables, compiled, at) for name in found.at_clients}
-    duals = {n: held for n, held in found.local_duals.items() if n in model.stated}
+    duals = {
+        n: held
+        for n, held in found.local_duals.items()
+        if n in model.stated or n == compiled.holder
+    }
     history, words = _history(result.history, list(compiled))
     arrays |= {f"history.{column}": values for column, values in history.items()}
     header = {
@@ -246,7 +250,7 @@ def _numbers(column: str, values: list[Any]) -> np.ndarray:
 
 def _kind(client: Client) -> str:
     """What the reader of a file calls a client; where it was solved does not matter to it."""
-    if client.is_server:
+    if client.is_hub:
         return "server"
     return Client.kind if client.is_remote else client.kind
 

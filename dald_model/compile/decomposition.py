@@ -69,6 +69,8 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         The consensus graph, servers included.
     servers, couplings : tuple
         The names of those, as far as they are no edges.
+    averages : tuple
+        The servers that only average: not one that holds its clients' rules in common.
     sense : int
         +1 where the all-in-one problem is a minimisation, -1 where it is a maximisation.
     order : dict
@@ -126,7 +128,8 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
             for edge, at in zip(form.edges, starts, strict=True)
         }
         self.graph: nx.Graph = consensus_graph(form.clients, form.edges)
-        self.servers = tuple(name for name, c in form.clients.items() if c.is_server)
+        self.servers = tuple(name for name, c in form.clients.items() if c.is_hub)
+        self.averages = tuple(name for name in self.servers if form.clients[name].is_server)
         self.couplings = tuple(name for name, c in form.clients.items() if c.is_coupling)
         self.network: HierarchicalNetwork = safest(self.graph, self.servers)
         touching: dict[Hashable, list[tuple[Edge, int]]] = {name: [] for name in form.clients}
@@ -239,10 +242,11 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
             for name, found in at_clients.items()
         }
         found = {}
+        stated = self.stated_duals(duals, left)
         for name, client in self.model.stated.items():
             # Nothing is known of who was never solved, or of a solver that gives no multipliers;
             # bounds that the compiler added for couplings come last and are nobody's
-            for rule, dual in zip(client.constraints, duals.get(name, ()), strict=False):
+            for rule, dual in zip(client.constraints, stated.get(name, ()), strict=False):
                 # One constraint object may stand in several clients; the AIO problem has it once
                 # and its multiplier there is the sum.
                 before = found.get(rule.id)
@@ -255,6 +259,25 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
                     shape = part.agreement.left.shape
                     found[part.agreement.constraint.id] = (dual.reshape(shape, order="F"),)
         return Recovered(values, at_clients, found, duals)
+
+    @cached_property
+    def holder(self) -> Hashable:
+        """The server that holds rules in common; None without."""
+        return next((name for name in self.servers if name not in self.averages), None)
+
+    def stated(self, name: Hashable) -> list[cp.Constraint]:
+        """A client's or server's constraints in order, as the user stated them."""
+        common = self.form.common
+        if common.rules and name == self.holder:
+            return list(common.rules)
+        given = self.model.stated[name].constraints
+        return [given[at] for at in common.kept(name, len(given))]
+
+    def stated_duals(
+        self, duals: Mapping[Hashable, Any], left: Collection[Hashable] = ()
+    ) -> Mapping[Hashable, Any]:
+        """Client -> dual values of the constraints that it states, wherever they are held."""
+        return self.form.common.duals(duals, self.holder, left)
 
     def agreed(
         self, copies: Mapping[Hashable, np.ndarray], left: Collection[Hashable] = ()

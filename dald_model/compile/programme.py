@@ -74,7 +74,8 @@ class _Programme:
 
     def __init__(self, compiled: Decomposition) -> None:
         self._compiled, self._model = compiled, compiled.model
-        clients = list(compiled.arrays.clients.values())
+        kept = compiled.form.common.clients
+        clients = [kept.get(name, client) for name, client in compiled.arrays.clients.items()]
         users = owners_of(clients)
         held = {v.id: v for client in clients for v in client.variables}
         self._common = [v for key, v in held.items() if len(users[key]) > 1]
@@ -95,6 +96,7 @@ class _Programme:
             self._rules += [(formula.of(rule), label) for rule in coupling.constraints]
         self._agree()
         self._share()
+        self._rules += [(Formula().of(rule), "server") for rule in self._compiled.form.common.rules]
         named = [self._called.get(v.id) or symbol(v.name()) for v in self._model.variables]
         over = list(dict.fromkeys(named))
         over = ", ".join(over if len(over) <= FEW else [*over[:2], r"\dots", over[-1]])

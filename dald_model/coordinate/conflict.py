@@ -17,6 +17,7 @@ from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.wording import short
 from dald_model.solvers.exact.certificates import infeasibility
+from dald_model.text import counted
 from dald_model.values import flat
 
 CARRIED = 1e-3
@@ -52,11 +53,12 @@ def contradiction(
 
 def _of_client(compiled: Decomposition, sub: Subproblem, z: np.ndarray, fall: float) -> list[str]:
     """The constraints of one client or coupling that have multipliers, and what each misses."""
-    stated = compiled.model.stated[sub.name]
-    found = []
-    for rule, duals in zip(stated.constraints, sub.cone_duals(z), strict=False):
+    found, rules = [], compiled.stated(sub.name)
+    for rule, duals in zip(rules, sub.cone_duals(z), strict=False):
         weight = sum(float(np.abs(flat(dual)).sum()) for dual in duals)
         if weight > 0:
-            whose = f"{stated.kind} {sub.name!r}"
+            whose = f"{sub.client.kind} {sub.name!r}"
+            if sub.name == compiled.holder:
+                whose = counted(len(compiled.form.common.places), "client")
             found.append(f"{short(rule, 40)} of {whose} (misses by {fall / weight:.3g})")
     return found

@@ -60,7 +60,7 @@ def told_without(
 ) -> np.ndarray:
     """The answers of all others, and where those put servers and who has none."""
     single = found.copy()
-    for name in (*names, *compiled.servers):
+    for name in (*names, *compiled.averages):
         single[compiled.columns[name]] = np.nan
     place(compiled, single)
     return single

@@ -68,7 +68,7 @@ def away_from_poles(
                 hold = others[sub.entries] @ sub.sight.squares
                 held = _answer_held(sub, own, np.where(hold > 0, hold, most / over**2))
                 own[:] = np.where(np.isnan(held), own, held)
-    for name in compiled.servers:
+    for name in compiled.averages:
         known.own[compiled.columns[name]] = np.nan
     place(compiled, known.own)
     return known._replace(sides=sides_of(compiled, known.own))

@@ -29,7 +29,7 @@ def sides_of(compiled: Decomposition, points: np.ndarray) -> np.ndarray:
 def held_sides(compiled: Decomposition, base: np.ndarray, found: np.ndarray) -> np.ndarray:
     """The sides of where clients are held, (2, Q); those of servers, which are not, as found."""
     held = base.copy()
-    for name in compiled.servers:
+    for name in compiled.averages:
         held[compiled.columns[name]] = found[compiled.columns[name]]
     return sides_of(compiled, held)
 

@@ -286,7 +286,7 @@ class Survey:
 
     def _place_servers(self) -> None:
         """Put servers where their neighbours' answers are by now."""
-        for name in self._compiled.servers:
+        for name in self._compiled.averages:
             self._found[self._compiled.columns[name]] = np.nan
         place(self._compiled, self._found)
 

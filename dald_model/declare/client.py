@@ -48,7 +48,7 @@ class Client(Identified, Printed):
     held : tuple of cp.Variable
         Variables that stand in no objective and no constraint: those of a server, or a site's.
     is_server : bool
-        Whether this is a server: no objective, no constraints, only consensus.
+        Whether this is a server that only averages: no objective, no constraints.
 
     Examples
     --------
@@ -66,6 +66,11 @@ class Client(Identified, Printed):
     constraints: tuple[cp.Constraint, ...] = ()
     held: tuple[cp.Variable, ...] = ()
     is_server: bool = False
+
+    @property
+    def is_hub(self) -> bool:
+        """Whether this is a server, also one that holds its clients' rules in common."""
+        return self.is_server or self.kind == "server"
 
     @property
     def is_coupling(self) -> bool:

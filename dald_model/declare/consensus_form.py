@@ -15,6 +15,7 @@ import networkx as nx
 
 from dald_model._cvxpy import with_parts
 from dald_model.declare.client import Client
+from dald_model.declare.common_rules import NOTHING, CommonRules, RuleServer, common_rules
 from dald_model.declare.consensus import ConsensusEquality, Edge, Owners, check_sides, join
 from dald_model.declare.couplings import fresh
 from dald_model.declare.local_client import LocalClient
@@ -35,11 +36,14 @@ class ConsensusForm:
     homes : dict
         User's variable id -> {client: that client's local variable}. The server's copy of a
         shared variable stands under the server's name.
+    common : CommonRules
+        What the server holds of the clients' constraints.
     """
 
     clients: dict[Hashable, Client]
     edges: list[Edge]
     homes: dict[int, dict[Hashable, cp.Variable]]
+    common: CommonRules = NOTHING
 
 
 class Link(NamedTuple):
@@ -88,7 +92,9 @@ def consensus_form(
     -----
     Where no variable is used by more than two of more clients, each is an edge between its two;
     else one server has all shared variables, as federated methods want it. It has them as well
-    where edges would leave the clients in several parts, and so holds these together.
+    where edges would leave the clients in several parts, and so holds these together. A server that
+    is not asked for also holds the constraints that its clients repeat; one that is asked for only
+    averages, as the paper's.
     """
     users = [len(names) for names in owners_of(clients.values()).values()]
     if not served and topology is None and max(users, default=0) == 2 < len(clients):
@@ -96,7 +102,10 @@ def consensus_form(
             return _form(clients, agreements, None, further, pairs=True, may_part=may_part)
         except DisconnectedError:
             pass
-    return _form(clients, agreements, topology, further, pairs=False, may_part=may_part)
+    common = NOTHING
+    if not served and topology is None:
+        common = common_rules(clients.values(), owners_of(clients.values()))
+    return _form(clients, agreements, topology, further, common, pairs=False, may_part=may_part)
 
 
 def _form(
@@ -104,6 +113,7 @@ def _form(
     agreements: Sequence[ConsensusEquality],
     topology: nx.Graph | None,
     further: Sequence[Link],
+    common: CommonRules = NOTHING,
     *,
     pairs: bool,
     may_part: bool,
@@ -115,7 +125,7 @@ def _form(
     homes: dict[int, dict[Hashable, cp.Variable]] = {}
     for name, client in clients.items():
         mine = {v.id: _copy(v, name) for v in client.variables if v.id in shared}
-        local[name] = _localised(client, mine)
+        local[name] = _localised(common.clients.get(name, client), mine)
         for v in client.variables:
             homes.setdefault(v.id, {})[name] = mine.get(v.id, v)
     servers = _explicit_servers(agreements, owners, local)
@@ -123,9 +133,17 @@ def _form(
     if pairs:
         links += [_pair(homes[key]) for key in shared]
     elif shared and topology is None:
-        server = _server(fresh("server", [*local, *servers]), [_copy(v) for v in shared.values()])
+        copies = {key: _copy(v) for key, v in shared.items()}
+        server = _server(
+            fresh("server", [*local, *servers]),
+            list(copies.values()),
+            [
+                with_parts(rule, {id(v): copies[v.id] for v in rule.variables()})
+                for rule in common.rules
+            ],
+        )
         servers[server.name] = server
-        for key, copy in zip(shared, server.held, strict=True):
+        for key, copy in copies.items():
             links += [Link(copy, server.name, x, name) for name, x in homes[key].items()]
             homes[key][server.name] = copy
     elif topology is not None:
@@ -148,7 +166,7 @@ def _form(
     edges = join(triples)
     if not may_part:
         check_connected(local, edges)
-    return ConsensusForm(local, edges, homes)
+    return ConsensusForm(local, edges, homes, common)
 
 
 def _of_lone(
@@ -260,8 +278,13 @@ def _explicit_servers(
     return servers
 
 
-def _server(name: Hashable, held: Sequence[cp.Variable]) -> Client:
-    return Client(name, cp.Minimize(cp.Constant(0)), (), tuple(held), is_server=True)
+def _server(
+    name: Hashable, held: Sequence[cp.Variable], rules: Sequence[cp.Constraint] = ()
+) -> Client:
+    goal = cp.Minimize(cp.Constant(0))
+    if rules:
+        return RuleServer(name, goal, tuple(rules), tuple(held))
+    return Client(name, goal, (), tuple(held), is_server=True)
 
 
 def _pair(homes: Mapping[Hashable, cp.Variable]) -> Link:

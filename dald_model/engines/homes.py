@@ -63,7 +63,7 @@ def homes(
 
 def obstacle(sub: Subproblem) -> str:
     """Why a client cannot be solved elsewhere; empty if it can."""
-    if sub.client.is_server:
+    if sub.client.is_hub:
         return "it is a server, which has no data"
     if sub.client.is_coupling:
         return "it is a coupling, which has no data"

@@ -99,7 +99,7 @@ class DividedBy:
 
     def refuses(self, subproblem: Subproblem) -> str:
         """See :class:`dald_model.solvers.base.Solver`."""
-        if not subproblem.client.is_server:
+        if not subproblem.client.is_hub:
             return "it is no server"
         return "" if copies(subproblem) else "its edges are not about all its variables"
 

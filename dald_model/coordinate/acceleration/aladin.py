@@ -62,7 +62,7 @@ class ALADIN:
         """See :class:`Acceleration`."""
         compiled = opening.compiled
         for name, sub in compiled.items():
-            why = "" if name in compiled.servers else no_manifold(sub)
+            why = "" if name in compiled.averages else no_manifold(sub)
             if why:
                 raise OptionError(
                     f"acceleration: {self!r} needs the curvature of every client, and "
@@ -76,7 +76,7 @@ class ALADIN:
 
     def added(self, compiled: Decomposition) -> int:
         """See :class:`Acceleration`: all Hessians, prices, and what ``otherwise`` adds."""
-        clients = [sub for name, sub in compiled.items() if name not in compiled.servers]
+        clients = [sub for name, sub in compiled.items() if name not in compiled.averages]
         sizes = np.array([np.unique(sub.sides[0].indices).size for sub in clients])
         hessians = BYTES * int((sizes * (sizes + 1) // 2).sum())
         return hessians + self.otherwise.added(compiled)

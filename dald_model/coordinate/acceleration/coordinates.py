@@ -95,7 +95,7 @@ class Coordinates:
         starts = np.cumsum(widths) - widths
         self.size = int(widths.sum())
         self.owner = np.repeat(np.arange(widths.size), widths)
-        is_server = np.array([name in compiled.servers for name in compiled])
+        is_server = np.array([name in compiled.averages for name in compiled])
         self.answers = ~is_server & (widths > 0)
         self.matrix = sp.csr_array(cells, shape=(live.size, self.size))
         self.signed = sp.csr_array(self.matrix[: rho.size] - self.matrix[rho.size :])

@@ -88,7 +88,7 @@ class Secant:
 
     def added(self, compiled: Decomposition) -> int:
         """See :class:`Acceleration`: the prices that clients are told with a proposal."""
-        clients = (sub for name, sub in compiled.items() if name not in compiled.servers)
+        clients = (sub for name, sub in compiled.items() if name not in compiled.averages)
         return BYTES * sum(sub.entries.size for sub in clients)
 
     def explain(self) -> str:
@@ -101,7 +101,7 @@ class Secant:
 
     def sizes(self, compiled: Decomposition) -> np.ndarray:
         """How many directions each client has to learn at most."""
-        clients = (sub for name, sub in compiled.items() if name not in compiled.servers)
+        clients = (sub for name, sub in compiled.items() if name not in compiled.averages)
         return np.array([min(sub.size, sub.entries.size) for sub in clients], dtype=int)
 
     def _largest(self, compiled: Decomposition) -> int:

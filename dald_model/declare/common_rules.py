@@ -1,0 +1,151 @@
+"""Rules in common: constraints on shared variables that every client repeats.
+
+N copies of one constraint have N multipliers of which only the sum is determined, and N active sets
+to settle; one copy at the server has one. A constraint is held once if every client that uses its
+variables states it, with the same numbers, and if what is left of each of these clients is bounded
+below. Without a server it stays with the clients: held by one of them alone it took as many rounds
+on rings, grids and chains of 20 and 100 clients.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import cvxpy as cp
+
+from dald_model._cvxpy import arguments
+from dald_model.declare.client import Client
+from dald_model.declare.consensus import Owners
+from dald_model.declare.couplings import Coupling
+from dald_model.declare.outline import frozen
+
+OWN = -1
+"""The place of a constraint that its client keeps."""
+
+
+class CommonRules(NamedTuple):
+    """Constraints that are held once for all clients that state them.
+
+    Attributes
+    ----------
+    rules : tuple of cp.Constraint
+        As the first of the clients states them.
+    places : dict
+        Client -> for each of its constraints the place among these rules, or :data:`OWN`.
+    clients : dict
+        The same clients with the constraints that they keep.
+    """
+
+    rules: tuple[cp.Constraint, ...] = ()
+    places: Mapping[Hashable, tuple[int, ...]] = {}
+    clients: Mapping[Hashable, Client] = {}
+
+    def kept(self, name: Hashable, count: int) -> list[int]:
+        """Which of its constraints, ``count`` that it states, a client keeps."""
+        places = self.places.get(name, (OWN,) * count)
+        return [at for at in range(count) if places[at] == OWN]
+
+    def duals(
+        self, own: Mapping[Hashable, Any], holder: Hashable, left: Collection[Hashable]
+    ) -> Mapping[Hashable, Any]:
+        """Client -> dual values of all that it states, from those of what it keeps.
+
+        Those of a rule that is held for several clients are shared out equally among the clients
+        that have not left.
+        """
+        if not self.rules:
+            return own
+        live = {name: places for name, places in self.places.items() if name not in left}
+        counts = Counter(at for places in live.values() for at in places)
+        held = own.get(holder, ())
+        found = dict(own)
+        for name, places in live.items():
+            mine = own.get(name, ())
+            if len(held) < len(self.rules) or len(mine) < places.count(OWN):
+                found[name] = ()  # nothing is known of who was not solved
+                continue
+            shares, kept = {}, iter(mine)
+            for at in set(places) - {OWN}:
+                shares[at] = tuple(one / counts[at] for one in held[at])
+            found[name] = tuple(next(kept) if at == OWN else shares[at] for at in places)
+        return found
+
+
+NOTHING = CommonRules()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RuleServer(Client):
+    """A server that holds the rules that its clients have in common."""
+
+    kind: ClassVar[str] = "server"
+
+
+def common_rules(clients: Iterable[Client], owners: Owners) -> CommonRules:
+    """The constraints that every client repeats, see the module.
+
+    A client that would be left without one of its variables keeps its own copy as well. A site's
+    constraints are its own: what it states is not known here, so nobody's are held for it.
+    """
+    declared = {c.name: c for c in clients if c.kind != Coupling.kind}
+    shared = {key: [n for n in names if n in declared] for key, names in owners.items()}
+    shared = {key: names for key, names in shared.items() if len(names) > 1}
+    reader = _Reader(shared)
+    keys = {name: [*map(reader.key, c.constraints)] for name, c in declared.items()}
+    stating: dict[Hashable, list[Hashable]] = {}
+    rules: dict[Hashable, cp.Constraint] = {}
+    for name, found in keys.items():
+        for key, rule in zip(found, declared[name].constraints, strict=True):
+            if key is not None:
+                stating.setdefault(key, []).append(name)
+                rules.setdefault(key, rule)
+    places: dict[Hashable, int] = {}
+    for key, names in stating.items():
+        users = {name for v in rules[key].variables() for name in shared[v.id]}
+        if users == set(names) and all(declared[name].cost.is_nonneg() for name in names):
+            places[key] = len(places)
+    held = {
+        name: tuple(OWN if key is None else places.get(key, OWN) for key in found)
+        for name, found in keys.items()
+        if not places.keys().isdisjoint(found)
+    }
+    left = {name: _left_to(declared[name], own) for name, own in held.items()}
+    whole = [n for n, c in left.items() if len(c.variables) == len(declared[n].variables)]
+    if not whole:
+        return NOTHING
+    given = {name: held[name] for name in whole}, {name: left[name] for name in whole}
+    return CommonRules(tuple(rules[key] for key in places), *given)
+
+
+def _left_to(client: Client, places: tuple[int, ...]) -> Client:
+    """A client with the constraints that it keeps."""
+    pairs = zip(client.constraints, places, strict=True)
+    return Client(client.name, client.objective, tuple(r for r, at in pairs if at == OWN))
+
+
+class _Reader:
+    """Keys of constraints on shared variables: equal for those that say the same."""
+
+    def __init__(self, shared: Collection[int]) -> None:
+        self._shared = shared
+        self._known: dict[int, tuple[cp.Constraint, Hashable]] = {}
+
+    def key(self, rule: cp.Constraint) -> Hashable:
+        """The key of a constraint; None if it is on other variables."""
+        known = self._known.get(id(rule))
+        if known is None:
+            variables = rule.variables()
+            is_shared = bool(variables) and all(v.id in self._shared for v in variables)
+            known = self._known[id(rule)] = rule, self._of(rule) if is_shared else None
+        return known[1]
+
+    def _of(self, part: Any) -> Hashable:
+        if isinstance(part, cp.Variable | cp.Parameter):
+            return part.id
+        if isinstance(part, cp.Constant):
+            return frozen(part.value)
+        data = arguments(part) if isinstance(part, cp.Constraint) else part.get_data()
+        return type(part), part.shape, frozen(data), *map(self._of, part.args)
