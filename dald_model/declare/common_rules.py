@@ -3,8 +3,10 @@
 N copies of one constraint have N multipliers of which only the sum is determined, and N active sets
 to settle; one copy at the server has one. A constraint is held once if every client that uses its
 variables states it, with the same numbers, and if what is left of each of these clients is bounded
-below. Without a server it stays with the clients: held by one of them alone it took as many rounds
-on rings, grids and chains of 20 and 100 clients.
+below and bends. On 220 drawn models of 2 to 100 clients that took 0.94 to 0.60 times the rounds;
+where objectives are hinges, flat without constraints, up to eight times as many, so these keep
+theirs. Without a server constraints stay with the clients, too: held by one of them alone they took
+as many rounds on rings, grids and chains of 20 and 100 clients.
 """
 
 from __future__ import annotations
@@ -105,7 +107,7 @@ def common_rules(clients: Iterable[Client], owners: Owners) -> CommonRules:
     places: dict[Hashable, int] = {}
     for key, names in stating.items():
         users = {name for v in rules[key].variables() for name in shared[v.id]}
-        if users == set(names) and all(declared[name].cost.is_nonneg() for name in names):
+        if users == set(names) and all(_does_without(declared[name].cost) for name in names):
             places[key] = len(places)
     held = {
         name: tuple(OWN if key is None else places.get(key, OWN) for key in found)
@@ -118,6 +120,11 @@ def common_rules(clients: Iterable[Client], owners: Owners) -> CommonRules:
         return NOTHING
     given = {name: held[name] for name in whole}, {name: left[name] for name in whole}
     return CommonRules(tuple(rules[key] for key in places), *given)
+
+
+def _does_without(cost: cp.Expression) -> bool:
+    """Whether a client needs no constraint to have an answer that prices move little by little."""
+    return cost.is_constant() or (cost.is_nonneg() and not cost.is_pwl())
 
 
 def _left_to(client: Client, places: tuple[int, ...]) -> Client:

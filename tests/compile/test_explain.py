@@ -64,7 +64,7 @@ Coordination
     sees the prices and sides of all edges, as a server does, and adds nothing to what clients send;
     its models speak for clients that are absent, and start= keeps them; or, where clients have
     kinks, minimises the lower bounds that answers and objectives give; else Anderson(memory=20)
-    mixes the last 20 outer loops; of all edges together it takes 160 bytes of inner products a
+    mixes the last 20 outer loops; of all edges together it takes 160 bytes of inner products per
     round; at most 224 bytes a round more than without"""  # noqa: E501 - as printed
 
 

@@ -122,7 +122,7 @@ def test_parameters_change_and_the_problem_is_taken_apart_once(
         cp.Minimize(cp.sum_squares(x[0] - q) + cp.sum_squares(x[1])), [x[0] == x[1], x[1] <= top]
     )
     calls = []
-    module = __import__("sys").modules["dald_model.decompose"]
+    module = __import__("sys").modules["dald_model.decomposing"]
     original = module.decompose
     monkeypatch.setattr(module, "decompose", lambda p: calls.append(p) or original(p))
     with pytest.raises(dm.OptionError, match=r"'client 0'.*Parameter 'q' has no value"):

@@ -1,5 +1,6 @@
 """What a user can name: the public names in reading order, their first lines and signatures."""
 
+import ast
 import inspect
 import subprocess
 import sys
@@ -185,3 +186,28 @@ def test_solve_takes_a_file_whose_model_is_a_function(
     file.write_text("def model():\n    return 3\n")
     assert main(["solve", str(file)]) == 2
     assert "`model` is of type int, expected dald_model.Model" in capsys.readouterr().err
+
+
+def test_type_checkers_are_told_the_same_names_from_the_same_modules() -> None:
+    stub = Path(dm.__file__).with_name("__init__.pyi").read_text()
+    told: dict[str, str] = {}
+    for node in ast.parse(stub).body:
+        if isinstance(node, ast.ImportFrom):
+            assert node.module is not None
+            told |= {alias.name: node.module for alias in node.names}
+        if isinstance(node, ast.Assign):
+            assert ast.literal_eval(node.value) == dm.__all__
+    for name, module in told.items():
+        found = getattr(dm, name)
+        home = found if inspect.ismodule(found) else sys.modules[module]
+        assert found is home or found is getattr(home, name)
+    assert set(told) == set(dm.__all__)
+
+
+def test_the_package_itself_imports_nothing_but_cvxpy() -> None:
+    code = (
+        "import sys, cvxpy; before = set(sys.modules); import dald_model; "
+        "print([name for name in set(sys.modules) - before if '.' in name or name != 'dald_model'])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"

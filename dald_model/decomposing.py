@@ -302,7 +302,7 @@ def _fill(problem: cp.Problem, result: Result) -> None:
     if status == "user_limit":
         warnings.warn(
             f"method 'dald' stopped without convergence: {result.status.message}; {result.detail}",
-            stacklevel=4,
+            stacklevel=5,  # past cvxpy and the method that it was registered as
         )
     # Dual values are set already.
     record_solution(
@@ -314,6 +314,3 @@ def _fill(problem: cp.Problem, result: Result) -> None:
         num_iters=result.rounds,
         extra_stats={"result": result},
     )
-
-
-cp.Problem.register_solve("dald", solve)
