@@ -25,7 +25,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dald_model.answer.bound import Bound, Bounds, Parts, prices_of, reach_beside
+from dald_model.answer.bound import Bound, Bounds, Parts, reach_beside
 from dald_model.answer.claim import Claim, client_costs
 from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.feasibility import Feasibility, are_together, copies_apart
@@ -114,26 +114,6 @@ class Judge:
         """The standalone minimisers."""
         return Standalone(self.compiled, self._parts, self._at, self._costs)
 
-    def is_proved_from(self, points: np.ndarray) -> bool:
-        """Whether the gap is proved with these points, (n,), for the standalone minimisers.
-
-        They may come from anywhere, see :meth:`Standalone.try_points`; without a proof they say
-        nothing.
-        """
-        alone = Standalone(self.compiled, self._parts, self._at, self._costs, others=[])
-        alone.try_points(self.compiled, points, self._parts.cones, self._costs)
-        scale = Scale(self.claim, alone, self._at, self._costs)
-        if scale.is_agreed or not self._are_together(scale.lengths):
-            return False
-        if self._prices_off(scale) > self._excused:
-            return False
-        enough, mu = self.tolerance * scale.cost, self._multipliers
-        near = REACH * scale.lengths
-        if self._bounds(near, near).of(mu, SPARE * enough).size > enough:
-            return False
-        wide = self._bounds(scale.reach, FARTHEST * scale.lengths).of(mu, WIDER * SPARE * enough)
-        return wide.size <= WIDER * enough
-
     @cached_property
     def scale(self) -> Scale:
         """The cost of consensus and the lengths."""
@@ -164,10 +144,13 @@ class Judge:
     @property
     def are_together(self) -> bool:
         """Whether the clients' copies are those of the user, as far as constraints have to hold."""
-        return self._are_together(self.scale.lengths)
-
-    def _are_together(self, lengths: np.ndarray) -> bool:
+        lengths = self.scale.lengths
         return are_together(self.claim, self._at, self._own, lengths, self.feasible)
+
+    @property
+    def has_wrong_prices(self) -> bool:
+        """Whether multipliers are wrong by more than a proof of the gap excuses."""
+        return not self.multiplier_row.measured <= self._excused
 
     @cached_property
     def proof(self) -> Bound:
@@ -193,7 +176,7 @@ class Judge:
         bounds, mu = self._bounds(reach, reach), self._multipliers
         best = bounds.of(mu, enough), mu
         if best[0].size > enough and self.scale.is_agreed:
-            nothing = np.zeros(self.compiled.size)
+            nothing = np.zeros(self.compiled.size)  # nobody is paid for anything
             best = min(best, (bounds.of(nothing, enough), nothing), key=_gap)
         if best[0].size > enough:
             better = improved(self.compiled, self._parts, self._at, mu, self.edge_lengths)
@@ -204,7 +187,7 @@ class Judge:
     @property
     def edge_lengths(self) -> np.ndarray:
         """How far the sides of each entry of an edge move over the lengths, (Q,)."""
-        sides = abs(self.compiled.stacked.matrix) @ self.scale.lengths
+        sides = abs(self.compiled.stacked.matrix) @ self.scale.farther
         found = np.maximum(*sides.reshape(2, -1))
         found[found == 0] = 1.0
         return found
@@ -219,6 +202,7 @@ class Judge:
         claimed = self.compiled.sense * self.claim.value
         return self._row("reported value", abs(claimed - self.value), is_exact=True)
 
+    @cached_property
     def multiplier_row(self) -> Row:
         """The multipliers, to first order."""
         scale = self.scale.worth
@@ -227,7 +211,7 @@ class Judge:
         shares |= {name: SHORTEST for group in groups for name in group.names}
         reach = np.empty(own.size)
         for name, part in self.compiled.columns.items():
-            reach[part] = shares[name] * self.scale.lengths[part]
+            reach[part] = shares[name] * self.scale.farther[part]
         costs = client_costs(self.compiled, self.claim.own, self.claim.live)
         bounds = Bounds(self.compiled, self._parts, own, own, reach, costs)
         enough = SPARE * self.priced * scale
@@ -249,22 +233,6 @@ class Judge:
         """How wrong prices may be where the gap is proved, which resolves them no better."""
         return float(np.sqrt(self.tolerance))
 
-    @property
-    def has_wrong_prices(self) -> bool:
-        """Whether a smooth client is left with slopes that no proof of the gap excuses."""
-        return self._prices_off(self.scale) > self._excused
-
-    def _prices_off(self, scale: Scale) -> float:
-        """The largest share of what its prices are worth that a smooth client does not balance."""
-        lengths, worth = scale.lengths, scale.worth
-        prices, most = prices_of(self.compiled, self.claim.multipliers), 0.0
-        for group in self._parts.groups:
-            price, far = prices[group.columns], lengths[group.columns]
-            left = np.abs(group.gradients(self._own[group.columns]) + price)
-            paid = np.maximum((np.abs(price) * far).max(axis=1), worth / self._at.size)
-            most = max(most, float((np.vecdot(left, far) / paid).max(initial=0.0)))
-        return most
-
     def worth_of(self, name: Hashable) -> float:
         """What a client's prices are worth over the lengths: the most of an entry, or S / N.
 
@@ -285,7 +253,7 @@ class Judge:
             self.gap_row(),
             self.value_row(),
             *self.feasibility_rows,
-            self.multiplier_row(),
+            self.multiplier_row,
         ]
 
     @cached_property

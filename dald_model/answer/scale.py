@@ -14,11 +14,12 @@ anything, a hundredth of what F changes by over the lengths takes the place of S
     L_e = \min\Big( \max_i |x_{i,e}^{alone} - x_e|, \;
         \max\big( \max_{e'} |x_{e'}|, m_e \big) \Big),
 
-is the way to the farthest standalone minimiser, or less: the size of its variable or, where that is
-longer, the move :math:`m_e` of this entry alone that changes a client's objective by S. So neither
-a far origin nor a client that hardly knows its own minimiser can make it large. An entry that all
-want where it is has the length of the move that is worth S, or that a row of constraints notices.
-Lengths bound the box of a proof and how far constraints may be violated, never the objective.
+is the way to the farthest standalone minimiser, or less: the size of its variable, but no more than
+its two bounds are apart, or, where that is longer, the move :math:`m_e` of this entry alone that
+changes a client's objective by S. So neither a far origin nor a client that hardly knows its own
+minimiser can make it large. An entry that all want where it is has the length of the move that is
+worth S, or that a row of constraints notices. Lengths bound the box of a proof and how far
+constraints may be violated, never the objective.
 """
 
 from __future__ import annotations
@@ -45,6 +46,9 @@ DRAWS = 4
 FAINT = 1e-6
 """Share of the move that is worth S, or that a row would notice, below which a length is what
 residuals of 1e-6 leave of zero, as where all clients agree on a bound."""
+UNSURE = 1e-4
+"""Share of the size of its variable below which a way may be what a cone solver leaves of zero: its
+gap of 1e-8 is a move of the root of that."""
 LEAST = 1e-2
 """Share of the move that is worth S that every length has at least: 1e-4 of it then changes an
 objective by 1e-6 of S."""
@@ -90,6 +94,8 @@ class Scale:
         Whether nobody pays anything, so that :attr:`cost` is what stands in.
     lengths : ndarray
         L, all clients' variables one after the other.
+    farther : ndarray
+        The same for prices: where it is not known whether a length is a solver's error, the longer.
     reach : ndarray
         How far the wide box of a proof reaches: ten lengths, or ten times the way to the farthest
         standalone minimiser.
@@ -117,6 +123,7 @@ class Scale:
         moves = _moves(compiled, claim.live, at, 0.0 if self.is_agreed else cost)
         ways = np.nan_to_num(ways, nan=0.0)
         self.lengths = _lengths(compiled, at, Alike.by_entry(compiled).most(ways), moves)
+        self.farther = _farther(compiled, at, self.lengths, ways, moves)
         self.reach = REACH * np.maximum(self.lengths, Alike.by_edges(compiled).most(ways))
         for name in alone.missing:
             part = compiled.columns[name]
@@ -174,7 +181,8 @@ def _lengths(
     """
     equal = Alike.by_edges(compiled)
     own, move = equal.most(np.abs(at)), equal.least(worth)
-    size = Alike.by_variable(compiled).most(own)
+    ranges = _ranges(compiled)
+    size, own = np.minimum(Alike.by_variable(compiled).most(own), ranges), np.minimum(own, ranges)
     is_known = np.isfinite(move)
     most = np.maximum(size, np.where(is_known, move, np.where(size > 0, size, np.inf)))
     own = np.where(own > FAINT * size, own, size)
@@ -194,6 +202,43 @@ def _lengths(
     whole = np.where(whole <= nothing * last, FAINTLY * last, whole)
     whole = Alike.by_entry(compiled).most(whole)
     return np.where(whole > 0, whole, 1.0)
+
+
+def _ranges(compiled: Decomposition) -> np.ndarray:
+    """How far the two bounds of an entry are apart, of all its copies; infinite without two.
+
+    An origin that is far beyond them does not make an entry long.
+    """
+    high = np.full(sum(sub.size for sub in compiled.values()), np.inf)
+    low = -high
+    for name, sub in compiled.items():
+        if sub.form is None or sub.form.extra or not sub.form.inequalities.rhs.size:
+            continue
+        matrix, right = sub.form.inequalities
+        single = np.count_nonzero(matrix, axis=1) == 1
+        matrix, right = matrix[single], right[single]
+        entries = np.abs(matrix).argmax(axis=1)
+        slopes = matrix[np.arange(entries.size), entries]
+        part = compiled.columns[name]
+        at, is_upper = right / slopes, slopes > 0
+        np.minimum.at(high[part], entries[is_upper], at[is_upper])
+        np.maximum.at(low[part], entries[~is_upper], at[~is_upper])
+    found = high - low
+    return Alike.by_edges(compiled).least(np.where(found > 0, found, np.inf))
+
+
+def _farther(
+    compiled: Decomposition,
+    at: np.ndarray,
+    lengths: np.ndarray,
+    ways: np.ndarray,
+    moves: np.ndarray,
+) -> np.ndarray:
+    """The lengths, or the size of its variable of an entry that all may want where it is."""
+    size = Alike.by_variable(compiled).most(np.abs(at))
+    is_unknown = np.isinf(Alike.by_edges(compiled).least(moves))
+    is_unsure = is_unknown & (Alike.by_entry(compiled).most(ways) <= UNSURE * size)
+    return np.where(is_unsure, np.maximum(lengths, size), lengths)
 
 
 def _passed_on(compiled: Decomposition, lengths: np.ndarray, is_told: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ minimiser makes that cost smaller, and a verdict stricter; never looser.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from dald_model.answer.claim import client_costs
 from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.smooth_clients import SmoothClients
 from dald_model.compile.decomposition import Decomposition
-from dald_model.compile.subproblem import Subproblem
 
 STEPS = 40
 """Newton steps of a smooth client at most: from a point near its own answer four are enough, and
@@ -29,22 +28,9 @@ SHARPER = 1e-6
 ENDLESS = 1e-3
 """Share of a decrease that another step as long may bring, beyond which a point is where a solver's
 patience ended and no minimiser: twice as far a logarithm is as much lower as ever."""
-MET = 1e-9
-"""Share of a point's size by which a candidate may break constraints: at prices of the size of the
-slopes that gains 1e-9 of what the client pays, which has to be known to a few per cent."""
 LEFT = 1e-3
 """Share of the slopes that may be left where a client counts as minimised; where its objective is
 linear, as a Huber loss is far out, Newton's method has no step and a cone solver is asked."""
-
-
-def _is_feasible(sub: Subproblem, point: np.ndarray) -> bool:
-    """Whether a point is known to meet a client's constraints, but for rounding."""
-    if not sub.is_constrained:
-        return bool(np.isfinite(point).all())
-    form = sub.form
-    if form is None or form.extra or not form.complete:
-        return False
-    return form.violation(point) <= MET * (1 + float(np.abs(point).max(initial=0.0)))
 
 
 class Standalone:
@@ -66,12 +52,11 @@ class Standalone:
         parts: Parts,
         at: np.ndarray,
         costs: Mapping[Hashable, float],
-        others: Collection[Hashable] | None = None,
     ) -> None:
         self.points = np.full(at.size, np.nan)
         self.falls: dict[Hashable, float] = {}
         self.parts = parts
-        others = list(parts.cones if others is None else others)
+        others = list(parts.cones)
         for group in parts.groups:
             points, falls, is_short = _by_newton(group, at[group.columns])
             self.points[group.columns] = points
@@ -106,30 +91,6 @@ class Standalone:
                 fall, error, _ = group.falls(points, points + step)
             found += float(np.fmax(fall + error, 0.0).sum())
         return found
-
-    def try_points(
-        self,
-        compiled: Decomposition,
-        points: np.ndarray,
-        names: Collection[Hashable],
-        costs: Mapping[Hashable, float],
-    ) -> None:
-        """Take points for the minimisers of some clients, instead of solving for them.
-
-        Where they are none, or are not feasible, clients pay less and a verdict is stricter: so
-        hints of a run may serve for a proof that does, and decide nothing where it does not.
-        """
-        named = {
-            name: points[compiled.columns[name]]
-            for name in names
-            if _is_feasible(compiled[name], points[compiled.columns[name]])
-        }
-        least = client_costs(compiled, named, named)
-        for name in names:
-            part = compiled.columns[name]
-            self.points[part] = points[part]
-            fall = costs[name] - least.get(name, np.nan)
-            self.falls[name] = max(fall, 0.0) if np.isfinite(fall) else 0.0
 
     def _endless(
         self, compiled: Decomposition, at: np.ndarray, costs: Mapping[Hashable, float]
