@@ -47,8 +47,8 @@ FAINT = 1e-6
 """Share of the move that is worth S, or that a row would notice, below which a length is what
 residuals of 1e-6 leave of zero, as where all clients agree on a bound."""
 UNSURE = 1e-4
-"""Share of the size of its variable below which a way may be what a cone solver leaves of zero: its
-gap of 1e-8 is a move of the root of that."""
+"""Share of the longest of its variable below which a way may be what a cone solver leaves of zero:
+its gap of 1e-8 is a move of the root of that."""
 LEAST = 1e-2
 """Share of the move that is worth S that every length has at least: 1e-4 of it then changes an
 objective by 1e-6 of S."""
@@ -123,7 +123,7 @@ class Scale:
         moves = _moves(compiled, claim.live, at, 0.0 if self.is_agreed else cost)
         ways = np.nan_to_num(ways, nan=0.0)
         self.lengths = _lengths(compiled, at, Alike.by_entry(compiled).most(ways), moves)
-        self.farther = _farther(compiled, at, self.lengths, ways, moves)
+        self.farther = _farther(compiled, self.lengths, ways, moves)
         self.reach = REACH * np.maximum(self.lengths, Alike.by_edges(compiled).most(ways))
         for name in alone.missing:
             part = compiled.columns[name]
@@ -228,17 +228,13 @@ def _ranges(compiled: Decomposition) -> np.ndarray:
 
 
 def _farther(
-    compiled: Decomposition,
-    at: np.ndarray,
-    lengths: np.ndarray,
-    ways: np.ndarray,
-    moves: np.ndarray,
+    compiled: Decomposition, lengths: np.ndarray, ways: np.ndarray, moves: np.ndarray
 ) -> np.ndarray:
-    """The lengths, or the size of its variable of an entry that all may want where it is."""
-    size = Alike.by_variable(compiled).most(np.abs(at))
+    """The lengths, or the longest of its variable of an entry that all may want where it is."""
+    longest = Alike.by_variable(compiled).most(lengths)
     is_unknown = np.isinf(Alike.by_edges(compiled).least(moves))
-    is_unsure = is_unknown & (Alike.by_entry(compiled).most(ways) <= UNSURE * size)
-    return np.where(is_unsure, np.maximum(lengths, size), lengths)
+    is_unsure = is_unknown & (Alike.by_entry(compiled).most(ways) <= UNSURE * longest)
+    return np.where(is_unsure, longest, lengths)
 
 
 def _passed_on(compiled: Decomposition, lengths: np.ndarray, is_told: np.ndarray) -> np.ndarray:

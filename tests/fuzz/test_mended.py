@@ -164,11 +164,10 @@ MENDED = {
 
 
 UNPROVED = {
+    380005363,
     50002711,
     700474,
     80001339,
-    120001317,
-    420004047,
     110000442,
     9146,
     3000130,
@@ -178,17 +177,15 @@ UNPROVED = {
     130003075,
     170000996,
     230002989,
-    390001121,
 }
 """Right, but with no proof: degenerate, or with numbers that a cone solver bounds badly. The status
 or the verification says so."""
 REFUSED = {
-    92000527,
     90000786,
     100003857,
     320002518,
-    380005363,
     430007331,
+    420004047,
 }
 """Right, and refused by a row of the verification that is stricter there than it has to be."""
 
