@@ -17,7 +17,7 @@ from dald_model.compile.form import WIDE, ConeProgram, Quadratic, Rows, Term
 from dald_model.compile.kinds.kind import Kind
 from dald_model.compile.recognition import Block, Canonical, Structure
 from dald_model.compile.wide_program import Groups, Layout, groups_of, layout_of, wide_program
-from dald_model.compile.widening import APART, Repeats, Widening, repeated
+from dald_model.compile.widening import APART, NotRowByRowError, Repeats, Widening, repeated
 from dald_model.declare.affine import SPARSE, scaled
 
 NOTHING, NO_ROWS = np.zeros(0), sp.csr_array((0, 0))
@@ -32,6 +32,27 @@ class _Arguments(NamedTuple):
 
     blocks: ColumnBlocks
     start: np.ndarray
+
+
+class _Levels(NamedTuple):
+    """What bounds the sets of a block, of pieces without variables."""
+
+    block: Block
+    blocks: ColumnBlocks
+    start: np.ndarray
+
+    def radii(self, maps: AffineMaps) -> np.ndarray:
+        """The parameters of the sets.
+
+        Raises
+        ------
+        NotRowByRowError
+            If one holds nothing, or a point: it is no ball.
+        """
+        levels = self.blocks.at(maps.offset) + self.start
+        if not (levels > 0).all():
+            raise NotRowByRowError
+        return self.block.kind.radii(self.block.found, levels)
 
 
 class Instantiator:
@@ -86,6 +107,7 @@ class Instantiator:
             self.__dict__.pop(made, None)
         self._stops = widening.stops
         self._arguments = [_arguments(*one, widening) for one in self._blocks]
+        self._levels = [_levels(*one, widening) for one in self._blocks]
         *which, extra = self._stated_rows
         self._rows = [self._stated(problem, at, extra, widening) for at in which]
         self._bend()
@@ -108,15 +130,15 @@ class Instantiator:
         """Take the other costs of the problem."""
         problem, widening = self._given
         self._constant = problem.d
-        self._terms: list[tuple[Kind, int, _Arguments, Sizes]] = []
-        for (block, groups), (weight, parameter), arguments in zip(
-            self._blocks, self._sizes, self._arguments, strict=True
+        self._terms: list[tuple[Kind, int, _Arguments, Sizes, _Levels | None]] = []
+        for (block, groups), (weight, parameter), arguments, levels in zip(
+            self._blocks, self._sizes, self._arguments, self._levels, strict=True
         ):
             counts = widening.counts(groups)
             self._constant += float((counts * weight) @ block.shift)
             if arguments is not None:
                 sizes = np.repeat(weight, counts), np.repeat(parameter, counts)
-                self._terms.append((block.kind, block.width, arguments, sizes))
+                self._terms.append((block.kind, block.width, arguments, sizes, levels))
         self._linear = widening.entries.vector(self._narrow_linear)
         self._is_tilted = bool(self._linear.any())
         self._is_sloped = self._is_bent or self._is_tilted
@@ -318,7 +340,7 @@ class Instantiator:
                 row += own.offsets[at]
         bent = self._diagonal * y if self._P is None else (self._P @ y.T).T
         found = np.vecdot(bent / 2 + self._linear, y) + self._constant
-        for kind, width, arguments, (weight, parameter) in self._terms:
+        for kind, width, arguments, (weight, parameter), _ in self._terms:
             u = arguments.blocks.at(y.T).T + arguments.start
             of_each = kind.value(kind.grouped(u.reshape(-1), width), np.tile(parameter, len(maps)))
             found += of_each.reshape(len(maps), -1) @ weight
@@ -327,14 +349,16 @@ class Instantiator:
     @cached_property
     def _valued(self) -> list[int]:
         """The pieces that the objective is of."""
-        of_terms = {at for _, _, one, _ in self._terms for at, _, _ in one.blocks.parts}
+        of_terms = {at for _, _, one, *_ in self._terms for at, _, _ in one.blocks.parts}
         return sorted(self._costly | of_terms)
 
     def terms(self, maps: AffineMaps) -> tuple[Term, ...]:
         """The recognised functions of the client's own variables."""
         found = []
         pairs = zip(self._terms, self.offsets(maps), strict=True)
-        for (kind, width, arguments, (weight, parameter)), offset in pairs:
+        for (kind, width, arguments, (weight, parameter), levels), offset in pairs:
+            if levels is not None:
+                parameter = levels.radii(maps)
             matrix = maps.times(arguments.blocks)
             if sp.issparse(matrix) and matrix.nnz > SPARSE * np.prod(matrix.shape):
                 matrix = matrix.toarray()
@@ -348,26 +372,28 @@ class Instantiator:
     def weighed(self, terms: tuple[Term, ...]) -> tuple[Term, ...]:
         """Terms that another of the same functions made, with the weights of this one."""
         return tuple(
-            term._replace(weight=weight, parameter=parameter)
-            for term, (_, _, _, (weight, parameter)) in zip(terms, self._terms, strict=True)
+            term._replace(weight=weight, parameter=parameter if levels is None else term.parameter)
+            for term, (_, _, _, (weight, parameter), levels) in zip(terms, self._terms, strict=True)
         )
 
     def offsets(self, maps: AffineMaps) -> list[np.ndarray]:
         """Those of the terms."""
         if not maps.offset.any():
-            return [one.start for _, _, one, _ in self._terms]
-        return [one.blocks.at(maps.offset) + one.start for _, _, one, _ in self._terms]
+            return [one.start for _, _, one, *_ in self._terms]
+        return [one.blocks.at(maps.offset) + one.start for _, _, one, *_ in self._terms]
 
     def moved_offsets(
         self, terms: tuple[Term, ...], maps: AffineMaps, pieces: Collection[int]
     ) -> tuple[Term, ...]:
         """Terms of maps that differ from those they were made of in some offsets alone."""
-        return tuple(
-            term._replace(offset=one.blocks.at(maps.offset) + one.start)
-            if any(at in pieces for at, _, _ in one.blocks.parts)
-            else term
-            for term, (_, _, one, _) in zip(terms, self._terms, strict=True)
-        )
+        found = []
+        for term, (_, _, one, _, levels) in zip(terms, self._terms, strict=True):
+            if any(at in pieces for at, _, _ in one.blocks.parts):
+                term = term._replace(offset=one.blocks.at(maps.offset) + one.start)
+            if levels is not None and any(at in pieces for at, _, _ in levels.blocks.parts):
+                term = term._replace(parameter=levels.radii(maps))
+            found.append(term)
+        return tuple(found)
 
     def moved_rows(self, which: int, rows: Rows, maps: AffineMaps, pieces: Collection[int]) -> Rows:
         """The same of the equality rows, 0, or of the inequality rows, 1."""
@@ -395,6 +421,14 @@ class Instantiator:
         if extra.shape[1]:
             matrix = np.hstack([matrix, extra])
         return Rows(matrix, self._right_side(which, maps))
+
+
+def _levels(block: Block, groups: np.ndarray, widening: Widening) -> _Levels | None:
+    """What bounds the functions of a block; None where it is no data."""
+    if block.levels is None:
+        return None
+    matrix, start = block.levels
+    return _Levels(block, ColumnBlocks(widening.apart(matrix), widening.stops), start)
 
 
 def _arguments(block: Block, groups: np.ndarray, widening: Widening) -> _Arguments | None:

@@ -130,9 +130,11 @@ class Lowered:
         found = np.zeros(self.problem.rows.size)
         found[self.structure.zero] = equality
         found[self.structure.nonneg] = inequality
-        limits = [one for b in self.structure.blocks if b.kind.is_set for one in b.found]
-        for one, multiplier in zip(limits, balls, strict=True):
-            found[one.row] = one.gain * multiplier
+        sets = [block for block in self.structure.blocks if block.kind.is_set]
+        radii = [term.parameter for term in self.form.terms if term.is_set]
+        gains = [b.kind.gains(b.found, r) for b, r in zip(sets, radii, strict=True)]
+        rows = [one.row for block in sets for one in block.found]
+        found[rows] = np.concatenate([np.zeros(0), *gains]) * balls
         return self._template.duals(found, self.problem.rows)
 
     def cone_duals(self, multipliers: np.ndarray) -> tuple[Any, ...]:

@@ -34,6 +34,8 @@ class Recognised(NamedTuple):
     row: int = -1
     """The row that bounds a ball; its multiplier is ``gain`` times that of the norm."""
     gain: float = 0.0
+    level: Row | None = None
+    """What bounds it: a number, or data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +55,8 @@ class Component:
         Columns from this one on are auxiliary.
     rows : list of int
         The program's first row of every cone.
+    fixed : frozenset of int
+        Columns that are data.
     """
 
     q: np.ndarray
@@ -61,6 +65,7 @@ class Component:
     cones: Cones
     own: int
     rows: list[int]
+    fixed: frozenset[int] = frozenset()
 
     @cached_property
     def is_free(self) -> bool:

@@ -40,6 +40,8 @@ class Canonical(NamedTuple):
     """How many of the columns are y."""
     rows: np.ndarray
     """Which of cvxpy's rows these are: some say nothing any more."""
+    fixed: frozenset[int] = frozenset()
+    """Columns of y that are data: of pieces without variables."""
 
 
 class Block(NamedTuple):
@@ -55,6 +57,8 @@ class Block(NamedTuple):
     linear: sp.csr_array
     shift: np.ndarray
     found: list[Recognised]
+    levels: tuple[sp.csr_array, np.ndarray] | None
+    """Of sets the affine functions of y that limit them, where there is data in them."""
 
     def weights(self, P: sp.csc_array, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The weights and the parameters for this objective, each (T,)."""
@@ -182,7 +186,8 @@ def _component(
         return None  # only a diagonal quadratic of its own is known
     bend = {c: float(P[c, c]) for c in columns}
     cones = [(problem.cones[k][0], stated[k]) for k in members]
-    return Component(problem.q, bend, columns, cones, own, [problem.cones[k][1] for k in members])
+    rows = [problem.cones[k][1] for k in members]
+    return Component(problem.q, bend, columns, cones, own, rows, problem.fixed)
 
 
 def _explain(component: Component) -> list[Recognised]:
@@ -196,7 +201,9 @@ def _block(found: list[Recognised], own: int) -> Block:
     rows = [row for f in found for row in f.arguments]
     linear = [f.linear or ({}, 0.0) for f in found]
     width = max(len(found[0].arguments), 1)
-    return Block(found[0].kind, width, *_matrix(rows, own), *_matrix(linear, own), found)
+    limits = [f.level or ({}, 0.0) for f in found]
+    levels = _matrix(limits, own) if any(row for row, _ in limits) else None
+    return Block(found[0].kind, width, *_matrix(rows, own), *_matrix(linear, own), found, levels)
 
 
 def _matrix(rows: list[Row], columns: int) -> tuple[sp.csr_array, np.ndarray]:

@@ -20,6 +20,7 @@ from dald_model._cvxpy import (
     DivExpression,
     Equality,
     Inequality,
+    NegExpression,
     arguments,
     indicator,
     is_affine_throughout,
@@ -80,6 +81,8 @@ class SplitClient(NamedTuple):
         Whether nothing but pieces and numbers changes with the values of the user's Parameters.
     moving : list of int
         The numbers that do.
+    offsets : list of int
+        The pieces without variables.
     """
 
     cost: Node
@@ -93,6 +96,7 @@ class SplitClient(NamedTuple):
     fixed: list[Any]
     is_lasting: bool
     moving: list[int]
+    offsets: list[int]
 
     def again(self) -> SplitClient | None:
         """The same with the present values of the user's Parameters.
@@ -140,7 +144,7 @@ def split(client: Client, *, whole: bool = False, by_rows: bool = False) -> Spli
     rules = [visitor.constraint(rule) for rule in client.constraints]
     attributed = [visitor.attributes(v) for v in client.variables if given_attributes(v)]
     found = visitor.pieces, visitor.numbers, visitor.groups
-    kept = visitor.sources, visitor.fixed, visitor.is_lasting, visitor.moving
+    kept = visitor.sources, visitor.fixed, visitor.is_lasting, visitor.moving, visitor.offsets
     return SplitClient(cost, rules, attributed, *found, whole, *kept)
 
 
@@ -164,14 +168,23 @@ class StructureVisitor:
         self.numbers: list[np.ndarray] = []
         self.sources: list[Source] = []
         self.moving: list[int] = []
+        self.offsets: list[int] = []
         self.fixed: list[Any] = []
         self.is_lasting = not whole
         self.groups: list[int] = []
         self._group, self._count = APART, 0
         self._affine: dict[int, bool] = {}  # by id: the client holds its expressions meanwhile
 
-    def expression(self, given: Any, *, is_summand: bool = False) -> Node:
-        """The node of an expression and all below it; of a summand sums over rows are told."""
+    def expression(self, given: Any, *, is_summand: bool = False, is_bound: bool = False) -> Node:
+        """The node of an expression and all below it; of a summand sums over rows are told.
+
+        A constant that is added to a side of a constraint, as the bound in ``norm(x) <= 2``, is a
+        piece without variables: an offset of rows, which are data, and no number of the template.
+        """
+        if is_bound and not self.whole and given.is_constant():
+            at, shape = self._add_piece(given), given.shape
+            self.offsets.append(at)
+            return Node(("offset", shape), lambda pieces, _: pieces[at])
         if is_summand and is_row_sum(given, self._is_affine):
             return self._row_sum(given)
         if self._is_piece(given):
@@ -199,7 +212,8 @@ class StructureVisitor:
             key = indicator, given.err_tol, *(rule.key for rule in rules)
             return Node(key, lambda *stand_ins: indicator([r.build(*stand_ins) for r in rules]))
         is_sum = is_summand and type(given) is cp.AddExpression and given.shape == ()
-        args = [self.expression(arg, is_summand=is_sum) for arg in given.args]
+        is_bound = is_bound and type(given) in (cp.AddExpression, NegExpression)
+        args = [self.expression(a, is_summand=is_sum, is_bound=is_bound) for a in given.args]
         key = type(given), frozen(given.get_data()), *(arg.key for arg in args)
         return Node(key, lambda *stand_ins: given.copy([arg.build(*stand_ins) for arg in args]))
 
@@ -219,7 +233,8 @@ class StructureVisitor:
         """The node of a constraint."""
         data = arguments(rule)
         self._lasts_without(data)
-        parts = [self.expression(part) for part in parts_of(rule)]
+        is_bound = isinstance(rule, Inequality | Equality)
+        parts = [self.expression(part, is_bound=is_bound) for part in parts_of(rule)]
         key = type(rule), frozen(data), *(part.key for part in parts)
         kind = type(rule)
         return Node(key, lambda *given: _stated(kind, data, [part.build(*given) for part in parts]))

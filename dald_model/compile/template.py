@@ -51,6 +51,9 @@ class Template:
         if not client.pieces:
             raise cp.SolverError("a client without objective and constraints has no cone program")
         self._values = client.numbers
+        starts = np.cumsum([0, *(int(np.prod(shape)) for shape in client.shapes)])
+        spans = [np.arange(starts[at], starts[at + 1]) for at in client.offsets]
+        self._fixed = frozenset(np.concatenate([np.zeros(0, int), *spans]).tolist())
         self.variables = [cp.Variable(shape) for shape in client.shapes]
         try:
             self._build(client, free=True)
@@ -135,6 +138,7 @@ class Template:
             *_cones(self._canonical.dims),
             own.size,
             np.arange(b.size),
+            self._fixed,
         )
         return _renamed(problem)
 

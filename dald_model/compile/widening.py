@@ -18,7 +18,7 @@ APART = -1
 
 
 class NotRowByRowError(Exception):
-    """What was found is not one function of each row: the client is to be read as it stands."""
+    """What was found is not what a client of other data is: it is to be read as it stands."""
 
 
 class Repeats(NamedTuple):

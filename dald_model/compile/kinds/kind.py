@@ -80,6 +80,14 @@ class Kind:
         tops = np.array([one.epigraph for one in found])
         return np.abs(q[tops]) * [one.scale for one in found], np.zeros(tops.size)
 
+    def radii(self, found: Sequence[Recognised], levels: np.ndarray) -> np.ndarray:
+        """The parameters of sets with these levels, (T,)."""
+        raise NotImplementedError(f"{self.name} is no set")
+
+    def gains(self, found: Sequence[Recognised], radii: np.ndarray) -> np.ndarray:
+        """What multipliers of the rows that bound sets are, over those of the sets, (T,)."""
+        return np.array([one.gain for one in found])
+
     def evaluate(self, u: np.ndarray, parameter: np.ndarray) -> Evaluated:
         """Value, gradient and second derivative in each argument of a smooth kind."""
         raise NotImplementedError(f"{self.name} has no second derivative")

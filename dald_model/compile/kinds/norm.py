@@ -88,18 +88,23 @@ class Ball(_Euclidean):
         limit = _limit(component)
         if limit is None:
             return None
-        (first, *others), most, slope, row = limit
+        (first, *others), level, slope, row = limit
         t = component.columns[0]
         if not _is_multiple(first, t) or any(t in row for row, _ in others):
             return None
         unit = slope / first[0][t]
-        return Recognised(self, others, None, t, most * first[0][t], -1, unit, row, 1 / unit)
+        return Recognised(self, others, None, t, first[0][t], -1, unit, row, 1 / unit, level)
 
     def sizes(
         self, found: Sequence[Recognised], diagonal: np.ndarray, q: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See :class:`Kind`: what the user multiplied both sides by, and r."""
-        return np.array([one.factor for one in found]), np.array([one.scale for one in found])
+        """See :class:`Kind`: what the user multiplied both sides by, and r if it is no data."""
+        levels = np.array([one.level[1] if one.level else 0.0 for one in found])
+        return np.array([one.factor for one in found]), self.radii(found, levels)
+
+    def radii(self, found: Sequence[Recognised], levels: np.ndarray) -> np.ndarray:
+        """See :class:`Kind`."""
+        return levels * [one.scale for one in found]
 
     def value(self, u: np.ndarray, parameter: np.ndarray) -> np.ndarray:
         """See :class:`Kind`; constraints add nothing."""
@@ -132,15 +137,22 @@ class SquareBall(Ball):
         limit = _limit(component)
         if limit is None:
             return None
-        (first, *others), most, slope, row = limit
+        (first, *others), level, slope, row = limit
         t = component.columns[0]
         if first != ({t: 1.0}, 1.0) or others[0] != ({t: -1.0}, 1.0):
             return None
         halved = [combined((0.5, row)) for row in others[1:]]
         if not halved or any(t in row for row, _ in halved):
             return None
-        radius = float(np.sqrt(most))
-        return Recognised(self, halved, None, t, radius, -1, slope, row, 0.5 / radius / slope)
+        return Recognised(self, halved, None, t, 1.0, -1, slope, row, 0.5 / slope, level)
+
+    def radii(self, found: Sequence[Recognised], levels: np.ndarray) -> np.ndarray:
+        """See :class:`Kind`."""
+        return np.sqrt(np.maximum(levels, 0.0))
+
+    def gains(self, found: Sequence[Recognised], radii: np.ndarray) -> np.ndarray:
+        """See :class:`Kind`."""
+        return super().gains(found, radii) / radii
 
     def excess(self, u: np.ndarray, parameter: np.ndarray) -> np.ndarray:
         """See :class:`Kind`."""
@@ -152,14 +164,19 @@ def _is_multiple(row: Row, column: int) -> bool:
     return set(row[0]) == {column} and not row[1] and row[0][column] > 0
 
 
-def _limit(component: Component) -> tuple[list[Row], float, float, int] | None:
-    """The rows of a second-order cone, and the limit of its free column: level, slope and row."""
+def _limit(component: Component) -> tuple[list[Row], Row, float, int] | None:
+    """The rows of a second-order cone, and the limit of its free column: level, slope and row.
+
+    The level is a number, or is in columns that are data.
+    """
     kinds = [kind for kind, _ in component.cones]
     if len(component.columns) != 1 or sorted(kinds) != ["nonneg", "soc"] or not component.is_free:
         return None
     t, at = component.columns[0], kinds.index("nonneg")
     bounding, room = component.cones[at][1][0]
-    if set(bounding) != {t} or bounding[t] >= 0 or room <= 0:
+    data = bounding.keys() - {t}
+    if not bounding.get(t, 0.0) < 0 or not data <= component.fixed or not (data or room > 0):
         return None
     slope = -bounding[t]
-    return component.cones[1 - at][1], room / slope, slope, component.rows[at]
+    level = {c: bounding[c] / slope for c in data}, room / slope
+    return component.cones[1 - at][1], level, slope, component.rows[at]
