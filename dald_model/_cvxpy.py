@@ -62,6 +62,7 @@ __all__ = [
     "INDEX",
     "PICKS",
     "STACKED",
+    "SmoothProgram",
     "AffAtom",
     "CanonicalProblem",
     "DivExpression",
@@ -140,6 +141,41 @@ class CanonicalProblem:
             solve_time=0.0,
         )
         return self._chain.invert(answer, self._inverse).dual_vars
+
+
+class SmoothProgram:
+    """A DNLP problem as cvxpy hands it to solvers of non-linear programs, at its variables' values.
+
+    Attributes
+    ----------
+    point : ndarray, shape (n,)
+        The problem's variables, and those that cvxpy adds for kinks.
+    objective : float
+        As it is minimised.
+    gradient, jacobian : ndarray, shapes (n,) and (m, n)
+        Of the objective and of the constraints.
+    rows : ndarray, shape (m,)
+        The values of the constraints.
+    bounds, row_bounds : pair of ndarray
+        Of the variables and of the constraints.
+    """
+
+    def __init__(self, problem: cp.Problem) -> None:
+        # cvxpy's own import of this takes longer than all else of it
+        from cvxpy.reductions.solvers.nlp_solvers.nlp_solver import Oracles
+        from cvxpy.reductions.solvers.nlp_solving_chain import _build_nlp_chain
+
+        chain, _ = _build_nlp_chain(problem, "UNO", {})
+        data, _ = chain.apply(problem)
+        oracles = Oracles(data["_bounds"].new_problem, verbose=False, use_hessian=False)
+        self.point = y = np.asarray(data["x0"], float)
+        self.bounds, self.row_bounds = (data["lb"], data["ub"]), (data["cl"], data["cu"])
+        self.objective = float(oracles.objective(y))
+        self.gradient = np.array(oracles.gradient(y))
+        self.rows = np.array(oracles.constraints(y)).reshape(-1)
+        self.jacobian = np.zeros((self.rows.size, y.size))
+        if self.rows.size:
+            np.add.at(self.jacobian, oracles.jacobianstructure(), np.array(oracles.jacobian(y)))
 
 
 def arguments(rule: cp.Constraint) -> list[Any]:

@@ -17,6 +17,7 @@ from dald_model.algorithms.interior_point import InteriorPoint
 from dald_model.answer.assemble import assemble
 from dald_model.answer.beginning import begin, extrapolated, still_measured, trailed
 from dald_model.answer.end_test import end_test, gap_test
+from dald_model.answer.local_run import LocalRun
 from dald_model.answer.result import Result
 from dald_model.answer.saved import Compilable
 from dald_model.bulk import uncollected
@@ -33,7 +34,7 @@ from dald_model.coordinate.progress import Progress
 from dald_model.coordinate.run import Run
 from dald_model.coordinate.settings import Settings
 from dald_model.coordinate.status import Status
-from dald_model.coordinate.stopping import Accuracy, Stopping
+from dald_model.coordinate.stopping import Accuracy, FixedBudget, Stopping
 from dald_model.coordinate.units import Units
 from dald_model.coordinate.whole import HERE
 from dald_model.deadline import TimeUpError, within
@@ -58,6 +59,7 @@ from dald_model.schedule.changes import as_online
 from dald_model.schedule.sequence import Sequence
 from dald_model.schedule.unanswered import Unanswered
 from dald_model.solvers.base import Solver
+from dald_model.starts import from_starts
 from dald_model.validate import check_flag
 from dald_model.values import one_at_a_time
 
@@ -90,6 +92,7 @@ def solve(
     gap: float | None = None,
     max_rounds: int = 1000,
     time_limit: float | None = None,
+    starts: int | None = None,
     verbose: bool = False,
 ) -> Result:
     r"""Solve by distributed augmented-Lagrangian decomposition: Algorithms 2 and 3 of the paper.
@@ -199,6 +202,10 @@ def solve(
         Seconds after which the run ends "time_limit" with the best iterate so far:
         ``time_limit=60``. Checked before each group of clients that are solved together, and passed
         to Clarabel; compilation, other hosts and cvxpy's solvers are not interrupted.
+    starts : int
+        Number of starting points of a model with clients that are not convex; the best result is
+        returned, all of them are its ``runs``. The first is the variables' ``value``, the others
+        are drawn around it, or within ``bounds``: ``starts=5``.
     verbose : bool
         Whether to show a progress bar with round, residuals as they are tested, and rho. Python's
         ``logging`` has the same under the name ``dald_model``: each round at level DEBUG, start and
@@ -238,6 +245,9 @@ def solve(
     >>> print(model.solve(callback=lambda at: at.round == 2).detail)
     the callback ended the run after round 2
     """
+    options = dict(locals())
+    if starts is not None:
+        return from_starts(solve, options)
     compiled = model.compile()
     placement: Placement | None = None
     begun = time.perf_counter()
@@ -247,7 +257,7 @@ def solve(
     check_checkpoint(checkpoint, every)
     check_flag("verbose: given ", verbose)
     check_parameters(compiled)
-    measured = None
+    measured = local = None
     timed = ExitStack()  # as the result is put together after the deadline
     try:
         timed.enter_context(within(time_limit))
@@ -268,6 +278,12 @@ def solve(
             "accuracy": accuracy,
             "online": online,
         }
+        if not compiled.is_convex:
+            other = None if algorithm.__class__ is DALD else algorithm
+            given = {"algorithm": other, "gap": gap, "checkpoint": checkpoint}
+            local = LocalRun(compiled, {**given, "engine": engine or among})
+            acceleration, rho = local.acceleration(acceleration), local.rule if rho is None else rho
+            stopping = stopping or FixedBudget(1)  # what convergence is proved of
         if own.sweeper is not None:
             rest = {"engine": engine or among, "checkpoint": checkpoint, "start": start}
             given_up = None if acceleration is DEFAULT_ACCELERATION else acceleration
@@ -286,7 +302,7 @@ def solve(
         is_plain = isinstance(as_rule(method.rho), Fixed) and layer.is_exact
         # Else nothing is measured by units
         is_measured = max(eps_pri, eps_dual) > 0 or gap is not None or not is_plain
-        is_measured = is_measured and among is None and method.sweeper is None
+        is_measured = is_measured and among is None and method.sweeper is None and local is None
         if is_measured and saved is None:
             if known is None:
                 asked = layer if method.solver is None else SolverLayer(compiled, None)
@@ -296,11 +312,16 @@ def solve(
         is_own = own.rho is None and own.solver is None
         if not (is_own and isinstance(as_rule(rho), ResidualBalancing)):
             units = replace(units, start=np.zeros(units.start.size))
+        if local is not None:
+            units = local.units
         state, rule = begin(compiled, method.rho, start, units)
         state.whole = among or HERE
         is_default = is_own and algorithm.__class__ is DALD and acceleration is not None
         is_extrapolated = is_default and among is None and extrapolated(compiled, start, state)
         is_judged = among is None and not any(s.client.is_remote for s in compiled.values())
+        ending = end_test(compiled, max(eps_pri, eps_dual)) if is_judged else None
+        if local is not None:
+            ending = local.test
         given: dict[str, Any] = {
             "algorithm": algorithm,
             **how,
@@ -326,7 +347,7 @@ def solve(
             learnt=None if start is None else start.learnt,
             is_extrapolated=is_extrapolated,
             gap_test=None if gap is None else gap_test(compiled, gap),
-            end_test=end_test(compiled, max(eps_pri, eps_dual)) if is_judged else None,
+            end_test=ending,
             begun=begun,
             checkpoint=None
             if checkpoint is None
@@ -357,6 +378,10 @@ def solve(
     result.measured = measured
     result.shows_curvature = isinstance(algorithm, InteriorPoint)
     result.trail = trailed(result, start)
+    if local is not None:
+        local.tell(result)
+        if local.rose(result):
+            return solve(**options | {"acceleration": None})
     if outcome.error is not None:
         outcome.error.result = result
         raise outcome.error

@@ -12,6 +12,7 @@ from dald_model.solvers.exact.direct import Direct
 from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.inexact.local import GradientSteps, NewtonSteps, ProximalGradientSteps
 from dald_model.solvers.exact.newton import Newton
+from dald_model.solvers.exact.nonlinear import Nonlinear
 from dald_model.solvers.prox.operators import Prox
 from dald_model.solvers.exact.polyhedral import Polyhedral
 from dald_model.solvers.exact.accelerated_proximal import Proximal
@@ -37,6 +38,7 @@ __all__ = [
     "Multipliers",
     "Newton",
     "NewtonSteps",
+    "Nonlinear",
     "Polyhedral",
     "Prox",
     "Proximal",

@@ -23,6 +23,7 @@ from dald_model.solvers.exact.dual_proximal import DualProximal
 from dald_model.solvers.exact.kinks import Kinks
 from dald_model.solvers.exact.low_rank import LowRank
 from dald_model.solvers.exact.newton import Newton
+from dald_model.solvers.exact.nonlinear import Nonlinear
 from dald_model.solvers.exact.polyhedral import Polyhedral
 from dald_model.solvers.exact.reference import Reference
 from dald_model.solvers.exact.sharing import Sharing
@@ -51,9 +52,10 @@ NUMERICAL = ORDER[1:-1]
 AT_SITE = {is_exact: AtSite(is_exact) for is_exact in (False, True)}
 """What stands for the solver of a client at its site, by whether that one is exact."""
 AT_NEIGHBOUR = AtNeighbour()
+NONLINEAR = Nonlinear()
 MEMBERS = ("name", "batches", "is_exact", "refuses", "open")
 """What a solver of the user's own must have, see :class:`dald_model.solvers.base.Solver`."""
-NAMED = {solver.name: solver for solver in ORDER[:-1]} | {"reference": ORDER[-1]}
+NAMED = {solver.name: solver for solver in (*ORDER[:-1], NONLINEAR)} | {"reference": ORDER[-1]}
 """What ``solve(solver=...)`` takes besides the names of cvxpy's solvers."""
 
 
@@ -88,6 +90,17 @@ class Choice:
         """
         check_clients("solver: ", self._by_client, compiled, expected="keys among")
 
+    def _nonlinear(self, sub: Subproblem) -> Solver:
+        """The solver of a client that is not convex: its own, or all clients' if it can take it."""
+        own, every = self._forced.get(sub.name), self._all
+        if own is not None and not isinstance(own, Nonlinear) and own in ORDER:
+            raise OptionError(
+                f"solver: {own.name!r} cannot take client {sub.name!r}, which is declared with "
+                "nonconvex=True; choose 'nonlinear', dm.solvers.Nonlinear('IPOPT') or another of "
+                "cvxpy's solvers of non-linear programs"
+            )
+        return own or (every if isinstance(every, Nonlinear) else NONLINEAR)
+
     def chain(self, sub: Subproblem) -> list[Solver]:
         """The solvers of a client in the order they are tried.
 
@@ -100,6 +113,8 @@ class Choice:
             return [AT_SITE[sub.client.introduction.is_exact]]
         if isinstance(sub.client, Neighbour):
             return [AT_NEIGHBOUR]
+        if not sub.client.is_convex:
+            return [self._nonlinear(sub)]
         forced = self._forced.get(sub.name, self._all)
         own = self._forced.get(sub.name)
         if own is None and forced and sub.client.is_coupling and refusal(forced, sub):

@@ -135,6 +135,10 @@ class Answer(Identified):
         included; that of compiling is ``compiled.seconds``.
     eps_pri, eps_dual : float
         The tolerances that the residuals were held against.
+    began : dict or None
+        Variable id -> where the run started, if a client is not convex.
+    runs : tuple of Result
+        With the option ``starts``: the result of each start.
     culprit : Hashable
         The client or edge to blame where the run failed, else None.
     detail : str
@@ -196,6 +200,8 @@ class Answer(Identified):
     losses: tuple[Loss, ...] = ()
     shows_curvature: bool = False
     trail: Trail | None = None
+    began: Mapping[int, np.ndarray] | None = None
+    runs: tuple[Any, ...] = ()
     duals: Duals = field(init=False)
 
     def __post_init__(self) -> None:

@@ -35,8 +35,8 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
         held = state.held
 
         def duals(name: Hashable, point: np.ndarray) -> tuple[Any, ...]:
-            if name not in compiled.constrained:
-                return ()
+            if name not in compiled.constrained or not compiled[name].client.is_convex:
+                return ()  # cvxpy gives no dual values of non-linear programs
             return dual_values(compiled[name], *held[compiled.places[name]], point)
 
         points, found = recovered(compiled, state, mu, duals, membership.gone)

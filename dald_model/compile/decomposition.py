@@ -161,6 +161,11 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         self.seconds = time.perf_counter() - begun
 
     @cached_property
+    def is_convex(self) -> bool:
+        """Whether no client was declared with ``nonconvex=True``."""
+        return all(sub.client.is_convex for sub in self.values())
+
+    @cached_property
     def owners(self) -> np.ndarray:
         """The place in the layout of whose each entry of the vector of all variables is."""
         return np.repeat(np.arange(len(self)), [self[name].size for name in self.layout])

@@ -99,6 +99,8 @@ class Lowering:
         ``before`` is what it was with other values of the user's Parameters: data that are the same
         are not gone through again.
         """
+        if not client.is_convex:
+            return None
         if before is None:
             return self._like_another(client) or self._first(client)
         again = self._again(client, before)

@@ -91,6 +91,8 @@ def converged(membership: Membership, state: State) -> Termination:
     if state.whole.any(bool(short)):
         said = f"inaccurate in the last round: {listed(short) if short else 'at another process'}"
         return Termination(Status.OPTIMAL_INACCURATE, short[0] if short else None, said)
+    if not membership.compiled.is_convex:
+        return Termination(Status.STATIONARY, None, "")
     return Termination(Status.OPTIMAL, None, "")
 
 

@@ -96,6 +96,7 @@ class Run:
         self._found = Residuals(*4 * [math.inf])
         self._best = Best()
         proves = method.goal is not Goal.FIXED_POINT and isinstance(state.whole, Here)
+        proves = proves and membership.compiled.is_convex
         self._monitor = FailureMonitor(membership.compiled, method.remedy, proves)
         self._outer_test = OuterTest(membership, method, settings, layer)
         self._proposals = Proposals(membership, method, settings, layer)
@@ -300,6 +301,8 @@ class Run:
     def _endless(self, state: State) -> Termination | None:
         """The end of a run whose problem is proved to have no minimiser."""
         compiled = self.membership.compiled
+        if not compiled.is_convex:
+            return None
         points = {name: state.points[part] for name, part in compiled.columns.items()}
         found = falls_forever(compiled, points)
         return None if found is None else found.termination

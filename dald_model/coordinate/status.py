@@ -41,6 +41,11 @@ class Status(StrEnum):
         "reduced",
         "both residuals met their tolerances, for the clients and edges that were still there",
     )
+    STATIONARY = (
+        "stationary",
+        "the first-order conditions of the whole problem hold; it is not convex, so there may be "
+        "lower points",
+    )
     SETTLED = "settled", "the iterates stopped moving; this algorithm's limit need not be optimal"
     INFEASIBLE = "infeasible", "no point satisfies all constraints"
     UNBOUNDED = "unbounded", "the objective falls without bound"

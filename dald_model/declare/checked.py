@@ -16,37 +16,58 @@ from dald_model.declare.breaches import warn_of_outer, why_not
 from dald_model.declare.client import Client
 from dald_model.declare.wording import short
 from dald_model.errors import DeclarationError
+from dald_model.later import optional
 
+NONLINEAR = frozenset({"UNO", "IPOPT", "KNITRO", "COPT"})
+"""cvxpy's solvers of smooth non-linear programs."""
+_OR_NONCONVEX = (
+    "; or, if it is meant to be non-convex, declare the client with nonconvex=True (needs "
+    'pip install "dald_model[nonconvex]"), for a stationary point instead of an optimum'
+)
+"""What a user is told whose expression a non-convex client may have."""
 MISSHAPEN = np.asarray(cp.upper_tri(np.eye(2)).value).shape != cp.upper_tri(np.eye(2)).shape
 """Whether cvxpy, as 1.9.3 does, gives ``cp.upper_tri`` k x 1 entries and k values."""
 
 
-def declare_client(name: Hashable, objective: Any, constraints: Iterable[Any] = ()) -> Client:
+def declare_client(
+    name: Hashable, objective: Any, constraints: Iterable[Any] = (), nonconvex: bool = False
+) -> Client:
     """Check one client's declaration and return the :class:`Client`.
 
     Raises
     ------
     DeclarationError
         If the objective is not a scalar convex (DCP) expression, a constraint is not DCP, a
-        variable is complex, boolean or integer, or a constant holds NaN or inf.
+        variable is complex, boolean or integer, or a constant holds NaN or inf; with ``nonconvex``
+        if they are no smooth non-linear program (DNLP).
     """
     where = f"client {name!r}"
-    client = Client(name, as_objective(where, objective), _read_constraints(where, constraints))
+    goal, rules = as_objective(where, objective), _read_constraints(where, constraints)
+    client = Client(name, goal, rules, is_convex=not nonconvex)
+    if nonconvex:
+        check_has_variable(client, where)
+        check_nonconvex(client)
+        return client
     outline = None if client.outlined is None else client.outlined.outline
     if outline is not None and outline.is_sound:
         return client
     for at, rule in enumerate(client.constraints):
         _check_constraint(where, rule, at)
+    check_has_variable(client, where)
+    check_convex(client)
+    if outline is not None:
+        outline.is_sound = True
+    return client
+
+
+def check_has_variable(client: Client, where: str) -> None:
+    """Refuse a client without a variable."""
     if not client.variables:
         raise DeclarationError(
             f"{where}: the objective {short(client.objective.expr)} and its "
             f"{len(client.constraints)} constraints hold no cvxpy Variable; a client needs at "
             "least one to agree on with others"
         )
-    check_convex(client)
-    if outline is not None:
-        outline.is_sound = True
-    return client
 
 
 def as_constraints(where: str, constraints: Any) -> tuple[cp.Constraint, ...]:
@@ -97,7 +118,8 @@ def check_convex(client: Client) -> None:
         raise DeclarationError(
             f"{where}: the objective {short(goal.expr)} is {goal.expr.curvature.lower()} "
             f"by cvxpy's DCP rules, expected {wanted} for {type(goal).__name__}; "
-            f"{why}{'; ' * bool(why)}rewrite it with cvxpy's atoms (https://www.cvxpy.org/tutorial/dcp)"
+            f"{why}{'; ' * bool(why)}rewrite it with cvxpy's atoms "
+            f"(https://www.cvxpy.org/tutorial/dcp){_instead(client)}"
         )
     for part in (goal, *client.constraints):
         if not part.is_dcp(dpp=True):
@@ -112,6 +134,12 @@ def check_convex(client: Client) -> None:
         check_data(part, where)
         warn_of_outer(part, where)
         check_asserted(part, where)
+
+
+def _instead(client: Client) -> str:
+    """The way out for an objective that is a smooth non-linear one."""
+    is_smooth = client.kind == "client" and client.objective.is_dnlp()
+    return _OR_NONCONVEX if is_smooth else ""
 
 
 def as_objective(where: str, objective: Any) -> cp.Minimize | cp.Maximize:
@@ -146,6 +174,7 @@ def _check_constraint(where: str, given: cp.Constraint, position: int) -> None:
         raise DeclarationError(
             f"{where}: constraint {position}, {short(given)}, does not follow cvxpy's DCP "
             f"rules{_sides(given)}; write it as convex <= concave or affine == affine"
+            f"{_OR_NONCONVEX if where.startswith('client') and given.is_dnlp() else ''}"
         )
     if isinstance(given, cp.PowConeND):
         _check_exponents(where, given, position)
@@ -180,6 +209,44 @@ def _check_exponents(where: str, rule: cp.PowConeND, position: int) -> None:
             f"but for {excess:.1e}, expected 1 to the last digit; make the last of them 1 less the "
             "others"
         )
+
+
+def check_nonconvex(client: Client) -> None:
+    """Refuse what cvxpy's non-linear programs (DNLP) do not take, and the lack of a solver.
+
+    Raises
+    ------
+    DeclarationError
+        Naming the client and the part.
+    MissingError
+        If no solver of non-linear programs is installed.
+    """
+    where = f"client {client.name!r}"
+    if not NONLINEAR.intersection(cp.installed_solvers()):
+        optional("unopy", "nonconvex", f"{where}: nonconvex=True")
+    if not client.objective.is_dnlp():
+        raise DeclarationError(
+            f"{where}: the objective {short(client.objective.expr)} is no smooth non-linear "
+            "expression by cvxpy's DNLP rules; a kink must be convex in what is minimised and "
+            "concave in what is maximised: rewrite cp.abs(f) as cp.sqrt(cp.square(f) + eps)"
+        )
+    for at, rule in enumerate(client.constraints):
+        if not isinstance(rule, Equality | Inequality) or not rule.is_dnlp():
+            raise DeclarationError(
+                f"{where}: constraint {at}, {short(rule)}, is of type {type(rule).__name__}, "
+                "expected an equality or inequality of smooth expressions (DNLP) at a client with "
+                "nonconvex=True; give a cone to a convex client that shares the variable"
+            )
+    for variable in client.variables:
+        check_variable(variable, where)
+        if any(variable.attributes[kind] for kind in ("PSD", "NSD")):
+            raise DeclarationError(
+                f"{where}: variable {variable.name()!r} is semidefinite, which solvers of "
+                "non-linear programs do not take; write it as L @ L.T, or give the cone to a "
+                "convex client that shares the variable"
+            )
+    for part in (client.objective, *client.constraints):
+        check_data(part, where)
 
 
 def check_name(name: Any) -> None:

@@ -49,6 +49,9 @@ class Client(Identified, Printed):
         Variables that stand in no objective and no constraint: those of a server, or a site's.
     is_server : bool
         Whether this is a server that only averages: no objective, no constraints.
+    is_convex : bool
+        Whether objective and constraints follow cvxpy's rules for convex problems (DCP), or were
+        declared with ``nonconvex=True``.
 
     Examples
     --------
@@ -66,6 +69,7 @@ class Client(Identified, Printed):
     constraints: tuple[cp.Constraint, ...] = ()
     held: tuple[cp.Variable, ...] = ()
     is_server: bool = False
+    is_convex: bool = True
 
     @property
     def is_hub(self) -> bool:
@@ -117,7 +121,7 @@ class Client(Identified, Printed):
 
     @cached_property
     def _outlined(self) -> Outlined | None:
-        if self.held:
+        if self.held or not self.is_convex:
             return None
         parts = [self.objective.expr, *self.constraints]
         return outlined(parts, self.maximises)

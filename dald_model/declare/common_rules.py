@@ -90,13 +90,17 @@ def common_rules(clients: Iterable[Client], owners: Owners) -> CommonRules:
     """The constraints that every client repeats, see the module.
 
     A client that would be left without one of its variables keeps its own copy as well. A site's
-    constraints are its own: what it states is not known here, so nobody's are held for it.
+    constraints are its own: what it states is not known here, so nobody's are held for it; nor are
+    those of a client that is not convex.
     """
     declared = {c.name: c for c in clients if c.kind != Coupling.kind}
     shared = {key: [n for n in names if n in declared] for key, names in owners.items()}
     shared = {key: names for key, names in shared.items() if len(names) > 1}
     reader = _Reader(shared)
-    keys = {name: [*map(reader.key, c.constraints)] for name, c in declared.items()}
+    keys = {
+        name: [reader.key(rule) if c.is_convex else None for rule in c.constraints]
+        for name, c in declared.items()
+    }
     stating: dict[Hashable, list[Hashable]] = {}
     rules: dict[Hashable, cp.Constraint] = {}
     for name, found in keys.items():

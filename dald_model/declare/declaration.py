@@ -18,6 +18,7 @@ from dald_model.declare.couplings import Coupling, declare_coupling, fresh
 from dald_model.declare.declared import Declared
 from dald_model.declare.topology import checked_topology, rings
 from dald_model.errors import DeclarationError
+from dald_model.validate import check_flag
 
 
 class Declaration(Declared):
@@ -50,7 +51,14 @@ class Declaration(Declared):
         """
         return Clients(self._clients, self)
 
-    def client(self, name: Hashable, objective: Any, constraints: Iterable[Any] = ()) -> Client:
+    def client(
+        self,
+        name: Hashable,
+        objective: Any,
+        constraints: Iterable[Any] = (),
+        *,
+        nonconvex: bool = False,
+    ) -> Client:
         """Declare a client.
 
         Parameters
@@ -61,6 +69,11 @@ class Declaration(Declared):
             The client's share of the objective; a bare expression is minimised.
         constraints : iterable of cvxpy constraints
             The client's own constraints.
+        nonconvex : bool
+            Whether objective and constraints need not be convex: smooth non-linear expressions by
+            cvxpy's DNLP rules. The model then ends "stationary", see
+            :mod:`dald_model.answer.stationarity`; it starts at the variables' ``value``. Needs the
+            extra ``nonconvex``.
 
         Returns
         -------
@@ -71,6 +84,8 @@ class Declaration(Declared):
         DeclarationError
             If the name is taken, the objective or a constraint is not DCP, a variable is
             complex, boolean or integer, or the data hold NaN or inf.
+        MissingError
+            If ``nonconvex`` is True and no solver of non-linear programs is installed.
 
         Examples
         --------
@@ -82,7 +97,8 @@ class Declaration(Declared):
         """
         check_name(name)
         self._check_new(name, "client")
-        client = declare_client(name, objective, constraints)
+        check_flag(f"client {name!r}: given nonconvex=", nonconvex)
+        client = declare_client(name, objective, constraints, nonconvex)
         self.enter([client])
         return client
 

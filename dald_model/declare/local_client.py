@@ -34,6 +34,7 @@ class LocalClient(Client):
     def __init__(self, given: Client, copies: Mapping[int, cp.Variable]) -> None:
         variables = [copies.get(v.id, v) for v in given.variables]
         self.__dict__.update(name=given.name, _declared=given, variables=variables)
+        self.__dict__["is_convex"] = given.is_convex
 
     @property
     def given(self) -> Client:

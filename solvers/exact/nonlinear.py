@@ -1,0 +1,152 @@
+r"""Local minima of clients that are not convex, by a solver of smooth non-linear programs.
+
+The subproblem is cvxpy's own, with :math:`\mu`, :math:`\rho` and z as Parameters: cvxpy derives it
+once (``problem.solve(nlp=True)``), and a round changes the Parameters and starts at the client's
+last point. With a penalty above the negative curvature of :math:`f_i`,
+:math:`2 \rho^2 G^\top G \succ -\nabla^2 f_i`, the subproblem is convex near that point (Remark 3 of
+the paper), and the local minimum is the one that follows it continuously.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from dald_model.compile.subproblem import Subproblem
+from dald_model.errors import OptionError
+from dald_model.solvers.base import FOUND, NOTHING, Answers, Encoding, Multipliers, Session, Turn
+from dald_model.values import REFUSALS, evaluated, flat, panics_as_errors
+
+DEFAULTS = {
+    "UNO": {"logger": "SILENT", "preset": "funnelsqp"},
+    "IPOPT": {"print_level": 0, "sb": "yes"},
+}
+"""Options that keep a solver from printing, Uno 30 to 60 lines per solve; and sequential quadratic
+programming with a funnel, as Uno's default, with a filter, runs without end on warm starts near a
+solution (unopy 0.4.16: a robust loss in a ball, fifth round)."""
+TOLERANCE = {"UNO": ("primal_tolerance", "dual_tolerance"), "IPOPT": ("tol",)}
+"""Options that a solver reads its accuracy from."""
+TOLERANCES = (1e-9, 1e-8, 1e-7, 1e-6)
+"""The tolerances that are asked for in turn, on objectives that are divided by 1 + |f|: near a
+solution rounding ends Uno's progress at some 1e-9, and where f is ill-conditioned before."""
+
+
+class Nonlinear:
+    """Find a local minimum of each subproblem, near the client's last point.
+
+    Parameters
+    ----------
+    solver : str
+        One of cvxpy's solvers of non-linear programs: "UNO" (the default) or "IPOPT".
+    **options
+        Passed to the solver.
+
+    Raises
+    ------
+    OptionError
+        If cvxpy has no such solver installed.
+    """
+
+    batches = False
+    is_exact = False
+
+    def __init__(self, solver: str = "UNO", **options: Any) -> None:
+        self.solver, self.options = solver.upper(), options
+
+    @property
+    def name(self) -> str:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return "nonlinear"
+
+    def refuses(self, subproblem: Subproblem) -> str:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        if subproblem.client.is_convex:
+            return "it was declared convex, which has exact solvers"
+        return ""
+
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        if self.solver not in cp.installed_solvers():
+            raise OptionError(
+                f"solver: cvxpy has no solver {self.solver!r} installed, which a client with "
+                'nonconvex=True needs; expected it beside dald_model: pip install "dald_model'
+                '[nonconvex]"'
+            )
+        return _Session(self, subproblems)
+
+    def answer(self, problem: cp.Problem) -> tuple[str, str]:
+        """Solve one problem from its variables' values: cvxpy's status, and what was said."""
+        status = said = "solver_error"
+        for finest in TOLERANCES:
+            options = dict.fromkeys(TOLERANCE.get(self.solver, ()), finest)
+            options |= DEFAULTS.get(self.solver, {}) | self.options
+            try:
+                with panics_as_errors(), warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", message="Solution may be inaccurate")
+                    problem.solve(solver=self.solver, nlp=True, **options)
+            except REFUSALS as error:
+                status, said = "solver_error", str(error)
+                continue
+            status = said = problem.status
+            if status in FOUND:
+                return "optimal", said
+        return status, said
+
+
+class _Session:
+    """One run: derivatives and starting points are in the cvxpy problems."""
+
+    def __init__(self, solver: Nonlinear, subproblems: Sequence[Subproblem]) -> None:
+        self._solver, self._subproblems = solver, subproblems
+        self._problems: dict[int, cp.Problem] = {}
+
+    def minimise(self, turn: Turn, tolerance: float) -> Answers:
+        """See :class:`dald_model.solvers.base.Session`."""
+        points, objectives, statuses, messages = [], [], [], {}
+        own = [self._subproblems[at] for at in turn.which]
+        for i, (sub, one) in enumerate(zip(own, turn.each(own), strict=True)):
+            sub.set(one.mu, one.rho, one.neighbours)
+            _start(sub, one.points)
+            problem = self._problem(int(turn.which[i]), sub)
+            status, said = self._solver.answer(problem)
+            statuses.append("solver_error" if status not in FOUND else status)
+            if status in FOUND:
+                points.append(sub.point())
+                objectives.append(evaluated(sub.client.cost))
+            else:
+                points.append(np.full(sub.size, np.nan))
+                objectives.append(np.nan)
+                near = "no feasible point near the start" if status == "infeasible" else said
+                messages[i] = f"{self._solver.solver}: {near}; start elsewhere, by the variables'"
+                messages[i] += " value or starts=5"
+        # cvxpy gives no dual values of non-linear programs
+        held = Multipliers.joined([(Encoding.VALUES, NOTHING)] * len(own))
+        return Answers(np.concatenate(points), np.array(objectives), statuses, held, messages)
+
+    def _problem(self, at: int, sub: Subproblem) -> cp.Problem:
+        """The subproblem with an objective near 1, as solvers' tolerances are absolute."""
+        if at not in self._problems:
+            self._problems[at] = cp.Problem(sub.problem.objective, sub.problem.constraints)
+        return self._problems[at]
+
+
+def _start(sub: Subproblem, point: np.ndarray) -> None:
+    """Give the variables of a subproblem the values that belong to a point of the client."""
+    for key, value in sub.spread(point).items():
+        variable = next(v for v in sub.variables if v.id == key)
+        variable.save_value(value)
+    matrix, offset = sub.sides
+    gaps = sub.signs * (matrix @ point + offset - flat(np.concatenate(_told(sub))))
+    at = 0
+    for gap in sub.gaps.values():
+        gap.save_value(gaps[at : at + gap.size])
+        at += gap.size
+
+
+def _told(sub: Subproblem) -> list[np.ndarray]:
+    """The neighbours' values, edge by edge."""
+    return [flat(sub.neighbours[other].value) for other in sub.others]
