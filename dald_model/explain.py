@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from dald_model.algorithms.disclosure import chosen_algorithm
 from dald_model.algorithms.interior_point import InteriorPoint
+from dald_model.answer.local_run import MIXING
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.acceleration.evaluation import Acceleration
@@ -224,10 +225,12 @@ def explain(
     obstacle = "it is None" if acceleration is None else why_not(sequence, method, ends)
     is_local = any(isinstance(choice.chain(sub)[0], LocalSteps) for sub in compiled.values())
     obstacle = obstacle or why_not_along(found.stages) or why_not_by(not is_local)
+    if not compiled.is_convex and acceleration == DEFAULT_ACCELERATION:
+        acceleration = MIXING  # the others assume convexity
     if acceleration is None or obstacle:
         found.acceleration = f"acceleration: none, as {obstacle}"
     else:
-        added = f"at most {acceleration.added(compiled):,} bytes a round more than without"
+        added = f"at most {acceleration.added(compiled):,} bytes per round more than without"
         found.acceleration = f"acceleration: {acceleration.explain()}; {added}"
     return found
 
@@ -278,6 +281,8 @@ def _stated(sub: Subproblem) -> tuple[int, int]:
     """Variables and rows of the client in cvxpy's canonical form."""
     if sub.client.is_server or sub.client.is_remote:
         return sub.size, 0
+    if not sub.client.is_convex:  # which has no canonical form
+        return sub.size, sum(rule.size for rule in sub.client.constraints)
     problem = Problem(cp.Minimize(sub.client.cost), list(sub.client.constraints))
     data = problem.get_problem_data(cp.CLARABEL)[0]
     return data["c"].size, data["b"].size

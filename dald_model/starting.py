@@ -29,21 +29,28 @@ def drawn(variables: list[cp.Variable], count: int) -> list[dict[int, np.ndarray
     """Starting values by variable id: the variables' own first, then draws.
 
     Within ``sample_bounds`` or finite bounds a draw is uniform; elsewhere normal around the first
-    start, with deviation 1 + |value|.
+    start, with deviation 1 + |value|. They come in pairs, at opposite sides of the first start.
     """
     rng = np.random.default_rng(SEED)
     own = {v.id: starting_value(v) for v in variables}
     found = [own]
-    for _ in range(count - 1):
-        found.append({v.id: _drawn(rng, v, own[v.id]) for v in variables})
-    return found
+    while len(found) < count:
+        found += [*map(dict, zip(*(_pair(rng, v, own[v.id]) for v in variables), strict=True))]
+    return found[:count]
 
 
-def _drawn(rng: np.random.Generator, variable: cp.Variable, own: np.ndarray) -> np.ndarray:
+def _pair(
+    rng: np.random.Generator, variable: cp.Variable, own: np.ndarray
+) -> list[tuple[int, np.ndarray]]:
+    """Two draws at opposite sides of a start, or of the middle of the bounds."""
     bounds = getattr(variable, "sample_bounds", None)
     low, high = variable.get_bounds() if bounds is None else bounds
     low, high = np.broadcast_to(low, variable.shape), np.broadcast_to(high, variable.shape)
     inside = np.isfinite(low) & np.isfinite(high)
-    near = own + (1 + np.abs(own)) * rng.normal(size=variable.shape)
-    uniform = rng.uniform(np.where(inside, low, 0.0), np.where(inside, high, 1.0))
-    return np.where(inside, uniform, np.clip(near, low, high))
+    ways = (1 + np.abs(own)) * rng.normal(size=variable.shape)
+    least, most = np.where(inside, low, 0.0), np.where(inside, high, 1.0)
+    one = rng.uniform(least, most)
+    return [
+        (variable.id, np.where(inside, within, np.clip(own + sign * ways, low, high)))
+        for sign, within in ((1, one), (-1, least + most - one))
+    ]

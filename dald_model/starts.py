@@ -12,6 +12,7 @@ from dald_model.errors import OptionError
 from dald_model.starting import drawn
 from dald_model.validate import check_whole
 
+
 def from_starts(solve: Callable[..., Result], options: Mapping[str, Any]) -> Result:
     """Solve from each start with the same options, and return the best result.
 

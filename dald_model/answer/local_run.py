@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from dald_model.answer.claim import Claim, split
+from dald_model.answer.result import Result
 from dald_model.answer.stationarity import STATIONARY, VIOLATION, conditions
 from dald_model.compile.decomposition import Decomposition
-from dald_model.answer.result import Result
 from dald_model.coordinate.above_curvature import AboveCurvature
 from dald_model.coordinate.acceleration.anderson import Anderson
 from dald_model.coordinate.acceleration.evaluation import Acceleration
@@ -25,8 +25,9 @@ from dald_model.starting import starting_value
 DEFAULT = Hybrid()
 """The default of ``solve``, part of which assumes convexity."""
 MIXING = Anderson(memory=10)
-"""The acceleration in its place: on a low-rank factorisation of four owners 49 rounds, and more than
-600 without; memory 5 and 20 take as many."""
+"""The acceleration in its place: a low-rank factorisation of four owners took 49 rounds, and more
+than 600 without."""
+
 
 class LocalRun:
     """What a run of a model with clients that are not convex takes in place of measured scales.

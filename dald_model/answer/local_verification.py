@@ -68,8 +68,8 @@ def verify_local(result: Answer, solver: str | None = None) -> Verification:
     note = ""
     if is_lower:
         note = (
-            f"a lower point: the all-in-one solve from {best.start} ends at {best.value:.6g}, lower "
-            f"by {fall:.3g}; try starts=5, or other values of the variables"
+            f"a lower point: the all-in-one solve from {best.start} ends at {best.value:.6g}, "
+            f"lower by {fall:.3g}; try starts=5, or other values of the variables"
         )
     first = locals_[0]
     return Verification(result, tuple(rows), first.status, first.value, first.seconds, note)
@@ -112,9 +112,7 @@ def _from_starts(result: Answer, problem: cp.Problem, solver: Nonlinear) -> list
     return found
 
 
-def _solved(
-    problem: cp.Problem, values: Mapping[int, Any], solver: Nonlinear, name: str
-) -> _Local:
+def _solved(problem: cp.Problem, values: Mapping[int, Any], solver: Nonlinear, name: str) -> _Local:
     for v in problem.variables():
         v.save_value(values[v.id])
     begun = time.perf_counter()

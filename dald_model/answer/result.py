@@ -13,6 +13,7 @@ from dald_model.answer.by_name import Column, table
 from dald_model.answer.certificate import Certificate, certify
 from dald_model.answer.findings import Diagnosis, diagnose
 from dald_model.answer.judge import PRICED
+from dald_model.answer.local_verification import verify_local
 from dald_model.answer.saving import written
 from dald_model.answer.verification import Verification, verify
 from dald_model.coordinate.status import Status
@@ -76,7 +77,9 @@ class Result(Printed, Answer):
         """Compare with the all-in-one solve; see :func:`dald_model.answer.verification.verify`.
 
         With ``aio=False`` there is none: what is proven by client solves alone is the
-        :meth:`certificate`, which is given instead.
+        :meth:`certificate`, which is given instead. If a client is not convex, first-order
+        conditions are checked to fixed tolerances, see
+        :func:`dald_model.answer.local_verification.verify_local`.
 
         Raises
         ------
@@ -92,6 +95,10 @@ class Result(Printed, Answer):
         """
         check_flag("verify: given aio=", aio)
         self._check_here("verify")
+        if not self.compiled.is_convex:
+            if not aio:
+                self._check_convex("verify(aio=False)")
+            return verify_local(self, solver)
         if not aio:
             if solver is not None:
                 raise OptionError(
@@ -121,6 +128,7 @@ class Result(Printed, Answer):
         (True, True)
         """
         self._check_here("certificate")
+        self._check_convex("certificate")
         return certify(self, tol_objective=tol_objective, tol_feasibility=tol_feasibility)
 
     def _check_here(self, asked: str) -> None:
@@ -132,6 +140,16 @@ class Result(Printed, Answer):
                 "here; `status` and `history` say how far the residuals fell, which is all that "
                 "is known without the data"
             )
+
+    def _check_convex(self, asked: str) -> None:
+        """Refuse a bound of a problem that is not convex: multipliers prove none."""
+        for name, sub in self.compiled.items():
+            if not sub.client.is_convex:
+                raise ResultError(
+                    f"{asked}: client {name!r} is declared with nonconvex=True, so no multipliers "
+                    "prove a bound; expected verify(), which checks first-order conditions and "
+                    "solves from other starts"
+                )
 
     def diagnose(self) -> Diagnosis:
         """The cause of slow progress, its place, and lines to type next.
