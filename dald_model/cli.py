@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 CODES = {
-    0: "an optimum was found, and the all-in-one solve agrees",
+    0: "an optimum or a stationary point was found, and its verification passed",
     1: "the all-in-one solve disagrees with the answer, or the file itself raised an exception",
     2: "wrong usage, or the model was refused; stderr says why",
     3: "the problem is infeasible, and the all-in-one solve agrees",

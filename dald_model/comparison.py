@@ -15,8 +15,9 @@ from dald_model.algorithms.disclosure import chosen_algorithm
 from dald_model.algorithms.interior_point import InteriorPoint
 from dald_model.algorithms.steps import MeasuresStep
 from dald_model.answer import plots
-from dald_model.answer.claim import Claim
+from dald_model.answer.claim import Claim, split
 from dald_model.answer.judge import Judge
+from dald_model.answer.local_run import refuse_nonconvex
 from dald_model.answer.reference import all_in_one
 from dald_model.answer.result import Result
 from dald_model.compile.decomposition import Decomposition
@@ -192,6 +193,7 @@ def compare(
     names = _names(given)
     runs = {name: run for name, (_, run) in zip(names, given, strict=True)}
     models = dict(zip(names, chosen, strict=True))
+    refuse_nonconvex(model.compile(), "compare")
     problem = model.monolithic()
     with preserved([*problem.variables(), *_duals(problem)]):
         try:
@@ -308,7 +310,7 @@ def _known(result: Result, solver: str) -> tuple[float, float]:
     """The all-in-one optimum and the cost of consensus there, of the problem with all clients."""
     claim = Claim.of(replace(result, left={}, dropped={}))
     found = all_in_one(claim, solver)
-    there = replace(claim, values=found.values, own=claim.split(found.values))
+    there = replace(claim, values=found.values, own=split(claim.compiled, found.values))
     scale = Judge(there, max(TOLERANCES), max(TOLERANCES)).scale
     return found.value, max(scale.cost, scale.open) or 1.0
 

@@ -205,7 +205,7 @@ def solve(
     starts : int
         Number of starting points of a model with clients that are not convex; the best result is
         returned, all of them are its ``runs``. The first is the variables' ``value``, the others
-        are drawn around it, or within ``bounds``: ``starts=5``.
+        are drawn around it, or within ``bounds``: ``starts=9``.
     verbose : bool
         Whether to show a progress bar with round, residuals as they are tested, and rho. Python's
         ``logging`` has the same under the name ``dald_model``: each round at level DEBUG, start and
@@ -245,7 +245,7 @@ def solve(
     >>> print(model.solve(callback=lambda at: at.round == 2).detail)
     the callback ended the run after round 2
     """
-    options = dict(locals())
+    options: dict[str, Any] = dict(locals())
     if starts is not None:
         return from_starts(solve, options)
     compiled = model.compile()
@@ -381,7 +381,8 @@ def solve(
     if local is not None:
         local.tell(result)
         if local.rose(result):
-            return solve(**options | {"acceleration": None})
+            again = options | {"acceleration": None}
+            return solve(**again)
     if outcome.error is not None:
         outcome.error.result = result
         raise outcome.error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cvxpy as cp
 import numpy as np
 
@@ -11,6 +13,12 @@ SEED = 0
 """Of the drawn starts, which are the same in every call."""
 
 
+def bounds_of(variable: cp.Variable) -> tuple[Any, Any]:
+    """Lower and upper bounds of a variable, which its attributes give."""
+    found: Any = variable.get_bounds()
+    return found
+
+
 def starting_value(variable: cp.Variable) -> np.ndarray:
     """A variable's ``value``; without one the middle of its bounds, one from one of them, or zero.
 
@@ -18,7 +26,7 @@ def starting_value(variable: cp.Variable) -> np.ndarray:
     """
     if variable.value is not None:
         return flat(variable.value).reshape(variable.shape, order="F")
-    low, high = (np.broadcast_to(bound, variable.shape) for bound in variable.get_bounds())
+    low, high = (np.broadcast_to(bound, variable.shape) for bound in bounds_of(variable))
     with np.errstate(invalid="ignore"):
         middle = (low + high) / 2
     found = np.where(np.isfinite(low), low + 1, np.where(np.isfinite(high), high - 1, 0.0))
@@ -43,8 +51,8 @@ def _pair(
     rng: np.random.Generator, variable: cp.Variable, own: np.ndarray
 ) -> list[tuple[int, np.ndarray]]:
     """Two draws at opposite sides of a start, or of the middle of the bounds."""
-    bounds = getattr(variable, "sample_bounds", None)
-    low, high = variable.get_bounds() if bounds is None else bounds
+    bounds: Any = getattr(variable, "sample_bounds", None)
+    low, high = bounds_of(variable) if bounds is None else bounds
     low, high = np.broadcast_to(low, variable.shape), np.broadcast_to(high, variable.shape)
     inside = np.isfinite(low) & np.isfinite(high)
     ways = (1 + np.abs(own)) * rng.normal(size=variable.shape)

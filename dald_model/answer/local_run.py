@@ -115,6 +115,11 @@ class LocalRun:
             result.detail = self.rule.said
 
 
+CONVEX = "but this assumes convexity"
+NOT_SENT = ("engine", "checkpoint")
+"""Options for clients that are sent or written: derivatives of non-linear programs are neither."""
+
+
 def check_local(compiled: Decomposition, given: Mapping[str, Any]) -> None:
     """Refuse options that assume convexity, or that need clients which can be sent elsewhere.
 
@@ -123,12 +128,18 @@ def check_local(compiled: Decomposition, given: Mapping[str, Any]) -> None:
     OptionError
         Naming the first option, and a client that is not convex.
     """
-    name = next(name for name, sub in compiled.items() if not sub.client.is_convex)
     for option, value in given.items():
         if value is not None:
+            why = "and cannot be sent or written yet" if option in NOT_SENT else CONVEX
+            refuse_nonconvex(compiled, f"{option}: given {value!r}", why)
+
+
+def refuse_nonconvex(compiled: Decomposition, said: str, why: str = CONVEX) -> None:
+    """Refuse a model with a client that is not convex, naming it."""
+    for name, sub in compiled.items():
+        if not sub.client.is_convex:
             raise OptionError(
-                f"{option}: given {value!r}, but client {name!r} is declared with nonconvex=True, "
-                f"for which {option} has no meaning or no proof; leave it out"
+                f"{said}: client {name!r} is declared with nonconvex=True, {why}; leave it out"
             )
 
 

@@ -62,15 +62,16 @@ def verify_local(result: Answer, solver: str | None = None) -> Verification:
     spread = max(values) - min(values) if values else 0.0
     best = min(ended, key=lambda one: sense * one.value, default=None)
     rows.append(Row("starts", spread, found.scale, None, f"{len(ended)} of {len(locals_)} ended"))
-    fall = 0.0 if best is None else max(0.0, found.objective - sense * best.value)
-    is_lower = best is not None and fall > STATIONARY * found.scale
-    rows.append(Row("a lower point", fall, found.scale, None, best.start if is_lower else ""))
-    note = ""
-    if is_lower:
+    fall, where, note = 0.0, "", ""
+    if best is not None:
+        fall = max(0.0, found.objective - sense * best.value)
+    if best is not None and fall > STATIONARY * found.scale:
+        where = best.start
         note = (
             f"a lower point: the all-in-one solve from {best.start} ends at {best.value:.6g}, "
-            f"lower by {fall:.3g}; try starts=5, or other values of the variables"
+            f"lower by {fall:.3g}; try starts=9, or other values of the variables"
         )
+    rows.append(Row("a lower point", fall, found.scale, None, where))
     first = locals_[0]
     return Verification(result, tuple(rows), first.status, first.value, first.seconds, note)
 

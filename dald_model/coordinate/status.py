@@ -64,9 +64,10 @@ class Status(StrEnum):
 
     @property
     def has_answer(self) -> bool:
-        """Whether the run claims an optimal point, be it of what was left of the problem."""
+        """Whether the run claims a point: optimal, also of what was left, or stationary."""
         return self in (
             Status.OPTIMAL,
+            Status.STATIONARY,
             Status.OPTIMAL_INACCURATE,
             Status.CERTIFIED,
             Status.REDUCED,

@@ -174,7 +174,7 @@ def _check_constraint(where: str, given: cp.Constraint, position: int) -> None:
         raise DeclarationError(
             f"{where}: constraint {position}, {short(given)}, does not follow cvxpy's DCP "
             f"rules{_sides(given)}; write it as convex <= concave or affine == affine"
-            f"{_OR_NONCONVEX if where.startswith('client') and given.is_dnlp() else ''}"
+            f"{_OR_NONCONVEX if where.startswith('client') and _is_smooth(given) else ''}"
         )
     if isinstance(given, cp.PowConeND):
         _check_exponents(where, given, position)
@@ -211,6 +211,11 @@ def _check_exponents(where: str, rule: cp.PowConeND, position: int) -> None:
         )
 
 
+def _is_smooth(rule: cp.Constraint) -> bool:
+    """Whether solvers of non-linear programs take a constraint."""
+    return isinstance(rule, Equality | Inequality) and rule.is_dnlp()
+
+
 def check_nonconvex(client: Client) -> None:
     """Refuse what cvxpy's non-linear programs (DNLP) do not take, and the lack of a solver.
 
@@ -231,7 +236,7 @@ def check_nonconvex(client: Client) -> None:
             "concave in what is maximised: rewrite cp.abs(f) as cp.sqrt(cp.square(f) + eps)"
         )
     for at, rule in enumerate(client.constraints):
-        if not isinstance(rule, Equality | Inequality) or not rule.is_dnlp():
+        if not _is_smooth(rule):
             raise DeclarationError(
                 f"{where}: constraint {at}, {short(rule)}, is of type {type(rule).__name__}, "
                 "expected an equality or inequality of smooth expressions (DNLP) at a client with "

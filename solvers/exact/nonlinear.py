@@ -122,7 +122,7 @@ class _Session:
                 objectives.append(np.nan)
                 near = "no feasible point near the start" if status == "infeasible" else said
                 messages[i] = f"{self._solver.solver}: {near}; start elsewhere, by the variables'"
-                messages[i] += " value or starts=5"
+                messages[i] += " value or starts=9"
         # cvxpy gives no dual values of non-linear programs
         held = Multipliers.joined([(Encoding.VALUES, NOTHING)] * len(own))
         return Answers(np.concatenate(points), np.array(objectives), statuses, held, messages)

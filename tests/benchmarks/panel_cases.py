@@ -16,7 +16,7 @@ from dald_model.experiments.table1 import PAPER, SEED
 from dald_model.models.linear_regression import consensus_regression
 from tests.benchmarks import acceleration, real_cases
 from tests.front import couplings
-from tests.paths import DATA, GALLERY
+from tests.paths import DATA, GALLERY, NONCONVEX
 from tests.zoo import GRAPHS, PROBLEMS
 
 Make = Callable[[], dm.Model]
@@ -59,7 +59,7 @@ def _published() -> dict[str, Make]:
 
 
 def _gallery_names() -> list[str]:
-    return sorted(file.stem for file in GALLERY.glob("*.py") if file.stem != "__init__")
+    return sorted({file.stem for file in GALLERY.glob("[!_]*.py")} - NONCONVEX)
 
 
 def _gallery(name: str) -> dm.Model:

@@ -186,7 +186,7 @@ def test_every_status_has_an_exit_code_that_help_explains(
         main(["solve", "--help"])
     assert caught.value.code == 0
     text = capsys.readouterr().out
-    assert "exit codes:\n    0  an optimum was found, and the all-in-one solve agrees\n" in text
+    assert "exit codes:\n    0  an optimum or a stationary point was found, and its" in text
     for status in dm.Status:
         code = OF_STATUS.get(status, 0)
         assert (code == 0) == status.has_answer

@@ -34,7 +34,7 @@ def test_each_file_runs_as_a_script_and_gives_its_reference(
         found = runpy.run_path(str(GALLERY / f"{name}.py"), run_name="__main__")
     model, result = found["model"](), found["result"]
     assert isinstance(model, dm.Model)
-    assert result.status == "optimal"
+    assert result.status == ("optimal" if model.compile().is_convex else "stationary")
     assert result.value == pytest.approx(found["REFERENCE"], rel=1e-6)
     assert f"Result of {model.name!r}\n" in printed.getvalue()
     assert f"Verification of {model.name!r}: passed\n" in printed.getvalue()

@@ -32,7 +32,7 @@ TopologyError ResultError RunError LostError CopyError DatasetError MissingError
 
 SIGNATURES = {
     dm.Model: """
-        client(self, name, objective, constraints=())
+        client(self, name, objective, constraints=(), *, nonconvex=False)
         consensus(self, *equalities)
         topology(self, graph)
         compile(self, *, rho=None)
@@ -41,7 +41,8 @@ SIGNATURES = {
 solver=None, accuracy=None, \
 acceleration=Hybrid(secant=Secant(directions=32), anderson=Anderson(memory=20)), \
 online=None, engine=None, checkpoint=None, every=10, start=None, metrics=None, callback=None, \
-eps_pri=1e-06, eps_dual=1e-06, gap=None, max_rounds=1000, time_limit=None, verbose=False)
+eps_pri=1e-06, eps_dual=1e-06, gap=None, max_rounds=1000, time_limit=None, starts=None, \
+verbose=False)
         latex(self, client=None)
         draw(self)
         """,
