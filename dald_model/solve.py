@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -382,7 +382,7 @@ def solve(
         local.tell(result)
         if local.rose(result):
             again = options | {"acceleration": None}
-            return solve(**again)
+            return cast("Any", solve)(**again)
     if outcome.error is not None:
         outcome.error.result = result
         raise outcome.error
