@@ -46,8 +46,8 @@ class Federation(Model):
         If ``engine`` is none.
     DeclarationError
         If two sites have one name, or a variable has two shapes.
-    RunError
-        If a site does not answer.
+    LostError
+        If a site does not answer, or not as a site does; it names the site and the field.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class Federation(Model):
         self.engine = engine
         known: dict[str, cp.Variable] = {}
         hosts = engine.hosts()
-        for at, (said, arrays) in enumerate(ask_all(engine, hosts, "introduce")):
+        for at, (said, arrays) in enumerate(ask_all(engine, hosts)):
             site, shared = said["name"], []
             for variable, shape in said["shared"]:
                 one = known.setdefault(variable, cp.Variable(tuple(shape), name=variable))
@@ -85,7 +85,7 @@ class Federation(Model):
                 shared.append(one)
             self._check_new(site, "client")
             told = Introduction.read(said, arrays)
-            asked = partial(ask, engine, hosts[at])
+            asked = partial(ask, engine, hosts[at], told.own.size)
             self.enter([remote_client(site, shared, told, asked, at)])
 
     def solve(self, **options: Any) -> Any:

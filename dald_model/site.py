@@ -30,6 +30,10 @@ from dald_model.solvers.registry import NUMERICAL, Choice
 
 Arrays = dict[str, np.ndarray]
 
+LONGEST = 2**28
+"""The most bytes of a message that is read from a socket, 256 MiB: a round of four million entries
+takes that much."""
+
 
 class Site:
     r"""A client that is declared where its data are, and answers a coordinator's messages there.
@@ -118,11 +122,11 @@ class Site:
         Path(address).unlink(missing_ok=True)
         with Listener(str(address), "AF_UNIX") as listener:
             while True:
-                with listener.accept() as caller:
-                    try:
-                        caller.send_bytes(self.handle(caller.recv_bytes()))
-                    except (EOFError, OSError):  # who asked is gone
-                        continue
+                try:
+                    with listener.accept() as caller:
+                        caller.send_bytes(self.handle(caller.recv_bytes(LONGEST)))
+                except (EOFError, OSError):  # the caller is gone, or its message is too long
+                    continue
 
     def introduction(self) -> tuple[dict[str, Any], Arrays]:
         """The introduction that is sent before the first round, see the class: words and arrays."""

@@ -189,6 +189,19 @@ def shortened(text: str, width: int) -> str:
     return flat if len(flat) <= width else flat[: width - 3] + "..."
 
 
+def printable(text: str, width: int) -> str:
+    r"""A text from elsewhere as it may be printed: escaped where it would steer a terminal.
+
+    >>> printable("a\x1b[2J", 80)
+    'a\\x1b[2J'
+    """
+    start = text[: 2 * width]
+    shown = "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in start
+    )
+    return shortened(shown, width)
+
+
 def _cells(frame: pd.DataFrame) -> list[list[str]]:
     return frame.astype(str).to_numpy().tolist()
 

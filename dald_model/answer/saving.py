@@ -20,7 +20,8 @@ from dald_model.answer.answer import Answer
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality
 from dald_model.declare.wording import symbolic
-from dald_model.engines.archive import Archive, DamagedError, archived
+from dald_model.engines.archive import Archive, archived
+from dald_model.engines.schema import DamagedError
 from dald_model.errors import ResultError
 from dald_model.later import pd
 from dald_model.values import flat

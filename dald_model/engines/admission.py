@@ -7,16 +7,16 @@ P with a negative eigenvalue is data as any other, and makes a solver fail.
 
 from __future__ import annotations
 
-import json
 import math
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile import kinds
 from dald_model.compile.form import LINEAR, ConeProgram, Form, Quadratic, Rows, Term, cone_height
-from dald_model.engines.archive import Archive, DamagedError
+from dald_model.engines.archive import Archive
+from dald_model.engines.schema import DamagedError, parsed
 from dald_model.validate import is_number, is_whole
 
 FIELDS = {
@@ -43,14 +43,10 @@ _BOUNDED = {kind.name for kind in kinds.KINDS if kind.is_set} | {"huber"}
 
 def read_header(text: bytes) -> dict[str, Any]:
     """The header; numbers that JSON has no word for are refused, as is one nested too deep."""
-    found = json.loads(text.decode(), parse_constant=_no_number)
+    found = parsed(text)
     if not isinstance(found, dict):
         raise DamagedError("the header is no object")
     return found
-
-
-def _no_number(word: str) -> NoReturn:
-    raise DamagedError(f"the header holds {word}")
 
 
 class Admission:

@@ -13,18 +13,13 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-HEADER = 2**22
-"""The most bytes of the entry ``header``, 4 MiB: in memory its JSON may be twenty times as large.
-That is room for a hundred thousand cones."""
+from dald_model.engines.schema import HEADER, DamagedError, Size
+
 HEAD = 256
 """The most bytes that say type and shape of an array; numpy writes 118."""
-TYPES = {"f8": float, "i4": np.int32, "i8": np.int64, "u1": np.uint8}
+TYPES = {"f8": float, "i4": np.int32, "i8": np.int64, "u1": np.uint8, "b1": np.bool_}
 """The types of arrays that are taken, in either order of bytes."""
 ENCRYPTED = 0x1
-
-
-class DamagedError(ValueError):
-    """The bytes are not what they should be; never shown to the user."""
 
 
 class Archive:
@@ -75,7 +70,8 @@ class Archive:
             raise DamagedError(f"{name} is of another version of numpy's format")
         shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(stream, HEAD)
         kind = dtype.str[1:]
-        if kind not in types or any(not isinstance(n, int) or n < 0 for n in shape):
+        Size().check(list(shape), f"the shape of {name}")
+        if kind not in types:
             raise DamagedError(f"{name} is of type {dtype} and shape {shape}")
         if math.prod(shape) * dtype.itemsize != len(stored) - stream.tell():
             raise DamagedError(f"{name} is not as large as its shape says")

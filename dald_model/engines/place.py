@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
 from dald_model.engines.engine import Engine, HostLostError
+from dald_model.engines.messages import admitted, answers, multipliers
 from dald_model.engines.numbers import NUMBERS
 from dald_model.engines.portable import pack
 from dald_model.engines.residents import Known, read_answers, read_multipliers
 from dald_model.engines.seat import Pending, Seat
 from dald_model.engines.site_edges import pack_edges
-from dald_model.engines.wire import Message, decode, encode
-from dald_model.errors import LostError, RunError
+from dald_model.engines.wire import Expected, Message, encode
+from dald_model.errors import LostError
 from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Turn
 from dald_model.text import counted, shortened
 
 FINEST = 1e-10
 """The accuracy of answers that are asked for again, for the multipliers that go with them."""
+Read = TypeVar("Read")
+
 NEVER = -1
 """A life that no host has."""
 NAMED_IN_FULL = 80
@@ -62,6 +65,7 @@ class RemoteSession:
     ) -> None:
         self.place, self.solver, self.subproblems = place, solver, list(subproblems)
         self.number, self.clients = next(NUMBERS), clients
+        self.sizes = np.array([sub.size for sub in self.subproblems])
         self.told = self._unknown()
         self._nothing: dict[int, Multipliers] = {}
         self.forget()
@@ -71,8 +75,7 @@ class RemoteSession:
         self.known, self.is_placed = self._unknown(), False
 
     def _unknown(self) -> Known:
-        heights = np.array([sub.signs.size for sub in self.subproblems])
-        return Known(heights, np.array([sub.size for sub in self.subproblems]))
+        return Known(np.array([sub.signs.size for sub in self.subproblems]), self.sizes)
 
     def renew(self) -> None:
         """Have the host open it anew, with the clients that it has."""
@@ -92,6 +95,14 @@ class RemoteSession:
 
 
 Asked = tuple[RemoteSession, Turn]
+
+
+class Sent(NamedTuple):
+    """A message that is on its way, its number, and what is expected of the reply."""
+
+    pending: Pending
+    number: int
+    expected: Expected
 
 
 class Place:
@@ -149,17 +160,19 @@ class Place:
         return [lambda at=at: wait(at) for at in range(len(asked))]
 
     def _answered(
-        self, sent: Pending, asked: Sequence[Asked], tolerance: float
+        self, sent: Sent, asked: Sequence[Asked], tolerance: float
     ) -> list[Answers] | LostError:
         try:
-            message = self._received(sent, lambda: self._send(asked, tolerance))
+            found = self._received(
+                sent, lambda: self._send(asked, tolerance), lambda message: _read(message, asked)
+            )
         except LostError as error:
             return error
         for session, turn in asked:
             session.told.news(turn)
         if self._missing:
             self._missing -= {s.clients[at] for s, turn in asked for at in turn.which}
-        return list(_read(message, asked))
+        return found
 
     def keep(self) -> None:
         """Have the multipliers of the last answers kept, as those of the best iterate."""
@@ -173,36 +186,41 @@ class Place:
         Of a host that was lost since, its clients are asked again what they were asked then.
         """
 
-        def again() -> Pending:
+        def again() -> Sent:
             return self._send(self._kept, FINEST)
 
-        def send() -> Pending:
+        def send() -> Sent:
             self._notice()
             if not (self._has_kept or self._is_to_keep):
                 self._received(again(), again)
                 self._is_to_keep, self._missing = True, set(self._clients.values())
             numbers = [self._clients[name] for name in names]
-            return self._dispatch({"collect": numbers, "kept": True}, {})
+            said = {"collect": numbers, "kept": True}
+            return self._dispatch(said, {}, multipliers(len(numbers)))
 
-        return read_multipliers(self._received(send(), send))
+        return self._received(send(), send, read_multipliers)
 
     def close(self) -> None:
         """Have the host forget the run, whenever it comes to that."""
         self._released += list(self._sessions)
-        self._dispatch({"forget": list(self._clients.values()), "asks": [], "tolerance": 1.0}, {})
+        said = {"forget": list(self._clients.values()), "asks": [], "tolerance": 1.0}
+        self._dispatch(said, {}, answers([], is_strict=False))
 
-    def _send(self, asked: Sequence[Asked], tolerance: float) -> Pending:
+    def _send(self, asked: Sequence[Asked], tolerance: float) -> Sent:
         """Send what is new to each session, and the clients themselves where they are not there."""
         self._notice()
-        said, arrays = [], {}
+        asks, arrays = [], {}
         places = []
         for at, (session, turn) in enumerate(asked):
             if not session.is_placed:
                 places.append(self._packed(session, arrays))
             news = session.known.news(turn)
             arrays |= {f"{at}.{name}": values for name, values in news.items()}
-            said.append({"session": session.number, "news": list(news)})
-        return self._dispatch({"place": places, "asks": said, "tolerance": tolerance}, arrays)
+            asks.append({"session": session.number, "news": list(news)})
+        sizes = [(turn.which.size, int(session.sizes[turn.which].sum())) for session, turn in asked]
+        is_strict = any(sub.client.is_remote for s, _ in asked for sub in s.subproblems)
+        said = {"place": places, "asks": asks, "tolerance": tolerance}
+        return self._dispatch(said, arrays, answers(sizes, is_strict))
 
     def _packed(self, session: RemoteSession, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         for number, sub in zip(session.clients, session.subproblems, strict=True):
@@ -215,34 +233,33 @@ class Place:
             "clients": session.clients,
         }
 
-    def _dispatch(self, said: dict[str, Any], arrays: dict[str, np.ndarray]) -> Pending:
+    def _dispatch(
+        self, said: dict[str, Any], arrays: dict[str, np.ndarray], expected: Expected
+    ) -> Sent:
         released, self._released[:] = list(self._released), []
         said |= {"number": next(NUMBERS), "round": self.round, "release": released}
         said["renew"], self.renewed = self.renewed, []
         if self._is_to_keep:
             said["keep"] = [session.number for session, _ in self._kept]
             self._is_to_keep, self._has_kept = False, True
-        return self._seat.send(encode(said, arrays))
+        return Sent(self._seat.send(encode(said, arrays)), said["number"], expected)
 
-    def _received(self, sent: Pending, again: Callable[[], Pending]) -> Message:
-        """Wait for a reply; where none comes, find a host and ask again."""
+    def _received(
+        self,
+        sent: Sent,
+        again: Callable[[], Sent],
+        read: Callable[[Message], Read] = lambda message: message,
+    ) -> Read:
+        """Wait for a reply; where none comes, or it is refused, find a host and ask again."""
         tried: list[Seat] = []
         while True:
             try:
-                message = decode(sent.result(self._engine.deadline))
-                if "forgotten" in message.said:
-                    raise HostLostError(message.said["forgotten"])
+                reply = sent.pending.result(self._engine.deadline)
+                return read(admitted(reply, sent.number, sent.expected))
             except (TimeoutError, HostLostError) as error:
                 tried.append(self._seat)
                 self._lose(str(error) or f"no reply within {self._engine.deadline} s", tried)
                 sent = again()
-                continue
-            if "error" in message.said:
-                raise RunError(
-                    f"engine: {self._seat.name} failed in round {self.round} "
-                    f"({message.said['error']}); its clients are {self._who()}"
-                )
-            return message
 
     def _lose(self, said: str, tried: Sequence[Seat]) -> None:
         """Write a loss down, and find the clients a host, which has none of them yet.
@@ -300,9 +317,11 @@ class Place:
         return shortened(", ".join(map(repr, self._clients)), NAMED_IN_FULL)
 
 
-def _read(message: Message, asked: Sequence[Asked]) -> Iterator[Answers]:
-    arrays, answers = message.arrays, message.said["answers"]
-    for at, ((session, turn), told) in enumerate(zip(asked, answers, strict=True)):
+def _read(message: Message, asked: Sequence[Asked]) -> list[Answers]:
+    arrays, told = message.arrays, message.said["answers"]
+    found = []
+    for at, ((session, turn), one) in enumerate(zip(asked, told, strict=True)):
         start = f"{at}."
         values = {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
-        yield read_answers(told, values, session.withheld(turn.which.size))
+        found.append(read_answers(one, values, session.withheld(turn.which.size)))
+    return found

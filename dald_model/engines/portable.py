@@ -16,7 +16,8 @@ import scipy.sparse as sp
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import NOTHING, Subproblem
 from dald_model.engines.admission import Admission, read_header
-from dald_model.engines.archive import HEADER, Archive, archived
+from dald_model.engines.archive import Archive, archived
+from dald_model.engines.schema import HEADER
 from dald_model.errors import OptionError
 from dald_model.validate import is_whole
 

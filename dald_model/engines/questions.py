@@ -3,60 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from dald_model.engines.engine import Engine, Host, HostLostError
+from dald_model.engines.messages import admitted, introduction, question
 from dald_model.engines.numbers import NUMBERS
-from dald_model.engines.wire import Message, decode, encode
-from dald_model.errors import RunError
+from dald_model.engines.wire import Expected, Message, encode
+from dald_model.errors import LostError
 from dald_model.text import counted
 
 
-def ask_all(engine: Engine, hosts: Sequence[Host], kind: str) -> list[Message]:
-    """What each host answers, all asked at once.
+def ask_all(engine: Engine, hosts: Sequence[Host]) -> list[Message]:
+    """How each host introduces itself, all asked at once.
 
     Raises
     ------
     RunError
         If one does not.
     """
-    messages = [_question(kind, {}) for _ in hosts]
-    waiting = [host.send(message) for host, message in zip(hosts, messages, strict=True)]
-    return [_received(engine, *each) for each in zip(hosts, messages, waiting, strict=True)]
+    asked = [_Question(engine, host, "introduce", {}, introduction) for host in hosts]
+    return [one.received() for one in asked]
 
 
 def ask(
-    engine: Engine, host: Host, kind: str, arrays: Mapping[str, np.ndarray]
+    engine: Engine, host: Host, size: int, kind: str, arrays: Mapping[str, np.ndarray]
 ) -> Callable[[], dict[str, np.ndarray]]:
-    """Begin to ask one host; gives what waits for the arrays that it answers."""
-    message = _question(kind, arrays)
-    reply = host.send(message)
-    return lambda: _received(engine, host, message, reply).arrays
+    """Begin to ask one host, which shares so many entries; gives what waits for its arrays."""
+    asked = _Question(engine, host, kind, arrays, question(kind, size))
+    return lambda: asked.received().arrays
 
 
-def _question(kind: str, arrays: Mapping[str, np.ndarray]) -> bytes:
-    return encode({"number": next(NUMBERS), "question": kind}, arrays)
+class _Question:
+    """A question that is on its way."""
 
+    def __init__(
+        self,
+        engine: Engine,
+        host: Host,
+        kind: str,
+        arrays: Mapping[str, np.ndarray],
+        expected: Expected,
+    ) -> None:
+        self._engine, self._host, self._expected = engine, host, expected
+        self._number = next(NUMBERS)
+        self._message = encode({"number": self._number, "question": kind}, arrays)
+        self._reply = host.send(self._message)
 
-def _received(engine: Engine, host: Host, message: bytes, reply: Any) -> Message:
-    """Wait for a reply; where none comes, ask again."""
-    error: Exception | None = None
-    for _ in range(engine.retries + 1):
-        if error is not None:
-            host.restart()
-            reply = host.send(message)
-        try:
-            found = decode(reply.result(engine.deadline))
-        except (TimeoutError, HostLostError) as lost:
-            error = lost
-            continue
-        if "error" in found.said:
-            raise RunError(f"engine: {host.name} failed before round 1 ({found.said['error']})")
-        return found
-    raise RunError(
-        f"engine: {host.name} was asked {counted(engine.retries + 1, 'time')} before round 1 and "
-        f"did not answer ({error or f'no reply within {engine.deadline} s'}); see that the site "
-        "runs, or allow a longer deadline"
-    )
+    def received(self) -> Message:
+        """Wait for the reply; where none comes, or it is refused, ask again."""
+        engine, host = self._engine, self._host
+        error: Exception | None = None
+        for _ in range(engine.retries + 1):
+            try:
+                if error is not None:
+                    host.restart()
+                    self._reply = host.send(self._message)
+                return admitted(self._reply.result(engine.deadline), self._number, self._expected)
+            except (TimeoutError, HostLostError) as lost:
+                error = lost
+        said = str(error) or f"no reply within {engine.deadline} s"
+        raise LostError(
+            f"engine: {host.name} was asked {counted(engine.retries + 1, 'time')} before round 1 "
+            f"and gave no answer that can be used ({said}); see that the site runs with this "
+            "version of dald_model, or allow a longer deadline"
+        )

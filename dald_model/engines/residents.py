@@ -6,11 +6,14 @@ nothing of cvxpy.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dald_model.engines.messages import check_request
 from dald_model.engines.portable import Portable, unpack
+from dald_model.engines.schema import Array, DamagedError, Whole
 from dald_model.engines.wire import Message, decode, encode
 from dald_model.solvers.arrays.indexing import ranges
 from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Session, Solver, Turn
@@ -18,6 +21,8 @@ from dald_model.solvers.registry import NAMED
 
 ANEW = "it was started anew, and has not who is asked"
 """What a host says that has lost its clients, and does not know it."""
+NUMBER, UNKNOWN = Whole(), -1
+"""Number of a message, and what stands for that of one which has none."""
 PER_EDGE, PER_VARIABLE = ("mu", "rho", "neighbours"), ("lengths", "slopes")
 """What a turn says of each entry of a client's edges, and of each of its variables."""
 
@@ -74,6 +79,22 @@ class Known:
             whole[name] = news[name] if name in news else known[at]
         return Turn(which, points=NOTHING, **whole)
 
+    def admitted(self, news: dict[str, np.ndarray], where: str) -> dict[str, np.ndarray]:
+        """News from elsewhere: positions of clients, and a finite number for each entry."""
+        which = self.everybody
+        if "which" in news:
+            place = Array("i8", (None,), 0, self.everybody.size - 1)
+            _check(place, news["which"], f"{where}which")
+            which = news["which"]
+            if np.unique(which).size < which.size:
+                raise DamagedError(f"{where}which names a client twice")
+        for name in news.keys() - {"which"}:
+            wanted = int(self._each[name][which].sum())
+            is_left_out = name in PER_VARIABLE and not news[name].size
+            numbers = Array("f8", (0 if is_left_out else wanted,), -math.inf, math.inf)
+            _check(numbers, news[name], f"{where}{name}")
+        return news
+
     def copy(self) -> Turn:
         """What was told last of all clients that were told something."""
         starts = np.cumsum(self._each["mu"]) - self._each["mu"]
@@ -85,6 +106,11 @@ class Known:
         each = self._each[name]
         starts = np.cumsum(each) - each
         return ranges(starts[which], each[which])
+
+
+def _check(wanted: Array, given: np.ndarray, where: str) -> None:
+    wanted.check_head(given.dtype.str[1:], given.shape, where)
+    wanted.check(given, where)
 
 
 class _Resident(NamedTuple):
@@ -115,19 +141,29 @@ class Residents:
         self._kept: dict[int, tuple[Encoding, np.ndarray]] = {}
 
     def handle(self, message: bytes) -> bytes:
-        """The reply to a message; an exception on the way is one, too."""
-        said, arrays = decode(message)
-        if said["number"] == self._number:
-            return self._reply
+        """The reply to a message; an exception on the way is one, too.
+
+        So is a message that no coordinator sends: its reply says what is wrong with it.
+        """
+        number = UNKNOWN
         try:
+            said, arrays = decode(message)
+            NUMBER.check(said.get("number"), "number")
+            if said["number"] == self._number:
+                return self._reply
+            number = said["number"]
+            check_request(said)
             answered, found = self.answered(said, arrays)
         except ForgottenError as error:
             answered, found = {"forgotten": str(error)}, {}
+        except DamagedError as error:
+            answered, found = {"error": f"the message was refused: {error}"}, {}
         except Exception as error:  # whatever a solver raises is told, not lost with the process
             answered, found = {"error": f"{type(error).__name__}: {error}"}, {}
-        self._number = said["number"]
-        self._reply = encode({"number": self._number, **answered}, found)
-        return self._reply
+        reply = encode({"number": number, **answered}, found)
+        if number != UNKNOWN:
+            self._number, self._reply = number, reply
+        return reply
 
     def answered(
         self, said: dict[str, Any], arrays: dict[str, np.ndarray]
@@ -151,8 +187,11 @@ class Residents:
             return self._collected(said["collect"], said["kept"])
         answers, found = [], {}
         for at, each in enumerate(said["asks"]):
-            news = {name: arrays[f"{at}.{name}"] for name in each["news"]}
-            told, values = self._ask(self._session(each["session"]), news, said["tolerance"])
+            resident = self._session(each["session"])
+            news = resident.known.admitted(
+                {name: _sent(arrays, f"{at}.{name}") for name in each["news"]}, f"{at}."
+            )
+            told, values = self._ask(resident, news, said["tolerance"])
             answers.append(told)
             found |= {f"{at}.{name}": value for name, value in values.items()}
         return {"answers": answers}, found
@@ -163,7 +202,7 @@ class Residents:
         return self._sessions[number]
 
     def _place(self, said: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        packed = [arrays[f"client {number}"].tobytes() for number in said["clients"]]
+        packed = [_sent(arrays, f"client {number}").tobytes() for number in said["clients"]]
         solver, clients = self.taken(said["solver"], packed)
         heights = np.array([client.signs.size for client in clients])
         known = Known(heights, np.array([client.size for client in clients]))
@@ -174,6 +213,8 @@ class Residents:
 
     def taken(self, solver: str, packed: list[bytes]) -> tuple[Solver, list[Portable]]:
         """The solver of this name, and the clients that are placed with it."""
+        if solver not in NAMED:
+            raise DamagedError(f"the solver {solver!r} is none")
         return NAMED[solver], [unpack(one) for one in packed]
 
     def _ask(
@@ -205,6 +246,12 @@ class Residents:
         found = Multipliers.joined([source[number] for number in clients])
         arrays = {"values": found.values, "lengths": found.lengths, "encodings": found.encodings}
         return {}, arrays
+
+
+def _sent(arrays: dict[str, np.ndarray], name: str) -> np.ndarray:
+    if name not in arrays:
+        raise DamagedError(f"the array {name} is missing")
+    return arrays[name]
 
 
 def _opened(solver: Solver, clients: list[Portable]) -> Session:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
+from dald_model.engines.engine import HostLostError
 from dald_model.errors import OptionError
 
 
@@ -70,7 +71,10 @@ class SiteHost:
     def send(self, message: bytes) -> Future[bytes]:
         """See :class:`dald_model.engines.engine.Host`."""
         reply: Future[bytes] = Future()
-        reply.set_result(self._site.handle(message))
+        try:
+            reply.set_result(self._site.handle(message))
+        except Exception as error:  # as of a site elsewhere, which would not reply
+            reply.set_exception(HostLostError(f"it raised {type(error).__name__}: {error}"))
         return reply
 
     def restart(self) -> None:

@@ -15,17 +15,35 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dald_model.engines.archive import DamagedError
+from dald_model.engines.schema import (
+    FREE_TEXT,
+    HEADER,
+    OBJECT,
+    Array,
+    DamagedError,
+    Many,
+    OneOf,
+    Record,
+    Size,
+    check_arrays,
+    parsed,
+)
 
 PREFIX = 8
 """Bytes that say how long the header is."""
 TYPES = {"f8": "<f8", "i8": "<i8", "u1": "|u1"}
 """The types of arrays that are taken."""
+WIDTHS = {kind: np.dtype(kind).itemsize for kind in TYPES}
+ENVELOPE = Record({"said": OBJECT, "arrays": Many(Many((FREE_TEXT, OneOf(tuple(TYPES)), Size())))})
+"""What a header has."""
+
+Expected = Callable[[dict[str, Any]], Mapping[str, Array]]
+"""What is said -> the arrays that go with it; refuses what should not be said."""
 
 
 class Message(NamedTuple):
@@ -33,19 +51,6 @@ class Message(NamedTuple):
 
     said: dict[str, Any]
     arrays: dict[str, np.ndarray]
-
-
-class ArrayHeader(NamedTuple):
-    """One array of a message: its name, type and shape."""
-
-    name: str
-    kind: str
-    shape: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return math.prod(self.shape) * np.dtype(TYPES[self.kind]).itemsize
 
 
 def encode(said: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -59,37 +64,41 @@ def encode(said: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
     return b"".join([len(header).to_bytes(PREFIX, "little"), header, *parts])
 
 
-def decode(message: bytes) -> Message:
+def decode(message: bytes, expected: Expected | None = None) -> Message:
     """The inverse of :func:`encode`; the arrays are copies.
+
+    No more memory is taken than for the header, at most :data:`HEADER` bytes of JSON, and as much
+    again as came; with ``expected`` no more than for the arrays that are declared there.
 
     Raises
     ------
     DamagedError
-        If the bytes are no message.
+        If the bytes are no message, or not the one that is expected.
     """
-    try:
-        header, at = _header(message)
-        found = {}
-        for one in _arrays(header):
-            flat = np.frombuffer(message, TYPES[one.kind], math.prod(one.shape), at)
-            found[one.name] = flat.reshape(one.shape).astype(one.kind)
-            at += one.size
-        if at != len(message):
-            raise DamagedError("bytes are left")
-        return Message(header["said"], found)
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise DamagedError(f"no message of an engine: {error}") from error
-
-
-def listed(message: bytes) -> list[ArrayHeader]:
-    """The arrays of a message, none of which is read."""
-    return _arrays(_header(message)[0])
-
-
-def _header(message: bytes) -> tuple[dict[str, Any], int]:
+    if not isinstance(message, bytes):
+        raise DamagedError(f"the message is {type(message).__name__}, expected bytes")
     stop = PREFIX + int.from_bytes(message[:PREFIX], "little")
-    return json.loads(message[PREFIX:stop]), stop
-
-
-def _arrays(header: dict[str, Any]) -> list[ArrayHeader]:
-    return [ArrayHeader(name, kind, tuple(shape)) for name, kind, shape in header["arrays"]]
+    if stop > len(message):
+        raise DamagedError(f"the message ends after {len(message)} bytes, within its header")
+    header = parsed(message[PREFIX : min(stop, PREFIX + HEADER + 1)])
+    ENVELOPE.check(header, "header")
+    said, heads = header["said"], {name: (kind, shape) for name, kind, shape in header["arrays"]}
+    if len(heads) < len(header["arrays"]):
+        raise DamagedError("two arrays have one name")
+    wanted: Mapping[str, Array] = {}
+    if expected is not None:
+        wanted = expected(said)
+        check_arrays({name: (kind, tuple(s)) for name, (kind, s) in heads.items()}, wanted)
+    sizes = [math.prod(shape) * WIDTHS[kind] for kind, shape in heads.values()]
+    if stop + sum(sizes) != len(message):
+        raise DamagedError(
+            f"the arrays take {sum(sizes)} bytes by the header, and {len(message) - stop} came"
+        )
+    found = {}
+    for (name, (kind, shape)), size in zip(heads.items(), sizes, strict=True):
+        flat = np.frombuffer(message, TYPES[kind], math.prod(shape), stop)
+        found[name] = flat.reshape(shape).astype(kind)
+        stop += size
+        if name in wanted:
+            wanted[name].check(found[name], name)
+    return Message(said, found)

@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dald_model as dm
-from dald_model.engines.archive import HEADER, Archive
+from dald_model.engines.archive import Archive
+from dald_model.engines.schema import HEADER
 from dald_model.solvers import NAMED, Turn
 from tests.engines import tampered
 
