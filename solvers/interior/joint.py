@@ -69,15 +69,23 @@ class Agreement:
         found = np.zeros(self._all.shape[0])
         found[self._rest] = rest
         if self._tree.size:
-            tree, solve = self._forest
-            found[self._tree] = solve(tree @ (clients - self.rows.T @ rest))
+            kept, solve = self._forest
+            found[self._tree] = solve((clients - self.rows.T @ rest)[kept])
         return found
 
     @cached_property
-    def _forest(self) -> tuple[Any, Any]:
-        """The rows of the forest, and a solve with their products."""
-        tree = sp.csr_array(self._all[self._tree])
-        return tree, splu(sp.csc_array(tree @ tree.T)).solve
+    def _forest(self) -> tuple[np.ndarray, Any]:
+        """All variables in the forest but one of each tree, and a solve for their prices.
+
+        The one with the most edges is left out, a server's of a star, as its price follows from the
+        others': what is left has as many entries as edges, where a product of the rows is dense.
+        """
+        tree = sp.csc_array(self._all[self._tree])
+        degree = np.diff(tree.indptr)
+        order = np.argsort(-degree, kind="stable")
+        roots = order[np.unique(self.of[order], return_index=True)[1]]
+        kept = np.setdiff1d(np.flatnonzero(degree), roots)
+        return kept, splu(sp.csc_array(tree[:, kept].T)).solve
 
 
 class Joint:

@@ -7,11 +7,12 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import dald_model as dm
 from dald_model.solvers.interior import programme
 from dald_model.solvers.interior.coordinator import Plain
-from dald_model.solvers.interior.joint import Joint
+from dald_model.solvers.interior.joint import Agreement, Joint
 from tests.answer.families import redrawn
 from tests.paths import GALLERY, NONCONVEX
 from tests.zoo import GRAPHS, PROBLEMS
@@ -250,3 +251,14 @@ def test_too_wide_a_sum_of_curvature_is_refused_by_its_size(
     monkeypatch.setattr(programme, "LARGEST", 2)
     with pytest.raises(dm.OptionError, match=r"curvature of \d+ variables .* at most 2; take"):
         PROBLEMS["lasso"]().on(GRAPHS["star"]()).model.solve(disclose="curvature")
+
+
+def test_prices_of_a_large_star_are_found_edge_by_edge() -> None:
+    edges = 20_000
+    each = np.arange(edges)
+    tails = sp.csr_array((np.ones(edges), (each, np.zeros(edges, int))), shape=(edges, edges + 1))
+    heads = sp.csr_array((np.ones(edges), (each, each + 1)), shape=(edges, edges + 1))
+    agreement = Agreement(sp.csr_array(sp.vstack([tails, heads])), np.zeros(2 * edges))
+    wanted = np.random.default_rng(0).normal(size=edges)
+    found = agreement.prices((tails - heads).T @ wanted, np.zeros(0))
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
