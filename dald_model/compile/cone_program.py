@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from dald_model.compile.affine_maps import AffineMaps
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.recognition import Canonical
+from dald_model.compile.row_replication import APART, Repeats, RowReplication, each_copy
 from dald_model.compile.wide_program import Groups, Layout, repeated_arguments
-from dald_model.compile.widening import APART, Repeats, Widening, each_copy
 from dald_model.declare.affine import explicit
 
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -54,7 +54,7 @@ def dense_cone_program(
     problem: Canonical,
     groups: Groups,
     layout: Layout,
-    widening: Widening,
+    replication: RowReplication,
     maps: AffineMaps,
     curvature: np.ndarray,
     bent: np.ndarray,
@@ -65,17 +65,17 @@ def dense_cone_program(
     F.T @ P @ F, (m, m), of all of P that is of the pieces, and ``bent`` P @ f.
     """
     assert groups.diagonal is not None
-    size, all_own = maps.size, widening.size
+    size, all_own = maps.size, replication.size
     rows, columns, copies, _ = layout
     matrix, right = np.zeros((rows.size, size)), rows.vector(problem.b)
     is_own = groups.cells[1] < problem.own
     for at, entry, value in zip(*(one[is_own].tolist() for one in groups.cells), strict=True):
-        piece = widening.piece[entry]
+        piece = replication.piece[entry]
         own, offset = maps.matrices[piece], maps.offsets[piece]
         base, stride = int(rows.base[at]), int(rows.stride[at])
         where = slice(base, base + stride * int(rows.counts[at]), stride)
-        if widening.group[entry] == APART:  # one row, of one entry
-            inside = int(widening.entries.base[entry] - widening.stops[piece])
+        if replication.group[entry] == APART:  # one row, of one entry
+            inside = int(replication.entries.base[entry] - replication.stops[piece])
             part = slice(inside, inside + 1)
             own, offset = None if own is None else own[part], offset[part]
         else:

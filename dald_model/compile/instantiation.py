@@ -16,8 +16,14 @@ from dald_model.compile.cone_program import cone_program, dense_cone_program
 from dald_model.compile.form import WIDE, ConeProgram, Quadratic, Rows, Term
 from dald_model.compile.kinds.kind import Kind
 from dald_model.compile.recognition import Block, Canonical, Structure
+from dald_model.compile.row_replication import (
+    APART,
+    NotRowByRowError,
+    Repeats,
+    RowReplication,
+    repeated,
+)
 from dald_model.compile.wide_program import Groups, Layout, groups_of, layout_of, wide_program
-from dald_model.compile.widening import APART, NotRowByRowError, Repeats, Widening, repeated
 from dald_model.declare.affine import SPARSE, scaled
 
 NOTHING, NO_ROWS = np.zeros(0), sp.csr_array((0, 0))
@@ -58,9 +64,11 @@ class _Levels(NamedTuple):
 class Instantiator:
     """How the numbers of a form follow from a client's maps: the same for a whole template."""
 
-    def __init__(self, problem: Canonical, structure: Structure, widening: Widening) -> None:
+    def __init__(
+        self, problem: Canonical, structure: Structure, replication: RowReplication
+    ) -> None:
         self._blocks = [
-            (one, widening.groups((one.linear, 1), (one.matrix, one.width)))
+            (one, replication.groups((one.linear, 1), (one.matrix, one.width)))
             for one in structure.blocks
         ]
         self._stated_rows = structure.zero, structure.nonneg, structure.extra
@@ -68,16 +76,16 @@ class Instantiator:
         self._groups: list[Groups] = []  # of the cone program, for all numbers of rows
         self._take_curvatures(problem)
         self._take_costs(problem)
-        self._widen(problem, widening)
+        self._replicate(problem, replication)
 
-    def resized(self, widening: Widening) -> Instantiator | None:
+    def resized(self, replication: RowReplication) -> Instantiator | None:
         """The same for other numbers of rows; None where groups are others."""
         problem, before = self._given
-        if not np.array_equal(widening.group, before.group):
+        if not np.array_equal(replication.group, before.group):
             return None
         found = copy(self)
         found._known, found._compared = {}, None
-        found._widen(problem, widening)
+        found._replicate(problem, replication)
         return found
 
     def _take_curvatures(self, problem: Canonical) -> None:
@@ -100,27 +108,27 @@ class Instantiator:
             self._narrow_linear += transposed(block.linear, weight)
             self._sizes.append((weight, parameter))
 
-    def _widen(self, problem: Canonical, widening: Widening) -> None:
+    def _replicate(self, problem: Canonical, replication: RowReplication) -> None:
         """Take everything over all rows."""
-        self._given = problem, widening
+        self._given = problem, replication
         for made in ("program", "_layout", "_picked", "_squares", "_weights", "_costly", "_valued"):
             self.__dict__.pop(made, None)
-        self._stops = widening.stops
-        self._arguments = [_arguments(*one, widening) for one in self._blocks]
-        self._levels = [_levels(*one, widening) for one in self._blocks]
+        self._stops = replication.stops
+        self._arguments = [_arguments(*one, replication) for one in self._blocks]
+        self._levels = [_levels(*one, replication) for one in self._blocks]
         *which, extra = self._stated_rows
-        self._rows = [self._stated(problem, at, extra, widening) for at in which]
+        self._rows = [self._stated(problem, at, extra, replication) for at in which]
         self._bend()
         self._cost()
 
     def _bend(self) -> None:
         """Take P over all entries; as a matrix only where it is more than a diagonal."""
-        problem, widening = self._given
+        problem, replication = self._given
         self._P, self._is_diagonal = None, self._is_narrow_diagonal
         if self._is_diagonal:
-            self._diagonal = widening.entries.vector(self._narrow_diagonal)
+            self._diagonal = replication.entries.vector(self._narrow_diagonal)
         else:
-            self._P = widening.square(problem.P[: problem.own, : problem.own])
+            self._P = replication.square(problem.P[: problem.own, : problem.own])
             self._diagonal = self._P.diagonal()
             self._is_diagonal = self._P.nnz == np.count_nonzero(self._diagonal)
         self._live = np.flatnonzero(self._diagonal)
@@ -128,28 +136,28 @@ class Instantiator:
 
     def _cost(self) -> None:
         """Take the other costs of the problem."""
-        problem, widening = self._given
+        problem, replication = self._given
         self._constant = problem.d
         self._terms: list[tuple[Kind, int, _Arguments, Sizes, _Levels | None]] = []
         for (block, groups), (weight, parameter), arguments, levels in zip(
             self._blocks, self._sizes, self._arguments, self._levels, strict=True
         ):
-            counts = widening.counts(groups)
+            counts = replication.counts(groups)
             self._constant += float((counts * weight) @ block.shift)
             if arguments is not None:
                 sizes = np.repeat(weight, counts), np.repeat(parameter, counts)
                 self._terms.append((block.kind, block.width, arguments, sizes, levels))
-        self._linear = widening.entries.vector(self._narrow_linear)
+        self._linear = replication.entries.vector(self._narrow_linear)
         self._is_tilted = bool(self._linear.any())
         self._is_sloped = self._is_bent or self._is_tilted
 
-    def again(self, problem: Canonical, widening: Widening) -> Instantiator | None:
+    def again(self, problem: Canonical, replication: RowReplication) -> Instantiator | None:
         """The instantiator of a problem that differs in its costs; None if it does in more."""
         before, known = self._given
-        if widening is not known or problem.A is not before.A or problem.b is not before.b:
+        if replication is not known or problem.A is not before.A or problem.b is not before.b:
             return None
         found = copy(self)
-        found._given, found._groups = (problem, widening), []
+        found._given, found._groups = (problem, replication), []
         for made in ("program", "_layout"):
             found.__dict__.pop(made, None)
         if problem.P is not before.P:
@@ -165,14 +173,14 @@ class Instantiator:
     @cached_property
     def program(self) -> Canonical:
         """The cone program of all rows of the data."""
-        problem, widening = self._given
-        return wide_program(*self._given, self._layout) if widening.is_wide else problem
+        problem, replication = self._given
+        return wide_program(*self._given, self._layout) if replication.is_wide else problem
 
     @cached_property
     def _layout(self) -> Layout:
         """Where rows and columns of the template come."""
-        problem, widening = self._given
-        return layout_of(problem, self._grouped, widening)
+        problem, replication = self._given
+        return layout_of(problem, self._grouped, replication)
 
     @property
     def _grouped(self) -> Groups:
@@ -186,11 +194,11 @@ class Instantiator:
 
         With that of maps that differ in their offsets alone, its matrices.
         """
-        problem, widening = self._given
-        is_dense = widening.is_wide and not any(map(sp.issparse, maps.matrices))
+        problem, replication = self._given
+        is_dense = replication.is_wide and not any(map(sp.issparse, maps.matrices))
         if before is None and is_dense and self._grouped.diagonal is not None:
             curvature, bent = self.quadratic(maps).full, self._bent(maps.offset)
-            given = problem, self._grouped, self._layout, widening
+            given = problem, self._grouped, self._layout, replication
             return dense_cone_program(*given, maps, curvature, bent)
         return cone_program(self.program, maps, before)
 
@@ -220,17 +228,17 @@ class Instantiator:
         return [(at, ColumnBlocks(self._P[start:stop], self._stops)) for at, (start, stop) in spans]
 
     def _stated(
-        self, problem: Canonical, at: np.ndarray, extra: np.ndarray, widening: Widening
+        self, problem: Canonical, at: np.ndarray, extra: np.ndarray, replication: RowReplication
     ) -> tuple[Any, ColumnBlocks, np.ndarray, np.ndarray]:
         """Rows of constraints: over the pieces, the same by piece, over extra columns, and b."""
         if at.size == 0:  # as of most clients; scipy takes its time for nothing too
-            none = ColumnBlocks(NO_ROWS, widening.stops[:1])
+            none = ColumnBlocks(NO_ROWS, replication.stops[:1])
             return NO_ROWS, none, np.zeros((0, extra.size)), NOTHING
         rows = problem.A[at]
-        matrix = widening.apart(rows[:, : problem.own])
-        blocks = ColumnBlocks(matrix, widening.stops)
+        matrix = replication.apart(rows[:, : problem.own])
+        blocks = ColumnBlocks(matrix, replication.stops)
         stated: Any = matrix
-        if at.size * widening.stops[-1] <= SMALL:
+        if at.size * replication.stops[-1] <= SMALL:
             stated = dense(matrix)
         return stated, blocks, rows[:, extra].toarray(), problem.b[at]
 
@@ -308,11 +316,11 @@ class Instantiator:
     @cached_property
     def _costly(self) -> frozenset[int]:
         """The pieces that the quadratic may be of, whatever numbers the structure has."""
-        problem, widening = self._given
+        problem, replication = self._given
         bent = np.flatnonzero(np.diff(problem.P.indptr)[: problem.own])
         entries = [bent, np.flatnonzero(problem.q[: problem.own])]
         entries += [sp.csr_array(block.linear).indices for block, _ in self._blocks]
-        return frozenset(widening.piece[np.concatenate(entries)].tolist())
+        return frozenset(replication.piece[np.concatenate(entries)].tolist())
 
     def _slope(self, maps: AffineMaps) -> tuple[np.ndarray, float]:
         f = maps.offset
@@ -423,23 +431,25 @@ class Instantiator:
         return Rows(matrix, self._right_side(which, maps))
 
 
-def _levels(block: Block, groups: np.ndarray, widening: Widening) -> _Levels | None:
+def _levels(block: Block, groups: np.ndarray, replication: RowReplication) -> _Levels | None:
     """What bounds the functions of a block; None where it is no data."""
     if block.levels is None:
         return None
     matrix, start = block.levels
-    return _Levels(block, ColumnBlocks(widening.apart(matrix), widening.stops), start)
+    return _Levels(block, ColumnBlocks(replication.apart(matrix), replication.stops), start)
 
 
-def _arguments(block: Block, groups: np.ndarray, widening: Widening) -> _Arguments | None:
+def _arguments(block: Block, groups: np.ndarray, replication: RowReplication) -> _Arguments | None:
     """What the functions of a block are of; None of linear ones, which have no arguments."""
     if not block.offset.size:
         return None
-    counts = widening.counts(groups)
+    counts = replication.counts(groups)
     if block.width == 1 and groups.size == 1 and groups[0] != APART:
         # One function of each row of data, as most are: so are the pieces multiplied
-        blocks = ColumnBlocks.of_each(block.matrix, widening.piece, int(counts[0]), widening.stops)
+        blocks = ColumnBlocks.of_each(
+            block.matrix, replication.piece, int(counts[0]), replication.stops
+        )
         return _Arguments(blocks, np.repeat(block.offset, counts))
     rows = Repeats.of_functions(counts, block.width)
-    matrix = repeated(block.matrix, rows, widening.entries)
-    return _Arguments(ColumnBlocks(matrix, widening.stops), rows.vector(block.offset))
+    matrix = repeated(block.matrix, rows, replication.entries)
+    return _Arguments(ColumnBlocks(matrix, replication.stops), rows.vector(block.offset))

@@ -14,20 +14,20 @@ import numpy as np
 
 from dald_model.compile.affine_maps import AffineMaps, is_same
 from dald_model.compile.agreement import FEW, MANY, agrees
-from dald_model.compile.exemplar import Exemplar, is_read_from
 from dald_model.compile.form import Form, Rows
 from dald_model.compile.instantiation import Instantiator
 from dald_model.compile.lowered import Lowered, Read
 from dald_model.compile.recognition import Canonical, Structure
+from dald_model.compile.representative import Representative, is_read_from
+from dald_model.compile.row_replication import APART, NotRowByRowError, RowReplication
 from dald_model.compile.structure import SplitClient, split
 from dald_model.compile.template import Template
-from dald_model.compile.widening import APART, NotRowByRowError, Widening
 from dald_model.declare.affine import Coefficients, affine_parts
 from dald_model.declare.client import Client
 from dald_model.declare.outline import Outlined
 
 KEPT = 64
-"""How many instantiators and widenings are kept."""
+"""How many instantiators and row replications are kept."""
 ALIKE = 8
 """How many clients of one outline others are compared with."""
 UNREADABLE = (
@@ -44,9 +44,9 @@ part, and atoms that cannot be made again from their arguments (perspective, sup
 
 
 @lru_cache(maxsize=KEPT)
-def _widening(groups: tuple[int, ...], sizes: tuple[int, ...]) -> Widening:
+def _replication(groups: tuple[int, ...], sizes: tuple[int, ...]) -> RowReplication:
     """The same for all clients of one shape."""
-    return Widening(groups, sizes)
+    return RowReplication(groups, sizes)
 
 
 def _shared_matrices(
@@ -89,7 +89,7 @@ class Lowering:
         self._sound: dict[int, Canonical] = {}  # programs that a client was checked with
         self._near: dict[int, tuple[Template, int]] = {}  # how many of them by a tangent
         self._rows: dict[bytes, np.ndarray] = {}
-        self._exemplars: dict[Hashable, list[Exemplar]] = {}
+        self._representatives: dict[Hashable, list[Representative]] = {}
         self._recost: _Recost | None = None
         self._count = 0
 
@@ -108,45 +108,45 @@ class Lowering:
 
     def _like_another(self, client: Client) -> Lowered | None:
         """Lower a client whose data alone tell it from another; None if there is no such one."""
-        for exemplar in self._alike(client.outlined):
-            read = exemplar.read(client)
+        for representative in self._alike(client.outlined):
+            read = representative.read(client)
             if read is None:
                 continue
-            like = exemplar.lowered
+            like = representative.lowered
             if all(map(operator.is_, read.parts, like.read.parts)) and (
                 read.template.of(read.given.numbers)[0] is like.problem
             ):  # as edges of one graph are
                 found = copy(like)
                 found.read = read
                 return found
-            maps = AffineMaps(read.parts, exemplar.variables, like.maps)
+            maps = AffineMaps(read.parts, representative.variables, like.maps)
             try:
                 found = self._lowered(read, maps, None, like)
             except NotRowByRowError:
                 continue
-            if not exemplar.is_checked(client) or self._is_right(client, found, FEW):
+            if not representative.is_checked(client) or self._is_right(client, found, FEW):
                 return found
         return None
 
-    def _alike(self, known: Outlined | None) -> Iterator[Exemplar]:
+    def _alike(self, known: Outlined | None) -> Iterator[Representative]:
         """Those that a client of an outline may be like."""
         if known is not None:
-            yield from self._exemplars.get(known.outline, ())
-            yield from self._exemplars.get((known.outline, known.shapes), ())
+            yield from self._representatives.get(known.outline, ())
+            yield from self._representatives.get((known.outline, known.shapes), ())
 
     def _first(self, client: Client) -> Lowered | None:
         """Lower a client by itself; those that are like it may follow."""
         found, known = self._row_by_row(client) or self._as_it_stands(client), client.outlined
         if found is None or known is None or not is_read_from(known, found):
             return found
-        exemplar = Exemplar(client, known, found)
+        representative = Representative(client, known, found)
         keys: list[Hashable] = [(known.outline, known.shapes)]
-        if exemplar.is_any_rows:
+        if representative.is_any_rows:
             keys.insert(0, known.outline)
         for key in keys:
-            alike = self._exemplars.setdefault(key, [])
+            alike = self._representatives.setdefault(key, [])
             if len(alike) < ALIKE:
-                alike.append(exemplar)
+                alike.append(representative)
                 break
         return found
 
@@ -274,10 +274,10 @@ class Lowering:
         template, given = read.template, read.given
         problem, structure = template.of(given.numbers)
         is_recosted = before is not None and maps is before.maps and structure is before.structure
-        widening = _widening(tuple(given.groups), maps.sizes)
-        if widening.is_wide and not structure.valued:
+        replication = _replication(tuple(given.groups), maps.sizes)
+        if replication.is_wide and not structure.valued:
             raise NotRowByRowError  # as its values could not be compared
-        instantiator = self._instantiator(problem, structure, widening, before or like)
+        instantiator = self._instantiator(problem, structure, replication, before or like)
         bent, stated = False, False
         if before is not None and maps is before.maps:
             bent, stated = instantiator.same(before.instantiator)
@@ -339,21 +339,21 @@ class Lowering:
         self,
         problem: Canonical,
         structure: Structure,
-        widening: Widening,
+        replication: RowReplication,
         before: Lowered | None = None,
     ) -> Instantiator:
         """The instantiator of a problem; ids may be given anew, so the problem is kept with it."""
-        key = id(problem), id(widening)
+        key = id(problem), id(replication)
         known = self._instantiators.get(key)
         if known is None or known[0] is not problem:
             if len(self._instantiators) >= KEPT:
                 self._instantiators.clear()
             made = None
             if before is not None and before.structure is structure:
-                made = before.instantiator.again(problem, widening)
+                made = before.instantiator.again(problem, replication)
                 if made is None and before.problem is problem:
-                    made = before.instantiator.resized(widening)
-            made = made or Instantiator(problem, structure, widening)
+                    made = before.instantiator.resized(replication)
+            made = made or Instantiator(problem, structure, replication)
             known = self._instantiators[key] = problem, made
         return known[1]
 

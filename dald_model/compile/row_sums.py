@@ -1,7 +1,7 @@
 """Sums over rows: expressions that are one function of each entry of affine vectors, added up.
 
 ``cp.sum(cp.logistic(A @ x))`` is the same function of every row of data; its template needs one of
-them, see :mod:`dald_model.compile.widening`, and clients with other numbers of rows share it.
+them, see :mod:`dald_model.compile.row_replication`, and clients with more or fewer rows share it.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ from dald_model._cvxpy import (
     indicator,
     is_affine_throughout,
 )
+from dald_model.compile.row_replication import APART
 from dald_model.compile.row_sums import is_row_sum, uniform
-from dald_model.compile.widening import APART
 from dald_model.declare.affine import Value, present
 from dald_model.declare.client import Client
 from dald_model.declare.outline import frozen
@@ -70,7 +70,7 @@ class SplitClient(NamedTuple):
         Constants that nonlinear parts are multiplied by.
     groups : list of int
         Which pieces the same sum over rows is taken of, of which a template has one entry;
-        :data:`dald_model.compile.widening.APART` for all others.
+        :data:`dald_model.compile.row_replication.APART` for all others.
     whole : bool
         Whether it was split at its variables only; then it shares its template with no other.
     sources : list of callables

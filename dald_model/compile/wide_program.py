@@ -13,7 +13,13 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from dald_model.compile.recognition import Canonical
-from dald_model.compile.widening import APART, NotRowByRowError, Repeats, Widening, repeated
+from dald_model.compile.row_replication import (
+    APART,
+    NotRowByRowError,
+    Repeats,
+    RowReplication,
+    repeated,
+)
 
 REPEATED = -1
 """In place of cvxpy's row, where there are many of it."""
@@ -52,7 +58,7 @@ class Groups(NamedTuple):
     """That of P in auxiliary columns; None where P has more there."""
 
 
-def groups_of(problem: Canonical, widening: Widening) -> Groups:
+def groups_of(problem: Canonical, replication: RowReplication) -> Groups:
     """Those of a problem, which are the same for all numbers of rows.
 
     Raises
@@ -65,25 +71,25 @@ def groups_of(problem: Canonical, widening: Widening) -> Groups:
     is_added = (row >= problem.own) | (column >= problem.own)
     is_diagonal = (row == column)[is_added].all()
     diagonal = problem.P.diagonal()[problem.own :] if is_diagonal else None
-    return Groups(owner, *_groups(problem, widening, owner), (A.row, A.col, A.data), diagonal)
+    return Groups(owner, *_groups(problem, replication, owner), (A.row, A.col, A.data), diagonal)
 
 
-def layout_of(problem: Canonical, groups: Groups, widening: Widening) -> Layout:
+def layout_of(problem: Canonical, groups: Groups, replication: RowReplication) -> Layout:
     """Where everything comes, for the numbers of rows of a client."""
     owner, auxiliary, of_cones = groups[:3]
-    counts = widening.counts(auxiliary)
-    base = np.concatenate([widening.entries.base, widening.size + np.cumsum(counts) - counts])
-    columns = widening.columns(base, np.concatenate([widening.group, auxiliary]))
+    counts = replication.counts(auxiliary)
+    base = np.concatenate([replication.entries.base, replication.size + np.cumsum(counts) - counts])
+    columns = replication.columns(base, np.concatenate([replication.group, auxiliary]))
     sizes = np.array([size for _, _, size in problem.cones], dtype=int)
     starts = np.array([start for _, start, _ in problem.cones], dtype=int)
-    copies = widening.counts(of_cones)
+    copies = replication.counts(of_cones)
     firsts = np.cumsum(sizes * copies) - sizes * copies
     within = np.arange(owner.size) - starts[owner]
     rows = Repeats(firsts[owner] + within, sizes[owner], copies[owner])
     return Layout(rows, columns, copies, of_cones[owner] != APART)
 
 
-def wide_program(problem: Canonical, widening: Widening, layout: Layout) -> Canonical:
+def wide_program(problem: Canonical, replication: RowReplication, layout: Layout) -> Canonical:
     """The same program over all rows; in its ``rows`` stands :data:`REPEATED` for repeated ones."""
     rows, columns, copies, is_repeated = layout
     return Canonical(
@@ -94,7 +100,7 @@ def wide_program(problem: Canonical, widening: Widening, layout: Layout) -> Cano
         rows.vector(problem.b),
         _repeated_cones(problem, copies),
         repeated_arguments(problem, copies),
-        widening.size,
+        replication.size,
         rows.vector(np.where(is_repeated, REPEATED, problem.rows)),
     )
 
@@ -108,7 +114,7 @@ def _owners(problem: Canonical) -> np.ndarray:
 
 
 def _groups(
-    problem: Canonical, widening: Widening, owner: np.ndarray
+    problem: Canonical, replication: RowReplication, owner: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The groups of the auxiliary columns and of the cones."""
     own, width = problem.own, problem.q.size
@@ -118,17 +124,17 @@ def _groups(
     first = np.concatenate([column, one])
     second = np.concatenate([owner[row] + width, two])
     is_apart = np.zeros(width + len(problem.cones), dtype=bool)
-    is_apart[:own] = widening.group == APART
+    is_apart[:own] = replication.group == APART
     ties = ~(is_apart[first] | is_apart[second])
     graph = sp.coo_array(
         (np.ones(int(ties.sum())), (first[ties], second[ties])), shape=(is_apart.size,) * 2
     )
     labels = connected_components(graph, directed=False)[1]
     found = np.full(is_apart.size, APART)
-    found[labels[:own]] = np.maximum(found[labels[:own]], widening.group)
+    found[labels[:own]] = np.maximum(found[labels[:own]], replication.group)
     group = found[labels]
     beside = np.concatenate([second[is_apart[first]], first[is_apart[second]]])
-    if (group[:own] != widening.group).any() or (group[beside] != APART).any():
+    if (group[:own] != replication.group).any() or (group[beside] != APART).any():
         raise NotRowByRowError
     return group[own:width], group[width:]
 

@@ -107,7 +107,7 @@ def affine_parts(
 
     ``value`` gives what stands in the place of constants, and ``shapes``, by the id of a node that
     repeats a number, how it is repeated there. Where others have other rows than the constants it
-    must be as :func:`dald_model.compile.any_rows.is_any_rows` says.
+    must be as :func:`dald_model.compile.representative.is_any_rows` says.
     """
     if isinstance(expression, cp.Variable):
         return {expression.id: None}, np.zeros(math.prod(expression.shape))

@@ -128,7 +128,7 @@ def common_rules(clients: Iterable[Client], owners: Owners) -> CommonRules:
 
 def _does_without(cost: cp.Expression) -> bool:
     """Whether a client needs no constraint to have an answer that prices move little by little."""
-    return cost.is_constant() or (cost.is_nonneg() and not cost.is_pwl())
+    return cost.is_constant() or (cost.is_nonneg() and cost.is_convex() and not cost.is_pwl())
 
 
 def _left_to(client: Client, places: tuple[int, ...]) -> Client:

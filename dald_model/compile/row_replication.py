@@ -1,4 +1,4 @@
-r"""Widening: from the numbers of one row of data to those of all rows.
+r"""RowReplication: from the numbers of one row of data to those of all rows.
 
 A template has one entry of every piece that a sum over rows is taken of, see
 :mod:`dald_model.compile.row_sums`. The pieces of one sum are a group. What belongs to the entries
@@ -78,7 +78,7 @@ def each_copy(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return of, np.arange(of.size) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-class Widening:
+class RowReplication:
     """Where the entries of a template's pieces come in those of a client.
 
     Parameters

@@ -1,26 +1,33 @@
-"""Exemplar: the client that others are like but for their data."""
+"""Representative: the client that others are like but for their data.
+
+Others may have more rows where affine expressions are told for any number of them: ``A @ x - b`` is
+one for each number of rows of A and b; ``cp.diff(A @ x)`` is not, since cvxpy is asked for its
+operator of that size.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
-from dald_model._cvxpy import Promote
+from dald_model._cvxpy import DivExpression, NegExpression, Promote
 from dald_model.compile.affine_maps import is_same
-from dald_model.compile.any_rows import is_any_rows, is_plain, nodes
 from dald_model.compile.lowered import Lowered, Read
-from dald_model.compile.widening import APART
+from dald_model.compile.row_replication import APART
 from dald_model.declare.affine import NO_OTHERS, affine_parts
 from dald_model.declare.client import Client
 from dald_model.declare.outline import Outlined
 
 SMALL = 64
 """Entries up to which constants are compared, to find parts that are the same."""
+ENTRYWISE = (NegExpression, cp.AddExpression, cp.multiply, DivExpression)
+"""What may be between constants: numpy gives values of whatever shape these have."""
 
 
-class Exemplar:
+class Representative:
     """A client that others are like but for their data, so that nothing else is asked of these.
 
     Attributes
@@ -53,7 +60,9 @@ class Exemplar:
             for at in (*self._among(piece), *self._promotions(piece))
         }
         self.is_any_rows = (
-            len(of_rows) > 0 and all(map(is_any_rows, of_rows)) and all(map(_is_plain, stated))
+            len(of_rows) > 0
+            and all(map(is_any_rows, of_rows))
+            and all(map(_has_plain_constants, stated))
         )
 
     def _among(self, part: Any) -> list[int]:
@@ -76,7 +85,7 @@ class Exemplar:
         return not self._counts[which] & (self._counts[which] - 1)
 
     def read(self, client: Client) -> Read | None:
-        """What cvxpy would make of a client of this outline; None if it takes another exemplar."""
+        """What cvxpy would make of a client of this outline; None if it takes another."""
         assert client.outlined is not None
         shapes, promoted = client.outlined.shapes, NO_OTHERS
         is_alike = shapes == self._shapes
@@ -124,11 +133,11 @@ class Exemplar:
         return all(parts[at][1].size == sizes[groups[at]] for at in self._of_groups)
 
 
-def _is_plain(part: Any) -> bool:
+def _has_plain_constants(part: Any) -> bool:
     """Whether all constants of a part, a number for instance, are what their leaves make them."""
     if not isinstance(part, cp.Constraint) and part.is_constant():
         return is_plain(part)
-    return all(map(_is_plain, part.args))
+    return all(map(_has_plain_constants, part.args))
 
 
 def is_read_from(known: Outlined, lowered: Lowered) -> bool:
@@ -139,3 +148,40 @@ def is_read_from(known: Outlined, lowered: Lowered) -> bool:
     """
     own, given = {id(constant) for constant in known.constants}, lowered.read.given
     return all(id(one) in own for part in (*given.pieces, *given.fixed) for one in part.constants())
+
+
+def is_any_rows(expression: Any) -> bool:
+    """Whether :func:`dald_model.declare.affine.affine_parts` takes it with other rows of data."""
+    if isinstance(expression, cp.Variable):
+        return True
+    if expression.is_constant():
+        return is_plain(expression)
+    kind, args = type(expression), expression.args
+    fixed = [arg.is_constant() for arg in args]
+    if kind is NegExpression or kind is Promote:
+        return is_any_rows(args[0])
+    if kind is cp.AddExpression and all(arg.shape == expression.shape for arg in args):
+        return all(map(is_any_rows, args))
+    if kind in (cp.multiply, DivExpression) and sum(fixed) == 1:
+        data, inner = args if fixed[0] else args[::-1]
+        is_alike = inner.shape == expression.shape and data.shape in ((), inner.shape)
+        is_alike = is_alike and (fixed[1] or kind is cp.multiply)
+        return is_alike and is_plain(data) and is_any_rows(inner)
+    if kind is cp.MulExpression and fixed[0] and len(args[1].shape) == 1 and args[0].ndim > 0:
+        return is_plain(args[0]) and is_any_rows(args[1])
+    return not any(type(node) in (cp.Constant, Promote) for node in nodes([expression]))
+
+
+def is_plain(constant: Any) -> bool:
+    """Whether a constant expression has its value from its leaves, of whatever shape these are."""
+    kinds = (cp.Constant, Promote, *ENTRYWISE)
+    return all(type(node) in kinds for node in nodes([constant]))
+
+
+def nodes(parts: Iterable[Any]) -> Iterator[Any]:
+    """All nodes of some expressions or constraints, in the order of an outline."""
+    left = [*parts][::-1]
+    while left:
+        node = left.pop()
+        yield node
+        left += node.args[::-1]
