@@ -16,7 +16,7 @@ from dald_model.algorithms.disclosure import check_none_given, chosen_algorithm
 from dald_model.algorithms.interior_point import InteriorPoint
 from dald_model.answer.assemble import assemble
 from dald_model.answer.beginning import begin, extrapolated, still_measured, trailed
-from dald_model.answer.end_test import end_test, gap_test
+from dald_model.answer.end_test import end_test, gap_test, unproved
 from dald_model.answer.local_run import LocalRun
 from dald_model.answer.result import Result
 from dald_model.answer.saved import Compilable
@@ -318,10 +318,10 @@ def solve(
         state.whole = among or HERE
         is_default = is_own and algorithm.__class__ is DALD and acceleration is not None
         is_extrapolated = is_default and among is None and extrapolated(compiled, start, state)
-        is_judged = among is None and not any(s.client.is_remote for s in compiled.values())
-        ending = end_test(compiled, max(eps_pri, eps_dual)) if is_judged else None
+        why = unproved(compiled, is_peer=among is not None)
+        ending = None if why else end_test(compiled, max(eps_pri, eps_dual))
         if local is not None:
-            ending = local.test
+            ending, why = local.test, ""
         given: dict[str, Any] = {
             "algorithm": algorithm,
             **how,
@@ -348,6 +348,7 @@ def solve(
             is_extrapolated=is_extrapolated,
             gap_test=None if gap is None else gap_test(compiled, gap),
             end_test=ending,
+            unproved=why,
             begun=begun,
             checkpoint=None
             if checkpoint is None

@@ -64,6 +64,13 @@ class ConeClient:
         plain = here.quadratic._replace(constant=0.0)
         return here.with_others(quadratic=plain, program=lambda: cone)
 
+    @cached_property
+    def _program(self) -> ConeProgram:
+        """The client in differences from the point as a cone program."""
+        assert self._here is not None
+        is_plain = self._is_split and not self._here.smooth
+        return split_program(self._here) if is_plain else self._here.cone
+
     def bracket(
         self, price: np.ndarray, point: np.ndarray, cost: float, reach: np.ndarray, enough: float
     ) -> float:
@@ -95,7 +102,10 @@ class ConeClient:
             found = self._by_cvxpy(self._at + near, reach, price)
             return found.value - float(price @ self._at) if found.is_optimal else -np.inf
         nowhere, wide = np.zeros(near.size), reach + np.abs(near)
-        cut = least_within(self._here, price, nowhere, wide, enough).cut
+        if self._is_split and self._here.smooth:
+            cut = least_within(self._here, price, nowhere, wide, enough).cut
+        else:
+            cut = bounded(self._program, price, nowhere, wide).cut
         self._cuts.append(cut)
         return cut.least(price, near, reach)
 
@@ -110,7 +120,7 @@ class ConeClient:
             found = self._by_cvxpy(self._at, reach, nothing)
             fall = cost - found.value if found.is_optimal else 0.0
         else:
-            found = bounded(self._here.cone, nothing, nothing, reach)
+            found = bounded(self._program, nothing, nothing, reach)
             point = self._at + np.clip(found.point, -reach, reach)
             level = self._here.objective(nothing) if self._is_split else cost
             fall = min(level - found.value, cost - client_cost(self._sub, point))
@@ -147,8 +157,10 @@ class ConeClient:
             return np.concatenate(
                 [flat(found.values[v.id]) for v in self._sub.variables]
             ), "optimal"
-        here = form.around(centre)
-        cone = split_program(here) if self._is_split and not here.smooth else here.cone
+        cone = self._program
+        if centre is not self._at:
+            here = form.around(centre)
+            cone = split_program(here) if self._is_split and not here.smooth else here.cone
         found = solved_once(_in_lengths(cone, lengths))
         status = STATUSES.get(str(found.status), "solver_error")
         if status != "optimal":

@@ -21,6 +21,7 @@ from dald_model.coordinate.end_proof import EndProof, EndTest
 from dald_model.coordinate.penalty import LEAST, MOST
 from dald_model.coordinate.state import State
 from dald_model.coordinate.units import Units
+from dald_model.text import listed
 
 TOLERANCE = 100.0
 """How many times the residuals' tolerances a gap may be: 1e-4 by default. A residual of 1e-6 leaves
@@ -59,6 +60,14 @@ def end_test(compiled: Decomposition, eps: float) -> EndTest:
         )
 
     return test
+
+
+def unproved(compiled: Decomposition, *, is_peer: bool) -> str:
+    """Why no gap is proved of a run whose residuals met their tolerances; empty where one is."""
+    sites = [name for name, sub in compiled.items() if sub.client.is_remote]
+    if sites:
+        return f"by the residuals alone: the objectives of {listed(sites)} are at their sites"
+    return "by the residuals alone: no peer sees the objectives of others" if is_peer else ""
 
 
 def gap_test(compiled: Decomposition, gap: float) -> Callable[[State], str]:

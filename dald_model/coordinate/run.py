@@ -266,7 +266,8 @@ class Run:
         if self._outer > 1:
             self._proposals.observe(self.state)
         if self.method.goal is Goal.OPTIMUM:
-            return outcome.converged(self.membership, self.state)
+            found = outcome.converged(self.membership, self.state)
+            return found._replace(detail=found.detail or self.settings.unproved)
         apart = self._found.primal
         said = f"the clients are {apart:.1e} apart, as multipliers are not updated"
         return Termination(Status.SETTLED, None, said)

@@ -43,6 +43,8 @@ class Settings:
         What is certified of an iterate that may end the run; empty where that is too little.
     end_test : callable or None
         What is proved of an iterate whose residuals met their tolerances; None takes their word.
+    unproved : str
+        What is said of an optimum by residuals alone: why nothing is proved of it.
     begun : float or None
         The ``time.perf_counter()`` from which the history counts; None is when the run is made.
     checkpoint : Checkpoint or None
@@ -62,6 +64,7 @@ class Settings:
     is_extrapolated: bool = False
     gap_test: Callable[[State], str] | None = None
     end_test: EndTest | None = None
+    unproved: str = ""
     begun: float | None = None
     checkpoint: Checkpoint | None = None
 

@@ -96,6 +96,15 @@ def hospital_sites(data: dict[str, Dataset]) -> list[dm.Site]:
     return found
 
 
+def test_an_optimum_by_residuals_alone_says_so() -> None:
+    found = dm.Federation(dm.engines.Sites(at_sites("least squares"))).solve()
+    said = (
+        "by the residuals alone: the objectives of 'site 0', 'site 1', 'site 2' are at their sites"
+    )
+    assert (found.status, found.detail) == ("optimal", said)
+    assert said in str(found).replace("\n", " ")
+
+
 def test_four_hospitals_are_bit_for_bit_those_of_one_place() -> None:
     """With a private intercept each; the value is scipy's."""
     data = standardised_together(load_hospitals())
