@@ -55,7 +55,8 @@ objective by 1e-6 of S."""
 PASSES = 3
 """So many rows away a length is told to entries without one of their own."""
 CANCELLED = 1e-14
-"""Share of the largest coefficient of a row below which another is what rounding left of zero."""
+"""Share of the largest coefficient of a row, or slope of a client, below which another is what
+rounding left of zero; of a curvature the square."""
 SHORTER = 1e-4
 """Share of a client's longest length below which an entry is compared with the others by rows."""
 FAINTLY = 0.1
@@ -334,7 +335,12 @@ def _moves(
             if form.smooth:
                 hessian = Terms([form.smooth], form.size).hessians(None, point[None])[0]
                 bends = bends + np.diagonal(hessian)
-            by_slope = cost / (np.abs(slopes) + kinks)
-            by_bend = np.sqrt(2 * cost / np.maximum(bends, 0.0))
+            by_slope = cost / _beyond_rounding(np.abs(slopes) + kinks, CANCELLED)
+            by_bend = np.sqrt(2 * cost / _beyond_rounding(np.maximum(bends, 0.0), CANCELLED**2))
         found[part] = np.fmin(np.fmin(by_slope, by_bend), np.inf)
     return found
+
+
+def _beyond_rounding(sizes: np.ndarray, share: float) -> np.ndarray:
+    """Zero in the place of what rounding left of it beside the largest."""
+    return np.where(sizes > share * sizes.max(initial=0.0), sizes, 0.0)
