@@ -31,6 +31,7 @@ import numpy as np
 
 import dald_model as dm
 from dald_model.datasets import load_hospitals, standardised_together
+from dald_model.models import robust_consensus
 from dald_model.models.hospitals import consensus_classifier
 
 model = consensus_classifier(standardised_together(load_hospitals()))
@@ -165,6 +166,39 @@ print(nothing.verify())
 enough = model.solve(gap=1e-4)
 print(enough.status, "after", enough.rounds, "rounds instead of", result.rounds)
 enough.certificate()
+
+# %% [markdown]
+# ## When it is not convex
+#
+# A robust loss is not convex. A client that says so (`nonconvex=True`, with the extra `nonconvex`)
+# ends "stationary": no small move lowers the objective. Five meters read one quantity, and a fifth
+# of the readings is wrong. The verification checks the first-order conditions of the whole problem,
+# and solves it from other starts:
+
+# %%
+robust = robust_consensus.model()
+fitted = robust.solve()
+fitted.verify()
+
+# %% [markdown]
+# Here all starts lead to one point. Not so with two minima, of which the run took the nearer one.
+# The verification passes, since the point is stationary, and its note says that there is a lower
+# one:
+
+# %%
+x = cp.Variable(name="x", value=1.5)
+valleys = dm.Model("two minima")
+valleys.client("a", cp.power(x, 4) - 2 * cp.square(x), nonconvex=True)
+valleys.client("b", 0.2 * x)
+valleys.solve().verify()
+
+# %% [markdown]
+# Several starts find it, and `runs` keeps where each of them led:
+
+# %%
+x.value = 1.5
+best = valleys.solve(starts=9)
+print(round(best.value, 4), [round(run.value, 4) for run in best.runs])
 
 # %% [markdown]
 # ## Exercise
