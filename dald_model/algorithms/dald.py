@@ -18,8 +18,9 @@ class DALD:
     .. math:: \mu^{k+1} = \mu^k + 2 \sigma \, \rho \circ \rho \circ \mathcal C^{k,v}
 
     Equations (15) and (22) have the dual step :math:`\sigma = 1`. With :math:`0 < \sigma \le 1` one
-    sweep a multiplier update converges on every graph, where clients are minimised exactly and from
-    where the penalties stay (:mod:`dald_model.coordinate.safeguards`). Two-block ADMM converges for
+    sweep per multiplier update converges on every graph, if clients are convex and minimised
+    exactly, from the round where the penalties stay fixed
+    (:mod:`dald_model.coordinate.safeguards`). Two-block ADMM converges for
     :math:`0 < \sigma < (1 + \sqrt 5)/2` (Glowinski 1984).
 
     Examples

@@ -1,6 +1,6 @@
 r"""Federated methods with multipliers: FedADMM and SCAFFOLD.
 
-Both are DALD with one sweep a multiplier update, (B4) with :math:`v_{max} = 1`.
+Both are DALD with one sweep per multiplier update, (B4) with :math:`v_{max} = 1`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 r"""Splitting methods of two blocks: Douglas-Rachford, linearised ADMM, primal-dual gradients.
 
-All are DALD with one sweep a multiplier update, (B4) with :math:`v_{max} = 1`, two levels of
+All are DALD with one sweep per multiplier update, (B4) with :math:`v_{max} = 1`, two levels of
 clients and a solver layer.
 """
 

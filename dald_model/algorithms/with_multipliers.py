@@ -1,6 +1,6 @@
 r"""Methods with multipliers that the field knows by names of their own: EXTRA, FedDyn, D-ADMM.
 
-All three are DALD with one sweep a multiplier update, (B4) with :math:`v_{max} = 1`; what has a
+All three are DALD with one sweep per multiplier update, (B4) with :math:`v_{max} = 1`; what has a
 name is an order of the clients and a solver layer.
 """
 

@@ -1,7 +1,7 @@
 r"""Default stopping condition of each sequence, and the proof that one sweep is safe.
 
 A consensus row has two ends, so the three-block counter-example to ADMM of Chen, He, Ye and Yuan
-(2016) cannot be written as a consensus model, and one sweep a multiplier update is safe on every
+(2016) cannot be written as a consensus model, and one sweep per multiplier update is safe on every
 graph in every order, with every dual step :math:`0 < \sigma \le 1`.
 
 **Conditions.** Objectives are closed and convex, and every turn minimises its client's augmented

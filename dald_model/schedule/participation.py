@@ -44,10 +44,10 @@ class Strategy(Protocol):
 
 
 KNOWN_OF_ALL = (
-    "every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); one "
-    "sweep a multiplier update converges on every graph in every order, where clients are "
-    "minimised exactly, for dual steps up to 1, from where rho stays (see "
-    "dald_model.coordinate.safeguards; two-block ADMM where two colours are followed)"
+    "every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); with one "
+    "sweep per multiplier update the run converges on every graph in every order, if clients are "
+    "convex and minimised exactly, for dual steps up to 1, from the round where rho stays fixed "
+    "(see dald_model.coordinate.safeguards; with two colours it is two-block ADMM)"
 )
 
 

@@ -353,16 +353,16 @@ has exp terms, which are not quadratic
   b by kinks, not by active_set: it has non-smooth terms (abs)
 Coordination
   order: 2 levels one after the other, 4 clients at once
-  by colour: every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); one
-    sweep a multiplier update converges on every graph in every order, where clients are minimised
-    exactly, for dual steps up to 1, from where rho stays (see dald_model.coordinate.safeguards;
-    two-block ADMM where two colours are followed)
-  acceleration: Secant(directions=32) learns how each client responds; it takes a coordinator that
-    sees the prices and sides of all edges, as a server does, and adds nothing to what clients send;
-    its models speak for clients that are absent, and start= keeps them; or, where clients have
-    kinks, minimises the lower bounds that answers and objectives give; else Anderson(memory=20)
-    mixes the last 20 outer loops; of all edges together it takes 160 bytes of inner products per
-    round; at most 96 bytes a round more than without"""
+  by colour: every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); with
+    one sweep per multiplier update the run converges on every graph in every order, if clients are
+    convex and minimised exactly, for dual steps up to 1, from the round where rho stays fixed (see
+    dald_model.coordinate.safeguards; with two colours it is two-block ADMM)
+  acceleration: Secant(directions=32) learns a model of each client's response; it needs a
+    coordinator that sees the prices and values of all edges, as a server does, and adds nothing to
+    the messages; for absent clients the models predict an answer, and start= keeps them; or, if
+    clients have kinks, minimises the lower bounds from their answers and objectives; else
+    Anderson(memory=20) mixes the last 20 outer loops; it needs 160 bytes of inner products per
+    round over all edges; at most 96 bytes per round more than without"""
     assert str(explanation) == text
     assert repr(explanation) == text
     html = explanation._repr_html_()

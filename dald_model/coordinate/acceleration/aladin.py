@@ -86,7 +86,7 @@ class ALADIN:
         return (
             f"{self!r} has each client send the Hessian of its augmented Lagrangian on its r "
             "shared directions, 4 r (r + 1) bytes whenever it is another, to a coordinator that "
-            "sees the prices and sides of all edges; Hessians reveal more of the data than "
+            "sees the prices and values of all edges; Hessians reveal more of the data than "
             f"answers do. Where they do not help: {self.otherwise.explain()}"
         )
 

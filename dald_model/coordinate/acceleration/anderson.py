@@ -69,8 +69,8 @@ class Anderson:
     def explain(self) -> str:
         """See :class:`Acceleration`."""
         return (
-            f"{self!r} mixes the last {self.memory} outer loops; of all edges together it takes "
-            f"{8 * self.memory} bytes of inner products per round"
+            f"{self!r} mixes the last {self.memory} outer loops; it needs "
+            f"{8 * self.memory} bytes of inner products per round over all edges"
         )
 
 

@@ -92,8 +92,8 @@ class Hybrid:
     def explain(self) -> str:
         """See :class:`Acceleration`."""
         return (
-            f"{self.secant.explain()}; or, where clients have kinks, minimises the lower bounds "
-            f"that answers and objectives give; else {self.anderson.explain()}"
+            f"{self.secant.explain()}; or, if clients have kinks, minimises the lower bounds "
+            f"from their answers and objectives; else {self.anderson.explain()}"
         )
 
     def _learns(self, compiled: Decomposition) -> bool:

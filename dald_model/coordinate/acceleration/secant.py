@@ -94,9 +94,9 @@ class Secant:
     def explain(self) -> str:
         """See :class:`Acceleration`."""
         return (
-            f"{self!r} learns how each client responds; it takes a coordinator that sees the "
-            "prices and sides of all edges, as a server does, and adds nothing to what clients "
-            "send; its models speak for clients that are absent, and start= keeps them"
+            f"{self!r} learns a model of each client's response; it needs a coordinator that sees "
+            "the prices and values of all edges, as a server does, and adds nothing to the "
+            "messages; for absent clients the models predict an answer, and start= keeps them"
         )
 
     def sizes(self, compiled: Decomposition) -> np.ndarray:

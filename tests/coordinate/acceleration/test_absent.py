@@ -153,4 +153,4 @@ def test_it_is_zero_where_all_agree_whenever_they_answered() -> None:
 
 def test_explain_says_that_models_speak_for_who_is_absent() -> None:
     said = str(drawn("lasso", "star").compile().explain())
-    assert "models speak for clients that are absent" in " ".join(said.split())
+    assert "for absent clients the models predict an answer" in " ".join(said.split())

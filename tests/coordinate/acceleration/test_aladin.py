@@ -107,7 +107,7 @@ def test_explain_and_compare_say_what_is_sent_and_revealed() -> None:
     model = squares(nx.path_graph(12))
     # 12 Hessians of 10 numbers, 12 objectives, and prices at both ends of 11 edges of 4 entries
     said = " ".join(str(model.compile().explain(acceleration=dm.ALADIN())).split())
-    assert f"at most {8 * (12 * 11 + 2 * 11 * 4):,} bytes a round more than without" in said
+    assert f"at most {8 * (12 * 11 + 2 * 11 * 4):,} bytes per round more than without" in said
     ways = {"plain": None, "secant": dm.Secant(), "aladin": dm.ALADIN()}
     frame = dm.compare(
         model, {name: {"acceleration": way} for name, way in ways.items()}, max_rounds=5

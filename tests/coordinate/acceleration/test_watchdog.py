@@ -169,11 +169,11 @@ def test_none_is_plain() -> None:
 def test_explain_says_what_is_seen_and_sent() -> None:
     compiled = chain(3, 2, nx.path_graph(3)).compile()
     said = " ".join(str(compiled.explain()).split())
-    assert "adds nothing to what clients send; its models speak" in said
+    assert "adds nothing to the messages; for absent clients the models predict" in said
     # Prices to both ends of 2 edges of 2 entries, and 3 objectives
-    assert "at most 88 bytes a round more than without" in said
+    assert "at most 88 bytes per round more than without" in said
     alone = " ".join(str(compiled.explain(acceleration=dm.Anderson())).split())
-    assert "at most 480 bytes a round more than without" in alone  # 20 sums of 3 clients
+    assert "at most 480 bytes per round more than without" in alone  # 20 sums of 3 clients
     assert "acceleration: none, as it is None" in str(compiled.explain(acceleration=None))
     steps = str(compiled.explain(solver=dm.solvers.GradientSteps(1e-3, 5)))
     assert "acceleration: none, as clients take local steps" in " ".join(steps.split())
