@@ -147,10 +147,9 @@ class InteriorSweeper:
     def _put(self, joint: Joint, state: State) -> None:
         """Enter where the clients are and what their constraints and agreements cost."""
         compiled = self._compiled
-        state.points = joint.point()
+        state.points, given, state.mu = joint.answer()
         state.sides = compiled.stacked.at(state.points)
         state.received = state.sides[::-1].copy()
-        given, state.mu = joint.multipliers()
         nothing = (Encoding.ROWS, np.zeros(0))
         held = Multipliers.joined([given.get(name, nothing) for name in compiled.layout])
         state.hold(slice(0, len(compiled)), held)

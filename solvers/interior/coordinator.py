@@ -11,7 +11,7 @@ where 1 is the direction of the residuals and 2 that of the constants.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -28,6 +28,24 @@ PROVED = 1e-7
 1e7 units is feasible, or the fall goes on as far."""
 FALL = 1e-2
 """Share of what a linear residual would fall by that one has to fall by, as in Armijo's rule."""
+KEPT = (
+    "step",
+    "residual",
+    "slope",
+    "right",
+    "product",
+    "value",
+    "degree",
+    "infeasible",
+    "steepness",
+    "length",
+    "largest",
+    "steep",
+    "private_square",
+    "mu",
+    "first_ratio",
+)
+"""Attributes that follow from the clients' last answers."""
 SHORTEST = 1e-8
 """A step that is not halved any more."""
 ALMOST = 0.99
@@ -59,6 +77,38 @@ class Plain:
         return min(numbers)
 
 
+Call = tuple[Any, ...]
+"""The name of a method of :class:`.participant.Participant`, and its arguments."""
+
+
+class Clients(Protocol):
+    """How a coordinator reaches the clients, here or by messages."""
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the residuals of all are linear."""
+        ...
+
+    def ask(self, calls: Sequence[Sequence[Call]]) -> list[list[Any]]:
+        """What each client answers to its calls, one after the other, in one exchange."""
+        ...
+
+
+class Here:
+    """Participants of this process."""
+
+    def __init__(self, those: Sequence[Participant]) -> None:
+        self._those = those
+        self.is_linear = all(one.is_linear for one in those)
+
+    def ask(self, calls: Sequence[Sequence[Call]]) -> list[list[Any]]:
+        """See :class:`Clients`."""
+        return [
+            [getattr(one, name)(*given) for name, *given in mine]
+            for one, mine in zip(self._those, calls, strict=True)
+        ]
+
+
 class Found(NamedTuple):
     """Where a round stands: relative infeasibility, slope and gap, the value and its dual bound."""
 
@@ -75,30 +125,48 @@ class Coordinator:
 
     Parameters
     ----------
-    participants : list of Participant
+    clients : Clients
     places : list of ndarray
-        Of each participant where its shared unknowns lie in the coordinator's vector.
-    size : int
-        Entries of that vector.
-    is_multiplier : ndarray of bool, (size,)
-        Which of these are multipliers of equalities.
+        Of each client where its shared unknowns lie in the coordinator's vector.
+    is_multiplier : ndarray of bool
+        Which of the entries of that vector are multipliers of equalities.
+    aggregator : Aggregator or None
+    kept : dict or None
+        Of a run that goes on, of which the clients have heard already.
     """
 
     def __init__(
         self,
-        participants: Sequence[Participant],
+        clients: Clients,
         places: Sequence[np.ndarray],
         is_multiplier: np.ndarray,
         aggregator: Aggregator | None = None,
+        kept: Mapping[str, Any] | None = None,
     ) -> None:
-        self._those, self._places = participants, places
+        self._clients, self._places = clients, places
         self._sum = aggregator or Plain()
         self._size, self._is_multiplier = is_multiplier.size, is_multiplier
+        if kept is not None:
+            vars(self).update({f"_{name}": kept[name] for name in KEPT})
+            self.tau, self.kappa, self.cost = kept["tau"], kept["kappa"], kept["cost"]
+            return
         self.tau = self.kappa = 1.0
         self._step = 0.0
         self._balance()
         self._measure()
         self._first_ratio = self._residual_norm() / self._mu
+
+    def kept(self) -> dict[str, Any]:
+        """What a file holds of it, beside what the clients were told."""
+        found = {name: getattr(self, f"_{name}") for name in KEPT}
+        return found | {"tau": self.tau, "kappa": self.kappa, "cost": self.cost}
+
+    def _ask(self, *calls: Call) -> list[Any]:
+        """What the clients answer to each call, in one exchange; of vectors each gets its part."""
+        each = [
+            [tuple(_part(one, at) for one in call) for call in calls] for at in self._places
+        ]
+        return list(zip(*self._clients.ask(each), strict=True))
 
     def _total(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """Vectors over the shared unknowns of each, added."""
@@ -114,68 +182,53 @@ class Coordinator:
     def _number(self, numbers: Sequence[float]) -> float:
         return float(self._sum.total([np.array([one]) for one in numbers])[0])
 
+    def _largest_of(self, numbers: Sequence[float]) -> float:
+        return -self._sum.least([-one for one in numbers])
+
     def _balance(self) -> None:
         """Units of all variables, in which rows and curvature are of one size."""
-        columns = [np.ones(one.programme.size) for one in self._those]
-        for _ in range(PASSES):
-            norms = [one.norms(unit) for one, unit in zip(self._those, columns, strict=True)]
-            total = self._shared_columns(norms)
-            columns = [
-                unit / np.sqrt(np.sqrt(np.where(norm > 0, norm, 1.0)))
-                for unit, norm in zip(columns, total, strict=True)
-            ]
-        told = [one.scale(unit) for one, unit in zip(self._those, columns, strict=True)]
-        slopes = [slope for slope, _, _ in told]
-        square, count = self._number([one[1] for one in told]), self._number([t[2] for t in told])
-        bends = [one.norms(unit) for one, unit in zip(self._those, columns, strict=True)]
-        largest = [np.abs(one).max(initial=0.0) for one in self._shared_columns(slopes)]
-        steepest = [one.steepest for one in self._those]
-        bent = [float(one.max(initial=0.0)) for one in self._shared_columns(bends)]
-        slope = -self._sum.least([-float(one) for one in (*largest, *steepest)])
-        bend = min(1.0, max(bent))
+        (told,) = self._ask(("norms",))
+        for _ in range(PASSES - 1):
+            _, told = self._ask(("balance", self._total(told)), ("norms",))
+        _, units = self._ask(("balance", self._total(told)), ("scale",))
+        square = self._number([one.square for one in units])
+        count = self._number([one.count for one in units])
+        slopes, bends = (self._total([one[at] for one in units]) for at in (0, 1))
+        own = self._largest_of([max(one.steepest, one.private_slope) for one in units])
+        slope = max(float(np.abs(slopes).max(initial=0.0)), own)
+        own = self._largest_of([one.private_bend for one in units])
+        bend = min(1.0, max(float(bends.max(initial=0.0)), own))
         # Variables are as large as right sides ask, or where there are none as costs do
-        length = np.sqrt(square / count) if count else (slope / bend if slope and bend else 1.0)
-        for one in self._those:
-            one.stretch(float(length))
+        length = float(np.sqrt(square / count)) if count else 1.0
+        if not count and slope and bend:
+            length = slope / bend
         size = max(slope * length, bend * length**2)
-        begun = [one.begin(1 / size if size > 0 else 1.0) for one in self._those]
+        self.cost = 1 / size if size > 0 else 1.0
+        (begun,) = self._ask(("begin", length, self.cost))
         product, degree = (self._number(column) for column in zip(*begun, strict=True))
         if degree:
             self.kappa = product / degree
-            for one in self._those:
-                one.centre(self.kappa)
+            self._ask(("centre", self.kappa))
 
-    def _shared_columns(self, vectors: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Sums over all of what is shared, and each one's own of the rest."""
-        told = []
-        for one, vector in zip(self._those, vectors, strict=True):
-            nothing = np.zeros(one.programme.equal_right.size)
-            told.append(np.concatenate([vector, nothing])[one.shared])
-        total = self._total(told)
-        found = []
-        for one, vector, at in zip(self._those, vectors, self._places, strict=True):
-            full = np.concatenate([vector, np.zeros(one.programme.equal_right.size)])
-            full[one.shared] = total[at]
-            found.append(full[: vector.size])
-        return found
-
-    def _measure(self) -> None:
-        told = [one.measure(self.tau) for one in self._those]
+    def _measure(self, *before: Call) -> None:
+        """Where the clients are, after the calls before."""
+        told = self._ask(*before, ("measure", self.tau))[-1]
         self._residual = self._total([one.residual for one in told])
         numbers = self._sum.total([np.array(one[1:6]) for one in told])
         self._slope, self._right, self._product, self._value, self._degree = numbers.tolist()
-        self._infeasible = -self._sum.least([-one.infeasible for one in told])
+        self._infeasible = self._largest_of([one.infeasible for one in told])
         self._steepness = self._number([one.steepness for one in told])
-        self._length = -self._sum.least([-one.size for one in told])
-        self._largest = -self._sum.least([-one.largest for one in told])
-        own = -self._sum.least([-one.private_residual() for one in self._those])
+        self._length = self._largest_of([one.size for one in told])
+        self._largest = self._largest_of([one.largest for one in told])
+        own = self._largest_of([one.private for one in told])
         self._steep = max(float(np.abs(self._residual[~self._is_multiplier]).max(initial=0)), own)
+        self._private_square = self._number([one.private_square for one in told])
         self._mu = (self._product + self.tau * self.kappa) / (self._degree + 1)
 
     @property
     def found(self) -> Found:
         """The present point against the program, in the user's units where they have some."""
-        cost, tau = self._those[0].cost, self.tau
+        cost, tau = self.cost, self.tau
         gap = (self._slope + self._right) / tau
         value = self._value / cost
         # What the multipliers prove below: the Lagrangian's tangent there
@@ -192,64 +245,57 @@ class Coordinator:
     @property
     def falls_along_a_ray(self) -> bool:
         """Whether the variables are a ray that keeps all constraints and falls, to some digits."""
-        falls = self._number([one.falls() for one in self._those])
+        falls = self._number(self._ask(("falls",))[0])
         return falls < 0 and self._infeasible + self._largest <= PROVED * -falls
 
     def iterate(self) -> None:
         """One round."""
-        those, tau, kappa = self._those, self.tau, self.kappa
-        solve = self._factored([one.curvature() for one in those])
-        self._solve("constant", solve, [one.constant_side() for one in those])
-        bends = sum(sum(two) for two in self._heard) + kappa / tau
+        tau, kappa = self.tau, self.kappa
+        parts, constants, sides = self._ask(("curvature",), ("constant",), ("predicted",))
+        solve = self._factored(parts)
+        fixed, moved = (solve(self._total(one)) for one in (constants, sides))
+        bent, heard = self._ask(("hear_constant", fixed), ("hear_step", moved))
+        bends = self._sum_of(bent) + kappa / tau
         away = self._slope + self._right + kappa
-        self._solve("step", solve, [one.predicted_side() for one in those])
-        dtau = (away - kappa + sum(sum(two) for two in self._heard)) / bends
+        dtau = (away - kappa + self._sum_of(heard)) / bends
         dkappa = -(kappa * tau + kappa * dtau) / tau
-        step = self._longest([one.combine(dtau) for one in those], dtau, dkappa)
+        step = self._longest(self._ask(("combine", dtau))[0], dtau, dkappa)
         centring = (1 - step) ** 3
-        target = centring * self._mu
-        share = 1 - centring
-        sides = [one.corrected_side(target, share) for one in those]
-        self._solve("step", solve, sides)
+        target, share = centring * self._mu, 1 - centring
+        (sides,) = self._ask(("corrected", target, share))
+        (heard,) = self._ask(("hear_step", solve(self._total(sides))))
         wanted = kappa * tau + dkappa * dtau - target
-        dtau = (share * away - wanted / tau + sum(sum(two) for two in self._heard)) / bends
+        dtau = (share * away - wanted / tau + self._sum_of(heard)) / bends
         dkappa = -(wanted + kappa * dtau) / tau
-        longest = self._longest([one.combine(dtau) for one in those], dtau, dkappa)
+        longest = self._longest(self._ask(("combine", dtau))[0], dtau, dkappa)
         step = ALMOST * longest if longest < 1 else 1.0
-        step = self._sum.least([one.defined(step) for one in those])
         before, mu, now = self._residual_norm(), self._mu, (tau, dtau, kappa, dkappa)
+        is_linear = self._clients.is_linear
+        if not is_linear:
+            step = self._sum.least(self._ask(("defined", step))[0])
         self._go(step, now)
-        if all(one.is_linear for one in those):
-            return
         # Newton's step of what is not linear may overshoot; rounding is no overshoot
-        while step > SHORTEST and not self._falls(before, mu, step * share):
+        while not is_linear and step > SHORTEST and not self._falls(before, mu, step * share):
             step /= 2
             self._go(step, now)
 
     def _go(self, step: float, now: tuple[float, float, float, float]) -> None:
         tau, dtau, kappa, dkappa = now
-        for one in self._those:
-            one.go(step)
         self.tau, self.kappa, self._step = tau + step * dtau, kappa + step * dkappa, step
-        self._measure()
+        self._measure(("go", step))
+
+    def _sum_of(self, pairs: Sequence[tuple[float, float]]) -> float:
+        """The sum of all clients' pairs of numbers."""
+        return float(self._sum.total([np.array(two) for two in pairs]).sum())
 
     def _residual_norm(self) -> float:
-        own = self._number([one.private_square() for one in self._those])
         shared = self._residual[~self._is_multiplier]
-        return float(np.sqrt(shared @ shared + own))
+        return float(np.sqrt(shared @ shared + self._private_square))
 
     def _falls(self, before: float, mu: float, share: float) -> bool:
         """Whether the residual fell by a little, or by as much as complementarity did so far."""
         norm = self._residual_norm()
         return norm <= max((1 - FALL * share) * before, self._first_ratio * min(mu, self._mu))
-
-    def _solve(
-        self, name: str, solve: Callable[[np.ndarray], np.ndarray], sides: Sequence[np.ndarray]
-    ) -> None:
-        found = solve(self._total(sides))
-        self._heard = [
-            one.solved(name, found[at]) for one, at in zip(self._those, self._places, strict=True)
-        ]
 
     def _longest(self, steps: Sequence[float], dtau: float, dkappa: float) -> float:
         found = self._sum.least(steps)
@@ -308,3 +354,7 @@ def _dense(matrix: np.ndarray, is_indefinite: bool) -> Callable[[np.ndarray], np
             pass
     factor = sl.lu_factor(matrix, check_finite=False)
     return lambda side: sl.lu_solve(factor, side, check_finite=False)
+
+
+def _part(given: Any, at: np.ndarray) -> Any:
+    return given[at] if isinstance(given, np.ndarray) else given

@@ -28,7 +28,10 @@ REGULAR = 1e-12
 
 
 class Sums(NamedTuple):
-    """What the coordinator adds: the gradient's residual on shared unknowns, and nine numbers."""
+    """What the coordinator adds: the gradient's residual on shared unknowns, and numbers.
+
+    The last two are of variables that nobody else sees: their largest residual, and its square.
+    """
 
     residual: np.ndarray
     slope: float
@@ -40,6 +43,24 @@ class Sums(NamedTuple):
     steepness: float
     size: float
     largest: float
+    private: float
+    private_square: float
+
+
+class Units(NamedTuple):
+    """What the coordinator makes units of: slopes and curvature on shared unknowns, and numbers.
+
+    Of the right sides that are not zero the squares and their number, which are to be added; and
+    the largest weight of a norm, slope and curvature of variables that nobody else sees.
+    """
+
+    slopes: np.ndarray
+    bends: np.ndarray
+    square: float
+    count: float
+    steepest: float
+    private_slope: float
+    private_bend: float
 
 
 class Direction(NamedTuple):
@@ -67,17 +88,37 @@ class Participant:
         self._private = np.flatnonzero(~shared)
         self._known = np.flatnonzero(shared)
         self._is_all = not self._private.size
+        self.columns = np.ones(programme.size)
         self._squares: list[tuple[Any, Any]] = []
         self.degree = sum(group.cone.degree for group in programme.groups.values())
 
     # The beginning: natural units
 
-    def norms(self, columns: np.ndarray) -> np.ndarray:
-        """Of each variable the squares of its entries and its curvature, in units of columns.
+    def norms(self) -> np.ndarray:
+        """Of each shared unknown the squares of its entries and its curvature, in present units.
 
         Rows are measured in units of their own, so that they are of length one.
         """
-        program, scales = self.programme, columns**2
+        self._sizes = self._measured()
+        return self._shown(self._sizes)
+
+    def balance(self, total: np.ndarray) -> None:
+        """Take units in which these sums of all participants are nearer to one."""
+        full = np.concatenate([self._sizes, np.zeros(self.shared.size - self._sizes.size)])
+        full[self.shared] = total
+        sizes = full[: self._sizes.size]
+        self.columns = self.columns / np.sqrt(np.sqrt(np.where(sizes > 0, sizes, 1.0)))
+
+    def _shown(self, vector: np.ndarray) -> np.ndarray:
+        """What others see of a vector over the variables, zero at multipliers."""
+        return np.concatenate([vector, np.zeros(self.shared.size - vector.size)])[self.shared]
+
+    def _hidden(self, vector: np.ndarray) -> np.ndarray:
+        """What of a vector over the variables nobody else sees."""
+        return vector[~self.shared[: vector.size]]
+
+    def _measured(self) -> np.ndarray:
+        program, scales = self.programme, self.columns**2
         if not self._squares:
             self._squares = [(key, rows.squares()) for key, rows in self._rows()]
             self._squares += [(term.bends(), term.rows.squares()) for term in program.smooth]
@@ -92,14 +133,9 @@ class Participant:
             found = found + np.maximum(bends, 0.0) @ squares
         return found * scales
 
-    def scale(self, columns: np.ndarray) -> tuple[np.ndarray, float, float]:
-        """Take these units of the variables.
-
-        Gives the slopes in them, and of the right sides that are not zero the squares and their
-        number, all of which are to be added.
-        """
-        program = self.programme
-        self.columns = columns
+    def scale(self) -> Units:
+        """Have all rows in the present units of the variables."""
+        program, columns = self.programme, self.columns
         self._units: dict[Any, np.ndarray] = {}
         groups = {}
         for key, group in program.groups.items():
@@ -122,9 +158,19 @@ class Participant:
         ]
         rights = [self._equal_right, *(group.right for group in groups.values())]
         square = float(sum(right @ right for right in rights))
-        return program.linear * columns, square, float(sum(map(np.count_nonzero, rights)))
+        tops = [g.tops.max(initial=0.0) for g in groups.values() if g.tops is not None]
+        slopes, bends = program.linear * columns, self._measured()
+        return Units(
+            self._shown(slopes),
+            self._shown(bends),
+            square,
+            float(sum(map(np.count_nonzero, rights))),
+            float(max(tops, default=0.0)),
+            float(np.abs(self._hidden(slopes)).max(initial=0.0)),
+            float(self._hidden(bends).max(initial=0.0)),
+        )
 
-    def stretch(self, length: float) -> None:
+    def _stretch(self, length: float) -> None:
         """Measure all variables in this many of the units."""
         self.columns = self.columns * length
         self._equal_unit, self._equal_right = self._equal_unit / length, self._equal_right / length
@@ -138,17 +184,12 @@ class Participant:
             for term in self._smooth
         ]
 
-    @property
-    def steepest(self) -> float:
-        """The largest weight of a norm, in units."""
-        tops = [g.tops.max(initial=0.0) for g in self._groups.values() if g.tops is not None]
-        return float(max(tops, default=0.0))
-
-    def begin(self, cost: float) -> tuple[float, float]:
-        """Start in the middle of all cones, with costs multiplied by a number.
+    def begin(self, length: float, cost: float) -> tuple[float, float]:
+        """Start in the middle of all cones, with units so many times longer and costs multiplied.
 
         Gives complementarity and degree of the heads, whose multipliers hold their costs.
         """
+        self._stretch(length)
         program = self.programme
         columns = self.columns
         self.cost, self._squares = cost, []
@@ -229,8 +270,11 @@ class Participant:
         size = float(np.abs(self.x).max(initial=0.0))
         steepness = tau * float(np.abs(gradient).max(initial=0.0))
         degree = float(self.degree)
+        own, tops = self._hidden(residual), list(self._of_tops.values())
+        private = max([np.abs(one).max(initial=0.0) for one in (own, *tops)])
+        square = float(sum(one @ one for one in (own, *tops)))
         sums = slope, right, product, value, degree
-        return Sums(known, *sums, infeasible, steepness, size, largest)
+        return Sums(known, *sums, infeasible, steepness, size, largest, float(private), square)
 
     def falls(self) -> float:
         """The slope of the objective along x, as far out as its quadratic shows by then."""
@@ -246,20 +290,10 @@ class Participant:
                 found += float(group.tops @ self.tops[key]) / length
         return found * length if np.isfinite(found) else np.inf
 
-    def private_residual(self) -> float:
-        """The largest residual of variables that nobody else sees."""
-        own = np.abs(self._residual[~self.shared[: self.x.size]]).max(initial=0.0)
-        return float(max([own, *(np.abs(t).max(initial=0.0) for t in self._of_tops.values())]))
-
-    def private_square(self) -> float:
-        """The sum of their squares."""
-        own = self._residual[~self.shared[: self.x.size]]
-        return float(own @ own + sum(t @ t for t in self._of_tops.values()))
-
     @property
     def is_linear(self) -> bool:
         """Whether residuals are linear, so that a step takes its share away from them."""
-        return not self._smooth
+        return not self.programme.smooth
 
     def curvature(self) -> Any:
         """The Schur complement of all that is the client's own, on shared unknowns."""
@@ -301,7 +335,7 @@ class Participant:
         self._share = sl.lu_solve(self._factor, self._join, check_finite=False)
         return full[np.ix_(known, known)] - self._join.T @ self._share
 
-    def constant_side(self) -> np.ndarray:
+    def constant(self) -> np.ndarray:
         r"""The right side of the direction in which tau moves, on shared unknowns.
 
         Solved for its difference from the present point over tau, of which the right side is
@@ -313,12 +347,12 @@ class Participant:
         tops = {key: -one / tau for key, one in self._of_tops.items()}
         return self._reduced("constant", -self._residual / tau, -self._unequal / tau, tops, rows)
 
-    def predicted_side(self) -> np.ndarray:
+    def predicted(self) -> np.ndarray:
         """The right side of the step to the boundary."""
         self._target = dict(self.s)
         return self._moving_side("step", 1.0)
 
-    def corrected_side(self, centring: float, share: float) -> np.ndarray:
+    def corrected(self, centring: float, share: float) -> np.ndarray:
         r"""The right side of the step to :math:`\sigma \mu`, with a share of the residuals."""
         self._target = {
             key: group.cone.correction(self._ds[key], self._dz[key], centring)
@@ -332,11 +366,15 @@ class Participant:
         rows = {key: self._target[key] - share * self._apart[key] for key in self._groups}
         return self._reduced(name, -share * self._residual, -share * self._unequal, tops, rows)
 
-    def solved(self, name: str, known: np.ndarray) -> tuple[float, float]:
-        """Hear the solution on shared unknowns; gives its products with slopes and right sides.
+    def hear_constant(self, known: np.ndarray) -> tuple[float, float]:
+        """Hear the direction in which tau moves; gives the two parts of the curvature along tau."""
+        return self._solved("constant", known)
 
-        Of the constant direction: the two numbers that are the curvature along tau.
-        """
+    def hear_step(self, known: np.ndarray) -> tuple[float, float]:
+        """Hear the step on shared unknowns; gives its products with slopes and right sides."""
+        return self._solved("step", known)
+
+    def _solved(self, name: str, known: np.ndarray) -> tuple[float, float]:
         side, tops, rows = self._sides[name]
         full = np.empty(side.size)
         full[self.shared] = known

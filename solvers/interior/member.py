@@ -1,0 +1,167 @@
+"""Clients of an interior point where their data are, and what they answer at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.compile.form import Form
+from dald_model.solvers.base import Encoding
+from dald_model.solvers.interior.participant import Participant
+from dald_model.solvers.interior.programme import EQUAL, Assembly, Programme
+
+
+class Answer(NamedTuple):
+    """Where clients are, in the user's units, one after the other.
+
+    Attributes
+    ----------
+    points : ndarray
+        Their variables.
+    prices : ndarray
+        What the slopes of each leave of its Lagrangian, for its consensus constraints to balance.
+    multipliers : ndarray
+        Those of their own constraints.
+    rest : ndarray
+        Those of rows that are no client's.
+    """
+
+    points: np.ndarray
+    prices: np.ndarray
+    multipliers: np.ndarray
+    rest: np.ndarray
+
+
+class Seen(NamedTuple):
+    """What a coordinator is told of members before the first round.
+
+    Attributes
+    ----------
+    multipliers : int
+        How many of the unknowns that they show are multipliers, after the variables.
+    is_linear : bool
+    encodings, heights : list
+        Of each client, and how many multipliers of its own it has.
+    """
+
+    multipliers: int
+    is_linear: bool
+    encodings: list[Encoding]
+    heights: list[int]
+
+
+class Member(Participant):
+    """Clients that are one participant: one by messages, in one process all of them.
+
+    Parameters
+    ----------
+    forms : dict
+        Client -> its form.
+    columns : dict
+        Client -> the numbers of its variables, (m,).
+    seen : ndarray of bool, (n,)
+        Which of these variables others see.
+    agreed : tuple or None
+        Rows and right side over the variables that are no client's.
+
+    Raises
+    ------
+    NotImplementedError
+        Naming a cone that there is no interior point for.
+    """
+
+    def __init__(
+        self,
+        forms: Mapping[Hashable, Form],
+        columns: Mapping[Hashable, np.ndarray],
+        seen: np.ndarray,
+        agreed: tuple[Any, np.ndarray] | None = None,
+    ) -> None:
+        self._forms, self._of, self._size = forms, columns, seen.size
+        assembly = Assembly(seen.size)
+        for name, form in forms.items():
+            assembly.add(name, form, columns[name])
+        self._agreed = 0 if agreed is None else agreed[1].size
+        if agreed is not None:
+            assembly.equate(*agreed, np.arange(seen.size))
+        programme = assembly.programme()
+        # All is shared in one process, where one participant has the rows of all
+        beyond = np.full(programme.size - seen.size, bool(seen.all()) and len(forms) > 1)
+        shown = np.concatenate([seen, beyond])
+        shared = np.concatenate([shown, _shown_multipliers(programme, shown)])
+        super().__init__(programme, shared)
+        told = [programme.places[name] for name in forms]
+        heights = [[p.rows.stop - p.rows.start for p in places] for _, places in told]
+        self.seen = Seen(
+            int(shared[shown.size :].sum()),
+            self.is_linear,
+            [encoding for encoding, _ in told],
+            [sum(each) for each in heights],
+        )
+
+    def answer(self, tau: float) -> Answer:
+        """What the clients have at this point over tau, in the user's units."""
+        program, names = self.programme, list(self._forms)
+        equal, groups = self.multipliers(tau)
+        equal = equal[: equal.size - program.split]
+        kept = equal.size - self._agreed
+        equal, rest = equal[:kept], equal[kept:]
+        groups = {**groups, EQUAL: equal}
+        rows = [
+            groups[place.key][place.rows]
+            for name in names
+            for place in program.places[name][1]
+            if place.rows.stop > place.rows.start
+        ]
+        x = self.x * self.columns / tau
+        mine = np.concatenate([np.zeros(0, dtype=int), *(self._of[name] for name in names)])
+        points, extra = x[mine], x[self._size : x.size - program.split]
+        slopes = self._alone.slopes(np.concatenate([points, extra]), equal, groups)
+        prices = -slopes[: points.size]
+        return Answer(points, prices, np.concatenate([np.zeros(0), *rows]), rest)
+
+    def weights(self) -> np.ndarray:
+        """Of each client how much its multipliers prove of all right sides."""
+        equal, groups = self.multipliers(1.0)
+        groups = {**groups, EQUAL: equal}
+        rights = {key: group.right for key, group in self.programme.groups.items()}
+        rights[EQUAL] = self.programme.equal_right
+        found = [
+            sum(
+                float(np.abs(groups[p.key][p.rows] * rights[p.key][p.rows]).sum())
+                for p in self.programme.places[name][1]
+                if p.rows.stop > p.rows.start
+            )
+            for name in self._forms
+        ]
+        return np.array(found)
+
+    @cached_property
+    def _alone(self) -> Programme:
+        """The program of the clients with variables of their own, to tell their slopes apart."""
+        sizes = {name: own.size for name, own in self._of.items()}
+        assembly, at = Assembly(sum(sizes.values())), 0
+        for name, form in self._forms.items():
+            assembly.add(name, form, np.arange(at, at + sizes[name]))
+            at += sizes[name]
+        return assembly.programme(is_sparse=True)
+
+
+def _shown_multipliers(programme: Programme, shown: np.ndarray) -> np.ndarray:
+    """Of which equalities the multipliers are shown: those that hold no variable that is not.
+
+    All of them where the hidden variables do not determine them, which could not be eliminated.
+    """
+    count = programme.equal_right.size
+    if shown.all() or not count:
+        return np.ones(count, dtype=bool)
+    hidden = programme.equal.matrix[:, np.flatnonzero(~shown)]
+    dense = hidden.toarray() if sp.issparse(hidden) else np.asarray(hidden)
+    found: np.ndarray = np.logical_not(dense.any(axis=1))
+    if np.linalg.matrix_rank(dense[~found]) < np.count_nonzero(~found):
+        return np.ones(count, dtype=bool)
+    return found
