@@ -28,7 +28,7 @@ from dald_model.errors import OptionError
 from dald_model.later import pd
 from dald_model.model import Model
 from dald_model.options import DEFAULT_ACCELERATION, opened
-from dald_model.solvers.interior.shown import sent as sent_of
+from dald_model.solvers.interior.shown import foretold
 from dald_model.text import Heading, Part, Printed, shortened
 from dald_model.validate import check_from_zero
 from dald_model.values import number, preserved
@@ -341,7 +341,7 @@ def _accelerated(result: Result, options: Mapping[str, Any]) -> Acceleration | N
 def _with_sent(result: Result, way: Acceleration | None, algorithm: Algorithm) -> pd.DataFrame:
     sizes = _messages(result.compiled)
     if isinstance(algorithm, InteriorPoint):
-        sizes |= sent_of(result.compiled)
+        sizes |= foretold(result.compiled)
     added = way.added(result.compiled) if way else 0
     sent = [sum(map(sizes.__getitem__, who)) + added for who in result.history.who]
     return result.history.assign(sent=np.cumsum(np.array(sent, dtype=float)))

@@ -7,8 +7,10 @@ from typing import Any, NoReturn, Self
 
 import cvxpy as cp
 
+from dald_model.algorithms.disclosure import check_consent
+from dald_model.algorithms.interior_point import InteriorPoint
 from dald_model.coordinate.acceleration.aladin import ALADIN
-from dald_model.declare.remote import Introduction, remote_client
+from dald_model.declare.remote import Introduction, RemoteClient, remote_client
 from dald_model.engines.engine import Engine
 from dald_model.engines.questions import ask, ask_all
 from dald_model.errors import DeclarationError, OptionError
@@ -18,7 +20,8 @@ REFUSED = {
     "engine": "the federation has its own",
     "solver": "each site chooses its own",
     "gap": "a certificate needs the objectives",
-    "algorithm": "dm.DALD() alone needs nothing of a client but its answers",
+    "algorithm": "dm.DALD() alone needs nothing of a client but its answers; dm.InteriorPoint() is "
+    "for sites that show curvature",
 }
 """Options of a solve that mean nothing where only what is shared is known, and why."""
 
@@ -86,7 +89,7 @@ class Federation(Model):
             self._check_new(site, "client")
             told = Introduction.read(said, arrays)
             asked = partial(ask, engine, hosts[at], told.own.size)
-            self.enter([remote_client(site, shared, told, asked, at)])
+            self.enter([remote_client(site, shared, told, asked, at, said["disclose"])])
 
     def solve(self, **options: Any) -> Any:
         """See :meth:`Model.solve`; each round waits for all sites.
@@ -96,8 +99,11 @@ class Federation(Model):
         OptionError
             If an option is given that needs the objectives here.
         """
+        is_curved = isinstance(options.get("algorithm"), InteriorPoint)
+        if is_curved or options.get("disclose") == "curvature":
+            check_consent({one.name: one.disclose for one in self.sites})
         for option, why in REFUSED.items():
-            if options.get(option) is not None:
+            if options.get(option) is not None and not (is_curved and option == "algorithm"):
                 raise OptionError(
                     f"{option}: given {options[option]!r} for a federation, where {why}; leave it "
                     "out"
@@ -108,6 +114,11 @@ class Federation(Model):
                 "expected dm.Hybrid(), dm.Secant(), dm.Anderson() or None"
             )
         return super().solve(engine=self.engine, **options)
+
+    @property
+    def sites(self) -> list[RemoteClient]:
+        """The clients of the sites."""
+        return [one for one in self.clients.values() if isinstance(one, RemoteClient)]
 
     def couple(self, *given: Any, **options: Any) -> NoReturn:
         """Refused: couplings see parts of clients that sites do not share.

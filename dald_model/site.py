@@ -18,11 +18,11 @@ from dald_model.coordinate.own_answers import OwnAnswer
 from dald_model.coordinate.probing import probed
 from dald_model.coordinate.survey import Survey
 from dald_model.declare.client import Client
-from dald_model.declare.remote import Introduction
+from dald_model.declare.remote import DISCLOSURES, Introduction
 from dald_model.declare.wording import short
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.engines.portable import Portable
-from dald_model.errors import DeclarationError
+from dald_model.errors import DeclarationError, OptionError
 from dald_model.model import Model
 from dald_model.site_residents import SiteResidents
 from dald_model.solvers.base import Session, Solver
@@ -65,6 +65,10 @@ class Site:
     shared : sequence of cp.Variable
         Those that it shares. A variable of the same name and shape at another site is the same one,
         so each needs a name.
+    disclose : str
+        What the owner allows: "answers", or "curvature": :class:`dald_model.InteriorPoint` may ask
+        for Hessian and gradient on the shared variables as well, in each round. A federation that
+        asks for more than this is refused, here and by name.
 
     Raises
     ------
@@ -89,7 +93,13 @@ class Site:
         constraints: Iterable[Any] = (),
         *,
         shared: Sequence[cp.Variable],
+        disclose: str = "answers",
     ) -> None:
+        if disclose not in DISCLOSURES:
+            raise OptionError(
+                f'site {name!r}: disclose: given {disclose!r}, expected "answers" or "curvature"'
+            )
+        self.disclose = disclose
         model = Model(f"site {name!r}")
         client = model.client(name, objective, constraints)
         _check_shared(name, shared, client.variables)
@@ -133,7 +143,8 @@ class Site:
         self._begin()
         told = self._told()
         shared = [[v.name(), list(v.shape)] for v in self.shared]
-        return {"name": self.name, "shared": shared, **told.words()}, told.arrays()
+        words = {"name": self.name, "shared": shared, "disclose": self.disclose, **told.words()}
+        return words, told.arrays()
 
     def hold(self, told: np.ndarray, *, is_misplaced: bool, is_last: bool) -> Arrays:
         """The answer where the client is held weakly at others' shared variables."""

@@ -13,6 +13,7 @@ from dald_model.engines.portable import Portable
 from dald_model.engines.residents import Residents
 from dald_model.engines.site_edges import unpack_edges
 from dald_model.solvers.base import FOUND, Answers, Multipliers, Session, Solver, Turn
+from dald_model.solvers.interior.member import Answer, Member
 
 Arrays = dict[str, np.ndarray]
 
@@ -21,6 +22,7 @@ class OwnClient(Protocol):
     """A client at its site: :class:`dald_model.Site`."""
 
     name: str
+    disclose: str
 
     @property
     def columns(self) -> np.ndarray:
@@ -84,6 +86,12 @@ class SiteResidents(Residents):
             return {}, site.hold(arrays["told"], is_misplaced=is_misplaced, is_last=is_last)
         return {}, site.probe(arrays["lengths"]) if kind == "probe" else site.respond()
 
+    def member(self, data: bytes, columns: np.ndarray, seen: np.ndarray) -> Member:
+        """See :class:`Residents`; refused where the owner shows answers only."""
+        if self._site.disclose != "curvature":
+            raise ValueError(f"site {self._site.name!r} shows answers only, no curvature")
+        return _SharedMember(self._site, columns, seen)
+
     def taken(self, solver: str, packed: list[bytes]) -> tuple[Solver, list[Portable]]:
         """The site's own client with the edges of the one that came, of which nothing else is."""
         site = self._site
@@ -98,6 +106,29 @@ class SiteResidents(Residents):
         whole = Portable(site.name, site.sub.form, sides, told.signs)
         edges: Any = told
         return _Shared(site, whole), [edges]
+
+
+class _SharedMember(Member):
+    """A site's client in an interior point, of whose answer only what is shared is told."""
+
+    def __init__(self, site: OwnClient, columns: np.ndarray, seen: np.ndarray) -> None:
+        form, self._mine = site.sub.form, site.columns
+        assert form is not None
+        if columns.shape != self._mine.shape:
+            raise ValueError("interior point: other variables than the site shares")
+        own = seen.size + np.arange(form.size - columns.size)
+        whole = np.empty(form.size, dtype=int)
+        whole[self._mine] = columns
+        whole[np.setdiff1d(np.arange(form.size), self._mine)] = own
+        told = np.concatenate([seen, np.zeros(own.size, dtype=bool)])
+        super().__init__({site.name: form}, {site.name: whole}, told)
+        self.seen = self.seen._replace(heights=[0])
+        self.sizes = self.sizes._replace(points=self._mine.size, rows=0)
+
+    def answer(self, tau: float) -> Answer:
+        """See :class:`Member`."""
+        found, nothing = super().answer(tau), np.zeros(0)
+        return Answer(found.points[self._mine], found.prices[self._mine], nothing, nothing)
 
 
 class _Shared:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from dald_model.algorithms.dald import DALD
-from dald_model.algorithms.disclosure import check_none_given, chosen_algorithm
+from dald_model.algorithms.disclosure import check_none_given, chosen_algorithm, is_patience
 from dald_model.algorithms.interior_point import InteriorPoint
 from dald_model.answer.assemble import assemble
 from dald_model.answer.beginning import begin, extrapolated, still_measured, trailed
@@ -285,19 +285,21 @@ def solve(
             acceleration, rho = local.acceleration(acceleration), local.rule if rho is None else rho
             stopping = stopping or FixedBudget(1)  # what convergence is proved of
         if own.sweeper is not None:
-            rest = {"engine": engine or among, "checkpoint": checkpoint, "start": start}
+            how["online"] = None if is_patience(online) else online
+            rest = {"engine": among, "start": None if isinstance(start, Saved) else start}
             given_up = None if acceleration is DEFAULT_ACCELERATION else acceleration
             check_none_given(algorithm, {**how, **rest, "acceleration": given_up})
-            acceleration = None
+            how["online"], acceleration = online, None
         method = with_algorithm(algorithm, own, rho, solver)
         chosen = sequence or method.sequence or Sequence(label="by colour")
-        membership = Membership(compiled, chosen, as_online(online))
+        changes = as_online(online)
+        membership = Membership(compiled, chosen, changes if own.sweeper is None else ())
         saved, start = (start, None) if isinstance(start, Saved) else (None, start)
         known = still_measured(compiled, start)
         around = known.centre if known and method.solver is None else None
-        goes_on = any(isinstance(one, Unanswered) for one in membership.online)
-        placement = None if engine is None else Placement(engine, goes_on)
-        layer = rested(compiled, method.solver, around, placement)
+        patience = [one.leave_after for one in changes if isinstance(one, Unanswered)]
+        placement = None if engine is None else Placement(engine, bool(patience), *patience[:1])
+        layer = rested(compiled, method.solver, around, None if own.sweeper else placement)
         units = Units.plain(compiled)
         is_plain = isinstance(as_rule(method.rho), Fixed) and layer.is_exact
         # Else nothing is measured by units
@@ -353,6 +355,7 @@ def solve(
             checkpoint=None
             if checkpoint is None
             else Checkpoint(Path(checkpoint), every, given, signature(compiled)),
+            placement=placement if own.sweeper else None,
         )
         with Progress(compiled.model.name, max_rounds, verbose) as progress:
             with uncollected():
@@ -378,6 +381,7 @@ def solve(
     result = assemble(outcome, (eps_pri, eps_dual), time.perf_counter() - begun)
     result.measured = measured
     result.shows_curvature = isinstance(algorithm, InteriorPoint)
+    result.shown = outcome.shown
     result.trail = trailed(result, start)
     if local is not None:
         local.tell(result)

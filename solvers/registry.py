@@ -27,6 +27,7 @@ from dald_model.solvers.exact.nonlinear import Nonlinear
 from dald_model.solvers.exact.polyhedral import Polyhedral
 from dald_model.solvers.exact.reference import Reference
 from dald_model.solvers.exact.sharing import Sharing
+from dald_model.solvers.interior.unasked import Unasked
 from dald_model.validate import check_clients
 
 LOW_RANK = LowRank()
@@ -109,7 +110,7 @@ class Choice:
         OptionError
             If a solver was named that cannot take the client.
         """
-        if isinstance(sub.client, RemoteClient):
+        if isinstance(sub.client, RemoteClient) and not isinstance(self._all, Unasked):
             return [AT_SITE[sub.client.introduction.is_exact]]
         if isinstance(sub.client, Neighbour):
             return [AT_NEIGHBOUR]

@@ -8,9 +8,9 @@ from typing import Any
 from dald_model.algorithms.dald import DALD
 from dald_model.algorithms.interior_point import InteriorPoint
 from dald_model.coordinate.method import Algorithm
+from dald_model.declare.remote import DISCLOSURES
 from dald_model.errors import OptionError
-
-DISCLOSURES = ("answers", "curvature")
+from dald_model.schedule.unanswered import Unanswered
 
 
 def chosen_algorithm(algorithm: Algorithm | None, disclose: str | None) -> Algorithm:
@@ -47,6 +47,36 @@ def disclosed(algorithm: Algorithm) -> str:
     return "curvature" if isinstance(algorithm, InteriorPoint) else "answers"
 
 
+def is_patience(online: Any) -> bool:
+    """Whether the option ``online`` only says how long clients are waited for."""
+    given = online if isinstance(online, list | tuple) else [online]
+    return all(isinstance(one, Unanswered) for one in given)
+
+
+def check_consent(names: Mapping[Any, str]) -> None:
+    """Refuse curvature of sites that show answers only.
+
+    Parameters
+    ----------
+    names : dict
+        Site -> what it discloses.
+
+    Raises
+    ------
+    OptionError
+        Naming them.
+    """
+    refused = [repr(name) for name, shows in names.items() if shows != "curvature"]
+    if refused:
+        who = (
+            f"site {refused[0]} shows" if len(refused) == 1 else f"sites {', '.join(refused)} show"
+        )
+        raise OptionError(
+            f'disclose: given "curvature", but {who} answers only; leave disclose out, or have the '
+            'owners declare dm.Site(..., disclose="curvature")'
+        )
+
+
 def check_none_given(algorithm: Algorithm, options: Mapping[str, Any]) -> None:
     """Refuse options that say how clients are solved, of an algorithm with rounds of its own.
 
@@ -59,7 +89,6 @@ def check_none_given(algorithm: Algorithm, options: Mapping[str, Any]) -> None:
         if value is not None:
             said = repr(value).splitlines()[0]
             raise OptionError(
-                f"{name}: given {said}, but {algorithm!r} has rounds of its own, in this process "
-                f"and from the middle of the constraints; leave {name} out, or take the default "
-                "algorithm, dm.DALD()"
+                f"{name}: given {said}, but {algorithm!r} has rounds of its own, from the middle "
+                f"of the constraints; leave {name} out, or take the default algorithm, dm.DALD()"
             )

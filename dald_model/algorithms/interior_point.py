@@ -14,7 +14,7 @@ from dald_model.coordinate.stopping import FixedBudget
 from dald_model.errors import OptionError
 from dald_model.solvers.interior.coordinator import Aggregator
 from dald_model.solvers.interior.programme import HEIGHTS
-from dald_model.solvers.interior.shown import reveals
+from dald_model.solvers.interior.shown import foretold, reveals
 from dald_model.solvers.interior.unasked import Unasked
 
 UNASKED = Unasked()
@@ -84,7 +84,7 @@ class InteriorPoint:
 
     def reveals(self, compiled: Decomposition) -> str:
         """The information that clients show; see :mod:`dald_model.solvers.interior.shown`."""
-        return reveals(compiled)
+        return reveals(foretold(compiled))
 
     def explain(self) -> str:
         """See :class:`dald_model.coordinate.method.Algorithm`."""
@@ -99,7 +99,7 @@ class InteriorPoint:
 
 def _refused(sub: Subproblem) -> str:
     if sub.client.is_remote:
-        return "it is at a site, which shows answers only"
+        return ""  # a federation asks before, and the site itself refuses
     if sub.form is None:
         return "it could not be written as a cone program"
     if not sub.form.complete:

@@ -19,7 +19,7 @@ from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.declare.wording import symbolic
 from dald_model.engines.assignment import Event
-from dald_model.engines.place import Loss
+from dald_model.engines.housed import Loss
 from dald_model.errors import ResultError
 from dald_model.identity import Identified
 from dald_model.later import pd
@@ -199,6 +199,7 @@ class Answer(Identified):
     unaccelerated: str = ""
     losses: tuple[Loss, ...] = ()
     shows_curvature: bool = False
+    shown: Mapping[Hashable, int] = field(default_factory=dict)
     trail: Trail | None = None
     began: Mapping[int, np.ndarray] | None = None
     runs: tuple[Any, ...] = ()

@@ -18,10 +18,10 @@ from dald_model.answer.saving import written
 from dald_model.answer.verification import Verification, verify
 from dald_model.coordinate.status import Status
 from dald_model.engines.assignment import Event
-from dald_model.engines.place import Loss
+from dald_model.engines.housed import Loss
 from dald_model.errors import OptionError, ResultError
 from dald_model.later import pd
-from dald_model.solvers.interior.shown import reveals
+from dald_model.solvers.interior.shown import foretold, reveals
 from dald_model.text import Bare, Heading, Part, Printed, counted, listed
 from dald_model.validate import check_flag
 from dald_model.values import one_at_a_time
@@ -268,7 +268,10 @@ class Result(Printed, Answer):
         if model.adopted:
             told.loc[len(told)] = "over", f"{model.adopted}, chosen for the algorithm"
         if self.shows_curvature:
-            told.loc[len(told)] = "clients show", reveals(self.compiled)
+            told.loc[len(told)] = (
+                "clients show",
+                reveals(dict(self.shown) or foretold(self.compiled)),
+            )
         return [Heading(f"Result of {model.name!r}"), Bare(told)]
 
 

@@ -7,6 +7,9 @@ to the value; and how far the gradient of the Lagrangian is from zero, in the sa
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
 from dald_model.bulk import uncollected
@@ -15,11 +18,20 @@ from dald_model.coordinate.certificates import proof
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import ClientFailedError, Status, Termination
 from dald_model.coordinate.sweeper import Record
+from dald_model.deadline import check_time
+from dald_model.declare.remote import RemoteClient
+from dald_model.engines.homes import obstacle
+from dald_model.engines.members import Shown, Spread
+from dald_model.engines.placement import Placement
+from dald_model.engines.portable import pack
+from dald_model.errors import DaldError
 from dald_model.schedule.moment import Residuals
 from dald_model.schedule.network import Levels
 from dald_model.solvers.base import Encoding, Multipliers
 from dald_model.solvers.interior.coordinator import Aggregator, Found
-from dald_model.solvers.interior.joint import Joint
+from dald_model.solvers.interior.joint import Joint, Opening
+from dald_model.solvers.interior.member import Member, Seen
+from dald_model.solvers.interior.shown import sent
 
 SHARPER = 100.0
 """So many times smaller than the loop's tolerances the residuals become, two rounds more: prices
@@ -37,19 +49,34 @@ INACCURATE = 1e-4
 """Residuals up to which an answer that rounding ended is one, if an inaccurate one."""
 
 
+KEPT = ("first", "has_ground", "best", "is_stuck", "since", "found", "round")
+"""Attributes that a file holds as they are."""
+
+
 class InteriorSweeper:
     """An iteration of the interior point each round.
 
     Parameters
     ----------
     compiled : Decomposition
+    placement : Placement or None
+        Hosts of an engine, which clients with data are reached at by messages.
     aggregator : Aggregator or None
         What adds the clients' arrays; None adds all rows at once.
     """
 
-    def __init__(self, compiled: Decomposition, aggregator: Aggregator | None = None) -> None:
-        self._compiled = compiled
+    def __init__(
+        self,
+        compiled: Decomposition,
+        placement: Placement | None = None,
+        aggregator: Aggregator | None = None,
+    ) -> None:
+        self._compiled, self._placement = compiled, placement
         self._aggregator = aggregator
+        self._round = 0
+        # The sum alone is known; it stands at a client whose objective nobody here can evaluate
+        remote = [sub.client.is_remote for sub in compiled.values()]
+        self._counted = int(np.argmax(remote)) if remote else 0
         self._joint: Joint | None = None
         self._first, self._has_ground = 0.0, False
         self._best, self._is_stuck, self._since = np.inf, False, 0
@@ -65,16 +92,20 @@ class InteriorSweeper:
             With a proof that the problem is infeasible or unbounded, or where the arithmetic ended
             before any accuracy.
         """
+        self._round += 1
+        if self._placement is not None:
+            self._placement.begin_round(self._round)
         if self._joint is None:
-            apart = self._aggregator is not None
-            self._joint = Joint(self._compiled, is_apart=apart, aggregator=self._aggregator)
+            self._joint = self._opened()
             self._first = abs(self._joint.coordinator.found.value)
+        check_time()
         found, is_stuck = self._iterate(self._joint, state)
         worst = self._worst(found)
         self._since = 0 if worst < self._best / 2 else self._since + 1
         if worst < self._best:
             self._best, self._found = worst, found
             self._put(self._joint, state)
+            state.objectives = self._objectives(found)
         is_stuck = is_stuck or (self._since >= PATIENCE and self._best <= INACCURATE)
         if is_stuck and self._is_stuck:
             self._give_up()
@@ -84,9 +115,58 @@ class InteriorSweeper:
         primal = sharper * max(self._found.primal, self._relative(self._found))
         apart = float(np.abs(state.primal).max(initial=0.0))
         residuals = Residuals(apart, self._found.dual, primal, sharper * self._found.dual)
-        objectives = np.zeros(len(self._compiled))
-        objectives[0] = self._found.value
-        return Record(residuals, objectives)
+        return Record(residuals, self._objectives(self._found))
+
+    def _objectives(self, found: Found) -> np.ndarray:
+        told = np.zeros(len(self._compiled))
+        told[self._counted] = found.value
+        return told
+
+    def _opened(self, kept: Mapping[str, Any] | None = None) -> Joint:
+        known, placement = (self._compiled, self._aggregator, kept), self._placement
+        if placement is None:
+            return Joint(*known, is_apart=self._aggregator is not None)
+        compiled = self._compiled
+        far = [name for name, sub in compiled.items() if sub.client.is_remote or not obstacle(sub)]
+        sites = {
+            n: s.client.host for n in far if isinstance((s := compiled[n]).client, RemoteClient)
+        }
+        homes = sites or placement.homes([[[compiled[name]] for name in far]])
+
+        def reach(
+            openings: Mapping[Hashable, Opening], here: Sequence[Member]
+        ) -> tuple[list[Seen], Spread]:
+            shown = {
+                name: Shown(b"" if name in sites else pack(compiled[name]), *one)
+                for name, one in openings.items()
+            }
+            return placement.reach(shown, homes, here)
+
+        return Joint(*known, is_apart=True, elsewhere=far, reach=reach)
+
+    @property
+    def shown(self) -> dict[Hashable, int]:
+        """Client -> the bytes that it sends in a round, if each is reached by messages."""
+        return {} if self._joint is None or self._placement is None else sent(self._joint)
+
+    def kept(self) -> dict[str, Any]:
+        """What a file holds of it: what the clients were told, and what the coordinator has."""
+        if self._joint is None:
+            return {}
+        found = {name: getattr(self, f"_{name}") for name in KEPT}
+        return found | {
+            "told": self._joint.clients.kept(),
+            "coordinator": self._joint.coordinator.kept(),
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Be as a run of the same options was when it was kept."""
+        if not kept:
+            return
+        for name in KEPT:
+            setattr(self, f"_{name}", kept[name])
+        self._joint = self._opened(kept["coordinator"])
+        self._joint.clients.restore(kept["told"])
 
     def _give_up(self) -> None:
         """End a run that rounding keeps from its tolerances."""
@@ -106,6 +186,8 @@ class InteriorSweeper:
         try:
             with np.errstate(all="ignore"):
                 coordinator.iterate()
+        except DaldError:  # of an engine
+            raise
         except (np.linalg.LinAlgError, RuntimeError, ValueError):  # of a factor
             return before, True
         found = coordinator.found
@@ -124,7 +206,8 @@ class InteriorSweeper:
                 f"it, most of them of client {name!r}; relax one of these"
             )
             raise ClientFailedError(Termination(Status.INFEASIBLE, None, said))
-        if joint.coordinator.falls_along_a_ray and not self._has_ground:
+        is_known = not any(sub.client.is_remote for sub in self._compiled.values())
+        if is_known and not self._has_ground and joint.coordinator.falls_along_a_ray:
             # Least squares of collinear columns fall along a ray by all digits of an iterate
             found = proof(self._compiled, state)
             if found is not None and found.status == Status.UNBOUNDED:

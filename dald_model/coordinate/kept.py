@@ -32,10 +32,11 @@ PACKAGES = (
     "dald_model.algorithms.",
     "dald_model.coordinate.",
     "dald_model.engines.assignment",
-    "dald_model.engines.place",
+    "dald_model.engines.housed",
     "dald_model.schedule.",
     "dald_model.solvers.exact.reference",
     "dald_model.solvers.exact.sensitivity",
+    "dald_model.solvers.interior.coordinator",
     "dald_model.solvers.inexact.",
 )
 """Where classes come from whose objects are kept."""

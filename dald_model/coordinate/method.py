@@ -66,8 +66,9 @@ class Method:
     accelerates : bool
         Whether outer loops may begin elsewhere than where the one before ended.
     sweeper : callable or None
-        Makes the rounds of an algorithm that does not minimise clients one by one, and proves its
-        own gap; it then takes no option that says how they are solved.
+        (compiled model, placement or None) -> the rounds of an algorithm that does not minimise
+        clients one by one, and proves its own gap; it takes no option that says how they are
+        solved.
     remedy : str
         What to try where the residuals grow without bound.
     """
@@ -82,7 +83,7 @@ class Method:
     ignore_absent: bool = False
     dual_step: float = 1.0
     accelerates: bool = False
-    sweeper: Callable[[Decomposition], Any] | None = None
+    sweeper: Callable[[Decomposition, Any], Any] | None = None
     remedy: str = "the default algorithm, dm.DALD()"
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
 from dald_model.engines.assignment import Event
-from dald_model.engines.place import Loss
+from dald_model.engines.housed import Loss
 from dald_model.errors import DaldError
 from dald_model.text import counted, listed
 
@@ -44,6 +45,8 @@ class Outcome(NamedTuple):
         Why there was none in the end; "" where there was.
     losses : tuple of Loss
         Which hosts of an engine were lost.
+    shown : dict
+        Client -> the bytes of curvature that it sent in a round.
     """
 
     termination: Termination
@@ -57,6 +60,7 @@ class Outcome(NamedTuple):
     recalled: tuple[Hashable, ...] = ()
     unaccelerated: str = ""
     losses: tuple[Loss, ...] = ()
+    shown: Mapping[Hashable, int] = MappingProxyType({})
 
 
 def ended_before(membership: Membership, termination: Termination | None = None) -> Outcome:

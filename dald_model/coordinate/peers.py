@@ -20,7 +20,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.residuals import residuals
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import ClientFailedError, Status, Termination
-from dald_model.coordinate.sweeper import Record, check_found
+from dald_model.coordinate.sweeper import AnswersOnly, Record, check_found
 from dald_model.coordinate.units import Units
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
@@ -149,7 +149,7 @@ class AmongPeers:
         return {rank: _Ends(*map(np.concatenate, ends)) for rank, ends in joined.items()}
 
 
-class PeerSweeper:
+class PeerSweeper(AnswersOnly):
     """Inner loops among processes: after each stage neighbours tell each other where they are.
 
     A client that could not be solved ends the run of every process, after the stages of the round.

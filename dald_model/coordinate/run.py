@@ -110,7 +110,7 @@ class Run:
         if isinstance(state.whole, AmongPeers):
             self._sweeper = PeerSweeper(layer, state.whole)
         if method.sweeper is not None:
-            self._sweeper = method.sweeper(membership.compiled)
+            self._sweeper = method.sweeper(membership.compiled, settings.placement)
         self._recorder = Recorder(membership, layer, settings, progress)
 
     def go(self) -> Outcome:
@@ -150,7 +150,7 @@ class Run:
             self._collect()
         except DaldError as lost:  # of an engine; the rounds are not lost with the multipliers
             termination, error = Termination.of(lost), error or lost
-        events = tuple(self.layer.events)
+        events, placement = tuple(self.layer.events), self.settings.placement
         return Outcome(
             termination,
             self._best,
@@ -162,7 +162,8 @@ class Run:
             self._proposals.learnt,
             self._proposals.recalled,
             self._proposals.obstacle,
-            self.layer.losses,
+            self.layer.losses if placement is None else tuple(placement.losses),
+            self._sweeper.shown,
         )
 
     def _write(self, *, is_last: bool = False) -> None:
@@ -189,6 +190,7 @@ class Run:
             "rows": self._recorder.kept(),
             "layer": self.layer.kept(),
             "membership": self.membership.kept(),
+            "sweeper": self._sweeper.kept(),
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
@@ -200,6 +202,7 @@ class Run:
         self.state = kept["state"]
         self.layer.restore(kept["layer"])
         self.membership.restore(kept["membership"])
+        self._sweeper.restore(kept["sweeper"])
         self._stopping = self.settings.stopping or self._default_stopping()
         self._written = self._round
         self._recorder.restore(kept["rows"], self._round)

@@ -14,6 +14,7 @@ from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.state import State
 from dald_model.coordinate.stopping import Accuracy, Stopping
+from dald_model.engines.placement import Placement
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Settings:
         The ``time.perf_counter()`` from which the history counts; None is when the run is made.
     checkpoint : Checkpoint or None
         Where the run is written, and how often.
+    placement : Placement or None
+        Where clients are that are not minimised one by one.
     """
 
     stopping: Stopping | None
@@ -67,6 +70,7 @@ class Settings:
     unproved: str = ""
     begun: float | None = None
     checkpoint: Checkpoint | None = None
+    placement: Placement | None = None
 
     def tests(self, method: Method) -> bool:
         """Whether a run of this method may end by its residuals."""

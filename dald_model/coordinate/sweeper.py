@@ -3,7 +3,7 @@ r"""Inner loops: the clients solved stage by stage, equations (13), (14) and (21
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -37,8 +37,37 @@ class Sweeper(Protocol):
         """
         ...
 
+    @property
+    def shown(self) -> dict[Hashable, int]:
+        """Client -> the bytes of curvature that it sends in a round."""
+        ...
 
-class SerialSweeper:
+    def kept(self) -> dict[str, Any]:
+        """What a file holds of it between two rounds."""
+        ...
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Be as one of the same options was when it was kept."""
+        ...
+
+
+class AnswersOnly:
+    """A sweeper whose clients show their answers, all of which the state has."""
+
+    @property
+    def shown(self) -> dict[Hashable, int]:
+        """See :class:`Sweeper`."""
+        return {}
+
+    def kept(self) -> dict[str, Any]:
+        """See :class:`Sweeper`."""
+        return {}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """See :class:`Sweeper`."""
+
+
+class SerialSweeper(AnswersOnly):
     """The stages of an inner loop one after the other, in one process.
 
     All clients of a stage are told the values of before it.

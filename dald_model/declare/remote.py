@@ -12,6 +12,8 @@ import numpy as np
 from dald_model.declare.client import Client
 
 Arrays = dict[str, np.ndarray]
+DISCLOSURES = ("answers", "curvature")
+"""What a client may show."""
 
 
 class Introduction(NamedTuple):
@@ -88,6 +90,8 @@ class RemoteClient(Client):
         (question, arrays) -> what waits for the arrays that :mod:`dald_model.site` answers.
     host : int
         Which of the engine's hosts the site is.
+    disclose : str
+        What the site shows.
     """
 
     kind: ClassVar[str] = "site"
@@ -95,6 +99,7 @@ class RemoteClient(Client):
     told: Introduction | None = None
     ask: Callable[[str, Arrays], Callable[[], Arrays]] | None = None
     host: int = 0
+    disclose: str = "answers"
 
     @property
     def introduction(self) -> Introduction:
@@ -134,7 +139,9 @@ def remote_client(
     told: Introduction,
     ask: Callable[[str, Arrays], Callable[[], Arrays]],
     host: int,
+    disclose: str = "answers",
 ) -> RemoteClient:
     """The client of a site over these variables, which it shares."""
     nothing = cp.Minimize(cp.Constant(0))
-    return RemoteClient(name, nothing, (), tuple(shared), told=told, ask=ask, host=host)
+    known = {"told": told, "ask": ask, "host": host, "disclose": disclose}
+    return RemoteClient(name, nothing, (), tuple(shared), **known)

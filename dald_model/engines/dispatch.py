@@ -15,7 +15,8 @@ from dald_model.engines.assignment import Assignment, Event
 from dald_model.engines.batches import Batch, Layout
 from dald_model.engines.bench import Bench, Given
 from dald_model.engines.homes import homes
-from dald_model.engines.place import Loss, RemoteSession
+from dald_model.engines.housed import Loss
+from dald_model.engines.place import RemoteSession
 from dald_model.engines.placement import Placement
 from dald_model.errors import LostError
 from dald_model.solvers.arrays.selection_cache import SelectionCache

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from dald_model.declare.remote import DISCLOSURES
 from dald_model.engines.engine import HostLostError
 from dald_model.engines.schema import (
     FLAG,
@@ -28,6 +29,7 @@ from dald_model.engines.schema import (
 )
 from dald_model.engines.wire import Expected, Message, decode
 from dald_model.solvers.base import Encoding
+from dald_model.solvers.interior.calls import SHAPES
 from dald_model.text import printable
 
 STATUSES = ("optimal", "optimal_inaccurate", "infeasible", "unbounded", "solver_error")
@@ -56,6 +58,10 @@ REQUESTS: Mapping[str, Record] = {
         RUN | {"place": Many(PLACED)},
     ),
     "collect": Record(NUMBERED | {"collect": NUMBERS, "kept": FLAG}, RUN),
+    "members": Record(
+        NUMBERED | {"members": Whole()},
+        {"open": Whole(), "close": FLAG, "calls": Many(OneOf(tuple(SHAPES))), "silent": Whole()},
+    ),
     "question": Record(NUMBERED | {"question": OneOf(("introduce", "hold", "probe", "respond"))}),
 }
 """What a host is asked, by the field that tells which it is."""
@@ -145,11 +151,43 @@ def multipliers(count: int) -> Expected:
     return expected
 
 
+def opened(count: int) -> Expected:
+    """What so many clients of an interior point tell before their first call."""
+    heights = Many(Whole())
+    one = (Whole(), FLAG, heights, heights, Whole(), Whole(), Whole())
+    said = Record(NUMBERED | {"seen": Many(tuple(Many(one) for _ in range(count)))})
+
+    def expected(given: dict[str, Any]) -> Mapping[str, Array]:
+        said.check(given, "")
+        return {}
+
+    return expected
+
+
+def called(sizes: Sequence[int]) -> Expected:
+    """What clients of an interior point answer to calls, so many numbers each.
+
+    They lack some where the arithmetic broke down.
+    """
+    said = Record(NUMBERED, {"broken": FREE_TEXT})
+
+    def expected(given: dict[str, Any]) -> Mapping[str, Array]:
+        said.check(given, "")
+        if "broken" in given:
+            return {}
+        return {
+            f"{at}": Array("f8", (size,), -math.inf, math.inf, may_lack=True)
+            for at, size in enumerate(sizes)
+        }
+
+    return expected
+
+
 def introduction(given: dict[str, Any]) -> Mapping[str, Array]:
     """How a site introduces itself: its name, what it shares, and arrays over the entries."""
     variable = Many((Text(), Size()))
     flags = dict.fromkeys(FLAGS, FLAG)
-    named = {"name": Text(), "shared": Many(variable, SHARED)}
+    named = {"name": Text(), "shared": Many(variable, SHARED), "disclose": OneOf(DISCLOSURES)}
     Record(NUMBERED | named | flags).check(given, "")
     names = [name for name, _ in given["shared"]]
     if not names or len(set(names)) < len(names):

@@ -3,45 +3,26 @@
 from __future__ import annotations
 
 import weakref
-from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
-from dald_model.engines.engine import Engine, HostLostError
-from dald_model.engines.messages import admitted, answers, multipliers
+from dald_model.engines.engine import Engine
+from dald_model.engines.housed import Housed, Loss, Sent
+from dald_model.engines.messages import answers, multipliers
 from dald_model.engines.numbers import NUMBERS
 from dald_model.engines.portable import pack
 from dald_model.engines.residents import Known, read_answers, read_multipliers
-from dald_model.engines.seat import Pending, Seat
+from dald_model.engines.seat import Seat
 from dald_model.engines.site_edges import pack_edges
 from dald_model.engines.wire import Expected, Message, encode
 from dald_model.errors import LostError
 from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Turn
-from dald_model.text import counted, shortened
 
 FINEST = 1e-10
 """The accuracy of answers that are asked for again, for the multipliers that go with them."""
-Read = TypeVar("Read")
-
-NEVER = -1
-"""A life that no host has."""
-NAMED_IN_FULL = 80
-"""The most letters of names of clients in a message."""
-
-
-class Loss(NamedTuple):
-    """A host that was lost in a round, and its clients, which were placed and asked again.
-
-    The message says why, and where its clients are now if that is another host.
-    """
-
-    round: int
-    host: str
-    clients: tuple[Hashable, ...]
-    message: str
 
 
 class RemoteSession:
@@ -97,15 +78,7 @@ class RemoteSession:
 Asked = tuple[RemoteSession, Turn]
 
 
-class Sent(NamedTuple):
-    """A message that is on its way, its number, and what is expected of the reply."""
-
-    pending: Pending
-    number: int
-    expected: Expected
-
-
-class Place:
+class Place(Housed):
     """One group of clients in one run, what their host has of them, and what it is asked.
 
     Parameters
@@ -122,8 +95,7 @@ class Place:
     """
 
     def __init__(self, seats: Sequence[Seat], engine: Engine, losses: list[Loss]) -> None:
-        self._seats, self._engine, self._losses = seats, engine, losses
-        self._seat, self._life = seats[0], seats[0].life
+        super().__init__(seats, engine, losses)
         self._sessions: weakref.WeakValueDictionary[int, RemoteSession] = (
             weakref.WeakValueDictionary()
         )
@@ -133,7 +105,9 @@ class Place:
         self._is_to_keep = self._has_kept = False
         self._kept: list[Asked] = []
         self._missing: set[int] = set()  # whose last answers were lost with the host
-        self.round = 0
+
+    def _names(self) -> Collection[Hashable]:
+        return self._clients
 
     def open(self, solver: str, subproblems: Sequence[Subproblem]) -> RemoteSession:
         """A session of clients that are placed when they are first asked."""
@@ -244,64 +218,6 @@ class Place:
             self._is_to_keep, self._has_kept = False, True
         return Sent(self._seat.send(encode(said, arrays)), said["number"], expected)
 
-    def _received(
-        self,
-        sent: Sent,
-        again: Callable[[], Sent],
-        read: Callable[[Message], Read] = lambda message: message,
-    ) -> Read:
-        """Wait for a reply; where none comes, or it is refused, find a host and ask again."""
-        tried: list[Seat] = []
-        while True:
-            try:
-                reply = sent.pending.result(self._engine.deadline)
-                return read(admitted(reply, sent.number, sent.expected))
-            except (TimeoutError, HostLostError) as error:
-                tried.append(self._seat)
-                self._lose(str(error) or f"no reply within {self._engine.deadline} s", tried)
-                sent = again()
-
-    def _lose(self, said: str, tried: Sequence[Seat]) -> None:
-        """Write a loss down, and find the clients a host, which has none of them yet.
-
-        Raises
-        ------
-        LostError
-            If there is none.
-        """
-        lost = self._seat
-        is_there = lost.restart(self._life) and tried.count(lost) <= self._engine.retries
-        found = lost if is_there else self._another(tried)
-        if found is not None and found is not lost:
-            lost.groups, found.groups = lost.groups - 1, found.groups + 1
-            self._seat, self._life = found, NEVER
-        self._notice()
-        moved = "" if found in (None, lost) else f"; its clients are at {self._seat.name} now"
-        self._losses.append(Loss(self.round, lost.name, tuple(self._clients), said + moved))
-        if found is None:
-            raise self._gone(said, tried)
-
-    def _another(self, tried: Sequence[Seat]) -> Seat | None:
-        """Another host that may have the clients: one that replies, with as few as may be."""
-        if len({*tried}) > self._engine.retries or not self._engine.interchangeable:
-            return None
-        free = [seat for seat in self._seats if seat not in tried]
-        return min(
-            free, key=lambda seat: (not seat.has_replied, seat.life, seat.groups), default=None
-        )
-
-    def _gone(self, said: str, tried: Sequence[Seat]) -> LostError:
-        """What ends the run, or has the clients absent."""
-        when = f"in round {self.round}" if self.round else "before round 1"
-        kept = "what was found is kept, as `result` of this error; " if self.round else ""
-        times = Counter(seat.name for seat in tried).items()
-        who = " and ".join(f"{name} was lost {counted(n, 'time')}" for name, n in times)
-        return LostError(
-            f"engine: {who} {when} ({said}); its clients are {self._who()}; {kept}allow more "
-            "memory, a longer deadline or more retries, go on without them "
-            "(online=dm.Unanswered()), or solve them in this process (engine=None)"
-        )
-
     def _notice(self) -> None:
         """Be ready to place everybody anew where the host was given up, by whomever."""
         if self._life == self._seat.life:
@@ -312,9 +228,6 @@ class Place:
         self.renewed = []  # all are
         for session in self._sessions.values():
             session.forget()
-
-    def _who(self) -> str:
-        return shortened(", ".join(map(repr, self._clients)), NAMED_IN_FULL)
 
 
 def _read(message: Message, asked: Sequence[Asked]) -> list[Answers]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from dald_model.compile.subproblem import Subproblem
 from dald_model.engines.engine import Engine
-from dald_model.engines.place import Asked, Loss, Place, RemoteSession
+from dald_model.engines.housed import Loss
+from dald_model.engines.members import Group, Shown, Spread
+from dald_model.engines.place import Asked, Place, RemoteSession
 from dald_model.engines.seat import Seat
 from dald_model.engines.shares import shared_out
 from dald_model.solvers.base import Answers, Multipliers
+from dald_model.solvers.interior.member import Member, Seen
 
 
 class Placement:
@@ -23,12 +26,16 @@ class Placement:
         Whether the run goes on without clients that do not answer.
     """
 
-    def __init__(self, engine: Engine, goes_on: bool = False) -> None:
+    def __init__(
+        self, engine: Engine, goes_on: bool = False, leave_after: int | None = None
+    ) -> None:
         self.losses: list[Loss] = []
-        self.goes_on = goes_on
+        self.goes_on, self._leave_after = goes_on, leave_after
+        self._engine = engine
+        self._groups: list[Group] = []
         seats = [Seat(host) for host in engine.hosts()]
-        turned = [seats[at:] + seats[:at] for at in range(len(seats))]
-        self._places = [Place(mine, engine, self.losses) for mine in turned]
+        self._turned = [seats[at:] + seats[:at] for at in range(len(seats))]
+        self._places = [Place(mine, engine, self.losses) for mine in self._turned]
 
     def homes(self, levels: Iterable[Sequence[Sequence[Subproblem]]]) -> dict[Hashable, int]:
         """Client -> the number of its host, see :func:`dald_model.engines.shares.shared_out`."""
@@ -59,7 +66,35 @@ class Placement:
         """See :meth:`Place.collect`."""
         return self._places[home].collect(names)
 
+    def reach(
+        self, shown: Mapping[Hashable, Shown], homes: Mapping[Hashable, int], here: Sequence[Member]
+    ) -> tuple[list[Seen], Spread]:
+        """Open members of an interior point at their hosts; gives what they tell, and all."""
+        names = list(shown)
+        places: dict[int, list[int]] = {}
+        for at, name in enumerate(names):
+            places.setdefault(homes[name], []).append(at)
+        self._groups = [
+            Group(
+                {names[at]: shown[names[at]] for at in place},
+                self._turned[home],
+                self._engine,
+                self.losses,
+            )
+            for home, place in places.items()
+        ]
+        spread = Spread(self._groups, list(places.values()), here, self._waits)
+        return spread.open(), spread
+
+    def begin_round(self, number: int) -> None:
+        """Say in messages on members that this round begins."""
+        for group in self._groups:
+            group.round = number
+
+    def _waits(self, tried: int) -> bool:
+        return self.goes_on and (self._leave_after is None or tried < self._leave_after)
+
     def close(self) -> None:
         """The run is over."""
-        for place in self._places:
-            place.close()
+        for each in (*self._places, *self._groups):
+            each.close()

@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dald_model.engines.hosted import HostedMembers
 from dald_model.engines.messages import check_request
 from dald_model.engines.portable import Portable, unpack
 from dald_model.engines.schema import Array, DamagedError, Whole
 from dald_model.engines.wire import Message, decode, encode
 from dald_model.solvers.arrays.indexing import ranges
 from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Session, Solver, Turn
+from dald_model.solvers.interior.member import Member
 from dald_model.solvers.registry import NAMED
 
 ANEW = "it was started anew, and has not who is asked"
@@ -139,6 +141,7 @@ class Residents:
         self._sessions: dict[int, _Resident] = {}
         self._last: dict[int, tuple[Encoding, np.ndarray]] = {}
         self._kept: dict[int, tuple[Encoding, np.ndarray]] = {}
+        self._members = HostedMembers(self.member)
 
     def handle(self, message: bytes) -> bytes:
         """The reply to a message; an exception on the way is one, too.
@@ -169,6 +172,8 @@ class Residents:
         self, said: dict[str, Any], arrays: dict[str, np.ndarray]
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """What is said to a message that is not answered yet."""
+        if "members" in said:
+            return self._members.answered(said, arrays)
         for number in said.get("release", ()):
             self._sessions.pop(number, None)
         for number in said.get("forget", ()):
@@ -216,6 +221,11 @@ class Residents:
         if solver not in NAMED:
             raise DamagedError(f"the solver {solver!r} is none")
         return NAMED[solver], [unpack(one) for one in packed]
+
+    def member(self, data: bytes, columns: np.ndarray, seen: np.ndarray) -> Member:
+        """The client of an interior point, whose variables have these numbers."""
+        found = unpack(data)
+        return Member({found.name: found.form}, {found.name: columns}, seen)
 
     def _ask(
         self, resident: _Resident, news: dict[str, np.ndarray], tolerance: float

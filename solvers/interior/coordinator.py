@@ -93,6 +93,14 @@ class Clients(Protocol):
         """What each client answers to its calls, one after the other, in one exchange."""
         ...
 
+    def kept(self) -> Any:
+        """What all were told: of which, and of their data, all that they have follows."""
+        ...
+
+    def restore(self, kept: Any) -> None:
+        """Tell all what they were told."""
+        ...
+
 
 class Here:
     """Participants of this process."""
@@ -100,13 +108,26 @@ class Here:
     def __init__(self, those: Sequence[Participant]) -> None:
         self._those = those
         self.is_linear = all(one.is_linear for one in those)
+        self._log: list[Sequence[Sequence[Call]]] = []
 
     def ask(self, calls: Sequence[Sequence[Call]]) -> list[list[Any]]:
         """See :class:`Clients`."""
-        return [
+        found = [
             [getattr(one, name)(*given) for name, *given in mine]
             for one, mine in zip(self._those, calls, strict=True)
         ]
+        self._log.append(calls)
+        return found
+
+    def kept(self) -> Any:
+        """See :class:`Clients`."""
+        return self._log
+
+    def restore(self, kept: Any) -> None:
+        """See :class:`Clients`."""
+        with np.errstate(all="ignore"):
+            for calls in kept:
+                self.ask(calls)
 
 
 class Found(NamedTuple):
@@ -163,9 +184,7 @@ class Coordinator:
 
     def _ask(self, *calls: Call) -> list[Any]:
         """What the clients answer to each call, in one exchange; of vectors each gets its part."""
-        each = [
-            [tuple(_part(one, at) for one in call) for call in calls] for at in self._places
-        ]
+        each = [[tuple(_part(one, at) for one in call) for call in calls] for at in self._places]
         return list(zip(*self._clients.ask(each), strict=True))
 
     def _total(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -192,7 +211,7 @@ class Coordinator:
             _, told = self._ask(("balance", self._total(told)), ("norms",))
         _, units = self._ask(("balance", self._total(told)), ("scale",))
         square = self._number([one.square for one in units])
-        count = self._number([one.count for one in units])
+        count = self._number([one.rights for one in units])
         slopes, bends = (self._total([one[at] for one in units]) for at in (0, 1))
         own = self._largest_of([max(one.steepest, one.private_slope) for one in units])
         slope = max(float(np.abs(slopes).max(initial=0.0)), own)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from dald_model.solvers.interior.agreement import Agreement
 from dald_model.solvers.interior.coordinator import Aggregator, Clients, Coordinator, Here
-from dald_model.solvers.interior.member import Member, Seen
+from dald_model.solvers.interior.member import Member, Seen, Sizes
 
 
 class Opening(NamedTuple):
@@ -40,26 +40,30 @@ class Joint:
     Parameters
     ----------
     compiled : Decomposition
+    aggregator : Aggregator or None
+    kept : dict or None
+        Of a coordinator whose run goes on.
     is_apart : bool
         Whether each client is a participant of its own, as by messages; else one has all rows.
-    aggregator : Aggregator or None
-    elsewhere : tuple of names
+    elsewhere : sequence of names
         Clients that are reached by messages, and
     reach : callable or None
         how.
-    kept : dict or None
-        Of a run that goes on.
+
+    Attributes
+    ----------
+    clients : Clients
     """
 
     def __init__(
         self,
         compiled: Any,
+        aggregator: Aggregator | None = None,
+        kept: Mapping[str, Any] | None = None,
         *,
         is_apart: bool = False,
-        aggregator: Aggregator | None = None,
         elsewhere: Sequence[Hashable] = (),
         reach: Reach | None = None,
-        kept: Mapping[str, Any] | None = None,
     ) -> None:
         self._columns, self._aggregator, self._kept = compiled.columns, aggregator, kept
         self.agreement = agreement = Agreement(compiled.stacked.matrix, compiled.stacked.offset)
@@ -73,7 +77,7 @@ class Joint:
             own = {name: of[compiled.columns[name]] for name in forms}
             agreed = (rows, agreement.right) if agreement.right.size else None
             one = Member(forms, own, np.ones(count, dtype=bool), agreed)
-            self._clients: Clients = Here([one])
+            self.clients: Clients = Here([one])
             shown = int(one.shared.sum())
             self._places.append(_Place(list(forms), one.seen, np.arange(shown)))
             self._is_multiplier = np.arange(shown) >= shown - one.seen.multipliers
@@ -100,9 +104,9 @@ class Joint:
             places.append(index[known])
             names.append([])
         told: list[Seen] = []
-        self._clients = Here(here)
+        self.clients = Here(here)
         if reach is not None:
-            told, self._clients = reach(openings, here)
+            told, self.clients = reach(openings, here)
         first = int(seen.sum())
         for mine, at, one in zip(names, places, [*told, *(m.seen for m in here)], strict=True):
             stop = first + one.multipliers
@@ -114,13 +118,20 @@ class Joint:
     def coordinator(self) -> Coordinator:
         """Who adds, with all that was told before the first round."""
         places = [place.at for place in self._places]
-        known = (self._clients, places, self._is_multiplier, self._aggregator)
+        known = (self.clients, places, self._is_multiplier, self._aggregator)
         return Coordinator(*known, self._kept)
 
     @property
-    def shown(self) -> dict[Hashable, int]:
-        """Of the first client of each participant the number of unknowns that it shows."""
-        return {place.names[0]: place.at.size for place in self._places if place.names}
+    def shown(self) -> dict[Hashable, Sizes]:
+        """Of the first client of each participant what it shows."""
+        found = {}
+        for place in self._places:
+            if place.names:
+                parts = [self._columns[name] for name in place.names]
+                points = sum(part.stop - part.start for part in parts)
+                sizes = Sizes(place.at.size, points, sum(place.seen.heights))
+                found[place.names[0]] = sizes
+        return found
 
     def answer(self) -> tuple[np.ndarray, dict[Hashable, tuple[Any, np.ndarray]], np.ndarray]:
         """The clients' variables in the layout, of each the multipliers of its own constraints.
@@ -132,7 +143,7 @@ class Joint:
         shared = np.full(agreement.count, np.nan)
         found: dict[Hashable, tuple[Any, np.ndarray]] = {}
         rest = np.zeros(0)
-        told = self._clients.ask([[("answer", tau)] for _ in self._places])
+        told = self.clients.ask([[("answer", tau)] for _ in self._places])
         for place, (one,) in zip(self._places, told, strict=True):
             rest = one.rest if one.rest.size else rest
             at = row = 0
@@ -151,7 +162,7 @@ class Joint:
 
     def heaviest(self) -> Hashable:
         """The client with most of what multipliers prove of all right sides."""
-        told = self._clients.ask([[("weights",)] for _ in self._places])
+        told = self.clients.ask([[("weights",)] for _ in self._places])
         found = {
             name: float(weight)
             for place, (weights,) in zip(self._places, told, strict=True)

@@ -36,6 +36,14 @@ class Answer(NamedTuple):
     rest: np.ndarray
 
 
+class Sizes(NamedTuple):
+    """Of members: unknowns that they show, entries of their points, multipliers of their own."""
+
+    k: int
+    points: int
+    rows: int
+
+
 class Seen(NamedTuple):
     """What a coordinator is told of members before the first round.
 
@@ -102,6 +110,8 @@ class Member(Participant):
             [encoding for encoding, _ in told],
             [sum(each) for each in heights],
         )
+        width = sum(own.size for own in columns.values())
+        self.sizes = Sizes(int(shared.sum()), width, sum(self.seen.heights))
 
     def answer(self, tau: float) -> Answer:
         """What the clients have at this point over tau, in the user's units."""

@@ -57,7 +57,7 @@ class Units(NamedTuple):
     slopes: np.ndarray
     bends: np.ndarray
     square: float
-    count: float
+    rights: float
     steepest: float
     private_slope: float
     private_bend: float

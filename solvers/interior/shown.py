@@ -1,29 +1,45 @@
-"""What clients of an interior point show in a round, were each at a place of its own."""
+"""What clients of an interior point show in a round, each at a place of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from typing import Any
 
+from dald_model.solvers.interior.coordinator import Here
 from dald_model.solvers.interior.joint import Joint
+from dald_model.solvers.interior.member import Seen
 
 BYTES = 8
 """Of a number."""
-SUMS = 18
-"""Numbers per client and round that are no array: nine of the residuals, two products of each of
+SUMS = 20
+"""Numbers per client and round that are no array: eleven of the residuals, two products of each of
 three solutions, and three step lengths."""
 
 
-def sent(compiled: Any) -> dict[Hashable, int]:
-    """Client -> the bytes that it sends in a round: curvature, four vectors and sums."""
-    shown = Joint(compiled, is_apart=True).shown
-    return {name: BYTES * (n * (n + 1) // 2 + 4 * n + SUMS) for name, n in shown.items()}
+def sent(joint: Joint) -> dict[Hashable, int]:
+    """Client -> the bytes that it sends in a round: curvature, four vectors, sums and its answer.
+
+    A step that is halved takes one vector and eleven numbers more.
+    """
+    return {
+        name: BYTES * (k * (k + 1) // 2 + 4 * k + SUMS + 2 * points + rows)
+        for name, (k, points, rows) in joint.shown.items()
+    }
 
 
-def reveals(compiled: Any) -> str:
+def foretold(compiled: Any) -> dict[Hashable, int]:
+    """The same before anybody is asked; sites tell only later of equalities of shared variables."""
+    sites = [name for name, sub in compiled.items() if sub.client.is_remote]
+
+    def reach(openings: Any, here: Any) -> tuple[list[Seen], Here]:
+        return [Seen(0, True, [], []) for _ in openings], Here(here)
+
+    return sent(Joint(compiled, is_apart=True, elsewhere=sites, reach=reach))
+
+
+def reveals(told: dict[Hashable, int]) -> str:
     """What clients show, in words and bytes."""
-    most = max(sent(compiled).values(), default=0)
     return (
         "sums of curvature and gradients on shared variables, "
-        f"at most {most:,} bytes per client and round"
+        f"at most {max(told.values(), default=0):,} bytes per client and round"
     )

@@ -1,0 +1,200 @@
+"""An interior point by messages: its iterates, what is sent, who consents, and who is lost."""
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import dald_model as dm
+from dald_model.engines.engine import HostLostError
+from dald_model.engines.residents import Residents
+from dald_model.engines.wire import decode
+from dald_model.solvers.interior.coordinator import Plain
+from tests.algorithms.test_interior_point import KINDS, drawn
+from tests.engines.test_sites import SIZE, client, in_one_place
+
+ALONE = dm.InteriorPoint(aggregator=Plain())
+"""Each client a participant of its own, in one process."""
+
+
+def rounds(model: dm.Model, variable: Any, **options: Any) -> tuple[dm.Result, np.ndarray]:
+    """The result, and of each round a variable's value."""
+    seen: list[np.ndarray] = []
+    found = model.solve(callback=lambda at: seen.append(np.array(at[variable])), **options)
+    return found, np.array(seen)
+
+
+def variable_of(model: dm.Model) -> cp.Variable:
+    return next(v for v in model.clients[0].variables if v.name() == "w")
+
+
+def at_sites(kind: str, shows: str = "curvature", count: int = 3) -> list[dm.Site]:
+    found = []
+    for at in range(count):
+        w = cp.Variable(SIZE, name="w")
+        loss, rules = client(kind, at, w)
+        found.append(dm.Site(f"site {at}", loss, rules, shared=[w], disclose=shows))
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_engines_have_the_iterates_of_one_process(kind: str) -> None:
+    model = drawn(4, kind)[0]
+    w = variable_of(model)
+    wanted, theirs = rounds(model, w, algorithm=ALONE)
+    found, ours = rounds(model, w, disclose="curvature", engine=dm.engines.InProcess(2))
+    assert (found.status, len(ours)) == ("optimal", len(theirs))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
+    for edge, mu in wanted.multipliers.items():
+        np.testing.assert_allclose(found.multipliers[edge], mu, rtol=1e-10, atol=1e-10)
+    assert found.verify().ok
+
+
+def test_processes_have_them_too() -> None:
+    model = drawn(4, "logistic")[0]
+    w = variable_of(model)
+    theirs = rounds(model, w, algorithm=ALONE)[1]
+    with dm.engines.Processes(workers=2) as engine:
+        ours = rounds(model, w, disclose="curvature", engine=engine)[1]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["least squares", "separable", "hinge", "quantile", "lasso"])
+def test_sites_have_the_iterates_of_one_place(kind: str) -> None:
+    federation = dm.Federation(dm.engines.Sites(at_sites(kind)))
+    model = in_one_place(kind)
+    w = federation.clients["site 0"].variables[0]
+    found, ours = rounds(federation, w, disclose="curvature")
+    wanted, theirs = rounds(model, model.clients["site 0"].variables[0], algorithm=ALONE)
+    assert (found.status, found.rounds) == ("optimal", wanted.rounds)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
+    assert found.value == pytest.approx(wanted.value, rel=1e-9)
+
+
+def test_a_federation_is_refused_by_the_name_of_who_does_not_consent() -> None:
+    sites = [*at_sites("lasso")[:2], at_sites("lasso", "answers")[2]]
+    federation = dm.Federation(dm.engines.Sites(sites))
+    with pytest.raises(dm.OptionError, match="but site 'site 2' shows answers only; leave"):
+        federation.solve(disclose="curvature")
+    with pytest.raises(dm.OptionError, match="but site 'site 2' shows answers only; leave"):
+        federation.solve(algorithm=dm.InteriorPoint())
+    w = cp.Variable(name="w")
+    with pytest.raises(dm.OptionError, match="site 'a': disclose: given 'all', expected"):
+        dm.Site("a", cp.square(w), shared=[w], disclose="all")
+
+
+def test_a_site_refuses_curvature_whoever_asks() -> None:
+    """A coordinator that does not ask for consent gets none."""
+    sites = at_sites("lasso", "answers")
+    federation = dm.Federation(dm.engines.Sites(sites))
+    model: Any = super(dm.Federation, federation)
+    with pytest.raises(dm.LostError, match="site .site 0. shows answers only, no curvature"):
+        model.solve(engine=federation.engine, disclose="curvature")
+
+
+class Wire:
+    """A host that counts, and may be lost: its reply does not come, and it has nobody any more."""
+
+    def __init__(self, name: str, loses: tuple[int, ...] = (), is_dead: bool = False) -> None:
+        self.name, self.loses, self.is_dead = name, loses, is_dead
+        self.messages, self.numbers = 0, 0
+        self._residents = Residents()
+
+    def send(self, message: bytes) -> Future[bytes]:
+        reply: Future[bytes] = Future()
+        self.messages += 1
+        if self.messages in self.loses or (self.is_dead and self.messages >= self.loses[0]):
+            self._residents = Residents()
+            reply.set_exception(HostLostError("it is gone"))
+            return reply
+        answer = self._residents.handle(message)
+        if decode(message).said.get("calls", ["norms"])[0] in IN_ROUNDS:
+            self.numbers += sum(one.nbytes for one in decode(answer).arrays.values())
+        reply.set_result(answer)
+        return reply
+
+    def restart(self) -> None:
+        self._residents = Residents()
+
+
+IN_ROUNDS = ("curvature", "hear_constant", "combine", "corrected", "hear_step", "defined", "go")
+IN_ROUNDS += ("answer",)
+
+
+class Wired:
+    """An engine of such hosts."""
+
+    interchangeable, deadline = False, None
+
+    def __init__(self, *hosts: Wire, retries: int = 1) -> None:
+        self._hosts, self.retries = hosts, retries
+
+    def hosts(self) -> tuple[Wire, ...]:
+        return self._hosts
+
+
+def test_bytes_are_as_stated() -> None:
+    model, w = dm.Model("two"), cp.Variable(3, name="w")
+    rng = np.random.default_rng(0)
+    for at in range(2):
+        model.client(at, cp.sum(cp.logistic(rng.normal(size=(20, 3)) @ w)) + cp.sum_squares(w - at))
+    hosts = Wire("a"), Wire("b")
+    found = model.solve(disclose="curvature", engine=Wired(*hosts))
+    said = 8 * (3 * 4 // 2 + 4 * 3 + 20 + 2 * 3)
+    assert set(found.shown.values()) == {said}
+    assert f"at most {said:,} bytes per client and round" in str(found)
+    assert [one.numbers for one in hosts] == [said * found.rounds] * 2
+
+
+@pytest.mark.parametrize("loses", [(1,), (5,), (20, 31)])
+def test_a_host_that_is_lost_is_told_again_and_goes_on(loses: tuple[int, ...]) -> None:
+    model = drawn(4, "logistic")[0]
+    w = variable_of(model)
+    theirs = rounds(model, w, algorithm=ALONE)[1]
+    engine = Wired(Wire("a", loses), Wire("b"))
+    found, ours = rounds(model, w, disclose="curvature", engine=engine)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
+    assert len(found.losses) >= 1
+
+
+def test_who_never_answers_ends_the_run_with_the_rounds_before() -> None:
+    model = drawn(4, "logistic")[0]
+    engine = Wired(Wire("a", (25,), is_dead=True), Wire("b"))
+    with pytest.raises(dm.LostError, match="a was lost 2 times in round") as caught:
+        model.solve(disclose="curvature", engine=engine)
+    assert caught.value.result.rounds >= 1
+
+
+def test_all_wait_for_who_is_away_as_unanswered_says() -> None:
+    """Sums lack nobody, so that nobody is left out: asked again, up to so many times."""
+    model = drawn(4, "logistic")[0]
+    engine = Wired(Wire("a", (25, 26, 27, 28)), Wire("b"), retries=0)
+    found = model.solve(disclose="curvature", engine=engine, online=dm.Unanswered(leave_after=10))
+    assert found.status == "optimal"
+    assert len(found.losses) >= 2
+    first, second = (Wired(Wire("a", (25,), is_dead=True), Wire("b"), retries=0) for _ in "ab")
+    with pytest.raises(dm.LostError):
+        model.solve(disclose="curvature", engine=first, online=dm.Unanswered(leave_after=2))
+    late = model.solve(disclose="curvature", engine=second, online=dm.Unanswered(), time_limit=1.0)
+    assert late.status == "time_limit"
+
+
+@pytest.mark.parametrize("engine", [None, dm.engines.InProcess(2)])
+def test_a_checkpoint_goes_on_with_the_same_iterates(tmp_path: Path, engine: Any) -> None:
+    model, path = drawn(4, "logistic")[0], tmp_path / "run.npz"
+    whole = model.solve(disclose="curvature", engine=engine)
+    cut = model.solve(
+        disclose="curvature",
+        engine=engine,
+        checkpoint=path,
+        every=1,
+        callback=lambda at: at.round == 3,
+    )
+    assert cut.status == "interrupted"
+    found = dm.resume(path, model, engine=engine)
+    assert (found.status, found.rounds) == ("optimal", whole.rounds)
+    for edge, mu in whole.multipliers.items():
+        np.testing.assert_allclose(found.multipliers[edge], mu, rtol=1e-12, atol=1e-12)
