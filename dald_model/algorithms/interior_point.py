@@ -36,7 +36,9 @@ class InteriorPoint:
     of Tuncel for exponential and power cones, in the homogeneous embedding (Andersen and Ye 1999),
     which proves infeasible and unbounded problems to be so. Predictor and corrector (Mehrotra 1992)
     share the factor. The coordinator uses sums and minima only. Clients' m shared variables cost
-    m (m + 1) / 2 + 4 m + 18 numbers up and 3 m + 6 down a round.
+    m (m + 1) / 2 + 4 m + 20 numbers up and 3 m + 6 down a round, beside their answers. With
+    an ``engine``, and in a :class:`dald_model.Federation` of sites that show curvature, it has the
+    same iterates by messages.
 
     Some 5 to 20 rounds whatever the conditioning, the graph and the units. Its rounds are its own:
     it takes none of the options that say how clients are solved, nor ``start``, as it begins in the
