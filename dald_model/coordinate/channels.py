@@ -65,6 +65,11 @@ class Channels:
         lasting = ("inbox", "multiplier_estimates", "fresh", "heard", "off", "away")
         return {name: getattr(self, name) for name in lasting}
 
+    def go_back(self, earlier: Channels) -> None:
+        """Take the prices that were balanced, and the values that were told, of an earlier loop."""
+        self.multiplier_estimates = earlier.multiplier_estimates.copy()
+        self.inbox = earlier.inbox.copy()
+
     def open(
         self,
         sides: np.ndarray,

@@ -124,15 +124,17 @@ class State:
         return found
 
     def go_back(self, earlier: State) -> None:
-        """Take the clients' answers and the multipliers of an earlier state of this run.
+        """Take back all that an outer loop from an earlier state of this run depends on.
 
-        Not its penalties, and not what messages in between told the clients.
+        The clients' answers, the multipliers, and the last values that each end was told: a client
+        that lags behind would otherwise answer to values that were taken back. Not the penalties,
+        and not who has left or which edges are off, which the schedule alone decides.
         """
         for name, array in earlier._arrays().items():
             if name != "rho":
                 setattr(self, name, array.copy())
         if self.channels is not None and earlier.channels is not None:
-            self.channels.multiplier_estimates = earlier.channels.multiplier_estimates.copy()
+            self.channels.go_back(earlier.channels)
 
     def save(self, file: Path | str) -> None:
         """Write the state to an ``npz`` file: arrays only, no pickle and no client's data."""
