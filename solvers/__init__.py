@@ -6,6 +6,7 @@ if __name__ == "solvers":
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.registry import NAMED, Choice
 from dald_model.solvers.exact.average import Average
+from dald_model.solvers.exact.bfgs import BFGS
 from dald_model.solvers.base import Answers, Encoding, Multipliers, Session, Solver, Turn
 from dald_model.solvers.exact.conic import Conic
 from dald_model.solvers.exact.direct import Direct
@@ -25,6 +26,7 @@ Shrink = DualBoxQP
 """What the method of the solver "shrink" was called."""
 
 __all__ = [
+    "BFGS",
     "NAMED",
     "ActiveSet",
     "Answers",

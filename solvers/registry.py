@@ -15,6 +15,7 @@ from dald_model.solvers.exact.accelerated_proximal import Proximal
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.at_site import AtNeighbour, AtSite
 from dald_model.solvers.exact.average import Average
+from dald_model.solvers.exact.bfgs import BFGS
 from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.conic import Conic
 from dald_model.solvers.exact.direct import Direct, rows_of_data
@@ -56,7 +57,8 @@ AT_NEIGHBOUR = AtNeighbour()
 NONLINEAR = Nonlinear()
 MEMBERS = ("name", "batches", "is_exact", "refuses", "open")
 """What a solver of the user's own must have, see :class:`dald_model.solvers.base.Solver`."""
-NAMED = {solver.name: solver for solver in (*ORDER[:-1], NONLINEAR)} | {"reference": ORDER[-1]}
+NAMED: dict[str, Solver] = {solver.name: solver for solver in (*ORDER[:-1], NONLINEAR, BFGS())}
+NAMED["reference"] = ORDER[-1]
 """What ``solve(solver=...)`` takes besides the names of cvxpy's solvers."""
 
 
