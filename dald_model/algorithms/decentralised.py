@@ -28,8 +28,8 @@ from dald_model.coordinate.stopping import FixedBudget, FixedTolerance
 from dald_model.errors import OptionError, TopologyError
 from dald_model.schedule.participation import Participation
 from dald_model.schedule.sequence import Sequence
-from dald_model.solvers.inexact.copying import Mixing, not_free
-from dald_model.solvers.inexact.subgradients import no_subgradient
+from dald_model.solvers.arrays.smooth import no_gradient
+from dald_model.solvers.inexact.copying import Mixing, no_mixing
 from dald_model.validate import check_draws, is_number
 
 Weights = Mapping[tuple[Any, Any], float]
@@ -44,14 +44,15 @@ class DGD:
     With a constant step the clients come to rest apart from each other and from the optimum, by
     a distance in proportion to :math:`\alpha`: the result is then "settled". Steps
     :math:`\alpha_k` that fall lead to the optimum where :math:`\sum_k \alpha_k = \infty` and
-    :math:`\sum_k \alpha_k^2 < \infty`, also along subgradients; every round is run then.
+    :math:`\sum_k \alpha_k^2 < \infty`, also along subgradients; every round is run then. A client
+    with constraints projects its step on them, as in (64) (Zeng and Yin 2018).
 
     Parameters
     ----------
     step : float or callable
         :math:`\alpha`, or a function from the round k, from 1, to :math:`\alpha_k`; with a function
-        clients may have kinks. None, the default, measures half of what it converges for
-        (:func:`dald_model.algorithms.decentralised.measured_step`).
+        clients without constraints may have kinks. None, the default, measures half of what it
+        converges for (:func:`dald_model.algorithms.decentralised.measured_step`).
     weights : dict
         Pair of neighbours -> :math:`p_{ij} = p_{ji}`; every edge must be there once, and what a
         client's neighbours leave of 1 is its own :math:`p_{ii}`. Default: Metropolis weights,
@@ -106,7 +107,7 @@ class DGD:
             mu="0, (53)",
             rho="the mixing weights p_ij take its place, (55), (57)",
             coordination="everybody at once, with the values of the round before (Jacobi)",
-            layer="one gradient step, (A4-1) with (55) gives (57)",
+            layer="one gradient step, (A4-1) with (55) gives (57), projected on constraints, (64)",
         )
 
 
@@ -165,7 +166,7 @@ class AsynchronousDGD:
             mu="0, (53)",
             rho="the mixing weights p_ij take its place, (55), (57)",
             coordination=f"partial cycle: {self.k} of the clients at random, nobody waits",
-            layer="one gradient step, (57)",
+            layer="one gradient step, (57), projected on constraints, (64)",
         )
 
 
@@ -193,7 +194,7 @@ def measured_step(compiled: Decomposition, weights: Weights | None, who: str) ->
     L is the largest of a client, W the matrix of the weights. Of DGD see Yuan, Ling and Yin (2016),
     "On the convergence of decentralized gradient descent", of EXTRA Shi, Ling, Wu and Yin (2015).
     """
-    names = peers(compiled, who, not_free)
+    names = peers(compiled, who, no_gradient)
     mixing = nx.Graph()
     for ends, one in chosen_weights(compiled, weights, who).items():
         mixing.add_edge(*ends, weight=one)
@@ -209,7 +210,8 @@ def _mixing(
     sequence: Sequence,
     goal: Goal,
 ) -> Method:
-    names = peers(compiled, who, no_subgradient if callable(step) else not_free)
+    falls = callable(step)
+    names = peers(compiled, who, lambda sub: no_mixing(sub, falls=falls))
     chosen = chosen_weights(compiled, weights, who)
     given: dict[Any, np.ndarray] = {name: np.zeros(compiled[name].entries.size) for name in names}
     flat = np.zeros(compiled.size)
@@ -217,7 +219,6 @@ def _mixing(
         flat[slot] = chosen.get(ends, chosen.get((ends[1], ends[0]), 0.0))
     for name in names:
         given[name] = flat[compiled[name].entries]
-    falls = callable(step)
     return Method(
         sequence=sequence,
         stopping=FixedBudget(1) if falls else FixedTolerance(),

@@ -17,8 +17,8 @@ from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.stopping import FixedTolerance
 from dald_model.errors import OptionError
 from dald_model.schedule.sequence import Sequence
-from dald_model.solvers.inexact.copying import not_free
-from dald_model.solvers.inexact.local import GradientSteps
+from dald_model.solvers.arrays.smooth import is_bounded, no_gradient
+from dald_model.solvers.inexact.local import GradientSteps, ProximalGradientSteps
 from dald_model.solvers.inexact.weighted_average import WeightedAverage
 from dald_model.validate import argument, check_positive, check_whole
 
@@ -102,6 +102,8 @@ class FedAvg:
         x_i \leftarrow \hat x^{k-1}, \quad \text{then } W \text{ times } x_i \leftarrow x_i -
         \alpha \nabla f_i(x_i), \qquad \hat x^k = \sum_{i \in S_k} p_i x_i
 
+    A client with constraints projects each step on them, as in (64).
+
     Parameters
     ----------
     step : float
@@ -159,19 +161,22 @@ class FedAvg:
         if self.step is not None:
             return self
         star = Star.of(compiled, "FedAvg")
-        star.require("FedAvg", not_free)
+        star.require("FedAvg", no_gradient)
         return replace(self, step=1 / client_bound(compiled, star.clients, "FedAvg"))
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.coordinate.method.Algorithm`."""
         star, step = Star.of(compiled, "FedAvg"), self.measured(compiled).step
         assert step is not None
-        steps = GradientSteps(step, self.count, penalised=False, from_neighbour=True)
-        star.require("FedAvg", steps.refuses)
+        star.require("FedAvg", no_gradient)
+        solver = {}
+        for name in star.clients:
+            steps = ProximalGradientSteps if is_bounded(compiled[name]) else GradientSteps
+            solver[name] = steps(step, self.count, penalised=False, from_neighbour=True)
         inverse = {name: 1 / weight for name, weight in (self.weights or {}).items()}
         method = Method(
             rho=penalties(star, inverse or 1.0, "FedAvg"),
-            solver=dict.fromkeys(star.clients, steps),
+            solver=solver,
             stopping=FixedTolerance(),
             goal=Goal.FIXED_POINT,
             remedy=SHORTER,

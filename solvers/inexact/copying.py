@@ -8,10 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.subproblem import Subproblem
-from dald_model.solvers.arrays.indexing import block_diagonal
+from dald_model.solvers.arrays.indexing import block_diagonal, ranges
 from dald_model.solvers.arrays.smooth import Smooth, is_bounded, no_gradient
-from dald_model.solvers.base import Answers, Multipliers, Session, Turn
+from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Session, Turn
 from dald_model.solvers.inexact.subgradients import gradients_of, no_subgradient
+from dald_model.solvers.prox.operators import Prox
 
 
 def not_free(subproblem: Subproblem) -> str:
@@ -63,10 +64,12 @@ class _Session:
 
 
 class Mixing:
-    r"""The step of decentralised gradient descent, equation (57).
+    r"""The step of decentralised gradient descent, equation (57), projected on the constraints.
 
-    .. math:: x_i \leftarrow p_{ii} x_i + \sum_j p_{ij} z_j - \alpha \nabla f_i(x_i),
-        \qquad p_{ii} = 1 - \sum_j p_{ij}
+    .. math:: x_i \leftarrow P_{X_i}\Big(p_{ii} x_i + \sum_j p_{ij} z_j - \alpha \nabla
+        f_i(x_i)\Big), \qquad p_{ii} = 1 - \sum_j p_{ij}
+
+    The projection is the proximal operator (64) of the client's set (Zeng and Yin 2018).
 
     Parameters
     ----------
@@ -86,11 +89,19 @@ class Mixing:
 
     def refuses(self, subproblem: Subproblem) -> str:
         """See :class:`dald_model.solvers.base.Solver`."""
-        return no_subgradient(subproblem) if self.step is None else not_free(subproblem)
+        return no_mixing(subproblem, falls=self.step is None)
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`."""
         return _MixingSession(self, subproblems)
+
+
+def no_mixing(sub: Subproblem, *, falls: bool) -> str:
+    """Why a client cannot take steps of (57).
+
+    With steps that fall it may have kinks, unless it has constraints.
+    """
+    return no_subgradient(sub) if falls and not is_bounded(sub) else no_gradient(sub)
 
 
 class _MixingSession:
@@ -101,6 +112,9 @@ class _MixingSession:
         self._smooth = gradients_of(subproblems)
         self._sides = [sub.sides[0] for sub in subproblems]
         self._weights = [solver.weights[sub.name] for sub in subproblems]
+        bounded = [at for at, sub in enumerate(subproblems) if is_bounded(sub)]
+        self._place = {at: place for place, at in enumerate(bounded)}
+        self._prox = Prox([subproblems[at] for at in bounded]) if bounded else None
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
@@ -110,9 +124,29 @@ class _MixingSession:
         slopes = self._smooth.gradients(turn.which, turn.points)
         step = 1 / (2 * turn.rho[0] ** 2) if self._step is None else self._step
         points = turn.points + pull - step * slopes
+        held, messages = self._project(turn.which, points, step)
         values = self._smooth.objectives(turn.which, points)
         finite = np.isfinite(values)
-        statuses = np.where(finite, "optimal", "solver_error").tolist()
         said = "the gradient steps left the range of floating point; take a smaller step"
-        messages = dict.fromkeys(np.flatnonzero(~finite).tolist(), said)
-        return Answers(points, values, statuses, Multipliers.none(turn.which.size), messages)
+        messages = dict.fromkeys(np.flatnonzero(~finite).tolist(), said) | messages
+        statuses = ["solver_error" if i in messages else "optimal" for i in range(values.size)]
+        return Answers(points, values, statuses, held, messages)
+
+    def _project(
+        self, which: np.ndarray, points: np.ndarray, step: float
+    ) -> tuple[Multipliers, dict[int, str]]:
+        """Project the points of clients with constraints, in place; their multipliers."""
+        mine = [i for i, at in enumerate(which.tolist()) if at in self._place]
+        if self._prox is None or not mine:
+            return Multipliers.none(which.size), {}
+        sizes = self._smooth.sizes[which]
+        columns = ranges((np.cumsum(sizes) - sizes)[mine], sizes[mine])
+        places = np.array([self._place[at] for at in which[mine].tolist()])
+        landed = self._prox(places, points[columns], step)
+        points[columns] = landed.points
+        found, held = landed.multipliers(), [(Encoding.ROWS, NOTHING)] * which.size
+        for k, i in enumerate(mine):
+            one = found.of(k)
+            held[i] = Encoding(int(one.encodings[0])), one.values
+        messages = {mine[k]: said for k, (_, said) in landed.messages.items()}
+        return Multipliers.joined(held), messages

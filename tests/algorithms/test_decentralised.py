@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -17,6 +18,7 @@ from tests.algorithms.textbook import (
     dimension,
     drawn,
     follow,
+    iterates,
     on_graph,
     paw,
     run,
@@ -74,3 +76,56 @@ def test_asynchronous_decentralised_gradient_descent(kind: str, k: int, weights:
     algorithm = dm.AsynchronousDGD(0.2, k=k, seed=6, weights=weights)
     seen, _ = run(model, algorithm, at_clients(w))
     same(seen, follow(step, np.zeros((4, size))))
+
+
+# --- constraints: projected, (64) -----------------------------------------------------------------
+
+
+def _boxed(peers: bool) -> tuple[dm.Model, cp.Variable, list[tuple[Array, Array]], Array]:
+    """Least squares in boxes that differ; client d has none."""
+    generator, w = np.random.default_rng(4), cp.Variable(3, name="w")
+    model, data = dm.Model("boxes"), []
+    high = np.array([[0.2, 0.5, 9.0], [0.3, 0.4, 0.1], [0.25, 9.0, 0.6], [np.inf] * 3])
+    for name, most in zip(NAMES, high, strict=True):
+        A, b = generator.normal(size=(8, 3)) / 3, generator.normal(size=8) + 1
+        rules = [w <= most] if np.isfinite(most).all() else []
+        model.client(name, cp.sum_squares(A @ w - b), rules)
+        data.append((A, b))
+    model.topology(paw() if peers else "server")
+    return model, w, data, high
+
+
+def _slopes(data: list[tuple[Array, Array]], x: Array) -> Array:
+    return np.stack([2 * A.T @ (A @ v - b) for (A, b), v in zip(data, x, strict=True)])
+
+
+def test_projected_decentralised_gradient_descent() -> None:
+    """x_i <- P_i(sum_j p_ij x_j - a grad f_i(x_i)), P_i the projection on the client's own box."""
+    model, w, data, high = _boxed(peers=True)
+    P = _matrix(dm.metropolis(paw()))
+
+    def step(x: Array, k: int) -> Array:
+        return np.minimum(P @ x - 0.1 * _slopes(data, x), high)
+
+    seen, _ = run(model, dm.DGD(0.1), at_clients(w))
+    by_hand = follow(step, np.zeros((4, 3)))
+    same(seen, by_hand)
+    assert (by_hand[-1] == high).any()  # or nothing is tested
+    falling, _ = run(model, dm.DGD(lambda k: 0.1 / k), at_clients(w))
+    same(
+        falling,
+        follow(lambda x, k: np.minimum(P @ x - 0.1 / k * _slopes(data, x), high), np.zeros((4, 3))),
+    )
+
+
+def test_projected_local_steps_of_fedavg() -> None:
+    """W projected gradient steps from the server's value, and the mean of what they give."""
+    model, w, data, high = _boxed(peers=False)
+
+    def step(x: Array, k: int) -> Array:
+        local = np.tile(x, (4, 1))
+        for _ in range(3):
+            local = np.minimum(local - 0.1 * _slopes(data, local), high)
+        return local.mean(axis=0)
+
+    same(iterates(model, dm.FedAvg(0.1, count=3), w), follow(step, np.zeros(3)))

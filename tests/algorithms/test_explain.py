@@ -115,7 +115,7 @@ EXPLAINED: list[tuple[Any, str, str, str, str, str]] = [
         "0, (53)",
         MIXING,
         JACOBI,
-        "one gradient step, (A4-1) with (55) gives (57)",
+        "one gradient step, (A4-1) with (55) gives (57), projected on constraints, (64)",
     ),
     (
         dm.DGD(lambda k: 1 / k),
@@ -123,7 +123,7 @@ EXPLAINED: list[tuple[Any, str, str, str, str, str]] = [
         "0, (53)",
         MIXING,
         JACOBI,
-        "one gradient step, (A4-1) with (55) gives (57)",
+        "one gradient step, (A4-1) with (55) gives (57), projected on constraints, (64)",
     ),
     (
         dm.AsynchronousDGD(1e-3, k=2),
@@ -131,7 +131,7 @@ EXPLAINED: list[tuple[Any, str, str, str, str, str]] = [
         "0, (53)",
         MIXING,
         "partial cycle: 2 of the clients at random, nobody waits",
-        "one gradient step, (57)",
+        "one gradient step, (57), projected on constraints, (64)",
     ),
     (
         dm.ConsensusADMM(),

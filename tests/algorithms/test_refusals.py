@@ -125,10 +125,12 @@ REMEDY = (
     "choose an algorithm that minimises clients exactly, such as DALD, ConsensusADMM or FedProx, "
     "or one with proximal steps, such as BCPG"
 )
-COPYING = [*STAR[:5], *GOSSIP]
-"""Those that take gradients where the server (or they) stand."""
-STEPPING = [dm.FedAvg(0.1), dm.BCGD(0.1), dm.JacobiGradientDescent(0.1)]
-"""Those whose solver layer is GradientSteps."""
+COPYING = STAR[:5]
+"""Those that take gradients where the server stands."""
+STEPPING = [dm.BCGD(0.1), dm.JacobiGradientDescent(0.1)]
+"""Those whose solver layer is GradientSteps, also where there are constraints."""
+PROJECTING = [dm.FedAvg(0.1), *GOSSIP]
+"""Those that project on the constraints of a client."""
 
 
 def on(algorithm: Any, *args: Any, **options: Any) -> dm.Model:
@@ -146,7 +148,7 @@ ROUGH = [
 @pytest.mark.parametrize(
     ("algorithm", "hint"),
     [
-        *((one, "") for one in COPYING),
+        *((one, "") for one in [*COPYING, *PROJECTING]),
         *((one, ": use ProximalGradientSteps") for one in STEPPING),
     ],
 )
@@ -159,7 +161,7 @@ def test_an_objective_without_a_gradient(algorithm: Any, hint: str, cost: Any, t
     )
 
 
-@named([*COPYING, *STEPPING, dm.BCPG(0.1)])
+@named([*COPYING, *STEPPING, *PROJECTING, dm.BCPG(0.1)])
 def test_an_objective_of_which_nothing_is_known(algorithm: Any) -> None:
     said = "its objective has parts that are no quadratic and no known function"
     refused(
@@ -200,7 +202,7 @@ def test_constraints(algorithm: Any, build: Any, who: str) -> None:
 
 @pytest.mark.parametrize(("build", "who"), RULES)
 @named(COPYING)
-def test_constraints_of_methods_that_copy_or_mix(algorithm: Any, build: Any, who: str) -> None:
+def test_constraints_of_methods_that_copy(algorithm: Any, build: Any, who: str) -> None:
     refused(
         build(algorithm),
         algorithm,

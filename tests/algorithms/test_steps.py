@@ -122,11 +122,11 @@ def test_kinks_need_steps_that_fall_and_functions_need_positive_values() -> None
     with pytest.raises(dm.OptionError, match="cannot take client 'a': its objective has abs"):
         model.solve(algorithm=dm.StochasticGradientDescent(0.1))
     refused(
-        peers(rules=lambda w: [w >= 0]),
+        peers(cp.norm1, rules=lambda w: [w >= 0]),
         dm.DGD(falling),
-        "algorithm: DGD cannot take client 'two': it has constraints; choose an algorithm that "
-        "minimises clients exactly, such as DALD, ConsensusADMM or FedProx, or one with proximal "
-        "steps, such as BCPG",
+        "algorithm: DGD cannot take client 'two': its objective has abs terms; choose an "
+        "algorithm that minimises clients exactly, such as DALD, ConsensusADMM or FedProx, or "
+        "one with proximal steps, such as BCPG",
     )
     with pytest.raises(dm.DaldError) as caught:
         peers().solve(algorithm=dm.DGD(lambda k: 2.0 - k), max_rounds=5)
