@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterable, Sequence
+from multiprocessing import AuthenticationError
 from multiprocessing.connection import Listener
 from pathlib import Path
 from typing import Any
@@ -122,20 +124,34 @@ class Site:
         """The reply to a message of a coordinator; what an engine has to bring here."""
         return self._residents.handle(message)
 
-    def serve(self, address: str | Path) -> None:
-        """Answer messages at a Unix socket until this process ends.
+    def serve(self, address: str | Path | tuple[str, int], key: bytes | None = None) -> None:
+        """Answer messages at a Unix socket, or at a port, until this process ends.
 
-        Every process that can open the socket can ask: put it into a folder of the site's own. The
-        site's Flower client passes messages to it, see :class:`dald_model.engines.Flower`, so that
-        only this process reads the data, which stay compiled from round to round.
+        The site's Flower client passes messages to it, see :class:`dald_model.engines.Flower`, so
+        that only this process reads the data, which stay compiled from round to round.
+
+        Parameters
+        ----------
+        address : path or tuple
+            A path for a Unix socket. Every process that can open it can ask: put it into a folder
+            of the site's own. Or host and port, ``("127.0.0.1", 9000)``, as on Windows.
+        key : bytes
+            Needed with a port, which has no owner: who asks has to have it
+            (:mod:`multiprocessing.connection` compares digests). It encrypts nothing, so keep to
+            this machine's 127.0.0.1.
+
+        Raises
+        ------
+        OptionError
+            If a port has no key, or this machine has no Unix sockets.
         """
-        Path(address).unlink(missing_ok=True)
-        with Listener(str(address), "AF_UNIX") as listener:
+        with _listener(self.name, address, key) as listener:
             while True:
                 try:
                     with listener.accept() as caller:
                         caller.send_bytes(self.handle(caller.recv_bytes(LONGEST)))
-                except (EOFError, OSError):  # the caller is gone, or its message is too long
+                # The caller is gone, its message is too long, or it has not the key
+                except (EOFError, OSError, AuthenticationError):
                     continue
 
     def introduction(self) -> tuple[dict[str, Any], Arrays]:
@@ -258,6 +274,24 @@ class Site:
             f"Site {self.name!r}: shares {shared}, keeps {rest} private "
             f"{'entry' if rest == 1 else 'entries'}"
         )
+
+
+def _listener(name: str, address: str | Path | tuple[str, int], key: bytes | None) -> Listener:
+    where = f"site {name!r}: serve at {address!r}"
+    if isinstance(address, tuple):
+        if not key:
+            raise OptionError(
+                f"{where} needs a key, expected bytes that its callers have too: "
+                "key=pathlib.Path('key').read_bytes(), of a file that only the site can read"
+            )
+        return Listener(address, "AF_INET", authkey=key)
+    if not hasattr(socket, "AF_UNIX"):
+        raise OptionError(
+            f"{where}: this system has no Unix sockets, expected host and port and a key: "
+            "serve(('127.0.0.1', 9000), key=...)"
+        )
+    Path(address).unlink(missing_ok=True)
+    return Listener(str(address), "AF_UNIX", authkey=key)
 
 
 def _check_shared(

@@ -10,11 +10,12 @@ again, deadlines and the exactly-once of answers are the same for all. :func:`se
 leaves a client.
 
 These bring clients to hosts. Where data may not travel at all, clients are declared at their sites
-(:class:`dald_model.Site`), and a :class:`dald_model.Federation` solves them: by :class:`Flower`, or
-in this process, to try it, by :class:`Sites`. And where no process is to coordinate, each declares
-its part of a model: :class:`dald_model.Peer`.
+(:class:`dald_model.Site`), and a :class:`dald_model.Federation` solves them: by :class:`Flower` and
+:mod:`dald_model.engines.flower`, or in this process, to try it, by :class:`Sites`. And where no
+process is to coordinate, each declares its part of a model: :class:`dald_model.Peer`.
 """
 
+from dald_model.engines import flower
 from dald_model.engines.engine import Engine, Host, HostLostError, Reply
 from dald_model.engines.flower import Flower
 from dald_model.engines.in_process import InProcess
@@ -37,5 +38,6 @@ __all__ = [
     "Ray",
     "Reply",
     "Sites",
+    "flower",
     "sent",
 ]

@@ -1,24 +1,31 @@
 """Flower's messages carry a federation: the same iterates, no data, and honest ends.
 
-The grid is one in this process, with Flower's own messages, records and client apps; TLS, keys and
-processes are those of ``notebooks/three_sites``.
+The grid is one in this process, with Flower's own messages, records and client apps. Its own
+simulation and deployment, with TLS, keys and processes, are those of ``notebooks/hospitals``.
 """
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
+from multiprocessing import get_context
 from typing import Any
 
 import pytest
 
 import dald_model as dm
-from dald_model.engines.flower import FIELD, RECORD
+from dald_model.engines.flower_client import FIELD, RECORD
 from dald_model.engines.wire import decode
 from dald_model.errors import RunError
-from tests.engines.declared import block
+from tests.engines.declared import ENVIRONMENT, REPOSITORY, block
+from tests.engines.flower_node import answered
 from tests.engines.test_engines import rounds
 from tests.engines.test_sites import KINDS, ROWS, SIZE, at_sites, hospital_sites
 
@@ -37,6 +44,7 @@ class LocalGrid:
 
     def __init__(self, sites: list[dm.Site]) -> None:
         self.sites = dict(enumerate(sites, start=100))
+        self.contexts: dict[int, Any] = {}
         self.sent: list[tuple[bytes, int]] = []
         self.wire: list[bytes] = []
         self.before: Callable[[int, int], Any] = lambda node, number: None
@@ -64,20 +72,18 @@ class LocalGrid:
         return found
 
     def _answered(self, node: int, message: Any) -> Any:
-        app = flwr.clientapp.ClientApp()
-        site = self.sites[node]
-
-        @app.query()
-        def relay(message: Any, context: Any) -> Any:
-            reply = site.handle(message.content[RECORD][FIELD])
-            record = flwr.app.ConfigRecord({FIELD: reply})
-            return flwr.app.Message(flwr.app.RecordDict({RECORD: record}), reply_to=message)
-
-        state = flwr.app.RecordDict()
-        context = flwr.app.Context(
-            run_id=0, node_id=node, node_config={}, state=state, run_config={}
+        config, state = {"partition-id": node - 100}, flwr.app.RecordDict()
+        context = self.contexts.setdefault(
+            node,
+            flwr.app.Context(
+                run_id=0, node_id=node, node_config=config, state=state, run_config={}
+            ),
         )
-        return self._passed(app(self._passed(message), context))
+        return self._passed(self.app(node)(self._passed(message), context))
+
+    def app(self, node: int) -> Any:
+        """The client app of a node."""
+        return dm.engines.flower.client_app(lambda context: self.sites[node])
 
     def _passed(self, message: Any) -> Any:
         """The message as it comes out at the other end of the wire."""
@@ -91,6 +97,122 @@ class LocalGrid:
     def pull_messages(self, numbers: Iterable[str]) -> list[Any]:
         found = [self._replies.get(number) for number in numbers]
         return [one for one in found if one is not None]
+
+
+class Scattered(LocalGrid):
+    """Nodes whose messages come to whichever of two processes is free, as in Flower's simulation.
+
+    Or, if these forget, to another process each, as in its deployment.
+    """
+
+    def __init__(self, kind: str, processes: ProcessPoolExecutor, *, forgets: bool) -> None:
+        super().__init__(at_sites(kind))
+        self.kind, self.processes, self.forgets = kind, processes, forgets
+        self.logs: dict[int, list[bytes]] = {}
+        self.declared = 0
+
+    def _answered(self, node: int, message: Any) -> Any:
+        at, asked = node - 100, message.content[RECORD][FIELD]
+        log = self.logs.get(at, [])
+        job = self.processes.submit(answered, self.kind, at, log, asked, self.forgets)
+        reply, self.logs[at], self.declared = job.result()
+        record = flwr.app.ConfigRecord({FIELD: reply})
+        return flwr.app.Message(flwr.app.RecordDict({RECORD: record}), reply_to=message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "forgets"), [("logistic", True), ("logistic", False), ("hinge", False)]
+)
+def test_a_site_in_whatever_process_has_the_same_iterates(kind: str, forgets: bool) -> None:
+    """Also of a second solve."""
+    spawned = get_context("spawn")  # else they would have what this process holds
+    with ProcessPoolExecutor(2, spawned) as processes:
+        grid = Scattered(kind, processes, forgets=forgets)
+        with dm.engines.Flower(grid, sites=3, retries=0) as engine:
+            federation = dm.Federation(engine)
+            found = [federation.solve(max_rounds=4), federation.solve()]
+    same = dm.Federation(dm.engines.Sites(at_sites(kind)))
+    for one, wanted in zip(found, [same.solve(max_rounds=4), same.solve()], strict=True):
+        assert rounds(one).equals(rounds(wanted))
+    assert grid.declared > 10 if forgets else grid.declared <= 6
+
+
+def test_a_node_whose_declare_gives_no_site_is_said() -> None:
+    app = dm.engines.flower.client_app(lambda context: "site")  # type: ignore[arg-type,return-value] - refused
+    content = flwr.app.RecordDict({RECORD: flwr.app.ConfigRecord({FIELD: b""})})
+    asked = flwr.app.Message(content, 1, "query")
+    state = flwr.app.RecordDict()
+    context = flwr.app.Context(run_id=1, node_id=1, node_config={}, state=state, run_config={})
+    with pytest.raises(dm.DeclarationError, match=r"declare gave a str for the node config \{\}"):
+        app(asked, context)
+
+
+def test_a_strategy_gives_flower_s_own_record() -> None:
+    seen = {}
+
+    def shown(at: int, arrays: Any) -> Any:
+        seen[at] = arrays["w"].numpy()
+        return flwr.app.MetricRecord({"largest": float(seen[at].max())})
+
+    strategy = dm.engines.flower.Strategy(sites=3, eps_pri=1e-7)
+    found = strategy.start(grid=LocalGrid(at_sites("logistic")), num_rounds=300, evaluate_fn=shown)
+    wanted = dm.Federation(dm.engines.Sites(at_sites("logistic"))).solve(eps_pri=1e-7)
+    assert isinstance(found, flwr.serverapp.strategy.Result)
+    assert strategy.result.status == "optimal"
+    assert list(found.arrays) == ["w"]
+    assert (found.arrays["w"].numpy() == wanted["w"]).all()
+    told = [found.train_metrics_clientapp[at]["objective"] for at in sorted(seen)]
+    assert told == list(wanted.history.objective)
+    assert sorted(found.evaluate_metrics_serverapp) == list(range(1, wanted.rounds + 1))
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        ({"initial_arrays": 1}, "expected none: a run starts at the sites' own minimisers"),
+        ({"train_config": {}}, "expected none: a site's objective is declared at the site"),
+    ],
+)
+def test_what_means_nothing_to_a_strategy_is_refused(start: Any, said: str) -> None:
+    grid = LocalGrid(at_sites("logistic"))
+    with pytest.raises(dm.OptionError, match=said):
+        dm.engines.flower.Strategy(sites=3).start(grid=grid, **start)
+    with pytest.raises(dm.OptionError, match=r"expected it in start\(num_rounds=\.\.\.\)"):
+        dm.engines.flower.Strategy(sites=3, max_rounds=3)
+
+
+def test_examples_of_client_app_and_strategy_run(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
+    exec(block(dm.engines.flower.client_app), names)
+    grid = LocalGrid(at_sites("logistic"))
+    grid.app = lambda node: names["app"]
+    exec(block(dm.engines.flower.Strategy), names)
+    names["app"], app = None, names["app"]
+    exec(block(dm.engines.flower.client_app), names)
+    app(grid, None)
+    assert capsys.readouterr().out == "optimal ['w']\n"
+
+
+def test_four_hospitals_in_flower_s_own_simulation() -> None:
+    """By the Flower app of the notebooks; the value is that of the all-in-one solve."""
+    pytest.importorskip(
+        "ray", reason="ray is not installed: pip install dald_model[flower-simulation]"
+    )
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not there, for the certificate of Flower's SuperLink")
+    script = REPOSITORY / "notebooks" / "hospitals" / "run.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "simulation"],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=True,
+    )
+    assert "optimal" in done.stdout
+    found = re.search(r"all-in-one: ([\d.]+), federation: ([\d.]+); ", done.stdout)
+    assert found is not None
+    assert float(found[1]) == pytest.approx(float(found[2]), rel=1e-6)
 
 
 def test_the_iterates_are_those_of_sites_in_this_process_bit_for_bit() -> None:

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from concurrent.futures import Future
+from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client
 from pathlib import Path
 from typing import Any
@@ -214,6 +215,34 @@ def test_a_site_serves_whoever_may_open_its_socket(tmp_path: Path) -> None:
         with Client(address, "AF_UNIX") as caller:
             caller.send_bytes(encode({"number": number, "question": "introduce"}, {}))
             assert decode(caller.recv_bytes()).said["name"] == "site 0"
+
+
+def test_a_site_serves_at_a_port_whoever_has_its_key() -> None:
+    """A caller without it gets nothing and ends nothing."""
+    (site,) = at_sites("least squares", 1)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = free.getsockname()
+    threading.Thread(target=site.serve, args=(address, b"right"), daemon=True).start()
+    end = time.monotonic() + 30.0
+    while True:
+        try:
+            with pytest.raises(AuthenticationError):
+                Client(address, "AF_INET", authkey=b"wrong")
+            break
+        except ConnectionRefusedError:
+            assert time.monotonic() < end
+    with Client(address, "AF_INET", authkey=b"right") as caller:
+        caller.send_bytes(encode({"number": 1, "question": "introduce"}, {}))
+        assert decode(caller.recv_bytes()).said["name"] == "site 0"
+
+
+def test_a_port_without_a_key_is_refused() -> None:
+    (site,) = at_sites("least squares", 1)
+    with pytest.raises(
+        dm.OptionError, match=r"site 'site 0': serve at \('127\.0\.0\.1', 9000\) needs a"
+    ):
+        site.serve(("127.0.0.1", 9000))
 
 
 def test_a_federation_is_solved_again_from_its_result_and_from_a_file(tmp_path: Path) -> None:

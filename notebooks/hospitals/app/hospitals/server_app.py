@@ -1,4 +1,4 @@
-"""The coordinator: a model of whoever is connected, solved, and its answer written to a file."""
+"""The coordinator: a model of the connected sites, solved, and its answer written to a file."""
 
 import flwr.serverapp
 
@@ -12,7 +12,7 @@ def main(grid, context):
     """Wait for the sites, and solve."""
     config = context.run_config
     with dm.engines.Flower(grid, sites=config["sites"]) as engine:
-        federation = dm.Federation(engine, "three hospitals")
+        federation = dm.Federation(engine, "four hospitals")
         print(federation, flush=True)
         result = federation.solve(callback=told)
     print(result, flush=True)

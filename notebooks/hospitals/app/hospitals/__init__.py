@@ -1,0 +1,1 @@
+"""Flower app of four hospitals that share a risk score."""

@@ -1,1 +1,0 @@
-"""Flower's app of the three sites."""
