@@ -17,13 +17,17 @@ True
 >>> print(bool(monotone.fit(X, y, clients=clinic).coef_.min() > -1e-3))
 True
 
+With an intercept the features are centred by the mean of all clients, which each tells its column
+sums for: offsets of many spreads change no coefficient. Sparse rows are not centred.
+
 Labels pass through scikit-learn's tools as other metadata do::
 
     cross_val_score(FederatedRidge(), X, y, params={"clients": clinic})
     GridSearchCV(FederatedRidge(), {"alpha": [0.1, 1, 10]}).fit(X, y, clients=clinic)
     make_pipeline(StandardScaler(), FederatedRidge()).fit(X, y, federatedridge__clients=clinic)
 
-With scikit-learn's ``enable_metadata_routing`` ask for them by ``set_fit_request(clients=True)``.
+With scikit-learn's ``enable_metadata_routing`` ask for them by ``set_fit_request(clients=True)``;
+``sample_weight`` goes the same way.
 A scaler in a pipeline sees the rows of all clients together.
 """
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -14,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from dald_model.datasets import Array
 from dald_model.errors import DeclarationError
-from dald_model.estimators.federated import Constraints, Federated
+from dald_model.estimators.federated import Constraints, Federated, Rows
 from dald_model.validate import check_positive
 
 
@@ -36,7 +37,7 @@ class FederatedClassifier(ClassifierMixin, Federated):
         self.constraints = constraints
         self.solve_options = solve_options
 
-    def fit(self, X: Any, y: Any, clients: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, clients: Any = None, sample_weight: Any = None) -> Self:
         """Fit the coefficients.
 
         Parameters
@@ -46,6 +47,8 @@ class FederatedClassifier(ClassifierMixin, Federated):
             Classes; a client may have rows of one class only.
         clients : array of labels, shape (N,), optional
             Whose row it is. By default all rows are one client's, and cvxpy solves at once.
+        sample_weight : array, shape (N,), optional
+            Of each row's loss, not negative; by default 1.
 
         Raises
         ------
@@ -57,14 +60,14 @@ class FederatedClassifier(ClassifierMixin, Federated):
             If no coefficients satisfy the constraints.
         """
         features, target = self._checked(X, y)
-        self._fit(features, target, self._rows(clients, len(target)))
+        self._fit(self._rows(features, target, clients, sample_weight, centred=False))
         return self
 
-    def _fit(self, X: Array, target: np.ndarray, owned: Mapping[Any, np.ndarray]) -> None:
-        """Set the attributes, of rows whose classes are numbers, by client."""
+    def _fit(self, rows: Rows) -> None:
+        """Set the attributes, of rows whose classes are numbers."""
         raise NotImplementedError
 
-    def _checked(self, X: Any, y: Any) -> tuple[Array, np.ndarray]:
+    def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         """The features, and of each row the number of its class.
 
         Raises
@@ -73,7 +76,7 @@ class FederatedClassifier(ClassifierMixin, Federated):
             If all rows have one class.
         """
         check_positive("C: given ", self.C)
-        checked: Any = validate_data(self, X, y, dtype=np.float64)
+        checked: Any = validate_data(self, X, y, dtype=np.float64, accept_sparse="csr")
         features, classes = checked
         check_classification_targets(classes)
         self.classes_, target = np.unique(classes, return_inverse=True)
@@ -139,21 +142,23 @@ class FederatedLogisticRegression(FederatedClassifier):
     [0, 0, 1, 1]
     """
 
-    def _fit(self, X: Array, target: np.ndarray, owned: Mapping[Any, np.ndarray]) -> None:
+    def _fit(self, rows: Rows) -> None:
         several = len(self.classes_) > 2
-        shape = (len(self.classes_), X.shape[1]) if several else (X.shape[1],)
+        features = rows.features.shape[1]
+        shape = (len(self.classes_), features) if several else (features,)
 
-        def loss(coef: cp.Variable, intercept: Any, rows: np.ndarray) -> Any:
-            features, own = X[rows], target[rows]
+        def loss(coef: cp.Variable, level: Any, own: np.ndarray) -> Any:
+            X, weight = rows.features[own], rows.weight[own]
             if several:
-                return _multinomial(coef, intercept, features, np.eye(len(self.classes_))[own])
-            sign = np.where(own == 1, 1.0, -1.0)
-            return cp.sum(cp.logistic(-((sign[:, None] * features) @ coef + sign * intercept)))
+                hot = np.eye(len(self.classes_))[rows.target[own]]
+                return _multinomial(coef, level, X, hot, weight)
+            sign = np.where(rows.target[own] == 1, 1.0, -1.0)
+            return weight @ cp.logistic(-(_times(sign, X) @ coef + sign * level))
 
         def penalty(coef: cp.Variable) -> cp.Expression:
             return cp.sum_squares(coef) / (2 * self.C)
 
-        fit = self._minimise(owned, shape, loss, penalty)
+        fit = self._minimise(rows, shape, loss, penalty)
         self.coef_ = np.atleast_2d(fit.coef)
         self.intercept_, self.n_iter_ = np.atleast_1d(fit.intercept), fit.rounds
         if several:
@@ -214,31 +219,34 @@ class FederatedSVC(FederatedClassifier):
     [0, 0, 1, 1]
     """
 
-    def _fit(self, X: Array, target: np.ndarray, owned: Mapping[Any, np.ndarray]) -> None:
+    def _fit(self, rows: Rows) -> None:
         first = 1 if len(self.classes_) == 2 else 0
         fits = []
         for number in range(first, len(self.classes_)):
-            sign = np.where(target == number, 1.0, -1.0)
+            sign = np.where(rows.target == number, 1.0, -1.0)
 
-            def loss(
-                coef: cp.Variable, intercept: Any, rows: np.ndarray, sign: Array = sign
-            ) -> Any:
-                own = sign[rows]
-                margin = (own[:, None] * X[rows]) @ coef + own * intercept
-                return self.C * cp.sum(cp.pos(1 - margin))
+            def loss(coef: cp.Variable, level: Any, own: np.ndarray, sign: Array = sign) -> Any:
+                margin = _times(sign[own], rows.features[own]) @ coef + sign[own] * level
+                return self.C * (rows.weight[own] @ cp.pos(1 - margin))
 
             def penalty(coef: cp.Variable) -> cp.Expression:
                 return cp.sum_squares(coef) / 2
 
-            fits.append(self._minimise(owned, (X.shape[1],), loss, penalty))
+            fits.append(self._minimise(rows, (rows.features.shape[1],), loss, penalty))
         self.coef_ = np.array([fit.coef for fit in fits])
         self.intercept_ = np.array([float(fit.intercept) for fit in fits])
         self.n_iter_ = max(fit.rounds for fit in fits)
 
 
-def _multinomial(coef: cp.Variable, intercept: Any, X: Array, hot: Array) -> Any:
+def _multinomial(coef: cp.Variable, level: Any, X: Any, hot: Array, weight: Array) -> Any:
     """The multinomial loss; ``hot`` has a 1 a row, in the column of its class."""
     scores = X @ coef.T
-    if isinstance(intercept, cp.Variable):
-        scores += np.ones((len(X), 1)) @ cp.reshape(intercept, (1, hot.shape[1]), order="C")
-    return cp.sum(cp.log_sum_exp(scores, axis=1)) - cp.sum(cp.multiply(hot, scores))
+    if isinstance(level, cp.Variable):
+        scores += np.ones((X.shape[0], 1)) @ cp.reshape(level, (1, hot.shape[1]), order="C")
+    chosen = cp.sum(cp.multiply(weight[:, None] * hot, scores))
+    return weight @ cp.log_sum_exp(scores, axis=1) - chosen
+
+
+def _times(sign: Array, X: Any) -> Any:
+    """The rows of X, sparse or not, each with its sign."""
+    return sp.csr_array(X.multiply(sign[:, None])) if sp.issparse(X) else sign[:, None] * X

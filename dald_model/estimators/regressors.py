@@ -7,11 +7,12 @@ from typing import Any, Self
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from dald_model.datasets import Array
-from dald_model.estimators.federated import Constraints, Federated
+from dald_model.estimators.federated import Constraints, Federated, Rows
 from dald_model.validate import check_from_zero
 
 
@@ -61,7 +62,7 @@ class FederatedLinearRegression(RegressorMixin, Federated):
         self.constraints = constraints
         self.solve_options = solve_options
 
-    def fit(self, X: Any, y: Any, clients: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, clients: Any = None, sample_weight: Any = None) -> Self:
         """Fit the coefficients.
 
         Parameters
@@ -70,6 +71,8 @@ class FederatedLinearRegression(RegressorMixin, Federated):
         y : array, shape (N,)
         clients : array of labels, shape (N,), optional
             Whose row it is. By default all rows are one client's, and cvxpy solves at once.
+        sample_weight : array, shape (N,), optional
+            Of each row's square, not negative; by default 1.
 
         Raises
         ------
@@ -78,16 +81,16 @@ class FederatedLinearRegression(RegressorMixin, Federated):
         RunError
             If no coefficients satisfy the constraints.
         """
-        checked: Any = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        checked: Any = validate_data(
+            self, X, y, dtype=np.float64, accept_sparse="csr", y_numeric=True
+        )
         features, target = checked[0], np.asarray(checked[1], dtype=np.float64)
-        owned = self._rows(clients, len(target))
+        rows = self._rows(features, target, clients, sample_weight, centred=True)
 
-        def loss(coef: cp.Variable, intercept: Any, rows: np.ndarray) -> Any:
-            return self._scale(len(target)) * _squares(
-                coef, intercept, features[rows], target[rows]
-            )
+        def loss(coef: cp.Variable, level: Any, own: np.ndarray) -> Any:
+            return self._scale(rows.total) * _squares(coef, level, rows, own)
 
-        fit = self._minimise(owned, (features.shape[1],), loss, self._penalty)
+        fit = self._minimise(rows, (features.shape[1],), loss, self._penalty)
         self.coef_, self.intercept_, self.n_iter_ = fit.coef, float(fit.intercept), fit.rounds
         return self
 
@@ -95,7 +98,7 @@ class FederatedLinearRegression(RegressorMixin, Federated):
         """The targets of other rows, shape (N,)."""
         return self._features(X) @ self.coef_ + self.intercept_
 
-    def _scale(self, rows: int) -> float:
+    def _scale(self, rows: float) -> float:
         """What the sum of squares is multiplied by."""
         return 1.0
 
@@ -169,7 +172,7 @@ class FederatedLasso(FederatedRidge):
     ([1.6], 1.6)
     """
 
-    def _scale(self, rows: int) -> float:
+    def _scale(self, rows: float) -> float:
         return 1 / (2 * rows)
 
     def _penalty(self, coef: cp.Variable) -> Any:
@@ -177,9 +180,10 @@ class FederatedLasso(FederatedRidge):
         return self.alpha * cp.norm1(coef)
 
 
-def _squares(coef: cp.Variable, intercept: Any, X: Array, target: Array) -> cp.Expression:
-    """The sum of squares of X coef + intercept - target, in at most m + 2 rows."""
-    rows = np.column_stack([X, np.ones(len(target)), target])
+def _squares(coef: cp.Variable, level: Any, rows: Rows, own: np.ndarray) -> cp.Expression:
+    """The weighted squares of features coef + level - target, in at most m + 2 rows."""
+    X = rows.features[own].toarray() if sp.issparse(rows.features) else rows.features[own]
+    joined = np.column_stack([X, np.ones(len(own)), rows.target[own]])
     # orthonormal columns in front change no sum of squares
-    triangle = np.linalg.qr(rows).R
-    return cp.sum_squares(triangle[:, :-2] @ coef + triangle[:, -2] * intercept - triangle[:, -1])
+    triangle = np.linalg.qr(np.sqrt(rows.weight[own])[:, None] * joined).R
+    return cp.sum_squares(triangle[:, :-2] @ coef + triangle[:, -2] * level - triangle[:, -1])

@@ -6,6 +6,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import sklearn
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
@@ -128,6 +129,112 @@ def test_a_client_may_have_rows_of_one_class_only() -> None:
     found = FederatedLogisticRegression(0.1).fit(X, y, clients=y)
     right = LogisticRegression(C=0.1, **EXACT).fit(X, y)
     assert found.coef_ == pytest.approx(right.coef_, abs=1e-4)
+
+
+# --- offsets, units, weights, sparse rows ---------------------------------------------------------
+
+SHIFTED: list[tuple[Any, Any]] = [
+    (FederatedLinearRegression(), LinearRegression()),
+    (FederatedRidge(1.0), Ridge(1.0)),
+    (FederatedLasso(0.05), Lasso(0.05, **EXACT)),
+    (FederatedLogisticRegression(1.0), LogisticRegression(C=1.0, **EXACT)),
+    (FederatedSVC(0.1), SVC(kernel="linear", C=0.1, tol=1e-9)),
+]
+NAMES = [type(case[0]).__name__ for case in SHIFTED]
+
+
+def weighted(kind: str) -> tuple[np.ndarray, ...]:
+    """Features of spread 1 about zero, targets, positive weights, and unequal owners."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(200, 5))
+    target = Z @ [1.0, -2.0, 0.5, 0.0, 3.0] + rng.logistic(size=200) + 7
+    weight, owner = rng.uniform(0.2, 3, 200), rng.choice(4, 200, p=[0.6, 0.2, 0.15, 0.05])
+    return Z, target > 7 if kind == "classes" else target, weight, owner
+
+
+def agree(found: Any, right: Any, spreads: Any = 1.0) -> None:
+    """To what the printed tolerances of the runs give, in units of the largest coefficient."""
+    wanted = np.ravel(right.coef_) * spreads
+    assert np.ravel(found.coef_) * spreads == pytest.approx(wanted, abs=1e-5 * max(abs(wanted)))
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
+@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize(("federated", "central"), SHIFTED, ids=NAMES)
+def test_offsets_and_units_change_nothing(
+    federated: Any, central: Any, parts: int, offset: float
+) -> None:
+    """Against scikit-learn on features about zero, in the same units: exact ones are taken off.
+
+    Offsets are of spreads; powers of two are units that round nothing.
+    """
+    kind = "classes" if hasattr(federated, "C") else "numbers"
+    Z, y, weight, owner = weighted(kind)
+    units = 2.0 ** np.arange(-3, 2)
+    X = (Z + offset) * units
+    own, about_zero = owner % parts, X - offset * units
+    fresh: Any = clone(federated)
+    found = fresh.fit(X, y, clients=own, sample_weight=weight)
+    right = central.fit(about_zero, y, sample_weight=weight)
+    agree(found, right, units)
+    if kind == "classes":
+        scores = found.decision_function(X), right.decision_function(about_zero)
+    else:
+        scores = found.predict(X), right.predict(about_zero)
+    assert scores[0] == pytest.approx(scores[1], abs=2e-5 * np.abs(scores[1]).max())
+
+
+@pytest.mark.parametrize(("federated", "central"), SHIFTED, ids=NAMES)
+def test_a_weight_is_so_many_rows_and_none_is_no_row(federated: Any, central: Any) -> None:
+    """An owner whose rows have no weight is not asked."""
+    Z, y, _, owner = weighted("classes" if hasattr(federated, "C") else "numbers")
+    times = np.where(owner == 3, 0, np.arange(200) % 3)
+    fresh: Any = clone(federated)
+    found = fresh.fit(Z, y, clients=owner, sample_weight=times)
+    again = np.repeat(np.arange(200), times)
+    agree(found, central.fit(Z[again], y[again]))
+
+
+@pytest.mark.parametrize(("federated", "central"), SHIFTED, ids=NAMES)
+def test_sparse_rows_are_taken(federated: Any, central: Any) -> None:
+    Z, y, weight, owner = weighted("classes" if hasattr(federated, "C") else "numbers")
+    X = np.where(np.abs(Z) > 0.8, Z, 0.0)
+    fresh: Any = clone(federated)
+    found = fresh.fit(sp.csr_array(X), y, clients=owner, sample_weight=weight)
+    agree(found, central.fit(X, y, sample_weight=weight))
+    assert found.predict(sp.coo_array(X)) == pytest.approx(found.predict(X))
+
+
+def test_a_constant_column_far_from_zero_is_no_feature() -> None:
+    Z, y, _, owner = weighted("numbers")
+    X = np.column_stack([Z, np.full(200, 123456.7)])
+    found = FederatedRidge(1.0).fit(X, y, clients=owner)
+    assert found.coef_[-1] == pytest.approx(0.0, abs=1e-9)
+    assert found.coef_[:-1] == pytest.approx(Ridge(1.0).fit(Z, y).coef_, abs=1e-6)
+
+
+def test_weights_are_routed_as_labels_are() -> None:
+    Z, y, weight, owner = weighted("numbers")
+    with sklearn.config_context(enable_metadata_routing=True):
+        asks: Any = FederatedRidge().set_fit_request
+        central: Any = Ridge().set_fit_request
+        scales: Any = StandardScaler().set_fit_request
+        scaler = scales(sample_weight=True)
+        own, theirs = asks(clients=True, sample_weight=True), central(sample_weight=True)
+        searched: Any = GridSearchCV(
+            make_pipeline(scaler, own.set_score_request(sample_weight=True)),
+            {"federatedridge__alpha": [0.1, 300.0]},
+            cv=3,
+        )
+        right: Any = GridSearchCV(
+            make_pipeline(scaler, theirs.set_score_request(sample_weight=True)),
+            {"ridge__alpha": [0.1, 300.0]},
+            cv=3,
+        )
+        searched.fit(Z, y, clients=owner, sample_weight=weight)
+        right.fit(Z, y, sample_weight=weight)
+    scores = [one.cv_results_["mean_test_score"] for one in (searched, right)]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-6)
 
 
 # --- constraints ----------------------------------------------------------------------------------
@@ -268,6 +375,12 @@ def test_constraints_that_nothing_satisfies_are_said_to_be_infeasible(parts: int
     both = FederatedRidge(constraints=lambda coef, intercept: [coef[0] >= 1, coef[0] <= 0])
     with refused(dm.RunError, "FederatedRidge found no coefficients: infeasible"):
         both.fit(X, y, clients=np.arange(len(y)) % parts)
+
+
+def test_weights_that_leave_no_row_are_refused() -> None:
+    X, y = diabetes()
+    with refused(dm.OptionError, "sample_weight: given zero for all rows, expected a positive"):
+        FederatedRidge().fit(X, y, sample_weight=np.zeros(len(y)))
 
 
 def test_rows_of_one_class_are_refused() -> None:
