@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import signature
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,32 @@ from dald_model.options import check_checkpoint
 from dald_model.solve import solve
 from dald_model.values import one_at_a_time
 
-FREE = ("engine", "checkpoint", "every", "max_rounds", "time_limit", "verbose")
-"""Options that may be others than in the run that is resumed."""
+KEPT, AGAIN, FREE = "kept in the file", "given again if it was given", "free"
+ON_RESUME = {
+    "algorithm": KEPT,
+    "disclose": KEPT,  # as the algorithm that it chose
+    "sequence": KEPT,
+    "stopping": KEPT,
+    "rho": KEPT,
+    "solver": KEPT,
+    "accuracy": KEPT,
+    "acceleration": KEPT,
+    "online": KEPT,
+    "engine": FREE,
+    "checkpoint": FREE,
+    "every": FREE,
+    "start": KEPT,  # as the state of the run
+    "starts": KEPT,
+    "metrics": AGAIN,
+    "callback": AGAIN,
+    "eps_pri": KEPT,
+    "eps_dual": KEPT,
+    "gap": KEPT,
+    "max_rounds": FREE,
+    "time_limit": FREE,
+    "verbose": FREE,
+}
+"""Option of ``solve`` -> what becomes of it; a kept one that no file can hold is given again."""
 
 
 @one_at_a_time()
@@ -43,7 +66,8 @@ def resume(path: str | Path, model: Model, **options: Any) -> Result:
         Of :meth:`Model.solve`: ``engine``, ``verbose``, ``max_rounds``, ``every`` and
         ``checkpoint`` (a path, or None to write no more), as you like; the others are in the file,
         but for functions and objects of your own and sequences made of them, which have to be given
-        again as they were.
+        again as they were. A ``callback`` that the run had is asked for, and may be another, or
+        None.
 
     Returns
     -------
@@ -81,12 +105,13 @@ def resume(path: str | Path, model: Model, **options: Any) -> Result:
             f"{', '.join(missing)} of its run; give them again as they were: "
             f"dm.resume(path, model, {', '.join(f'{name}=...' for name in missing)})"
         )
+    free = [name for name, what in ON_RESUME.items() if what == FREE or name == "callback"]
+    allowed = list(dict.fromkeys((*free, *saved.again)))
     for name in options:
-        if name not in (*FREE, *saved.again):
-            known = name in signature(solve).parameters and name not in ("model", "start")
+        if name not in allowed:
+            what = "which is in the file" if name in ON_RESUME else "no option"
             raise OptionError(
-                f"resume: given {name}, {'which is in the file' if known else 'no option'}; "
-                f"expected some of {', '.join((*FREE, *saved.again))}"
+                f"resume: given {name}, {what}; expected some of {', '.join(allowed)}"
             )
     written = {"checkpoint": path, "every": saved.every}
     return solve(model, **{**saved.options, **written, **options}, start=saved)

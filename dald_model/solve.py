@@ -22,7 +22,7 @@ from dald_model.answer.result import Result
 from dald_model.answer.saved import Compilable
 from dald_model.bulk import uncollected
 from dald_model.coordinate.acceleration.evaluation import Acceleration
-from dald_model.coordinate.checkpoint import Checkpoint, Saved, signature
+from dald_model.coordinate.checkpoint import Checkpoint, Saved, reserved, signature
 from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.measured import Measured
 from dald_model.coordinate.membership import Membership
@@ -269,6 +269,8 @@ def solve(
         check_kind("engine", engine, "hosts", "dm.engines.Processes(workers=2), or None")
         check_kind("stopping", stopping, "ends", "dm.FixedBudget(v_max=1)")
         algorithm = chosen_algorithm(algorithm, disclose)
+        if checkpoint is not None:
+            timed.enter_context(reserved(Path(checkpoint)))
         compiled, own = opened(algorithm, (way.compile() for way in model.ways()))
         how = {
             "sequence": sequence,
@@ -328,6 +330,7 @@ def solve(
             "algorithm": algorithm,
             **how,
             "metrics": metrics,
+            "callback": callback,
             "gap": gap,
             "eps_pri": eps_pri,
             "eps_dual": eps_dual,

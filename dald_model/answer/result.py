@@ -20,6 +20,7 @@ from dald_model.coordinate.status import Status
 from dald_model.engines.assignment import Event
 from dald_model.engines.housed import Loss
 from dald_model.errors import OptionError, ResultError
+from dald_model.files import replace
 from dald_model.later import pd
 from dald_model.solvers.interior.shown import foretold, reveals
 from dald_model.text import Bare, Heading, Part, Printed, counted, listed
@@ -256,10 +257,7 @@ class Result(Printed, Answer):
         ...     print(round(float(dm.load(f"{folder}/answer.npz")["w"]), 3))
         1.0
         """
-        found, path = written(self), Path(path)
-        part = path.with_name(f".{path.name}.part")
-        part.write_bytes(found)
-        part.replace(path)  # all or nothing, whatever interrupts
+        replace(Path(path), written(self))
 
     def report(self, *, wide: bool) -> list[Part]:
         """The summary."""

@@ -19,7 +19,7 @@ from dald_model.coordinate.status import Status
 from dald_model.engines.assignment import Event
 from dald_model.engines.housed import Loss
 from dald_model.errors import ResultError
-from dald_model.text import Bare, Heading, Part, Printed, listed
+from dald_model.text import Bare, Heading, Part, Printed, listed, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -249,9 +249,9 @@ def load(path: Path | str, model: Compilable | None = None) -> SavedAnswer | Res
         found = SavedAnswer(*read(path))
     except ResultError:
         raise
-    except (IndexError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except Exception as error:  # whatever another header than was written makes arrays raise
         raise ResultError(
-            f"load: {str(path)!r} lacks what its header names ({error}), expected a file that "
-            "result.save(path) wrote; save the result again"
+            f"load: {str(path)!r} lacks what its header names ({printable(str(error), 200)}), "
+            "expected a file that result.save(path) wrote; save the result again"
         ) from error
     return found if model is None else found.on(model)

@@ -21,9 +21,10 @@ from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality
 from dald_model.declare.wording import symbolic
 from dald_model.engines.archive import Archive, archived
-from dald_model.engines.schema import DamagedError
+from dald_model.engines.schema import WORDS, DamagedError
 from dald_model.errors import ResultError
 from dald_model.later import pd
+from dald_model.text import printable
 from dald_model.values import flat
 
 FORMAT = "dald_model answer 1"
@@ -135,8 +136,8 @@ def read(file: Path | str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         ) from error
     except Exception as error:  # whatever damaged bytes make zipfile, numpy and json raise
         raise ResultError(
-            f"load: {str(file)!r} cannot be read ({error}), expected a file that result.save(path) "
-            "wrote; save the result again"
+            f"load: {str(file)!r} cannot be read ({printable(str(error), WORDS)}), expected a file "
+            "that result.save(path) wrote; save the result again"
         ) from error
 
 

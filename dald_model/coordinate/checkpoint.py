@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -16,8 +15,21 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.kept import NotKeptError, Reader, Writer
 from dald_model.coordinate.measured import numbers
+from dald_model.engines.archive import TYPES, Archive, archived
+from dald_model.engines.schema import (
+    FLOAT,
+    FREE_TEXT,
+    OBJECT,
+    DamagedError,
+    Many,
+    Record,
+    Whole,
+    parsed,
+)
 from dald_model.errors import OptionError
-from dald_model.text import counted, shortened
+from dald_model.files import held, replace
+from dald_model.text import counted, printable, shortened
+from dald_model.validate import is_whole
 from dald_model.values import flat
 
 VERSION = 2
@@ -25,19 +37,24 @@ VERSION = 2
 MOVED = 1e-6
 """Numbers of a client that moved by more than this share of their size are others: rounding, on
 another machine, moves them by less."""
-DAMAGE = (
-    AttributeError,
-    BadZipFile,
-    EOFError,
-    IndexError,
-    KeyError,
-    NotKeptError,
-    OSError,
-    StopIteration,
-    TypeError,
-    ValueError,
+HEADER = Record(
+    {
+        "version": Whole(),
+        "round": Whole(),
+        "every": Whole(1),
+        "model": Record(
+            {
+                "clients": Many(FREE_TEXT),
+                "sizes": Many(Whole()),
+                "edges": Many(Many((FREE_TEXT, FREE_TEXT, Whole()))),
+                "numbers": Many(Many(Many((FLOAT, FLOAT)))),
+            }
+        ),
+        "options": OBJECT,
+        "run": OBJECT,
+    }
 )
-"""What a file of another kind makes numpy, zipfile, json and the reader raise."""
+"""What is said of a run; its options and its state are as :class:`Reader` takes them."""
 LISTED = 200
 """The most letters of a list of names in a message."""
 
@@ -104,20 +121,36 @@ class Checkpoint:
         self._replace(json.dumps(header).encode(), writer.arrays)
 
     def _replace(self, header: bytes, arrays: dict[str, np.ndarray]) -> None:
-        path = self.path
-        beside = path.with_name(f".{path.name}.part")
         try:
-            with beside.open("wb") as file:
-                entries = arrays | {"header": np.frombuffer(header, dtype=np.uint8)}
-                np.savez(file, allow_pickle=False, **entries)
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(path)
+            entries = arrays | {"header": np.frombuffer(header, dtype=np.uint8)}
+            replace(self.path, archived(entries))
         except OSError as error:
-            raise OptionError(
-                f"checkpoint: {path} cannot be written ({error}); expected a path in a folder that "
-                "can be written to, such as 'run.npz'"
-            ) from error
+            raise unwritable(self.path, error) from error
+
+
+def unwritable(path: Path, error: OSError) -> OptionError:
+    """What is said of a file that cannot be written."""
+    return OptionError(
+        f"checkpoint: {path} cannot be written ({error}); expected a path in a folder that can be "
+        "written to, such as 'run.npz', which no other run writes"
+    )
+
+
+@contextmanager
+def reserved(path: Path) -> Iterator[None]:
+    """The file is this run's alone.
+
+    Raises
+    ------
+    OptionError
+        If another run writes it, or it is no file that can be written; before any round.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(held(path))
+        except OSError as error:
+            raise unwritable(path, error) from error
+        yield
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,13 +186,18 @@ class Saved:
             If it is no such file, or of another model.
         """
         header, arrays = _opened(path)
-        check_same(path, header["model"], signature(compiled))
-        options, lost = {}, []
-        for name, said in header["options"].items():
-            if "value" in said:
-                options[name] = Reader(compiled, arrays).read(said["value"])
-            else:
-                lost.append(name)
+        try:
+            check_same(path, header["model"], signature(compiled))
+            options, lost = {}, []
+            for name, said in header["options"].items():
+                if "value" in said:
+                    options[name] = Reader(compiled, arrays).read(said["value"])
+                else:
+                    lost.append(name)
+        except OptionError:
+            raise
+        except Exception as error:
+            raise _damaged(path, error) from error
         return cls(
             path,
             header["round"],
@@ -172,36 +210,41 @@ class Saved:
 
     def restored(self, fresh: Mapping[str, Any]) -> dict[str, Any]:
         """What was kept of the run, in the place of what a new run has."""
+        lacking = fresh.keys() ^ self._run.keys()
+        if lacking:
+            raise _damaged(self.path, DamagedError(f"of its run {min(lacking)} is not as expected"))
         try:
             return {name: self._reader.read(one, fresh[name]) for name, one in self._run.items()}
-        except DAMAGE as error:
+        except Exception as error:  # whatever other objects than were written make attributes raise
             raise _damaged(self.path, error) from error
 
 
 def _damaged(path: Path, error: Exception) -> OptionError:
+    said = printable(str(error), LISTED)
     return OptionError(
-        f"resume: {path} cannot be read ({error}); expected a file that solve(checkpoint=...) wrote"
+        f"resume: {path} cannot be read ({said}); expected a file that solve(checkpoint=...) wrote"
     )
 
 
 def _opened(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            arrays = dict(stored)
-        header = json.loads(arrays.pop("header").tobytes())
-        version = header["version"]
+        archive = Archive(path.read_bytes())
+        header = parsed(archive.header())
+        OBJECT.check(header, "the header")
+        version = header.get("version")
+        if is_whole(version, VERSION, VERSION):
+            HEADER.check(header, "the header")
+            return header, {name: archive.array(name, *TYPES) for name in list(archive.names)}
     except FileNotFoundError as error:
         raise OptionError(
             f"resume: there is no file {path}; expected one that solve(checkpoint=...) wrote"
         ) from error
-    except DAMAGE as error:
+    except Exception as error:  # whatever foreign bytes make zipfile and numpy raise
         raise _damaged(path, error) from error
-    if version != VERSION:
-        raise OptionError(
-            f"resume: {path} is of format {version}, expected {VERSION}; resume with the version "
-            "of dald_model that wrote it"
-        )
-    return header, arrays
+    raise OptionError(
+        f"resume: {path} is of format {printable(repr(version), LISTED)}, expected {VERSION}; "
+        "resume with the version of dald_model that wrote it"
+    )
 
 
 def signature(compiled: Decomposition) -> dict[str, Any]:

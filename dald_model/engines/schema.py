@@ -63,6 +63,7 @@ class Is:
 
 
 FLAG, FREE_TEXT, OBJECT = Is((bool,), "true or false"), Is((str,), "text"), Is((dict,), "an object")
+FLOAT = Is((float, int), "a number")
 
 
 @dataclass(frozen=True)
