@@ -57,9 +57,10 @@ class DualValues:
         worst = Row("dual values", 0.0, scale, judge.priced)
         for name in self._differing():
             amount, worth = self._unsupported(name), judge.worth_of(name)
-            if not amount / worth <= worst.measured:
-                where = f"constraints of {name!r}"
-                worst = replace(worst, difference=amount, scale=worth, where=where)
+            where = f"constraints of {name!r}"
+            there = replace(worst, difference=amount, scale=worth, where=where)
+            if not there.measured <= worst.measured:
+                worst = there
         is_seen = bool(judge.scale.noise <= SHORT * judge.priced * worst.scale)
         return replace(worst, slack=judge.scale.open, is_seen=is_seen)
 

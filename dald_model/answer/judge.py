@@ -222,8 +222,9 @@ class Judge:
             wrong = max(one, 0.0) / shares[name]
             if (client := self._parts.cones.get(name)) and client.is_blurred:
                 wrong = max(wrong - BLURRED * scale / SHORT, 0.0)
-            if not wrong / worth <= worst.measured:
-                worst = replace(worst, difference=wrong, scale=worth, where=f"at {name!r}")
+            there = replace(worst, difference=wrong, scale=worth, where=f"at {name!r}")
+            if not there.measured <= worst.measured:
+                worst = there
         is_seen = self.scale.noise <= SHORT * self.priced * worst.scale
         is_implied = self.gap_row().ok and worst.measured <= self._excused
         return replace(worst, is_seen=bool(is_seen and not is_implied))
