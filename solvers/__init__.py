@@ -16,8 +16,8 @@ from dald_model.solvers.exact.newton import Newton
 from dald_model.solvers.exact.nonlinear import Nonlinear
 from dald_model.solvers.prox.operators import Prox
 from dald_model.solvers.exact.polyhedral import Polyhedral
-from dald_model.solvers.exact.accelerated_proximal import Proximal
 from dald_model.solvers.exact.reference import Reference
+from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.arrays.smooth import Smooth
 from dald_model.solvers.exact.quadratic_step import Step, StepMethod
@@ -43,9 +43,9 @@ __all__ = [
     "Nonlinear",
     "Polyhedral",
     "Prox",
-    "Proximal",
     "ProximalGradientSteps",
     "Reference",
+    "SemismoothNewton",
     "Session",
     "Shrink",
     "DualBoxQP",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Mapping
 from typing import Any
 
@@ -11,7 +12,6 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.remote import Neighbour, RemoteClient
 from dald_model.errors import OptionError
 from dald_model.solvers.base import Solver
-from dald_model.solvers.exact.accelerated_proximal import Proximal
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.at_site import AtNeighbour, AtSite
 from dald_model.solvers.exact.average import Average
@@ -20,13 +20,12 @@ from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.conic import Conic
 from dald_model.solvers.exact.direct import Direct, rows_of_data
 from dald_model.solvers.exact.dual_box import DualBoxQP
-from dald_model.solvers.exact.dual_proximal import DualProximal
-from dald_model.solvers.exact.kinks import Kinks
 from dald_model.solvers.exact.low_rank import LowRank
 from dald_model.solvers.exact.newton import Newton
 from dald_model.solvers.exact.nonlinear import Nonlinear
 from dald_model.solvers.exact.polyhedral import Polyhedral
 from dald_model.solvers.exact.reference import Reference
+from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 from dald_model.solvers.exact.sharing import Sharing
 from dald_model.solvers.interior.unasked import Unasked
 from dald_model.validate import check_clients
@@ -39,9 +38,7 @@ ORDER: tuple[Solver, ...] = (
     Direct("factor", Factor),
     Direct("active_set", ActiveSet),
     Direct("shrink", DualBoxQP, rows_of_data),
-    Direct("proximal", Proximal),
-    Direct("dual_proximal", DualProximal, rows_of_data),
-    Direct("kinks", Kinks),
+    Direct("semismooth", SemismoothNewton),
     Polyhedral(),
     Newton(),
     Conic(),
@@ -60,6 +57,9 @@ MEMBERS = ("name", "batches", "is_exact", "refuses", "open")
 NAMED: dict[str, Solver] = {solver.name: solver for solver in (*ORDER[:-1], NONLINEAR, BFGS())}
 NAMED["reference"] = ORDER[-1]
 """What ``solve(solver=...)`` takes besides the names of cvxpy's solvers."""
+
+RENAMED = dict.fromkeys(("kinks", "proximal", "dual_proximal"), "semismooth")
+"""What solvers were called before one took what three did."""
 
 
 class Choice:
@@ -130,7 +130,7 @@ class Choice:
         if forced is None:
             first = next(solver for solver in ORDER if not refusal(solver, sub))
             is_bound = sub.client.is_coupling and first is NAMED["active_set"]
-            if (is_bound or first is NAMED["kinks"]) and not refusal(NAMED["polyhedral"], sub):
+            if (is_bound or first is NAMED["semismooth"]) and not refusal(NAMED["polyhedral"], sub):
                 rest = [NAMED["polyhedral"], *rest]  # which needs no curvature
             return [first, *(solver for solver in rest if solver is not first)]
         reason = refusal(forced, sub)
@@ -148,7 +148,7 @@ def alike(solver: Solver, sub: Subproblem) -> Hashable:
     """What the clients of one session of a solver have in common."""
     if not solver.batches or sub.form is None:
         return None
-    return sub.form.shape_but_counts if solver is NAMED["kinks"] else sub.form.shape
+    return sub.form.shape_but_counts if solver is NAMED["semismooth"] else sub.form.shape
 
 
 def refusal(solver: Solver, sub: Subproblem) -> str:
@@ -162,6 +162,10 @@ def _read(given: Any) -> Solver | None:
     if given is None or given == "auto":
         return None
     if isinstance(given, str):
+        if given in RENAMED:
+            text = f"solver: {given!r} is {RENAMED[given]!r} by now, which does what it did"
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            given = RENAMED[given]
         if given in NAMED:
             return NAMED[given]
         if given.upper() in cp.installed_solvers():

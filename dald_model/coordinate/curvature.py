@@ -16,7 +16,7 @@ from dald_model.declare.remote import RemoteClient
 from dald_model.eigen import eigh
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.low_rank_client import LowRankClient, by_columns
-from dald_model.solvers.exact.separable_kinks import Separable
+from dald_model.solvers.exact.separable import Separable
 
 EXACT = 64
 """Up to this many variables the eigenvalues of a Hessian are computed."""

@@ -27,10 +27,10 @@ class Processes:
     neighbours' values, penalties when they change, and gets points and objectives back. Iterates
     are those of :class:`dald_model.engines.InProcess` with as many hosts bit for bit, where the
     libraries have as many threads in both (a worker has ``threads``, one by default) and no
-    process is lost. They are those of one process bit for bit, too, but where clients of ``kinks``
-    and ``newton`` have unequal numbers of rows: who is solved with whom then decides how many zeros
-    rows are filled up with, and so how sums are rounded; ``newton`` carries that to 1e-12 or so,
-    ``kinks``, which early rounds ask for few digits, to what is asked for.
+    process is lost. They are those of one process bit for bit, too, but where clients of
+    ``semismooth`` and ``newton`` have unequal numbers of rows: who is solved with whom then decides
+    how many zeros rows are filled up with, and so how sums are rounded; ``newton`` carries that to
+    1e-12 or so, ``semismooth``, which early rounds ask for few digits, to what is asked for.
 
     A round costs about 1 ms of the coordinator and half of one of each process, beside the
     solving. So two processes pay where a round of this process takes 5 ms or more in its

@@ -21,10 +21,10 @@ from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.base import Answers, Multipliers, Session, Turn
-from dald_model.solvers.exact.kinked_rows import height, single_rows
 from dald_model.solvers.exact.low_rank_client import LowRankClient
+from dald_model.solvers.exact.nonsmooth_rows import height, single_rows
 from dald_model.solvers.exact.quadratic_step import nonsmooth_terms, rows_of
-from dald_model.solvers.exact.separable_kinks import Separable, multipliers
+from dald_model.solvers.exact.separable import Separable, multipliers
 
 NONE = np.zeros(0)
 
@@ -52,12 +52,8 @@ class LowRank:
             return reason
         if height(form) and single_rows(form) is None:
             return "a kink or row of it is of more than one variable"
-        held = np.concatenate(
-            [
-                _diagonal(one, np.ones(one.shape[0]))
-                for one in (form.quadratic.root, subproblem.sides[0])
-            ]
-        )
+        parts: list[Any] = [form.quadratic.root, subproblem.sides[0]]
+        held = np.concatenate([_diagonal(one, np.ones(one.shape[0])) for one in parts])
         if not held.reshape(2, -1).any(axis=0).all():
             return "neither an edge nor a ridge holds each of its variables alone"
         return ""

@@ -29,7 +29,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 
-from dald_model.solvers.exact.separable_kinks import Separable
+from dald_model.solvers.exact.line_search import FLATTER, flattened
+from dald_model.solvers.exact.separable import Separable
 
 LIMIT = 60
 """Steps for one turn; a client that needs more has failed."""
@@ -37,10 +38,6 @@ QUICK = 8
 """Steps after which minimisers for larger D are looked for first."""
 FIRM, WEAKENED = 1.0, 0.3
 """Which share of the diagonal of R'R these D are at first, and their ratio."""
-FLATTER = 0.5
-"""Share of the slope that a step begins with which it may end with, where it is not searched."""
-SEARCHES = 40
-"""Evaluations of one search at most."""
 MISSED, REFINED = 1e-9, 1e-13
 """Shares of the largest numbers in them up to which equations may be off, and to which they are
 solved once more."""
@@ -241,26 +238,21 @@ class LowRankClient:
     ) -> tuple[np.ndarray, np.ndarray, bool]:
         """Where g falls along a step of u and c + R'u, nearly to its least; whether to the end."""
         change, tilted = end[0] - base[0], end[1] - base[1]
+        straight, curved = float(change @ base[0]), float(change @ change)
 
         def slope(length: float, x: np.ndarray) -> float:
-            return float(change @ base[0] + length * (change @ change) - tilted @ x)
+            return straight + length * curved - float(tilted @ x)
 
         first = slope(0.0, self._at(base[1], self._placed(base[1])))
         last = slope(1.0, self._at(end[1], after))
-        allowed = FLATTER * abs(first)
-        if not first < 0 or last <= allowed:
+        if not first < 0 or last <= FLATTER * abs(first):
             return *end, True
-        low, high, length = (0.0, first), (1.0, last), 0.5
-        for _ in range(SEARCHES):
-            # Halves where a straight line would stay at one end
-            line = low[0] - low[1] * (high[0] - low[0]) / (high[1] - low[1])
-            middle = (low[0] + high[0]) / 2
-            length = line if abs(line - middle) < 0.4 * (high[0] - low[0]) else middle
-            tilt = base[1] + length * tilted
-            here = slope(length, self._at(tilt, self._placed(tilt)))
-            if abs(here) <= allowed:
-                break
-            low, high = ((length, here), high) if here < 0 else (low, (length, here))
+
+        def at(lengths: np.ndarray) -> np.ndarray:
+            tilt = base[1] + lengths[0] * tilted
+            return np.array([slope(lengths[0], self._at(tilt, self._placed(tilt)))])
+
+        length = flattened(at, np.array([first]), np.array([last]))[0]
         return base[0] + length * change, base[1] + length * tilted, False
 
     def _checked(

@@ -26,26 +26,22 @@ from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.indexing import Index, selection, times
 from dald_model.solvers.arrays.terms import Terms, shared
 from dald_model.solvers.base import Answers, Multipliers, Turn
-from dald_model.solvers.exact.accelerated_proximal import Proximal
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.dual_box import DualBoxQP
-from dald_model.solvers.exact.dual_proximal import DualProximal
 from dald_model.solvers.exact.epigraph import EpigraphQP
-from dald_model.solvers.exact.kinks import Kinks
 from dald_model.solvers.exact.newton_guard import ERROR, OPTIMAL
 from dald_model.solvers.exact.newton_model import FLOOR, add_diagonal
 from dald_model.solvers.exact.newton_state import First, NewtonState, TermGroup
 from dald_model.solvers.exact.newton_turn import UNKNOWN, NewtonBatch
 from dald_model.solvers.exact.quadratic_step import StepMethod, again
+from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 
 METHODS: tuple[type[StepMethod], ...] = (
     Factor,
     ActiveSet,
     DualBoxQP,
-    Proximal,
-    DualProximal,
-    Kinks,
+    SemismoothNewton,
     EpigraphQP,
 )
 """Who takes the steps: the first that takes the rows and the terms without a gradient."""

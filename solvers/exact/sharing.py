@@ -33,15 +33,15 @@ from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.indexing import times
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.base import Answers, Multipliers, Session, Turn
-from dald_model.solvers.exact.accelerated_proximal import Proximal
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.common_sums import Sums, common_sums
 from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.exact.epigraph import EpigraphQP
 from dald_model.solvers.exact.quadratic_step import StepMethod, again
+from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 
-METHODS: tuple[type[StepMethod], ...] = (Factor, ActiveSet, DualBoxQP, Proximal, EpigraphQP)
+METHODS: tuple[type[StepMethod], ...] = (Factor, ActiveSet, DualBoxQP, SemismoothNewton, EpigraphQP)
 """Who solves what is left: the first that takes it."""
 _BLOCKS = MadeOnce()
 NONE = "no minimiser to working accuracy"

@@ -338,19 +338,19 @@ def test_an_explanation_word_for_word() -> None:
     explanation = star().compile().explain()
     text = """\
 Solver layer
-  clients  number  solver   as                              variables  rows    if it fails
-  a        1       newton   2 exp terms                     4 -> 2     6 -> 0  conic, \
+  clients  number  solver      as                              variables  rows    if it fails
+  a        1       newton      2 exp terms                     4 -> 2     6 -> 0  conic, \
 reference (CLARABEL)
-  b        1       kinks    2 abs terms, 2 inequality rows  4 -> 2     6 -> 2  polyhedral, conic, \
+  b        1       semismooth  2 abs terms, 2 inequality rows  4 -> 2     6 -> 2  polyhedral, \
+conic, reference (CLARABEL)
+  c, d     2       factor      quadratic                       2          0       conic, \
 reference (CLARABEL)
-  c, d     2       factor   quadratic                       2          0       conic, \
-reference (CLARABEL)
-  server   1       average  server                          2          0
-  a by newton, not by factor, active_set, shrink, proximal, dual_proximal, kinks: its objective \
+  server   1       average     server                          2          0
+  a by newton, not by factor, active_set, shrink, semismooth: its objective \
 has exp terms, which are not quadratic
   a by newton, not by polyhedral: it has exp terms, which are not of linear rows
-  b by kinks, not by factor, shrink, proximal, dual_proximal: it has 2 rows of inequalities
-  b by kinks, not by active_set: it has non-smooth terms (abs)
+  b by semismooth, not by factor, shrink: it has 2 rows of inequalities
+  b by semismooth, not by active_set: it has non-smooth terms (abs)
 Coordination
   order: 2 levels one after the other, 4 clients at once
   by colour: every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); with
@@ -369,7 +369,7 @@ Coordination
     rows = cells(html)
     assert rows[0] == ["clients", "number", "solver", "as", "variables", "rows", "if it fails"]
     assert rows[3] == ["c, d", "2", "factor", "quadratic", *"20", "conic, reference (CLARABEL)"]
-    assert "b by kinks, not by active_set: it has non-smooth terms (abs)" in html
+    assert "b by semismooth, not by active_set: it has non-smooth terms (abs)" in html
 
 
 def test_an_explanation_of_solvers_that_were_named() -> None:
@@ -379,7 +379,7 @@ def test_an_explanation_of_solvers_that_were_named() -> None:
     assert lines[2].split() == [*"a1", "reference", "(OSQP)", *"2", "exp", "terms", *"46"]
     assert [one.solver for one in explanation] == [
         "reference (OSQP)",
-        "kinks",
+        "semismooth",
         "factor",
         "conic",
         "average",

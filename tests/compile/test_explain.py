@@ -41,17 +41,17 @@ Solver layer
   bounded                   1       active_set  quadratic, 1 equality row, 3 inequality rows  7 -> 3     8 -> 4   conic, reference (CLARABEL)
   lasso                     1       shrink      quadratic, 3 abs terms                        10 -> 3    10 -> 0  conic, reference (CLARABEL)
   logistic                  1       newton      4 logistic terms                              15 -> 3    28 -> 0  conic, reference (CLARABEL)
-  ball                      1       proximal    1 ball term                                   4 -> 3     5 -> 0   conic, reference (CLARABEL)
+  ball                      1       semismooth  1 ball term                                   4 -> 3     5 -> 0   conic, reference (CLARABEL)
   cone                      1       conic       cone program (SecondOrder)                    6          9        reference (CLARABEL)
   server                    1       average     server                                        3          0
   bounded by active_set, not by factor: it has 3 rows of inequalities
   lasso by shrink, not by factor: it has non-smooth terms (abs)
   lasso by shrink, not by active_set: it has no rows
-  logistic by newton, not by factor, active_set, shrink, proximal, dual_proximal, kinks: its objective has logistic terms, which are not quadratic
+  logistic by newton, not by factor, active_set, shrink, semismooth: its objective has logistic terms, which are not quadratic
   logistic by newton, not by polyhedral: it has logistic terms, which are not of linear rows
-  ball by proximal, not by factor, shrink: it has non-smooth terms (ball)
-  ball by proximal, not by active_set: it has no rows
-  cone by conic, not by factor, active_set, shrink, proximal, dual_proximal, kinks, newton: its cone program has parts \
+  ball by semismooth, not by factor, shrink: it has non-smooth terms (ball)
+  ball by semismooth, not by active_set: it has no rows
+  cone by conic, not by factor, active_set, shrink, semismooth, newton: its cone program has parts \
 that are no quadratic and no known function
   cone by conic, not by polyhedral: its cone program has SecondOrderConeT cones
 Coordination
@@ -126,8 +126,6 @@ def test_a_solver_for_all_is_said_to_take_all_but_servers(compiled: dm.Compiled)
     assert found["bounded"].refusals == {
         "factor": "it has 3 rows of inequalities",
         "shrink": "it has 1 row of equalities",
-        "proximal": "it has 1 row of equalities",
-        "dual_proximal": "it has 1 row of equalities",
         "newton": "it has no smooth term that is not quadratic",
     }
 

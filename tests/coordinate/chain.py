@@ -87,30 +87,11 @@ def fenced() -> tuple[dm.Model, cp.Variable]:
     return model, x[0]
 
 
-def middle() -> tuple[dm.Model, cp.Variable]:
-    """The median of 0, 1 and 5, from distances of a variable that is bounded."""
-    model, x = dm.Model("middle"), [cp.Variable(name=f"x{i}") for i in range(3)]
-    for name, v, t in zip("abc", x, (0.0, 1.0, 5.0), strict=True):
-        model.client(name, cp.abs(v - t), [v <= 9])
-    model.consensus(x[0] == x[1], x[1] == x[2])
-    return model, x[0]
-
-
 def diamond() -> tuple[dm.Model, cp.Variable]:
     """Every client in a ball of the 1-norm: the mean (4, 3) is shrunk by one to lie in it."""
     model, x = dm.Model("diamond"), [cp.Variable(2, name=f"x{i}") for i in range(3)]
     for name, v, t in zip("abc", x, TARGETS, strict=True):
         model.client(name, cp.sum_squares(v - t), [cp.norm1(v) <= 5])
-    model.consensus(x[0] == x[1], x[1] == x[2])
-    return model, x[0]
-
-
-def turned() -> tuple[dm.Model, cp.Variable]:
-    """As ``grouped``, with the variable in a norm turned, which leaves it as long."""
-    turn = np.array([[0.6, 0.8], [-0.8, 0.6]])
-    model, x = dm.Model("turned"), [cp.Variable(2, name=f"x{i}") for i in range(3)]
-    for name, v, t in zip("abc", x, TARGETS, strict=True):
-        model.client(name, cp.sum_squares(v - t) + cp.norm(turn @ v, 2))
     model.consensus(x[0] == x[1], x[1] == x[2])
     return model, x[0]
 
@@ -154,9 +135,7 @@ TAKEN: dict[str, tuple[Callable[[], tuple[dm.Model, cp.Variable]], Any]] = {
     "factor": (plain, MEAN),
     "active_set": (fenced, [3.5, MEAN[1]]),
     "shrink": (shrunk, MEAN - 1 / 2),
-    "proximal": (grouped, 0.9 * MEAN),
-    "dual_proximal": (turned, 0.9 * MEAN),
-    "kinks": (middle, 1.0),
+    "semismooth": (grouped, 0.9 * MEAN),
     "polyhedral": (diamond, MEAN - 1),
     "low_rank": (broad, np.append(MEAN - 1 / 2, np.zeros(298))),
     "newton": (curved, math.log(2)),

@@ -262,7 +262,7 @@ def test_a_message_that_comes_twice_is_answered_once() -> None:
         "number": 1,
         "asks": [{"session": 3, "news": list(news)}],
         "tolerance": 1e-6,
-        "place": [{"session": 3, "solver": "kinks", "clients": [7]}],
+        "place": [{"session": 3, "solver": "semismooth", "clients": [7]}],
     }
     message = encode(ask, clients | {f"0.{name}": values for name, values in news.items()})
     residents = Residents()

@@ -193,7 +193,7 @@ SOLVED_BY = {
     "factor": "least_squares",
     "shrink": "lasso",
     "active_set": "simplex",
-    "proximal": "group_lasso",
+    "semismooth": "group_lasso",
     "newton": "logistic",
     "conic": "semidefinite",
 }

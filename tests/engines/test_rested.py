@@ -38,14 +38,14 @@ def kinds():
         return cp.sum_squares(A @ x - b) + weight * cp.norm1(x), [cp.norm1(x) <= 1 + level]
 
     def ball(x, level, weight):
-        return weight * cp.sum_squares(A @ x - b), [cp.norm(x - level) <= 1, cp.sum(x) <= 2]
+        return weight * cp.sum_squares(A @ x - b), [cp.norm(x - level, 3) <= 1]
 
     return {
         "factor": square,
         "active_set": bounds,
         "shrink": lasso,
         "newton": logistic,
-        "kinks": absolute,
+        "semismooth": absolute,
         "polyhedral": sums,
         "conic": ball,
     }

@@ -113,15 +113,15 @@ def test_twenty_clients_are_told_one_by_one() -> None:
 def test_an_explanation_has_one_line_a_kind_whatever_the_numbers_of_rows() -> None:
     found = schools(96).compile().explain()
     assert [(one.solver, len(one.clients), one.what) for one in found] == [
-        ("kinks", 32, "4..35 abs terms"),
-        ("kinks", 64, "4..35 abs terms, 7 inequality rows"),
+        ("semismooth", 32, "4..35 abs terms"),
+        ("semismooth", 64, "4..35 abs terms, 7 inequality rows"),
         ("average", 1, "server"),
     ]
     # |a @ w - b| <= t, two rows and a t for each row of data, beside the seven entries of w
     assert (found[0].least_stated, found[0].stated) == ((7 + 4, 2 * 4), (7 + 35, 2 * 35))
     lines = str(found).splitlines()
     assert re.sub(r" +", " ", lines[2]) == (
-        " school 0..93 32 kinks 4..35 abs terms 11..42 -> 7 8..70 -> 0 "
+        " school 0..93 32 semismooth 4..35 abs terms 11..42 -> 7 8..70 -> 0 "
         "polyhedral, conic, reference (CLARABEL)"
     )
     assert len(lines[: lines.index("Coordination")]) < 16

@@ -10,8 +10,8 @@ from dald_model.compile.kinds import named
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.dual_box import DualBoxQP
-from dald_model.solvers.exact.kinks import Kinks
 from dald_model.solvers.exact.quadratic_step import Step, StepMethod
+from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 
 
 def form(
@@ -154,11 +154,11 @@ def kinds(rng: np.random.Generator, size: int, count: int) -> dict[str, tuple[An
             ),
         ),
         "many values": (
-            Kinks,
+            SemismoothNewton,
             many(lambda: form(size, terms=[any_values(rng, size, int(rng.integers(9, 30)))])),
         ),
         "values and rows": (
-            Kinks,
+            SemismoothNewton,
             many(
                 lambda: form(
                     size,

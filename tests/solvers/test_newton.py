@@ -332,7 +332,7 @@ def test_refusals_say_why() -> None:
     smooth = make_term("exp", np.eye(3))
     assert "cone" in reason(make_form([smooth], complete=False))
     assert "smooth" in reason(make_form([make_term("abs", np.eye(3))]))
-    assert "norm" in reason(make_form([smooth, make_term("norm", np.ones((3, 3)))]))
+    assert reason(make_form([smooth, make_term("norm", np.ones((3, 3)))])) == ""
     assert "entropy" in reason(make_form([make_term("entropy", np.ones((2, 3)))]))
 
 

@@ -1,8 +1,4 @@
-r"""Rows with kinks: :math:`\sum_t \max(l_t u_t, h_t u_t)` of :math:`u = A x + b`, of k clients.
-
-Absolute values have :math:`l = -w, \; h = w`; of a row :math:`a^\top x \le b` it is the indicator,
-:math:`l = 0, \; h = \infty`; and of an equality :math:`l = -\infty`.
-"""
+r"""Rows of k clients whose functions have no gradient, see :mod:`.nonsmooth_functions`."""
 
 from __future__ import annotations
 
@@ -12,22 +8,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.form import Form
+from dald_model.compile.form import Form, Term
 from dald_model.solvers.arrays.indexing import Index
 from dald_model.solvers.arrays.matrices import Matrices, is_sparse, together
 from dald_model.solvers.arrays.padding import alike
-from dald_model.solvers.exact.separable_kinks import ActiveKinks
+from dald_model.solvers.exact.nonsmooth_functions import Block, Derivative, Functions
+from dald_model.solvers.exact.separable import ActiveKinks
 
 
-class KinkedRows(NamedTuple):
-    """The rows of k clients in arrays; who has fewer than others has zeros after them.
+class NonsmoothRows(NamedTuple):
+    """The rows of k clients in arrays: blocks, then the others; clients with fewer have zeros last.
 
     Attributes
     ----------
     matrix : Matrices
         A, products of shape (k, R).
-    offset, low, high : ndarray, shape (k, R)
-        b, l and h.
+    offset : ndarray, shape (k, R)
+        b.
+    functions : Functions
     columns : ndarray of int, shape (k, R)
         The variable of a row that has one only; else -1.
     levels, entries : ndarray, shape (k, R)
@@ -36,15 +34,14 @@ class KinkedRows(NamedTuple):
 
     matrix: Matrices
     offset: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    functions: Functions
     columns: np.ndarray
     levels: np.ndarray
     entries: np.ndarray
 
     @classmethod
-    def of(cls, forms: Sequence[Form]) -> KinkedRows:
-        """The absolute values, inequalities and equalities of forms of one size, in this order."""
+    def of(cls, forms: Sequence[Form]) -> NonsmoothRows:
+        """Norms and balls, absolute values, inequalities and equalities of forms of one size."""
         parts = [_parts(form) for form in forms]
         height = max(offset.size for _, offset, _, _ in parts)
         matrix = together([own for own, *_ in parts], (height, forms[0].size))
@@ -58,34 +55,49 @@ class KinkedRows(NamedTuple):
             rows, own_columns, own_entries = _single(own)
             columns[i, rows], entries[i, rows] = own_columns, own_entries
             levels[i, rows] = -arrays[0, i, rows] / entries[i, rows]
-        return cls(matrix, arrays[0], arrays[1], arrays[2], columns, levels, entries)
+        functions = Functions(arrays[1], arrays[2], _blocks(forms))
+        return cls(matrix, arrays[0], functions, columns, levels, entries)
 
-    def again(self, forms: Sequence[Form]) -> KinkedRows:
+    def again(self, forms: Sequence[Form]) -> NonsmoothRows:
         """Those of forms with the same matrices, whose other numbers may be others."""
         arrays = np.zeros((3, *self.offset.shape))
         for i, form in enumerate(forms):
             numbers = _numbers(form)
             arrays[:, i, : numbers[0].size] = numbers
-        offset, low, high = arrays
+        offset = arrays[0]
         is_single = self.columns >= 0
         levels = np.divide(-offset, self.entries, out=np.zeros_like(offset), where=is_single)
-        return self._replace(offset=offset, low=low, high=high, levels=levels)
+        functions = Functions(arrays[1], arrays[2], _blocks(forms))
+        return self._replace(offset=offset, functions=functions, levels=levels)
 
-    def take(self, index: Index) -> KinkedRows:
+    def take(self, index: Index) -> NonsmoothRows:
         """Those of some clients."""
-        return KinkedRows(
+        return NonsmoothRows(
             self.matrix.take(index),
             self.offset[index],
-            self.low[index],
-            self.high[index],
+            self.functions.take(index),
             self.columns[index],
             self.levels[index],
             self.entries[index],
         )
 
+    def curvature(self, stiffness: np.ndarray, found: Derivative, at: Index) -> np.ndarray:
+        r""":math:`A^\top \tau (a I + b \, \hat v \hat v^\top) A` of clients ``at``, (k, m, m)."""
+        curved = self.matrix.gram(stiffness * found.shares, at)
+        full = self.matrix.take(at).full if found.turns else None
+        for block, bends, directions in found.turns:
+            assert full is not None
+            shape = (len(bends), bends.shape[1], block.width, -1)
+            rows = full[:, block.rows].reshape(shape)
+            along = (directions[:, :, None, :] @ rows)[:, :, 0]
+            weights = bends * block.grouped(stiffness)[:, :, 0]
+            curved += along.transpose(0, 2, 1) @ (weights[:, :, None] * along)
+        return curved
+
     def active(self, client: int, size: int) -> ActiveKinks | None:
         """The active-set method of a client all of whose rows are of single variables."""
-        stated = np.flatnonzero((self.low[client] != 0) | (self.high[client] != 0))
+        low, high = self.functions.low, self.functions.high
+        stated = np.flatnonzero((low[client] != 0) | (high[client] != 0))
         if not stated.size or (self.columns[client, : stated[-1] + 1] < 0).any():
             return None
         at = client, slice(None, int(stated[-1]) + 1)
@@ -93,8 +105,8 @@ class KinkedRows(NamedTuple):
             self.columns[at],
             self.levels[at],
             self.entries[at],
-            self.low[at],
-            self.high[at],
+            low[at],
+            high[at],
             size,
         )
 
@@ -103,7 +115,7 @@ class KinkedRows(NamedTuple):
 
         ``points`` and ``values``, which are u there, are changed.
         """
-        clients, rows = np.nonzero(chosen & (self.columns >= 0))
+        clients, rows = np.nonzero(chosen & (self.columns >= 0) & self.functions.kinked)
         if clients.size:
             points[clients, self.columns[clients, rows]] = self.levels[clients, rows]
             who = np.unique(clients)
@@ -113,19 +125,19 @@ class KinkedRows(NamedTuple):
 def matrices(form: Form) -> list[Any]:
     """The matrices that its rows are of, one after the other."""
     rows = [part.matrix for part in (form.inequalities, form.equalities) if part.rhs.size]
-    return [*(term.matrix for term in form.terms if term.kind.is_polyhedral), *rows]
+    return [*(term.matrix for term in _nonsmooth(form)), *rows]
 
 
 def height(form: Form) -> int:
     """How many rows a form has."""
     rows = form.equalities.rhs.size + form.inequalities.rhs.size
-    return rows + sum(term.weight.size for term in form.terms if term.kind.is_polyhedral)
+    return rows + sum(term.offset.size for term in _nonsmooth(form))
 
 
 def single_rows(form: Form) -> tuple[np.ndarray, ...] | None:
     """Columns, levels of the kinks, entries, l and h of rows of one variable each; None of others.
 
-    Of a form that has rows; in the order of :meth:`KinkedRows.of`.
+    Of a form that has rows and no norms; in the order of :meth:`NonsmoothRows.of`.
     """
     matrix, offset, low, high = _parts(form)
     rows, columns, entries = _single(matrix)
@@ -153,14 +165,39 @@ def _parts(form: Form) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _numbers(form: Form) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """b, l and h of one client."""
-    terms = [term for term in form.terms if term.kind.is_polyhedral]
+    """b, l and h of one client; no limits in blocks, whose sizes say more."""
+    terms = _nonsmooth(form)
     rows = [part for part in (form.inequalities, form.equalities) if part.rhs.size]
     offset = np.concatenate([*(term.offset for term in terms), *(-part.rhs for part in rows)])
-    weight = np.concatenate([term.weight for term in terms] or [np.zeros(0)])
+    limits = [
+        term.weight if term.kind.is_polyhedral else np.full(term.offset.size, np.inf)
+        for term in terms
+    ]
+    weight = np.concatenate([np.zeros(0), *limits])
     below, equal = form.inequalities.rhs.size, form.equalities.rhs.size
     low = np.concatenate([-weight, np.zeros(below), np.full(equal, -np.inf)])
     return offset, low, np.concatenate([weight, np.full(below + equal, np.inf)])
+
+
+def _nonsmooth(form: Form) -> list[Term]:
+    """Norms and balls, then absolute values: so blocks are at one place for all clients."""
+    found = [term for term in form.terms if not term.is_smooth]
+    return sorted(found, key=lambda term: term.kind.is_polyhedral)
+
+
+def _blocks(forms: Sequence[Form]) -> tuple[Block, ...]:
+    """The norms and balls of forms of one shape."""
+    found, at = [], 0
+    for terms in zip(*map(_joint, forms), strict=True):
+        first, stop = terms[0], at + terms[0].offset.size
+        sizes = [term.parameter if term.is_set else term.weight for term in terms]
+        found.append(Block(slice(at, stop), first.width, first.is_set, np.stack(sizes)))
+        at = stop
+    return tuple(found)
+
+
+def _joint(form: Form) -> list[Term]:
+    return [term for term in _nonsmooth(form) if not term.kind.is_polyhedral]
 
 
 def _single(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

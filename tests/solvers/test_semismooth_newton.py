@@ -1,4 +1,4 @@
-"""Kinks against certificates, closed forms, scikit-learn and Clarabel."""
+"""SemismoothNewton against certificates, closed forms, scikit-learn and Clarabel."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sklearn.svm import SVC
 
 import dald_model as dm
 from dald_model.compile.form import Form
-from dald_model.solvers.exact.kink_group import LARGE
-from dald_model.solvers.exact.kinks import Kinks
+from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
+from dald_model.solvers.exact.semismooth_turn import LARGE
 from tests.solvers.quadratics import form, hessians, run, simplex, units, values
 
 TIGHT = 1e-9
@@ -59,7 +59,7 @@ def test_points_are_certified_from_round_to_round(size: int, count: int, rows: b
     rng = np.random.default_rng(size + count)
     forms = [random_form(rng, size, count, rows=rows) for _ in range(3)]
     H, c = hessians(rng, 3, size, decades=2), 10 * rng.normal(size=(3, size))
-    method, step = run(Kinks, forms, H, c)
+    method, step = run(SemismoothNewton, forms, H, c)
     for change in (0.0, 1e-4, 1.0, 30.0):
         moved = c + change * rng.normal(size=c.shape)
         step = method.solve(np.arange(3), moved)
@@ -74,7 +74,7 @@ def test_numbers_of_one_variable_are_their_weighted_quantile() -> None:
     for h in (1e-3, 1.0, 1e3):
         b, w = np.sort(rng.normal(size=31)), rng.uniform(0.1, 1, 31)
         _, step = run(
-            Kinks,
+            SemismoothNewton,
             [form(1, terms=[values(np.ones((31, 1)), w, -b)])],
             np.full((1, 1, 1), h),
             np.zeros((1, 1)),
@@ -97,7 +97,7 @@ def test_the_support_vector_machine_is_that_of_sklearn() -> None:
     # Their intercept is there but not used: mirrored data have none
     both, signs = np.vstack([A, -A]), np.concatenate([y, -y])
     theirs = SVC(kernel="linear", C=0.5, tol=1e-10).fit(both, signs)
-    _, step = run(Kinks, [form(5, terms=[hinge])], np.eye(5)[None], slope[None])
+    _, step = run(SemismoothNewton, [form(5, terms=[hinge])], np.eye(5)[None], slope[None])
 
     def objective(w: np.ndarray) -> float:
         return float(w @ w / 2 + np.maximum(0, 1 - y * (A @ w)).sum())
@@ -113,7 +113,7 @@ def test_l1_in_a_box_is_soft_thresholded_and_clipped() -> None:
     box = np.vstack([np.eye(9), -np.eye(9)]), np.concatenate([np.full(9, 0.7), np.full(9, 0.3)])
     given = form(9, None, box, [values(sp.eye_array(9).toarray(), np.full(9, w))])
     H = np.array([np.diag(one) for one in h])
-    _, step = run(Kinks, [given, given], H, c)
+    _, step = run(SemismoothNewton, [given, given], H, c)
     shrunk = np.sign(-c) * np.maximum(np.abs(c) - w, 0) / h
     expected = np.clip(shrunk, -0.3, 0.7)
     np.testing.assert_allclose(step.points, expected, rtol=0, atol=1e-12)
@@ -133,7 +133,7 @@ def test_repeated_and_empty_rows_do_no_harm() -> None:
     A = np.vstack([A, A, np.zeros((2, 4))])
     given = form(4, terms=[values(A, np.ones(82), np.round(rng.normal(size=82)))])
     H, c = hessians(rng, 1, 4), np.zeros((1, 4))
-    _, step = run(Kinks, [given], H, c)
+    _, step = run(SemismoothNewton, [given], H, c)
     x, (term,) = cp.Variable(4), given.terms
     goal = cp.quad_form(x, H[0]) / 2 + cp.norm1(term.matrix @ x + term.offset)
     tight = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
@@ -147,7 +147,7 @@ def test_rows_without_a_common_point_fail_and_others_do_not() -> None:
     forms = [
         form(2, None, (rows, right), [values(np.eye(2), [1.0, 1])]) for right in ([1, 1], [-1, -1])
     ]
-    method, which = Kinks(forms), np.arange(2)
+    method, which = SemismoothNewton(forms), np.arange(2)
     assert not method.factor(which, np.tile(np.eye(2), (2, 1, 1))).any()
     for _ in range(2):
         step = method.solve(which, np.array([[-3.0, 0.5], [-3.0, 0.5]]))
@@ -159,8 +159,8 @@ def test_a_looser_error_is_kept() -> None:
     rng = np.random.default_rng(4)
     forms = [random_form(rng, 8, 60) for _ in range(4)]
     H, c = hessians(rng, 4, 8), 10 * rng.normal(size=(4, 8))
-    _, exact = run(Kinks, forms, H, c)
-    loose = Kinks(forms)
+    _, exact = run(SemismoothNewton, forms, H, c)
+    loose = SemismoothNewton(forms)
     loose.factor(np.arange(4), H)
     for allowed in (1e-2, 1e-4, 1e-6):
         found = loose.solve(np.arange(4), c, allowed)
@@ -178,7 +178,7 @@ def test_clients_of_other_numbers_of_rows_are_solved_together(density: float) ->
         b = rng.normal(size=count)
         model.client(at, cp.sum(cp.maximum(0.9 * (A @ w - b), 0.1 * (b - A @ w))), [w <= 2])
     compiled = model.compile()
-    assert sum(len(row.clients) for row in compiled.explain() if row.solver == "kinks") == 6
+    assert sum(len(row.clients) for row in compiled.explain() if row.solver == "semismooth") == 6
     runs = [
         model.solve(solver=s, accuracy=1e-9, eps_pri=0, eps_dual=0, max_rounds=4)
         for s in ("auto", "reference")
@@ -187,9 +187,9 @@ def test_clients_of_other_numbers_of_rows_are_solved_together(density: float) ->
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
 
 
-def test_what_kinks_refuses() -> None:
-    assert Kinks.refuses(form(3)) == "it has neither rows nor absolute values"
-    assert Kinks.refuses(random_form(np.random.default_rng(0), 3, 9, rows=True)) == ""
+def test_what_it_refuses() -> None:
+    assert SemismoothNewton.refuses(form(3)) == "it has neither rows nor terms without a gradient"
+    assert SemismoothNewton.refuses(random_form(np.random.default_rng(0), 3, 9, rows=True)) == ""
 
 
 def test_without_curvature_another_solver_takes_over() -> None:
@@ -215,12 +215,12 @@ def test_rows_that_nearly_meet_are_told_apart_by_their_multipliers(apart: float)
     """
     b = -np.array([0.0, apart])
     one = form(1, terms=[values(np.ones((2, 1)), np.full(2, 0.5), b)])
-    _, step = run(Kinks, [one], np.full((1, 1, 1), 3e-3), np.zeros((1, 1)))
+    _, step = run(SemismoothNewton, [one], np.full((1, 1, 1), 3e-3), np.zeros((1, 1)))
     assert not step.failed.any()
     assert abs(step.points[0, 0]) <= 1e-3 * apart
     A = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     given = form(2, terms=[values(A, np.array([1.0, 1.0, 0.5]), np.array([0.0, 0.0, apart]))])
-    _, step = run(Kinks, [given], 3e-3 * np.eye(2)[None], np.zeros((1, 2)))
+    _, step = run(SemismoothNewton, [given], 3e-3 * np.eye(2)[None], np.zeros((1, 2)))
     assert not step.failed.any()
     assert np.abs(step.points).max() <= 1e-3 * apart
 
@@ -234,8 +234,8 @@ def test_forms_that_are_met_again_are_solved_as_by_a_method_made_anew(
     counts = (3, 30, 9)
     first = [random_form(rng, size, count, rows=True) for count in counts]
     H, c = hessians(rng, 3, size, decades=2), 10 * rng.normal(size=(3, size))
-    method, _ = run(Kinks, first, H, c)
-    assert isinstance(method, Kinks)
+    method, _ = run(SemismoothNewton, first, H, c)
+    assert isinstance(method, SemismoothNewton)
     second = []
     for one in first:
         (term,) = one.terms
@@ -247,7 +247,7 @@ def test_forms_that_are_met_again_are_solved_as_by_a_method_made_anew(
         second.append(one.with_others(terms=(term._replace(**other[moved]),)))
     method.take(second)
     assert not method.factor(np.arange(3), H).any()
-    step, (_, anew) = method.solve(np.arange(3), c), run(Kinks, second, H, c)
+    step, (_, anew) = method.solve(np.arange(3), c), run(SemismoothNewton, second, H, c)
     np.testing.assert_array_equal(step.points, anew.points)
     for i in range(3):
         assert certified(second[i], H[i], c[i], step.points[i]) <= TIGHT

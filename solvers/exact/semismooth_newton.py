@@ -4,7 +4,7 @@ r"""Minimisers of many quadratics plus any number of rows with kinks, by their m
     \min_x \tfrac12 x^\top H x + c^\top x + \sum_t \max(l_t u_t, h_t u_t), \qquad u = A x + b,
 
 absolute values, hinges, quantiles and linear rows, see
-:mod:`dald_model.solvers.exact.kinked_rows`. The method of multipliers with multipliers s of
+:mod:`dald_model.solvers.exact.nonsmooth_rows`. The method of multipliers with multipliers s of
 :math:`u = A x + b` minimises, again and again,
 
 .. math::
@@ -32,16 +32,15 @@ from dald_model.solvers.arrays.indexing import outer, selection, times
 from dald_model.solvers.exact.active_set import FLAT
 from dald_model.solvers.exact.cholesky import triangles
 from dald_model.solvers.exact.elimination import variable_scales
-from dald_model.solvers.exact.kink_group import KinkGroup
-from dald_model.solvers.exact.kink_turn import KinkTurn
-from dald_model.solvers.exact.kinked_rows import height, matrices, parted
-from dald_model.solvers.exact.quadratic_step import Errors, Step, nonsmooth_terms
+from dald_model.solvers.exact.nonsmooth_rows import height, matrices, parted
+from dald_model.solvers.exact.quadratic_step import NOTHING, Errors, Step
+from dald_model.solvers.exact.semismooth_turn import Group, SemismoothTurn
 
 LIMIT = 200
 """Steps for one turn; a client that needs more has failed."""
 
 
-class Kinks:
+class SemismoothNewton:
     """Quadratics with absolute values and linear rows, as many as there are; see the module."""
 
     is_exact: ClassVar[bool] = False
@@ -49,8 +48,9 @@ class Kinks:
     @classmethod
     def refuses(cls, form: Form) -> str:
         """Why the rows and non-smooth terms are not for this method; empty if they are."""
-        found = nonsmooth_terms(form, but_polyhedral=True)
-        return found or ("" if height(form) else "it has neither rows nor absolute values")
+        if form.extra:
+            return f"its rows need {form.extra} variables more than the client has"
+        return "" if height(form) else "it has neither rows nor terms without a gradient"
 
     def __init__(self, forms: Sequence[Form]) -> None:
         count, size = len(forms), forms[0].size
@@ -61,10 +61,10 @@ class Kinks:
         self._failed = np.ones(count, dtype=bool)
         self._group = np.zeros(count, dtype=int)
         self._member = np.zeros(count, dtype=int)
-        self._groups: list[KinkGroup] = []
+        self._groups: list[Group] = []
         for part in parted(forms):
             self._group[part], self._member[part] = len(self._groups), range(part.size)
-            self._groups.append(KinkGroup([forms[at] for at in part.tolist()]))
+            self._groups.append(Group([forms[at] for at in part.tolist()]))
         self._given = [one for form in forms for one in matrices(form)]
 
     def take(self, forms: Sequence[Form]) -> None:
@@ -82,11 +82,10 @@ class Kinks:
         """Take new H; failed are those that are not positive definite to working accuracy."""
         self._hessians[which] = hessians
         self._failed[which] = triangles(hessians * outer(variable_scales(hessians)), FLAT)[1]
-        diagonals = np.diagonal(hessians, axis1=1, axis2=2)
         for number, group in enumerate(self._groups):
             own = np.flatnonzero((self._group[which] == number) & ~self._failed[which])
             if own.size:
-                group.renew(self._member[which[own]], 1 / diagonals[own])
+                group.renew(self._member[which[own]], hessians[own])
         return self._failed[which]
 
     def solve(self, which: np.ndarray, linear: np.ndarray, errors: Errors = None) -> Step:
@@ -101,12 +100,33 @@ class Kinks:
                 failed[part] = ~self._minimise(group, which[part], linear[part], errors[part])
                 members = self._member[which[part]]
                 duals[part] = self._own(group.multipliers[members], self._heights[which[part]])
+        balls = self._balls(which)
         points = np.where(failed[:, None], np.nan, self._points[which])
         energy = np.vecdot(points, times(self._hessians[selection(which)], points))
-        return Step(points, duals[:, self._below :], duals[:, : self._below], failed, energy)
+        equality, inequality = duals[:, self._below :], duals[:, : self._below]
+        return Step(points, equality, inequality, failed, energy, balls)
+
+    def _balls(self, which: np.ndarray) -> np.ndarray:
+        """The multipliers of the balls: how strong they push."""
+        count = sum(
+            block.sizes.shape[1] for block in self._groups[0].rows.functions.blocks if block.is_ball
+        )
+        if not count:
+            return NOTHING
+        found = np.zeros((which.size, count))
+        for number, group in enumerate(self._groups):
+            mine = np.flatnonzero(self._group[which] == number)
+            own = group.multipliers[self._member[which[mine]]]
+            pushes = [
+                np.linalg.norm(block.grouped(own), axis=2)
+                for block in group.rows.functions.blocks
+                if block.is_ball
+            ]
+            found[mine] = np.concatenate(pushes, axis=1)
+        return found
 
     def _minimise(
-        self, group: KinkGroup, which: np.ndarray, linear: np.ndarray, errors: np.ndarray
+        self, group: Group, which: np.ndarray, linear: np.ndarray, errors: np.ndarray
     ) -> np.ndarray:
         """Have clients of a group at their minimisers; say where one was found."""
         found = self._placed(group, which, linear, errors)
@@ -115,7 +135,7 @@ class Kinks:
             at = which[live]
             members, hessians = self._member[at], self._hessians[selection(at)]
             own = linear[live], self._points[at], errors[live]
-            turn = KinkTurn(group, members, hessians, *own)
+            turn = SemismoothTurn(group, members, hessians, *own)
             is_done, taken, way = turn.run(left, way)
             self._points[at] = turn.x
             found[live[is_done]] = True
@@ -127,7 +147,7 @@ class Kinks:
         return found
 
     def _placed(
-        self, group: KinkGroup, which: np.ndarray, linear: np.ndarray, errors: np.ndarray
+        self, group: Group, which: np.ndarray, linear: np.ndarray, errors: np.ndarray
     ) -> np.ndarray:
         """Have those at their minimisers whose kinks are of single variables, if found at once."""
         found = np.zeros(which.size, dtype=bool)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from dald_model.solvers.exact.separable_kinks import ActiveKinks, Separable
+from dald_model.solvers.exact.separable import ActiveKinks, Separable
 
 TIGHT = 1e-10
 """Relative error of what counts as working accuracy."""

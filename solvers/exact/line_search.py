@@ -1,0 +1,48 @@
+"""Search along steps of many clients for where the slopes of convex objectives are nearly zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+FLATTER = 0.1
+"""Share of the slope that a step begins with which it may end with: Fletcher's fairly accurate
+search (1987, section 2.6). With 0.5 kinks of data took up to 1.5 times the rounds."""
+
+SEARCHES = 40
+"""Evaluations at most: halves then resolve a step to 1e-12 of its length."""
+
+
+def flattened(
+    slope: Callable[[np.ndarray], np.ndarray], first: np.ndarray, last: np.ndarray
+) -> np.ndarray:
+    """Lengths in (0, 1] at which the slopes are at most ``FLATTER`` of those at 0, (k,).
+
+    By regula falsi between a point before and one beyond the minimum, where the slope at an end
+    that stays is halved (the Illinois rule), and by halves where most of the interval is left.
+
+    Parameters
+    ----------
+    slope : callable
+        The slopes at lengths of shape (k,), not decreasing.
+    first, last : ndarray, shape (k,)
+        Those at 0, which are negative, and at 1.
+    """
+    allowed = FLATTER * np.abs(first)
+    low, high, below, above = np.zeros(first.size), np.ones(first.size), first, last
+    found, is_open = high.copy(), last > allowed
+    was_low = np.zeros(first.size, dtype=bool)
+    for turn in range(SEARCHES):
+        if not is_open.any():
+            break
+        width = high - low
+        line = np.full(first.size, 0.5) if turn % 3 == 2 else -below / (above - below)
+        found = np.where(is_open, low + line * width, found)
+        here = slope(found)
+        is_low, stays = here < 0, (here < 0) == was_low
+        low, high = np.where(is_low, found, low), np.where(is_low, high, found)
+        kept = np.where(is_low, above, below) * np.where(stays & (turn > 0), 0.5, 1.0)
+        below, above = np.where(is_low, here, kept), np.where(is_low, kept, here)
+        is_open, was_low = is_open & (np.abs(here) > allowed), is_low
+    return found

@@ -1,0 +1,142 @@
+"""Every solver on every client it takes: answers are optimal by the numbers of the client alone.
+
+Each client is asked in turns as a run would ask: cold, near, far and with other penalties, and at a
+loose accuracy. What answers must satisfy is worked out in :mod:`tests.solvers.optimality`, which
+shares no code with any solver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from dald_model.compile.subproblem import Subproblem
+from dald_model.solvers import NAMED, Turn
+from dald_model.solvers.registry import refusal
+from tests.solvers.known import make_sub
+from tests.solvers.optimality import residual, violation
+
+SIZE = 6
+ACCURACY, OFF = 1e-8, 1e-6
+"""What is asked for of points, and what may be left of the conditions relative to their parts: a
+point that is off by 1e-8 is off by as much times the condition of the client."""
+ROUGH = 1e-3
+"""Another accuracy: points are to be that close to the accurate ones."""
+Rules = list[Any]
+Problem = Callable[[np.random.Generator, cp.Variable], tuple[Any, Rules]]
+
+
+def fit(rng: np.random.Generator, x: cp.Variable, rows: int = 9) -> Any:
+    return cp.sum_squares(rng.normal(size=(rows, SIZE)) @ x - rng.normal(size=rows))
+
+
+def hinges(rng: np.random.Generator, x: cp.Variable) -> Any:
+    return cp.sum(cp.pos(1 - rng.normal(size=(30, SIZE)) @ x))
+
+
+def logistic(rng: np.random.Generator, x: cp.Variable) -> Any:
+    return cp.sum(cp.logistic(rng.normal(size=(15, SIZE)) @ x)) + cp.sum_squares(x) / 10
+
+
+PROBLEMS: dict[str, Problem] = {
+    "least squares": lambda r, x: (fit(r, x), []),
+    "few rows": lambda r, x: (fit(r, x, 2), []),
+    "equalities": lambda r, x: (fit(r, x), [r.normal(size=(2, SIZE)) @ x == [1, 2]]),
+    "bounds": lambda r, x: (fit(r, x), [x >= -0.1, x <= 0.3]),
+    "simplex": lambda r, x: (fit(r, x), [x >= 0, cp.sum(x) == 1]),
+    "rows": lambda r, x: (fit(r, x), [r.normal(size=(8, SIZE)) @ x <= 1]),
+    "linear cost": lambda r, x: (r.normal(size=SIZE) @ x, [x >= -1, x <= 2]),
+    "lasso": lambda r, x: (fit(r, x) + 3 * cp.norm1(x), []),
+    "lasso in a box": lambda r, x: (fit(r, x) + cp.norm1(x), [x >= -0.2, x <= 0.2]),
+    "fused": lambda r, x: (fit(r, x) + 2 * cp.norm1(cp.diff(x)), []),
+    "absolute loss": lambda r, x: (cp.norm1(r.normal(size=(20, SIZE)) @ x - r.normal(size=20)), []),
+    "quantile loss": lambda r, x: (
+        cp.sum(cp.maximum(0.3 * (e := r.normal(size=(20, SIZE)) @ x - 1), -0.7 * e)),
+        [],
+    ),
+    "support vectors": lambda r, x: (hinges(r, x) + cp.sum_squares(x), []),
+    "support vectors with rows": lambda r, x: (hinges(r, x), [cp.sum(x) == 1, x <= 2]),
+    "largest": lambda r, x: (cp.max(r.normal(size=(7, SIZE)) @ x), []),
+    "group lasso": lambda r, x: (fit(r, x) + 4 * (cp.norm(x[:3]) + cp.norm(x[3:])), []),
+    "group and l1": lambda r, x: (fit(r, x) + 2 * cp.norm(x[:3]) + cp.norm1(x[3:]), []),
+    "sparse group": lambda r, x: (fit(r, x) + 2 * cp.norm(x[:3]) + cp.norm1(x), []),
+    "norm of a difference": lambda r, x: (fit(r, x) + 3 * cp.norm(x[:3] - x[3:]), []),
+    "norm of a residual": lambda r, x: (cp.norm(r.normal(size=(9, SIZE)) @ x - 1), []),
+    "ball": lambda r, x: (fit(r, x), [cp.norm(x) <= 0.3]),
+    "square ball": lambda r, x: (fit(r, x), [cp.sum_squares(x) <= 0.1]),
+    "two balls": lambda r, x: (fit(r, x), [cp.norm(x[:3]) <= 0.2, cp.norm(x[3:] - 1) <= 0.5]),
+    "ball of a map": lambda r, x: (fit(r, x), [cp.norm(r.normal(size=(4, SIZE)) @ x) <= 0.5]),
+    "ball and box": lambda r, x: (fit(r, x), [cp.norm(x) <= 0.4, x >= 0]),
+    "norm and rows": lambda r, x: (fit(r, x) + 3 * cp.norm(x), [cp.sum(x) == 1, x >= -1]),
+    "logistic": lambda r, x: (logistic(r, x), []),
+    "logistic and l1": lambda r, x: (logistic(r, x) + cp.norm1(x), []),
+    "logistic in a box": lambda r, x: (logistic(r, x), [x >= -0.1, x <= 0.1, cp.sum(x) == 0]),
+    "logistic and groups": lambda r, x: (logistic(r, x) + cp.norm(x[:3]) + cp.norm(x[3:]), []),
+    "logistic in a ball": lambda r, x: (logistic(r, x), [cp.norm(x) <= 0.3]),
+    "huber and hinges": lambda r, x: (cp.sum(cp.huber(x - 1)) + hinges(r, x), []),
+    "poisson": lambda r, x: (cp.sum(cp.exp(r.normal(size=(9, SIZE)) @ x)) - cp.sum(x), []),
+    "entropy": lambda r, x: (-cp.sum(cp.entr(x)) + r.normal(size=SIZE) @ x, [cp.sum(x) == 1]),
+    "logarithm": lambda r, x: (-cp.sum(cp.log(x)) + r.uniform(1, 3, SIZE) @ x, []),
+}
+
+
+def client(name: str) -> Subproblem:
+    rng = np.random.default_rng(sorted(PROBLEMS).index(name))
+    x = cp.Variable(SIZE)
+    cost, rules = PROBLEMS[name](rng, x)
+    return make_sub(cost, [x, x[:2] - x[2:4]], rules)
+
+
+def augmented(sub: Subproblem, turn: Turn) -> tuple[np.ndarray, np.ndarray]:
+    """K and c of a turn, equations (12) and (20)."""
+    G, g = sub.sides
+    G, weight = G.toarray(), 2 * turn.rho**2
+    return G.T @ (weight[:, None] * G), G.T @ (sub.signs * turn.mu + weight * (g - turn.neighbours))
+
+
+def turns(sub: Subproblem) -> list[Turn]:
+    """What a run asks: cold, near, far, and with other penalties."""
+    rng, size = np.random.default_rng(0), sub.signs.size
+    mu, z, rho = rng.normal(size=size), rng.normal(size=size), np.full(size, 0.7)
+    asked = [
+        (mu, rho, z),
+        (mu + 1e-3 * rng.normal(size=size), rho, z),
+        (5 * rng.normal(size=size), rho, 3 * z),
+        (mu, rho * rng.uniform(0.2, 3, size), z),
+    ]
+    return [Turn(np.zeros(1, int), *one) for one in asked]
+
+
+PAIRS = [
+    (solver, problem)
+    for problem in PROBLEMS
+    for solver in NAMED
+    if not refusal(NAMED[solver], client(problem))
+]
+
+
+@pytest.mark.parametrize(("solver", "problem"), PAIRS)
+def test_answers_are_optimal(solver: str, problem: str) -> None:
+    sub = client(problem)
+    assert sub.form is not None
+    session = NAMED[solver].open([sub])
+    for turn in turns(sub):
+        found = session.minimise(turn, ACCURACY)
+        assert found.statuses[0] == "optimal", found.messages
+        if sub.form.complete and not sub.form.extra:
+            assert violation(sub.form, found.points) <= OFF
+            assert residual(sub.form, *augmented(sub, turn), found.points) <= OFF
+        rough = NAMED[solver].open([sub]).minimise(turn, ROUGH).points
+        assert np.abs(rough - found.points).max() <= ROUGH
+
+
+OTHERS = {"average", "sharing", "low_rank"}
+"""What takes servers, couplings and wide clients has suites of its own."""
+
+
+def test_every_exact_solver_is_asked() -> None:
+    assert {solver for solver, _ in PAIRS} >= set(NAMED) - OTHERS
