@@ -23,7 +23,10 @@
 # dealt with label skew: a Dirichlet distribution of concentration 0.5 over the clinics.
 
 # %%
+from itertools import pairwise
+
 import cvxpy as cp
+import matplotlib.pyplot as plt
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -243,6 +246,69 @@ for algorithm in (dm.BCD(), dm.BCPG(step), dm.BCPG(step, count=5)):
         "distance from cvxpy's answer": f"{apart:.0e}",
     }
 pd.DataFrame(rows).T
+
+# %% [markdown]
+# ## The geometry of it: Figure 4 of the paper
+#
+# Left, (a): one client. Each proximal step (35) minimises $f$ plus a parabola around the last
+# point, a function that lies above $f$ and touches it there. Right, (b): two clients that differ.
+# FedProx is the same step for each, around their average. It comes to rest, the paper's point I,
+# where the slopes cancel at points that are apart. With the multipliers the clients go on from
+# there to the optimum H, where they agree and $\mu$ is the slope that is left to each.
+
+# %%
+alpha, line = 2.0, np.linspace(-3.2, 3.4, 400)
+losses = {
+    "one": lambda v: 0.2 * v**2 + np.log(1 + np.exp(2 - 3 * v)),
+    "two": lambda v: 0.4 * (v + 2) ** 2,
+}
+u = cp.Variable(name="u")
+costs = {
+    "one": 0.2 * cp.square(u) + cp.logistic(2 - 3 * u),
+    "two": 0.4 * cp.square(u + 2),
+}
+
+
+def points(names, algorithm, rounds, **options):
+    """The clients' points of each round of a run."""
+    model = dm.Model("geometry")
+    for name in names:
+        model.client(name, costs[name])
+    if len(names) == 1:
+        model.consensus(cp.Variable(name="server") == u)
+    else:
+        model.topology("server")
+    seen = {name: lambda at, name=name: float(at.copies(u)[name]) for name in names}
+    run = model.solve(
+        algorithm=algorithm, metrics=seen, max_rounds=rounds, acceleration=None, **options
+    )
+    return run.history[list(names)].to_numpy()
+
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+f, short = losses["one"], 0.3
+path = points(["one"], dm.ProximalPoint(short), 12)[:, 0]
+middle = np.linspace(-0.7, 2.2, 200)
+left.plot(middle, f(middle), "k", label="f")
+for last, new in pairwise([0.0, *path[:3]]):
+    near = middle[np.abs(middle - new) < 1.0]
+    left.plot(near, f(near) + (near - last) ** 2 / (2 * short), "--", linewidth=1)
+left.plot([0.0, *path], f(np.array([0.0, *path])), "o", color="tab:red", label="proximal steps")
+left.legend()
+both = ["one", "two"]
+prox = points(both, dm.FedProx(alpha), 60)
+dald = points(both, dm.DALD(), 200, rho=float(np.sqrt(1 / (2 * alpha))))
+for at, name in enumerate(both):
+    right.plot(line, losses[name](line), "k" if at == 0 else "gray", label=f"f of client {name}")
+    for run, color, label in ((prox, "tab:orange", "FedProx"), (dald, "tab:blue", "DALD")):
+        mine = run[:, at]
+        right.plot(mine, losses[name](mine), ".-", color=color, label=None if at else label)
+        right.plot(mine[-1], losses[name](mine[-1]), "s", color=color)
+right.text(prox[-1, 0], f(prox[-1, 0]), "  I")
+right.text(dald[-1, 0], f(dald[-1, 0]), "H  ", horizontalalignment="right")
+right.set_ylim(-0.2, 8)
+right.legend()
+plt.show()
 
 # %% [markdown]
 # ## Exercise
