@@ -51,7 +51,10 @@ class Site:
       there, and how unequal its eigenvalues are. The default penalties and units of a run are made
       of these. Of clients whose curvature is not known, such as linear programs, how stiff they are
       over a length, and how far they move for a price;
-    * in each round :math:`x` and the value of the objective.
+    * in each round :math:`x` and the value of the objective;
+    * with ``disclose="curvature"``, where a federation asks for it, in each round Hessian and
+      gradient on the shared variables of what is left once its own are eliminated, see
+      :class:`dald_model.InteriorPoint`.
 
     These are functions of the data. Who sees many rounds of them learns how the objective bends in
     :math:`x`, which of least squares is the Gram matrix on it.

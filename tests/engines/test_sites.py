@@ -174,7 +174,7 @@ def test_what_is_printed_of_a_federation() -> None:
 def test_what_is_named_in_the_docstring_is_what_an_introduction_has() -> None:
     said, arrays = at_sites("logistic")[0].introduction()
     assert set(said) == {
-        *("name", "shared"),
+        *("name", "shared", "disclose"),
         *("is_known", "is_singular", "is_exact", "is_angular", "is_endless"),
     }
     assert said["shared"] == [["w", [SIZE]]]
