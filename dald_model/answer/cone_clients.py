@@ -34,6 +34,8 @@ class ConeClient:
     sub : Subproblem
     at, own : ndarray, shape (m,)
         The point, and the client's own, where it was minimised.
+    form : Form
+        In the place of the client's own, with rules that a server holds for it.
 
     Attributes
     ----------
@@ -41,10 +43,17 @@ class ConeClient:
         Whether the last bracket is only as exact as a solver.
     """
 
-    def __init__(self, sub: Subproblem, at: np.ndarray, own: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        sub: Subproblem,
+        at: np.ndarray,
+        own: np.ndarray | None = None,
+        form: Form | None = None,
+    ) -> None:
         self._sub, self._at = sub, at
+        self._form = sub.form if form is None else form
         self._own = np.zeros(at.size) if own is None else own - at
-        self._is_split = sub.form is not None and is_split(sub.form)
+        self._is_split = self._form is not None and is_split(self._form)
         self._cuts: list[Cut] = []
         self.is_blurred = False
 
@@ -54,9 +63,9 @@ class ConeClient:
 
         So constants cancel before they are rounded.
         """
-        if self._sub.form is None:
+        if self._form is None:
             return None
-        here = self._sub.form.around(self._at)
+        here = self._form.around(self._at)
         if not self._is_split:
             return here
         constant, cone = here.quadratic.constant, here.cone
@@ -132,8 +141,8 @@ class ConeClient:
         nowhere = np.full(sub.size, np.nan)
         if sub.client.is_remote:
             return nowhere
-        if sub.form is not None and self._is_split and sub.form.smooth:
-            point = minimiser(sub.form, at)
+        if self._form is not None and self._is_split and self._form.smooth:
+            point = minimiser(self._form, at)
             if point is not None:
                 return point
         cost, found_one = client_cost(sub, at), False
@@ -143,13 +152,13 @@ class ConeClient:
                 break
             if point is not None:
                 found_one = True
-                if sub.form is None or client_cost(sub, point) <= cost:
+                if self._form is None or client_cost(sub, point) <= cost:
                     return point
         # No solver finds better than the point itself
         return at.copy() if found_one else nowhere
 
     def _solved(self, centre: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray | None, str]:
-        form = self._sub.form
+        form = self._form
         if form is None:
             found = self._by_cvxpy(centre, lengths)
             if not found.is_optimal:
@@ -181,8 +190,8 @@ class ConeClient:
             ]
         )
         units = [(at, size), (np.zeros(at.size), np.ones(at.size))]
-        if sub.form is not None and sub.form.valued:
-            quadratic = sub.form.quadratic
+        if self._form is not None and self._form.valued:
+            quadratic = self._form.quadratic
             bends, slopes = quadratic.diagonal, np.abs(quadratic.times(at) + quadratic.linear)
             roots = np.sqrt(np.where(bends > 0, bends, 1.0))
             way = float(np.where(bends > 0, slopes / roots, 0.0).max(initial=0.0))

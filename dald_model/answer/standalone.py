@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 
 import numpy as np
+import scipy.sparse as sp
 
 from dald_model.answer.bound import Parts
 from dald_model.answer.claim import client_costs
 from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.smooth_clients import SmoothClients
 from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.form import Form, Rows
 
 STEPS = 40
 """Newton steps of a smooth client at most: from a point near its own answer four are enough, and
@@ -66,6 +68,12 @@ class Standalone:
             part = compiled.columns[name]
             client = parts.cones.get(name) or ConeClient(compiled[name], at[part])
             self.points[part] = client.minimiser()
+        stated = _with_common_rules(compiled, self.points)
+        for name, form in stated.items():
+            part = compiled.columns[name]
+            self.points[part] = ConeClient(compiled[name], at[part], form=form).minimiser()
+            self.falls[name] = np.nan
+        others = list(dict.fromkeys([*others, *stated]))
         known = [name for name in others if np.isfinite(self.points[compiled.columns[name]]).all()]
         points = {name: self.points[compiled.columns[name]] for name in known}
         least = client_costs(compiled, points, known)
@@ -110,6 +118,58 @@ class Standalone:
             for name, cost in farther.items()
             if costs[name] - cost > (1 + ENDLESS) * self.falls[name] > 0
         ]
+
+
+def _with_common_rules(compiled: Decomposition, points: np.ndarray) -> dict[Hashable, Form]:
+    """The clients whose minimisers break rules that a server holds for them, with these rules.
+
+    What agreeing costs does not depend on where a rule is held.
+    """
+    places, holder = compiled.form.common.places, compiled.holder
+    rules = compiled[holder].form if places and holder is not None else None
+    found: dict[Hashable, Form] = {}
+    if rules is None or rules.extra or not rules.complete:
+        return found
+    entries = _entries(compiled, holder)
+    for name in places:
+        form = compiled[name].form
+        if form is None or form.extra or not (form.complete and form.valued):
+            continue
+        own = {entry: at for at, entry in enumerate(_entries(compiled, name))}
+        pairs = [(at, own[entry]) for at, entry in enumerate(entries) if entry in own]
+        cells = np.ones(len(pairs)), tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)
+        to_own = sp.csr_array(cells, shape=(len(entries), form.size))
+        is_absent = np.asarray(to_own.sum(axis=1)) == 0
+        whole = form.with_others(
+            equalities=_joined(form.equalities, rules.equalities, to_own, is_absent),
+            inequalities=_joined(form.inequalities, rules.inequalities, to_own, is_absent),
+            terms=(
+                *form.terms,
+                *(
+                    term._replace(matrix=sp.csr_array(term.matrix) @ to_own)
+                    for term in rules.terms
+                    if not np.any(sp.csr_array(term.matrix)[:, np.flatnonzero(is_absent)].data)
+                ),
+            ),
+        )
+        point = points[compiled.columns[name]]
+        if not whole.violation(point) <= 0:
+            found[name] = whole
+    return found
+
+
+def _entries(compiled: Decomposition, name: Hashable) -> list[tuple[int, int]]:
+    """Which entry of which variable of the user's each of a client's own is."""
+    homes = compiled.form.homes.items()  # a server's own variable has one of its own beside
+    users = {v.id: key for key, local in homes for v in local.values() if v.id != key}
+    return [(users.get(v.id, v.id), at) for v in compiled[name].variables for at in range(v.size)]
+
+
+def _joined(own: Rows, held: Rows, to_own: sp.csr_array, is_absent: np.ndarray) -> Rows:
+    """A client's rows and those of the server that touch nothing but its entries."""
+    is_here = ~(held.matrix[:, is_absent] != 0).any(axis=1)
+    matrix = np.vstack([own.matrix, held.matrix[is_here] @ to_own])
+    return Rows(matrix, np.concatenate([own.rhs, held.rhs[is_here]]))
 
 
 def _by_newton(

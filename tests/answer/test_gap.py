@@ -211,3 +211,17 @@ def test_what_is_corrupt_is_not_certified(name: str) -> None:
         replace(result, recovered=replace(result.recovered, values=values)),
     ]
     assert not any(one.certificate().ok for one in wrong)
+
+
+def test_the_cost_of_consensus_does_not_depend_on_where_rules_are_held() -> None:
+    """A server holds rules that all state with the same numbers, and none that differ by 1e-9."""
+    costs = []
+    for step in (0.0, 1e-9):
+        rng, w, model = np.random.default_rng(0), cp.Variable(4), dm.Model()
+        for at in range(3):
+            A = rng.normal(size=(12, 4))
+            loss = cp.sum_squares(A @ w - A @ np.array([1, -1, 0.5, -2]) - rng.normal(size=12))
+            model.client(at, loss, [w >= -step * at, cp.sum(w) <= 1 + step * at])
+        assert bool(model.compile().form.common.rules) == (step == 0)
+        costs.append(model.solve().certificate().cost)
+    assert costs[0] == pytest.approx(costs[1], rel=1e-4)
