@@ -418,13 +418,13 @@ def test_hessians_that_cvxpy_does_not_give_are_an_error():
         ),
         (
             lambda: NewtonSteps(0),
-            "NewtonSteps: count is 0, expected a whole number from 1; it is W, the local steps a "
-            "turn",
+            "NewtonSteps: count is 0, expected a whole number from 1; it is W, the local steps "
+            "per turn",
         ),
         (
             lambda: GradientSteps(0.1, 1.5),  # pyright: ignore[reportArgumentType]
             "GradientSteps: count is 1.5, expected a whole number from 1; it is W, the local steps "
-            "a turn",
+            "per turn",
         ),
         (
             lambda: GradientSteps(0.1, penalised="no"),  # pyright: ignore[reportArgumentType]
