@@ -114,7 +114,7 @@ def test_mutants_of_the_files_are_refused_in_words(tmp_path: Path) -> None:
                 other = header | {key: [None, 7, [], "x", {}, [[1]]][rng.integers(6)]}
                 text = np.frombuffer(json.dumps(other).encode(), dtype=np.uint8)
                 stream = io.BytesIO()
-                np.savez(stream, **(stored | {"header": text}))
+                np.savez(stream, allow_pickle=False, **(stored | {"header": text}))
                 data = bytearray(stream.getvalue())
             mutant.write_bytes(data)
             try:

@@ -137,7 +137,7 @@ def test_wide_owners_under_one_budget_are_those_of_the_closed_form(cap: float) -
     def total(price: float) -> float:
         return float(np.minimum(price / (2 * weights), cap).sum()) - 0.4
 
-    price = brentq(total, 0.0, 1.0, xtol=1e-15)
+    price: Any = brentq(total, 0.0, 1.0, xtol=1e-15)
     expected = np.minimum(price / (2 * weights), cap)
     found = np.array([result[i][one] for i, one in enumerate(x)])
     assert np.abs(found - expected).max() <= 1e-4 * expected.max()  # that of `verify`
