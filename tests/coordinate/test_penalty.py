@@ -212,6 +212,7 @@ def test_clients_that_constraints_hold_where_they_answer_count_stiffer(
     model = dm.Model()
     for name, target in (("a", 3.0), ("b", 5.0)):
         model.client(name, cp.sum_squares(v / unit - target), rules(v / unit))
+    model.topology("server")  # which leaves the clients their rules
     found = dm.ResidualBalancing().init(model.compile())
     assert found * unit == near(np.sqrt(times * np.ones(found.size)))
 

@@ -42,7 +42,7 @@ def test_every_status_is_a_word_with_a_message() -> None:
         "solver_error",
     }
     assert all(s.message and s.message != s for s in dm.Status)
-    answers = ["optimal", "optimal_inaccurate", "certified", "reduced"]
+    answers = ["optimal", "optimal_inaccurate", "certified", "reduced", "stationary"]
     assert [s for s in dm.Status if s.has_answer] == answers
 
 

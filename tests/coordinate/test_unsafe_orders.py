@@ -137,4 +137,4 @@ def test_what_is_known_of_them_is_told() -> None:
     assert "nothing is proved, and with one client never" in one
     assert "by a factor of up to 2.41 a sweep" in JACOBI.explain()
     full = dm.Sequence.natural().explain()
-    assert "where clients are minimised exactly, for dual steps up to 1, from where rho" in full
+    assert "minimised exactly, for dual steps up to 1, from the round where rho stays fixed" in full

@@ -88,7 +88,7 @@ def test_a_wide_lasso_is_that_of_the_monolithic_problem(*, bounded: bool) -> Non
     x = cp.Variable(WIDE)
     stated = model(parts, x, bounded=bounded)
     rows = stated.compile().explain()
-    assert {row.solver for row in rows} == {"low_rank", "average"}
+    assert {row.solver for row in rows} <= {"low_rank", "average"}
     result = stated.solve()
     assert result.status == "optimal"
     assert result.verify().ok  # with the multipliers of the bounds
@@ -110,6 +110,7 @@ def test_rounds_are_those_of_cvxpy() -> None:
     for solver in ("auto", "reference"):
         x = cp.Variable(WIDE)
         stated = model(parts, x, bounded=True)
+        stated.topology("server")  # which leaves the clients their rules
         options = {"rho": 1.0, "max_rounds": 4, "acceleration": None}
         result = stated.solve(solver=solver, **options)
         assert result.rounds == 4
