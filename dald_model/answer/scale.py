@@ -124,7 +124,7 @@ class Scale:
         moves = _moves(compiled, claim.live, at, 0.0 if self.is_agreed else cost)
         ways = np.nan_to_num(ways, nan=0.0)
         self.lengths = _lengths(compiled, at, Alike.by_entry(compiled).most(ways), moves)
-        self.farther = _farther(compiled, self.lengths, ways, moves)
+        self.farther = _farther(compiled, at, self.lengths, ways, moves)
         self.reach = REACH * np.maximum(self.lengths, Alike.by_edges(compiled).most(ways))
         for name in alone.missing:
             part = compiled.columns[name]
@@ -229,10 +229,18 @@ def _ranges(compiled: Decomposition) -> np.ndarray:
 
 
 def _farther(
-    compiled: Decomposition, lengths: np.ndarray, ways: np.ndarray, moves: np.ndarray
+    compiled: Decomposition,
+    at: np.ndarray,
+    lengths: np.ndarray,
+    ways: np.ndarray,
+    moves: np.ndarray,
 ) -> np.ndarray:
-    """The lengths, or the longest of its variable of an entry that all may want where it is."""
-    longest = Alike.by_variable(compiled).most(lengths)
+    """The lengths, or the longest of its variable of an entry that all may want where it is.
+
+    At most the size of the variable: its entries may be in units of their own.
+    """
+    by_variable = Alike.by_variable(compiled)
+    longest = np.maximum(lengths, np.minimum(by_variable.most(lengths), by_variable.most(abs(at))))
     is_unknown = np.isinf(Alike.by_edges(compiled).least(moves))
     is_unsure = is_unknown & (Alike.by_entry(compiled).most(ways) <= UNSURE * longest)
     return np.where(is_unsure, longest, lengths)
