@@ -284,7 +284,9 @@ def solve(
             other = None if algorithm.__class__ is DALD else algorithm
             given = {"algorithm": other, "gap": gap, "checkpoint": checkpoint}
             local = LocalRun(compiled, {**given, "engine": engine or among})
-            acceleration, rho = local.acceleration(acceleration), local.rule if rho is None else rho
+            is_default = acceleration is DEFAULT_ACCELERATION
+            acceleration = local.acceleration(acceleration, is_default)
+            rho = local.rule if rho is None else rho
             stopping = stopping or FixedBudget(1)  # what convergence is proved of
         if own.sweeper is not None:
             how["online"] = None if is_patience(online) else online

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dald_model.answer.local_run import check_local
 from dald_model.answer.result import Result
 from dald_model.coordinate.status import Status
 from dald_model.errors import OptionError
@@ -34,7 +33,11 @@ def from_starts(solve: Callable[..., Result], options: Mapping[str, Any]) -> Res
             "the optimum does not depend on the start; leave starts out, or declare a client with "
             "nonconvex=True"
         )
-    check_local(compiled, {"start": options["start"]})
+    if options["start"] is not None:
+        raise OptionError(
+            f"starts: given {starts!r} and a start=, expected one of the two; the first of the "
+            "starts is the variables' value, so leave start out"
+        )
     variables, runs = compiled.model.variables, []
     for values in drawn(variables, starts):
         for v in variables:

@@ -14,7 +14,6 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.above_curvature import AboveCurvature
 from dald_model.coordinate.acceleration.anderson import Anderson
 from dald_model.coordinate.acceleration.evaluation import Acceleration
-from dald_model.coordinate.acceleration.hybrid import Hybrid
 from dald_model.coordinate.end_proof import EndProof, EndTest
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
@@ -22,11 +21,9 @@ from dald_model.coordinate.units import Units
 from dald_model.errors import OptionError
 from dald_model.starting import starting_value
 
-DEFAULT = Hybrid()
-"""The default of ``solve``, part of which assumes convexity."""
 MIXING = Anderson(memory=10)
-"""The acceleration in its place: a low-rank factorisation of four owners took 49 rounds, and more
-than 600 without."""
+"""The acceleration in the place of the default, part of which assumes convexity: a low-rank
+factorisation of four owners took 49 rounds, and more than 600 without."""
 
 
 class LocalRun:
@@ -60,7 +57,7 @@ class LocalRun:
         self.rule = AboveCurvature(self._points)
         self._is_default = False
 
-    def acceleration(self, given: Acceleration | None) -> Acceleration | None:
+    def acceleration(self, given: Acceleration | None, is_default: bool) -> Acceleration | None:
         """The acceleration of the run: Anderson's, which assumes nothing of the clients, or none.
 
         Raises
@@ -68,11 +65,11 @@ class LocalRun:
         OptionError
             If another is given that assumes convexity.
         """
+        self._is_default = is_default
+        if is_default:
+            return MIXING
         if given is None or isinstance(given, Anderson):
             return given
-        if given == DEFAULT:
-            self._is_default = True
-            return MIXING
         return check_local(self._compiled, {"acceleration": given})
 
     @property

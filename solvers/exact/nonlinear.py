@@ -31,8 +31,8 @@ solution (unopy 0.4.16: a robust loss in a ball, fifth round)."""
 TOLERANCE = {"UNO": ("primal_tolerance", "dual_tolerance"), "IPOPT": ("tol",)}
 """Options that a solver reads its accuracy from."""
 TOLERANCES = (1e-9, 1e-8, 1e-7, 1e-6)
-"""The tolerances that are asked for in turn, on objectives that are divided by 1 + |f|: near a
-solution rounding ends Uno's progress at some 1e-9, and where f is ill-conditioned before."""
+"""The tolerances that are asked for in turn, until one is met: near a solution rounding ends Uno's
+progress at some 1e-9, and where f is large or ill-conditioned before."""
 
 
 class Nonlinear:
@@ -48,7 +48,7 @@ class Nonlinear:
     Raises
     ------
     OptionError
-        If cvxpy has no such solver installed.
+        When a run begins, if cvxpy has no such solver installed.
     """
 
     batches = False
@@ -102,7 +102,6 @@ class _Session:
 
     def __init__(self, solver: Nonlinear, subproblems: Sequence[Subproblem]) -> None:
         self._solver, self._subproblems = solver, subproblems
-        self._problems: dict[int, cp.Problem] = {}
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
@@ -111,8 +110,7 @@ class _Session:
         for i, (sub, one) in enumerate(zip(own, turn.each(own), strict=True)):
             sub.set(one.mu, one.rho, one.neighbours)
             _start(sub, one.points)
-            problem = self._problem(int(turn.which[i]), sub)
-            status, said = self._solver.answer(problem)
+            status, said = self._solver.answer(sub.problem)
             statuses.append("solver_error" if status not in FOUND else status)
             if status in FOUND:
                 points.append(sub.point())
@@ -127,26 +125,15 @@ class _Session:
         held = Multipliers.joined([(Encoding.VALUES, NOTHING)] * len(own))
         return Answers(np.concatenate(points), np.array(objectives), statuses, held, messages)
 
-    def _problem(self, at: int, sub: Subproblem) -> cp.Problem:
-        """The subproblem with an objective near 1, as solvers' tolerances are absolute."""
-        if at not in self._problems:
-            self._problems[at] = cp.Problem(sub.problem.objective, sub.problem.constraints)
-        return self._problems[at]
-
 
 def _start(sub: Subproblem, point: np.ndarray) -> None:
     """Give the variables of a subproblem the values that belong to a point of the client."""
-    for key, value in sub.spread(point).items():
-        variable = next(v for v in sub.variables if v.id == key)
-        variable.save_value(value)
+    spread = sub.spread(point)
+    for variable in sub.variables:
+        variable.save_value(spread[variable.id])
     matrix, offset = sub.sides
-    gaps = sub.signs * (matrix @ point + offset - flat(np.concatenate(_told(sub))))
-    at = 0
-    for gap in sub.gaps.values():
-        gap.save_value(gaps[at : at + gap.size])
-        at += gap.size
-
-
-def _told(sub: Subproblem) -> list[np.ndarray]:
-    """The neighbours' values, edge by edge."""
-    return [flat(sub.neighbours[other].value) for other in sub.others]
+    told = np.concatenate([flat(sub.neighbours[other].value) for other in sub.others])
+    gaps = sub.signs * (matrix @ point + offset - told)
+    stops = np.cumsum([gap.size for gap in sub.gaps.values()])[:-1]
+    for gap, value in zip(sub.gaps.values(), np.split(gaps, stops), strict=True):
+        gap.save_value(value)

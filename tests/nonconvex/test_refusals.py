@@ -70,6 +70,13 @@ def test_a_certificate_and_a_comparison() -> None:
         dm.compare(model, [dm.DALD()])
 
 
+def test_starts_from_a_result() -> None:
+    model = model_of_two()
+    result = model.solve()
+    with pytest.raises(dm.OptionError, match="starts: given 3 and a start=, expected one of the"):
+        model.solve(starts=3, start=result)
+
+
 def test_starts_of_a_convex_model() -> None:
     x, model = cp.Variable(name="x"), dm.Model("m")
     model.client("a", cp.square(x))

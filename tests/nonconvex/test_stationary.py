@@ -182,7 +182,6 @@ def test_other_units_end_alike() -> None:
     for i, (A, b) in enumerate(rows):
         model.client(i, 1e3 * robust(w, A * units, b), nonconvex=True)
     result = model.solve()
-    assert result.status in ("stationary", "round_limit", "stalled", "solver_error")
-    if result.status == "stationary":
-        gradient = 1e3 * robust_gradient([(A * units, b) for A, b in rows], result["w"])
-        assert np.abs(gradient).max() <= 1e-4 * (1 + result.value)
+    assert result.status == "stationary"
+    gradient = 1e3 * robust_gradient([(A * units, b) for A, b in rows], result["w"])
+    assert np.abs(gradient).max() <= 1e-4 * (1 + result.value)  # what "stationary" promises
