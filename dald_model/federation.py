@@ -36,6 +36,14 @@ class Federation(Model):
     written to a file goes on by ``dm.resume(path, federation, engine=federation.engine)``. Nothing
     can be verified here, as nobody here has an objective.
 
+    Each reply is checked against what was asked, and each answer against those before: answers of
+    one convex function have prices that rise along every way between two points, and lie on
+    or above every tangent. A site whose answers do not, by more than the accuracy explains that it
+    was asked for, counts as one without an answer: it is named, and ``online=dm.Unanswered()``
+    goes on without it. Not seen is a site that answers for another convex function all along: with
+    data of its own making, a constant added to the objective, or always the same point. Nor is
+    curvature compared, of ``disclose="curvature"``.
+
     Parameters
     ----------
     engine : Engine

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
-from dald_model.engines.engine import Engine
+from dald_model.declare.remote import RemoteClient
+from dald_model.engines.engine import Engine, HostLostError
 from dald_model.engines.housed import Housed, Loss, Sent
 from dald_model.engines.messages import answers, multipliers
 from dald_model.engines.numbers import NUMBERS
@@ -18,6 +19,7 @@ from dald_model.engines.residents import Known, read_answers, read_multipliers
 from dald_model.engines.seat import Seat
 from dald_model.engines.site_edges import pack_edges
 from dald_model.engines.wire import Expected, Message, encode
+from dald_model.engines.witness import Witness
 from dald_model.errors import LostError
 from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Turn
 
@@ -39,6 +41,8 @@ class RemoteSession:
         Their numbers at the host.
     known, told : Known
         What the host knows, and what the clients were told last, wherever they were then.
+    witness : Witness or None
+        Of the client of a site, whose objective nobody knows here.
     """
 
     def __init__(
@@ -49,6 +53,8 @@ class RemoteSession:
         self.sizes = np.array([sub.size for sub in self.subproblems])
         self.told = self._unknown()
         self._nothing: dict[int, Multipliers] = {}
+        (first, *_) = self.subproblems
+        self.witness = Witness(first) if isinstance(first.client, RemoteClient) else None
         self.forget()
 
     def forget(self) -> None:
@@ -138,7 +144,9 @@ class Place(Housed):
     ) -> list[Answers] | LostError:
         try:
             found = self._received(
-                sent, lambda: self._send(asked, tolerance), lambda message: _read(message, asked)
+                sent,
+                lambda: self._send(asked, tolerance),
+                lambda message: _read(message, asked, tolerance),
             )
         except LostError as error:
             return error
@@ -230,11 +238,22 @@ class Place(Housed):
             session.forget()
 
 
-def _read(message: Message, asked: Sequence[Asked]) -> list[Answers]:
+def _read(message: Message, asked: Sequence[Asked], tolerance: float) -> list[Answers]:
+    """The answers of sessions.
+
+    Raises
+    ------
+    HostLostError
+        If those of a site are not of one convex function.
+    """
     arrays, told = message.arrays, message.said["answers"]
     found = []
     for at, ((session, turn), one) in enumerate(zip(asked, told, strict=True)):
         start = f"{at}."
         values = {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
-        found.append(read_answers(one, values, session.withheld(turn.which.size)))
+        answers = read_answers(one, values, session.withheld(turn.which.size))
+        said = "" if session.witness is None else session.witness.seen(turn, answers, tolerance)
+        if said:
+            raise HostLostError(f"its answers are not those of one convex function: {said}")
+        found.append(answers)
     return found

@@ -45,8 +45,8 @@ class Misbehaving:
         return honest if self._left > 0 else self._reply(*decode(honest))
 
 
-def federation(kind: str, reply: Reply) -> dm.Federation:
-    first = FIRST if kind == "asks" else 1
+def federation(kind: str, reply: Reply, first: int | None = None) -> dm.Federation:
+    first = first or (FIRST if kind == "asks" else 1)
     sites: list[Any] = [*map(site, range(3)), Misbehaving(kind, reply, first)]
     return dm.Federation(dm.engines.Sites(sites))
 

@@ -1,0 +1,129 @@
+"""Answers that no convex function has are refused by name; inexact and honest ones are not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dald_model as dm
+from dald_model.engines.dispatch import SolverLayer
+from dald_model.engines.wire import encode
+from dald_model.engines.witness import Witness
+from tests.engines.misbehaving import OTHERS, federation, with_array
+from tests.paths import GALLERY, NONCONVEX
+
+CONVEX = sorted({file.stem for file in GALLERY.glob("[!_]*.py")} - NONCONVEX)
+Arrays = dict[str, np.ndarray]
+
+
+def changed(change: Callable[[Arrays, list[Arrays]], Arrays]) -> Any:
+    """A reply whose arrays are made of the honest ones and of all honest ones so far."""
+    known: list[Arrays] = []
+
+    def reply(said: dict[str, Any], arrays: Arrays) -> bytes:
+        known.append(arrays)
+        return encode(said, arrays | change(arrays, known))
+
+    return reply
+
+
+def noisy(size: float) -> Any:
+    rng = np.random.default_rng(0)
+    return with_array("0.points", lambda x: x + size * rng.normal(size=x.shape))
+
+
+FAULTY: dict[str, Callable[[], Any]] = {
+    "a jump": lambda: with_array("0.points", lambda x: x + 10.0),
+    "far away": lambda: with_array("0.points", lambda x: np.full(x.shape, 1e6)),
+    "noise": lambda: noisy(1.0),
+    "small noise": lambda: noisy(1e-3),
+    "drawn towards zero": lambda: with_array("0.points", lambda x: 0.9 * x),
+    "of a concave function": lambda: changed(
+        lambda x, known: {"0.points": 2 * known[0]["0.points"] - x["0.points"]}
+    ),
+    "one round late": lambda: changed(lambda _, known: known[-2 if len(known) > 1 else -1]),
+    "no objective at all": lambda: with_array("0.objectives", lambda f: 0 * f),
+    "an objective twice as large": lambda: with_array("0.objectives", lambda f: 2 * f),
+    "an objective that is 5 lower once": lambda: changed(
+        lambda x, known: {"0.objectives": x["0.objectives"] - 5.0 * (len(known) == 2)}
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FAULTY)
+def test_who_contradicts_itself_is_named(case: str) -> None:
+    said = "engine: s3 was lost 1 time in round .* not those of one convex function"
+    with pytest.raises(dm.LostError, match=said) as caught:
+        federation("asks", FAULTY[case]()).solve(max_rounds=50)
+    assert caught.value.result.losses[0].clients == ("s3",)
+
+
+@pytest.mark.parametrize("case", [case for case in FAULTY if not case.endswith("once")])
+def test_the_others_finish_without_who_contradicts_itself(case: str) -> None:
+    found = federation("asks", FAULTY[case]()).solve(online=dm.Unanswered(leave_after=2))
+    assert found.status == "reduced"
+    assert found["w"] == pytest.approx(OTHERS, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        lambda: with_array("0.objectives", lambda f: f + 5.0),
+        lambda: changed(lambda _, known: known[0]),
+    ],
+    ids=["a constant", "one that never moves"],
+)
+def test_the_answers_of_another_convex_function_are_not_seen(reply: Any) -> None:
+    """As the manual says: they are what an honest site of other data answers."""
+    assert federation("asks", reply(), first=1).solve().status == "optimal"
+
+
+@pytest.mark.parametrize("name", CONVEX)
+def test_no_honest_client_of_the_gallery_is_accused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every client of every round, whichever solver answers."""
+    answers, compared = SolverLayer.answers, []
+
+    def seen(self: SolverLayer, batches: Any, turns: Any, tolerance: float) -> Iterator[Any]:
+        known = vars(self).setdefault("witnesses", {})
+        for found in answers(self, batches, turns, tolerance):
+            _, batch, turn, answered = found
+            subs = [self.compiled[one] for one in batch.names]
+            each = zip(subs, turn.each(subs), answered.each(subs), strict=True)
+            for sub, mine, one in each:
+                if not sub.client.is_server:
+                    witness = known.setdefault(sub.name, Witness(sub))
+                    compared.append(witness.seen(mine, one, tolerance))
+            yield found
+
+    monkeypatch.setattr(SolverLayer, "answers", seen)
+    assert import_module(f"dald_model.models.{name}").model().solve().status == "optimal"
+    assert compared
+    assert not any(compared)
+
+
+SHARING = "elastic_net hospitals huber isotonic kernel_svm lasso logistic loss_guarantees quantile"
+SHARING += " ridge state_estimation svm"
+"""Models of the gallery whose clients have nothing in common but variables."""
+
+
+@pytest.mark.parametrize("name", SHARING.split())
+def test_no_honest_site_is_accused(name: str) -> None:
+    """The value is the reference of the gallery, found by other solvers."""
+    gallery = import_module(f"dald_model.models.{name}")
+    model, users = gallery.model(), Counter[int]()
+    for client in model.clients.values():
+        users.update(v.id for v in client.variables)
+    sites = []
+    for at, client in enumerate(model.clients.values()):
+        shared = [v for v in client.variables if users[v.id] > 1]
+        sites.append(dm.Site(f"{at}", client.objective, client.constraints, shared=shared))
+    found = dm.Federation(dm.engines.Sites(sites)).solve()
+    assert found.status == "optimal"
+    assert found.value == pytest.approx(gallery.REFERENCE, rel=1e-4)  # as verify() asks
