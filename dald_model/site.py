@@ -29,6 +29,8 @@ from dald_model.model import Model
 from dald_model.site_residents import SiteResidents
 from dald_model.solvers.base import Session, Solver
 from dald_model.solvers.registry import NUMERICAL, Choice
+from dald_model.text import counted
+from dald_model.validate import check_whole
 
 Arrays = dict[str, np.ndarray]
 
@@ -74,12 +76,18 @@ class Site:
         What the owner allows: "answers", or "curvature": :class:`dald_model.InteriorPoint` may ask
         for Hessian and gradient on the shared variables as well, in each round. A federation that
         asks for more than this is refused, here and by name.
+    records : int, optional
+        How many records the objective is made of, which nobody is told; default not counted.
+    least_records : int, optional
+        The fewest with which the site takes part; default one more than it shares entries. From
+        answers to m + 1 prices the Gram matrix of a least squares loss follows, and with up to m
+        records its range is the span of these records; of one record, it is that record.
 
     Raises
     ------
     DeclarationError
-        If the client is none, a shared variable has no name or is not in it, or nobody but cvxpy
-        can solve it.
+        If the client is none, a shared variable has no name or is not in it, nobody but cvxpy can
+        solve it, or it has fewer records than the least.
 
     Examples
     --------
@@ -88,7 +96,7 @@ class Site:
     >>> w, offset = cp.Variable(2, name="w"), cp.Variable(name="offset")
     >>> site = dm.Site("hospital", cp.sum_squares(w + offset - [1, 3]), [w >= 0], shared=[w])
     >>> print(site)
-    Site 'hospital': shares w[2], keeps 1 private entry
+    Site 'hospital': shares w[2], keeps 1 private variable, discloses answers
     """
 
     def __init__(
@@ -99,6 +107,8 @@ class Site:
         *,
         shared: Sequence[cp.Variable],
         disclose: str = "answers",
+        records: int | None = None,
+        least_records: int | None = None,
     ) -> None:
         if disclose not in DISCLOSURES:
             raise OptionError(
@@ -108,7 +118,8 @@ class Site:
         model = Model(f"site {name!r}")
         client = model.client(name, objective, constraints)
         _check_shared(name, shared, client.variables)
-        self.name, self.shared = name, tuple(shared)
+        _check_records(name, records, least_records, sum(v.size for v in shared))
+        self.name, self.shared, self.records = name, tuple(shared), records
         for v in shared:  # the coordinator is a server to it
             model.consensus(cp.Variable(v.shape, name=f"{v.name()}@coordinator") == v)
         self._compiled = model.compile()
@@ -273,10 +284,8 @@ class Site:
     def __repr__(self) -> str:
         shared = ", ".join(f"{v.name()}{list(v.shape) or ''}" for v in self.shared)
         rest = self._sub.size - self.columns.size
-        return (
-            f"Site {self.name!r}: shares {shared}, keeps {rest} private "
-            f"{'entry' if rest == 1 else 'entries'}"
-        )
+        kept = counted(rest, "private variable")
+        return f"Site {self.name!r}: shares {shared}, keeps {kept}, discloses {self.disclose}"
 
 
 def _listener(name: str, address: str | Path | tuple[str, int], key: bytes | None) -> Listener:
@@ -321,3 +330,24 @@ def _check_shared(
             )
     if len({v.name() for v in shared}) < len(shared):
         raise DeclarationError(f"{where}: shares two variables of one name, expected a name each")
+
+
+def _check_records(name: str, records: int | None, least: int | None, shared: int) -> None:
+    where = f"site {name!r}"
+    for option, given in (("records", records), ("least_records", least)):
+        if given is not None:
+            check_whole(f"{where}: {option}: given ", given, 0 if option == "records" else 1)
+    if records is None:
+        if least is not None:
+            raise OptionError(
+                f"{where}: least_records: given {least} without the number of records, expected "
+                "both: records=len(rows)"
+            )
+        return
+    least = shared + 1 if least is None else least
+    if records < least:
+        raise DeclarationError(
+            f"{where}: its objective is made of {counted(records, 'record')}, expected at least "
+            f"{least}, as fewer can be reconstructed from its answers; pool them with another "
+            "site's, share fewer variables, or set least_records"
+        )

@@ -168,7 +168,8 @@ def test_what_is_printed_of_a_federation() -> None:
     listed = dm.engines.sent(compiled)
     assert listed["size"].max() == listed[listed["name"] == "client"]["size"].max()
     assert listed[listed["name"] != "client"]["size"].max() == SIZE
-    assert repr(at_sites("least squares")[0]) == "Site 'site 0': shares w[4], keeps 1 private entry"
+    said = "Site 'site 0': shares w[4], keeps 1 private variable, discloses answers"
+    assert repr(at_sites("least squares")[0]) == said
 
 
 def test_what_is_named_in_the_docstring_is_what_an_introduction_has() -> None:
@@ -384,3 +385,30 @@ def test_edges_from_anywhere_are_checked_by_the_site(change: dict[str, np.ndarra
     message = {"number": 1, "place": place, "asks": [], "tolerance": 1.0}
     said, _ = decode(site.handle(encode(message, {"client 7": edges})))
     assert "OptionError: site: what came are no edges of 2 shared entries" in said["error"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"records": 2}, "is made of 2 records, expected at least 3, as fewer can be"),
+        ({"records": 40, "least_records": 50}, "is made of 40 records, expected at least 50"),
+        ({"records": 0}, "is made of 0 records"),
+        ({"records": -1}, "site 'clinic': records: given -1, expected a whole number from 0"),
+        ({"records": 2.5}, "records: given 2.5, expected a whole number"),
+        ({"records": 3, "least_records": 0}, "least_records: given 0, expected a whole number"),
+        ({"least_records": 5}, "given 5 without the number of records, expected both"),
+    ],
+)
+def test_a_site_of_too_few_records_refuses_by_name(options: dict[str, Any], said: str) -> None:
+    w = cp.Variable(2, name="w")
+    with pytest.raises(dm.DaldError, match=said) as caught:
+        dm.Site("clinic", cp.sum_squares(w), shared=[w], **options)
+    assert "'clinic'" in str(caught.value)
+
+
+def test_a_site_of_enough_records_takes_part_and_tells_nobody_how_many() -> None:
+    w = cp.Variable(2, name="w")
+    enough: list[dict[str, Any]] = [{"records": 3}, {"records": 1, "least_records": 1}]
+    for options in enough:
+        site = dm.Site("clinic", cp.sum_squares(w), shared=[w], **options)
+        assert "records" not in site.introduction()[0]
