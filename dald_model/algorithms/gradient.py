@@ -39,7 +39,10 @@ from dald_model.validate import check_draws
 class GradientDescent:
     r"""Gradient descent on the sum of the objectives, equations (36) to (40), (47) to (50).
 
-    .. math:: \hat x^{k+1} = \hat x^k - \alpha \sum_i \nabla f_i(\hat x^k)
+    .. math:: \hat x^{k+1} = P_X\big(\hat x^k - \alpha \sum_i \nabla f_i(\hat x^k)\big)
+
+    with :math:`P_X` the projection on the constraints that every client states, which the server
+    holds. Constraints of single clients are refused.
 
     Parameters
     ----------
@@ -66,14 +69,14 @@ class GradientDescent:
         if self.step is not None:
             return self
         name = type(self).__name__
-        star = Star.of(compiled, name)
+        star = Star.of(compiled, name, projects=True)
         star.require(name, not_free)
         return replace(self, step=1 / sum_bound(star, name))
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.coordinate.method.Algorithm`."""
         name, step = type(self).__name__, self.measured(compiled).step
-        star = Star.of(compiled, name)
+        star = Star.of(compiled, name, projects=True)
         assert step is not None
         # (31) averages over the n_v clients that have an entry: the step of the sum is n_v times
         # that of the mean.
@@ -86,7 +89,8 @@ class GradientDescent:
             mu="mu_i = grad f_i(x_i) after the clients' turn, (36), (47)",
             rho="1 / (2 rho^2) = n step, (31), with n the clients that have the entry",
             coordination="clients, then the server, once a round: (38), (39); together (40)",
-            layer="clients copy, x_i = server's value, (37), (38), (49); the server averages, (31)",
+            layer="clients copy, x_i = server's value, (37), (38), (49); the server averages, "
+            "(31), and projects on constraints that every client states",
         )
 
 
@@ -94,10 +98,12 @@ class GradientDescent:
 class MiniBatchGradientDescent:
     r"""Mini-batch gradient descent, equations (47) to (52): clients are batches.
 
-    .. math:: \hat x^{k+1} = \hat x^k - \frac{\alpha}{|S_k|} \sum_{i \in S_k} \nabla f_i(\hat x^k)
+    .. math:: \hat x^{k+1} = P_X\Big(\hat x^k
+        - \frac{\alpha}{|S_k|} \sum_{i \in S_k} \nabla f_i(\hat x^k)\Big)
 
     with ``k`` clients :math:`S_k` drawn with equal probability for each round; of a variable that
-    not all clients have, :math:`S_k` are those of the drawn that have it. A constant step does not
+    not all clients have, :math:`S_k` are those of the drawn that have it. :math:`P_X` projects on
+    the constraints that every client states. A constant step does not
     converge to the optimum but to its neighbourhood; steps that fall do, where their sum is
     infinite and that of their squares is not. Every round is run and the answer is that of the
     last.
@@ -134,14 +140,14 @@ class MiniBatchGradientDescent:
         if self.step is not None:
             return self
         name = type(self).__name__
-        star = Star.of(compiled, name)
+        star = Star.of(compiled, name, projects=True)
         star.require(name, not_free)
         return replace(self, step=1 / client_bound(compiled, star.clients, name))
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.coordinate.method.Algorithm`."""
         name, step = type(self).__name__, self.measured(compiled).step
-        star = Star.of(compiled, name)
+        star = Star.of(compiled, name, projects=True)
         if callable(step):
             method = _descent(star, name, Falling(step, name), has_kinks=True)
         else:
@@ -157,7 +163,8 @@ class MiniBatchGradientDescent:
             rho="1 / (2 rho^2) = step, (48)",
             coordination=f"partial cycle: {self.k} of the clients at random, then the server, "
             "which averages over these alone: (51), (52)",
-            layer="clients copy, (49); the server averages, (31), (50)",
+            layer="clients copy, (49); the server averages, (31), (50), "
+            "and projects on constraints that every client states",
         )
 
 

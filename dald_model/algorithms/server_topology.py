@@ -27,8 +27,8 @@ class Star:
     clients: list[Hashable]
 
     @classmethod
-    def of(cls, compiled: Decomposition, who: str) -> Star:
-        """Read a model as a star.
+    def of(cls, compiled: Decomposition, who: str, *, projects: bool = False) -> Star:
+        """Read a model as a star, whose server only averages unless the method ``projects``.
 
         Raises
         ------
@@ -44,7 +44,7 @@ class Star:
                 'model.topology("server"), or declare one: model.consensus(z == x)'
             )
         server = compiled.servers[0]
-        if server not in compiled.averages:
+        if server not in compiled.averages and not projects:
             raise TopologyError(
                 f"algorithm: {who} is for a server that only averages, but {server!r} holds the "
                 'constraints that the clients repeat; ask for one by model.topology("server")'

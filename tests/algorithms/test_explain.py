@@ -33,7 +33,8 @@ EXPLAINED: list[tuple[Any, str, str, str, str, str]] = [
         DESCENT,
         "1 / (2 rho^2) = n step, (31), with n the clients that have the entry",
         "clients, then the server, once a round: (38), (39); together (40)",
-        "clients copy, x_i = server's value, (37), (38), (49); the server averages, (31)",
+        "clients copy, x_i = server's value, (37), (38), (49); the server averages, (31), "
+        "and projects on constraints that every client states",
     ),
     (
         dm.NewtonMethod(0.5),
@@ -50,7 +51,8 @@ EXPLAINED: list[tuple[Any, str, str, str, str, str]] = [
         "1 / (2 rho^2) = step, (48)",
         "partial cycle: 3 of the clients at random, then the server, which averages over these "
         "alone: (51), (52)",
-        "clients copy, (49); the server averages, (31), (50)",
+        "clients copy, (49); the server averages, (31), (50), "
+        "and projects on constraints that every client states",
     ),
     (
         dm.StochasticGradientDescent(0.1),
@@ -59,7 +61,8 @@ EXPLAINED: list[tuple[Any, str, str, str, str, str]] = [
         "1 / (2 rho^2) = step, (48)",
         "partial cycle: 1 of the clients at random, then the server, which averages over these "
         "alone: (51), (52)",
-        "clients copy, (49); the server averages, (31), (50)",
+        "clients copy, (49); the server averages, (31), (50), "
+        "and projects on constraints that every client states",
     ),
     (
         dm.StochasticNewton(k=2, seed=1),
