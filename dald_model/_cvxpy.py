@@ -15,6 +15,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 
 # What every affine atom is derived from: tells `0 * log(x)`, which has a domain, from `0 * x`.
 from cvxpy.atoms.affine.affine_atom import AffAtom
@@ -152,8 +153,10 @@ class SmoothProgram:
         The problem's variables, and those that cvxpy adds for kinks.
     objective : float
         As it is minimised.
-    gradient, jacobian : ndarray, shapes (n,) and (m, n)
-        Of the objective and of the constraints.
+    gradient : ndarray, shape (n,)
+        Of the objective.
+    jacobian : csr_array, shape (m, n)
+        Of the constraints.
     rows : ndarray, shape (m,)
         The values of the constraints.
     bounds, row_bounds : pair of ndarray
@@ -173,9 +176,10 @@ class SmoothProgram:
         self.objective = float(oracles.objective(y))
         self.gradient = np.array(oracles.gradient(y))
         self.rows = np.array(oracles.constraints(y)).reshape(-1)
-        self.jacobian = np.zeros((self.rows.size, y.size))
+        self.jacobian = sp.csr_array((self.rows.size, y.size))
         if self.rows.size:
-            np.add.at(self.jacobian, oracles.jacobianstructure(), np.array(oracles.jacobian(y)))
+            entries = np.array(oracles.jacobian(y)), oracles.jacobianstructure()
+            self.jacobian = sp.csr_array(entries, shape=self.jacobian.shape)
 
 
 def arguments(rule: cp.Constraint) -> list[Any]:

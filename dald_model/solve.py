@@ -246,13 +246,13 @@ def solve(
     the callback ended the run after round 2
     """
     options: dict[str, Any] = dict(locals())
+    check_time_limit(time_limit)
     if starts is not None:
         return from_starts(solve, options)
     compiled = model.compile()
     placement: Placement | None = None
     begun = time.perf_counter()
     check_tolerances(eps_pri, eps_dual, max_rounds)
-    check_time_limit(time_limit)
     check_gap(gap)
     check_checkpoint(checkpoint, every)
     check_flag("verbose: given ", verbose)
@@ -390,9 +390,10 @@ def solve(
     result.trail = trailed(result, start)
     if local is not None:
         local.tell(result)
-        if local.rose(result):
-            again = options | {"acceleration": None}
-            return cast("Any", solve)(**again)
+        left = None if time_limit is None else begun + time_limit - time.perf_counter()
+        if (left is None or left > 0) and local.rose(result):
+            with within(left):
+                return cast("Any", solve)(**options | {"acceleration": None})
     if outcome.error is not None:
         outcome.error.result = result
         raise outcome.error

@@ -7,6 +7,7 @@ from typing import Any
 
 from dald_model.answer.result import Result
 from dald_model.coordinate.status import Status
+from dald_model.deadline import seconds_left, within
 from dald_model.errors import OptionError
 from dald_model.starting import drawn
 from dald_model.validate import check_whole
@@ -16,7 +17,8 @@ def from_starts(solve: Callable[..., Result], options: Mapping[str, Any]) -> Res
     """Solve from each start with the same options, and return the best result.
 
     The best is the lowest objective among the stationary results, else the first result; all are
-    its attribute ``runs``, in the order of the starts.
+    its attribute ``runs``, in the order of the starts. A ``time_limit`` is for all together: once
+    it has passed no further start is tried.
 
     Raises
     ------
@@ -39,10 +41,13 @@ def from_starts(solve: Callable[..., Result], options: Mapping[str, Any]) -> Res
             "starts is the variables' value, so leave start out"
         )
     variables, runs = compiled.model.variables, []
-    for values in drawn(variables, starts):
-        for v in variables:
-            v.save_value(values[v.id])
-        runs.append(solve(**dict(options) | {"starts": None}))
+    with within(options["time_limit"]):
+        for values in drawn(variables, starts):
+            if runs and seconds_left() <= 0:
+                break
+            for v in variables:
+                v.save_value(values[v.id])
+            runs.append(solve(**dict(options) | {"starts": None}))
     sense = compiled.sense
     found = [run for run in runs if run.status is Status.STATIONARY]
     best = min(found, key=lambda run: sense * run.value, default=runs[0])

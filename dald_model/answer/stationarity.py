@@ -9,8 +9,8 @@ multipliers, of the right sign and of active constraints alone, with
 
 .. math:: \|\nabla F(y) + J(y)^\top \lambda + \nu\|_\infty \le \epsilon\, (1 + |F(y)|) .
 
-The multipliers are those of a least-squares problem with bounds, so nothing that a run found is
-used. A constraint is active within the tolerance of violations.
+The multipliers are those of the linear program that minimises the left side, so nothing that a run
+found is used. A constraint is active within the tolerance of violations.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
-from scipy.optimize import lsq_linear
+import scipy.sparse as sp
+from scipy.optimize import linprog
 
 from dald_model._cvxpy import SmoothProgram
 from dald_model.values import holding
@@ -65,7 +66,7 @@ def conditions(problem: cp.Problem, values: Mapping[int, Any]) -> Conditions:
     """The first-order conditions of a DNLP problem where its variables have these values, by id."""
     with holding((v, values[v.id]) for v in problem.variables()), np.errstate(all="ignore"):
         program = SmoothProgram(problem)
-    y, gradient, jacobian = program.point, program.gradient, program.jacobian
+    y, gradient = program.point, program.gradient
     low = np.concatenate([program.row_bounds[0], program.bounds[0]])
     high = np.concatenate([program.row_bounds[1], program.bounds[1]])
     at = np.concatenate([program.rows, y])
@@ -73,11 +74,23 @@ def conditions(problem: cp.Problem, values: Mapping[int, Any]) -> Conditions:
     near = VIOLATION * (1 + np.abs(at))
     is_low, is_high = at - low <= near, high - at <= near
     active = np.flatnonzero(is_low | is_high)
-    columns = np.vstack([jacobian, np.eye(y.size)])[active].T
-    least = np.where(is_low, -np.inf, 0.0)[active]
-    most = np.where(is_high, np.inf, 0.0)[active]
-    residual = gradient
-    if active.size:
-        found = lsq_linear(columns, -gradient, (least, most), method="bvls")
-        residual = columns @ found.x + gradient
-    return Conditions(program.objective, violation, float(np.abs(residual).max(initial=0.0)))
+    rules = sp.csr_array(sp.vstack([program.jacobian, sp.eye_array(y.size)]))
+    slopes = sp.csc_array(rules[active].T)
+    signs = np.stack([np.where(is_low, -np.inf, 0.0), np.where(is_high, np.inf, 0.0)])[:, active]
+    residual = least_residual(gradient, slopes, signs.T, 1 + abs(program.objective))
+    return Conditions(program.objective, violation, residual)
+
+
+def least_residual(gradient: np.ndarray, slopes: Any, signs: np.ndarray, scale: float) -> float:
+    r"""The least :math:`\|g + S \lambda\|_\infty` over multipliers within these bounds.
+
+    A linear program, in units of ``scale``; where it is not solved, nothing is proved: infinite.
+    """
+    if not slopes.shape[1]:
+        return float(np.abs(gradient).max(initial=0.0))
+    ones = np.ones((gradient.size, 1))
+    rows: Any = sp.block_array([[slopes, -ones], [-slopes, -ones]], format="csc")
+    cost = np.append(np.zeros(slopes.shape[1]), 1.0)
+    limits = np.concatenate([-gradient, gradient]) / scale
+    found = linprog(cost, rows, limits, bounds=[*map(tuple, signs), (0.0, None)])
+    return float(found.fun * scale) if found.status == 0 else np.inf
