@@ -1,4 +1,9 @@
-"""The cone program of a client over its own variables, from its template's and its affine maps."""
+r"""The cone program of a client over its own variables, from its template's and its affine maps.
+
+A template has one row of every group of rows of data, see
+:mod:`dald_model.compile.row_replication`. Auxiliary columns and cones belong to the group whose
+entries they stand beside, and come as often as it has rows.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +11,24 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from dald_model.compile.affine_maps import AffineMaps
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.recognition import Canonical
-from dald_model.compile.row_replication import APART, Repeats, RowReplication, each_copy
-from dald_model.compile.wide_program import Groups, Layout, repeated_arguments
+from dald_model.compile.row_replication import (
+    APART,
+    NotRowByRowError,
+    Repeats,
+    RowReplication,
+    repeated,
+)
 from dald_model.declare.affine import explicit
 
-Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Values, rows and where the columns begin, of a sparse matrix by columns."""
+REPEATED = -1
+"""In place of cvxpy's row, where there are many of it."""
+TOGETHER = {"zero": "ZeroConeT", "nonneg": "NonnegativeConeT"}
+"""The cones whose rows Clarabel counts together -> its own word."""
 
 
 def cone_program(
@@ -50,83 +63,89 @@ def cone_program(
     )
 
 
-def dense_cone_program(
-    problem: Canonical,
-    groups: Groups,
-    layout: Layout,
-    replication: RowReplication,
-    maps: AffineMaps,
-    curvature: np.ndarray,
-    bent: np.ndarray,
-) -> ConeProgram:
-    """The same of dense data, from the rows of the template.
+def wide_program(problem: Canonical, replication: RowReplication) -> Canonical:
+    """The program over all rows of data; :data:`REPEATED` stands in ``rows`` for repeated ones.
 
-    ``problem`` has one row of every group; P is a diagonal in what it adds. ``curvature`` is
-    F.T @ P @ F, (m, m), of all of P that is of the pieces, and ``bent`` P @ f.
+    Raises
+    ------
+    NotRowByRowError
+        If a cone ties entries of several groups together, or of a group and others.
     """
-    assert groups.diagonal is not None
-    size, all_own = maps.size, replication.size
-    rows, columns, copies, _ = layout
-    matrix, right = np.zeros((rows.size, size)), rows.vector(problem.b)
-    is_own = groups.cells[1] < problem.own
-    for at, entry, value in zip(*(one[is_own].tolist() for one in groups.cells), strict=True):
-        piece = replication.piece[entry]
-        own, offset = maps.matrices[piece], maps.offsets[piece]
-        base, stride = int(rows.base[at]), int(rows.stride[at])
-        where = slice(base, base + stride * int(rows.counts[at]), stride)
-        if replication.group[entry] == APART:  # one row, of one entry
-            inside = int(replication.entries.base[entry] - replication.stops[piece])
-            part = slice(inside, inside + 1)
-            own, offset = None if own is None else own[part], offset[part]
-        else:
-            part = slice(size)
-        if own is None:
-            each = np.arange(size)[part]
-            matrix[np.arange(rows.size)[where], each] += value
-        else:
-            matrix[where] += value * own
-        right[where] -= value * offset
-    rest, slopes = columns.size - all_own, columns.vector(problem.q)
-    slope = bent + slopes[:all_own]
-    of, nth = each_copy(columns.counts[problem.own :])
-    diagonal = np.zeros(rest)
-    diagonal[columns.base[problem.own :][of] + nth - all_own] = groups.diagonal[of]
-    live, starts = np.flatnonzero(diagonal), np.concatenate([[0], np.cumsum(diagonal != 0)])
-    added = _added(rows, columns, [one[~is_own] for one in groups.cells], all_own)
-    return ConeProgram(
-        _beside(_by_column(curvature), (diagonal[live], live + size, starts), size + rest),
-        np.concatenate([maps.transposed_times(slope), slopes[all_own:]]),
-        problem.d + float((bent / 2 + slopes[:all_own]) @ maps.offset),
-        _beside(_by_column(matrix), added, rows.size),
-        right,
-        repeated_arguments(problem, copies),
+    owner = _owners(problem)
+    auxiliary, of_cones = _groups(problem, replication, owner)
+    counts = replication.counts(auxiliary)
+    base = np.concatenate([replication.entries.base, replication.size + np.cumsum(counts) - counts])
+    columns = replication.columns(base, np.concatenate([replication.group, auxiliary]))
+    sizes = np.array([size for _, _, size in problem.cones], dtype=int)
+    starts = np.array([start for _, start, _ in problem.cones], dtype=int)
+    copies = replication.counts(of_cones)
+    firsts = np.cumsum(sizes * copies) - sizes * copies
+    within = np.arange(owner.size) - starts[owner]
+    rows = Repeats(firsts[owner] + within, sizes[owner], copies[owner])
+    return Canonical(
+        sp.csc_array(repeated(problem.P, columns, columns)),
+        columns.vector(problem.q),
+        problem.d,
+        repeated(problem.A, rows, columns),
+        rows.vector(problem.b),
+        _repeated_cones(problem, copies),
+        _repeated_arguments(problem, copies),
+        replication.size,
+        rows.vector(np.where(of_cones[owner] != APART, REPEATED, problem.rows)),
     )
 
 
-def _added(rows: Repeats, columns: Repeats, cells: Any, first: int) -> Columns:
-    """The entries of a template in auxiliary columns, in all rows of the data."""
-    row, column, data = cells
-    of, nth = each_copy(rows.counts[row])
-    at = rows.base[row][of] + nth * rows.stride[row][of]
-    beside = columns.base[column][of] + nth * columns.stride[column][of] - first
-    order = np.lexsort((at, beside))
-    counts = np.bincount(beside, minlength=columns.size - first)
-    return data[of][order], at[order], np.concatenate([[0], np.cumsum(counts)])
+def _owners(problem: Canonical) -> np.ndarray:
+    """The cone of every row."""
+    found = np.zeros(problem.b.size, dtype=int)
+    for cone, (_, start, size) in enumerate(problem.cones):
+        found[start : start + size] = cone
+    return found
 
 
-def _by_column(matrix: np.ndarray) -> Columns:
-    """A dense matrix as a sparse one."""
-    column, row = np.nonzero(matrix.T)
-    counts = np.bincount(column, minlength=matrix.shape[1])
-    return matrix[row, column], row, np.concatenate([[0], np.cumsum(counts)])
-
-
-def _beside(one: Columns, two: Columns, height: int) -> sp.csc_array:
-    """Two sparse matrices of so many rows beside each other."""
-    data, row, starts = one
-    found = (
-        np.concatenate([data, two[0]]),
-        np.concatenate([row, two[1]]),
-        np.concatenate([starts, starts[-1] + two[2][1:]]),
+def _groups(
+    problem: Canonical, replication: RowReplication, owner: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The groups of the auxiliary columns and of the cones."""
+    own, width = problem.own, problem.q.size
+    row, column = sp.coo_array(problem.A).coords
+    one, two = sp.coo_array(problem.P).coords
+    # Nodes are columns and cones. Entries of no group tie nothing together.
+    first = np.concatenate([column, one])
+    second = np.concatenate([owner[row] + width, two])
+    is_apart = np.zeros(width + len(problem.cones), dtype=bool)
+    is_apart[:own] = replication.group == APART
+    ties = ~(is_apart[first] | is_apart[second])
+    graph = sp.coo_array(
+        (np.ones(int(ties.sum())), (first[ties], second[ties])), shape=(is_apart.size,) * 2
     )
-    return sp.csc_array(found, shape=(height, starts.size + two[2].size - 2))
+    labels = connected_components(graph, directed=False)[1]
+    found = np.full(is_apart.size, APART)
+    found[labels[:own]] = np.maximum(found[labels[:own]], replication.group)
+    group = found[labels]
+    beside = np.concatenate([second[is_apart[first]], first[is_apart[second]]])
+    if (group[:own] != replication.group).any() or (group[beside] != APART).any():
+        raise NotRowByRowError
+    return group[own:width], group[width:]
+
+
+def _repeated_cones(problem: Canonical, copies: np.ndarray) -> list[tuple[str, int, int]]:
+    """The cones one after the other."""
+    start, cones = 0, []
+    for (kind, _, size), count in zip(problem.cones, copies.tolist(), strict=True):
+        cones += [(kind, start + size * nth, size) for nth in range(count)]
+        start += size * count
+    return cones
+
+
+def _repeated_arguments(problem: Canonical, copies: np.ndarray) -> tuple[tuple[str, Any], ...]:
+    """The cones as Clarabel takes them."""
+    totals, others = dict.fromkeys(TOGETHER, 0), []
+    given = iter([one for one in problem.arguments if one[0] not in TOGETHER.values()])
+    for (kind, _, size), count in zip(problem.cones, copies.tolist(), strict=True):
+        if kind in totals:
+            totals[kind] += size * count
+        else:
+            others += [next(given)] * count
+    linear = [(TOGETHER[kind], size) for kind, size in totals.items() if size]
+    return (*linear, *others)

@@ -13,8 +13,8 @@ import networkx as nx
 import numpy as np
 
 from dald_model.bulk import uncollected
+from dald_model.compile.coupling_split import take_apart
 from dald_model.compile.lowering import Lowering
-from dald_model.compile.parties import take_apart
 from dald_model.compile.stacked_sides import StackedSides
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.consensus import Edge

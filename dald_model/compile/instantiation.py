@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.affine_maps import AffineMaps, ColumnBlocks, dense, is_same, transposed
-from dald_model.compile.cone_program import cone_program, dense_cone_program
+from dald_model.compile.cone_program import cone_program, wide_program
 from dald_model.compile.form import WIDE, ConeProgram, Quadratic, Rows, Term
 from dald_model.compile.kinds.kind import Kind
 from dald_model.compile.recognition import Block, Canonical, Structure
@@ -23,7 +23,6 @@ from dald_model.compile.row_replication import (
     RowReplication,
     repeated,
 )
-from dald_model.compile.wide_program import Groups, Layout, groups_of, layout_of, wide_program
 from dald_model.declare.affine import SPARSE, scaled
 
 NOTHING, NO_ROWS = np.zeros(0), sp.csr_array((0, 0))
@@ -73,7 +72,6 @@ class Instantiator:
         ]
         self._stated_rows = structure.zero, structure.nonneg, structure.extra
         self._known: dict[int, np.ndarray] = {}
-        self._groups: list[Groups] = []  # of the cone program, for all numbers of rows
         self._take_curvatures(problem)
         self._take_costs(problem)
         self._replicate(problem, replication)
@@ -111,7 +109,7 @@ class Instantiator:
     def _replicate(self, problem: Canonical, replication: RowReplication) -> None:
         """Take everything over all rows."""
         self._given = problem, replication
-        for made in ("program", "_layout", "_picked", "_squares", "_weights", "_costly", "_valued"):
+        for made in ("program", "_picked", "_squares", "_weights", "_costly", "_valued"):
             self.__dict__.pop(made, None)
         self._stops = replication.stops
         self._arguments = [_arguments(*one, replication) for one in self._blocks]
@@ -157,9 +155,8 @@ class Instantiator:
         if replication is not known or problem.A is not before.A or problem.b is not before.b:
             return None
         found = copy(self)
-        found._given, found._groups = (problem, replication), []
-        for made in ("program", "_layout"):
-            found.__dict__.pop(made, None)
+        found._given = problem, replication
+        found.__dict__.pop("program", None)
         if problem.P is not before.P:
             found._known = dict(self._weights) if self._is_diagonal else {}
             for made in ("_picked", "_squares", "_weights"):
@@ -174,32 +171,13 @@ class Instantiator:
     def program(self) -> Canonical:
         """The cone program of all rows of the data."""
         problem, replication = self._given
-        return wide_program(*self._given, self._layout) if replication.is_wide else problem
-
-    @cached_property
-    def _layout(self) -> Layout:
-        """Where rows and columns of the template come."""
-        problem, replication = self._given
-        return layout_of(problem, self._grouped, replication)
-
-    @property
-    def _grouped(self) -> Groups:
-        """What is tied together; raises as :func:`groups_of`."""
-        if not self._groups:
-            self._groups.append(groups_of(*self._given))
-        return self._groups[0]
+        return wide_program(problem, replication) if replication.is_wide else problem
 
     def cone(self, maps: AffineMaps, before: ConeProgram | None = None) -> ConeProgram:
         """The whole cone program of a client.
 
         With that of maps that differ in their offsets alone, its matrices.
         """
-        problem, replication = self._given
-        is_dense = replication.is_wide and not any(map(sp.issparse, maps.matrices))
-        if before is None and is_dense and self._grouped.diagonal is not None:
-            curvature, bent = self.quadratic(maps).full, self._bent(maps.offset)
-            given = problem, self._grouped, self._layout, replication
-            return dense_cone_program(*given, maps, curvature, bent)
         return cone_program(self.program, maps, before)
 
     @cached_property

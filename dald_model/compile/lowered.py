@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dald_model.compile.affine_maps import AffineMaps
+from dald_model.compile.affine_maps import AffineMaps, Offset, moving_offset
+from dald_model.compile.cone_program import REPEATED
 from dald_model.compile.form import Form
 from dald_model.compile.instantiation import Instantiator
-from dald_model.compile.moving_offsets import Offset, moving_offset
 from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.structure import SplitClient
 from dald_model.compile.template import Template
-from dald_model.compile.wide_program import REPEATED
 from dald_model.declare.affine import Coefficients
 
 

@@ -1,17 +1,21 @@
-r"""RowReplication: from the numbers of one row of data to those of all rows.
+r"""Rows of data: sums over them, and the numbers of all rows from those of one.
 
-A template has one entry of every piece that a sum over rows is taken of, see
-:mod:`dald_model.compile.row_sums`. The pieces of one sum are a group. What belongs to the entries
-of a group stands there once, and comes as often as the group has rows.
+``cp.sum(cp.logistic(A @ x))`` is the same function of every row of data; its template needs one of
+them, and clients with more or fewer rows share it. The affine expressions of one sum are a group.
+What belongs to the entries of a group stands once in the template, and comes as often as the group
+has rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
+
+from dald_model._cvxpy import DivExpression, Elementwise, NegExpression, Sum, is_affine_throughout
 
 APART = -1
 """The group of what is not repeated."""
@@ -168,3 +172,53 @@ class RowReplication:
         if (groups != APART).any():
             raise NotRowByRowError
         return repeated(matrix, Repeats.of_functions(self.counts(groups), 1), self.entries)
+
+
+ENTRYWISE = (Elementwise, cp.AddExpression, NegExpression, cp.multiply, DivExpression)
+"""Atoms of which an entry depends on the same entry of the arguments only."""
+
+
+def is_row_sum(expression: Any, is_affine: Callable[[Any], bool] = is_affine_throughout) -> bool:
+    """Whether an expression adds up one function of the entries of affine expressions.
+
+    ``is_affine`` is :func:`dald_model._cvxpy.is_affine_throughout`, or the same from memory.
+    """
+    kind = type(expression)
+    if kind is cp.quad_over_lin:
+        x, divisor = expression.args
+        is_all = _axis(expression) is None and divisor.is_constant() and divisor.size == 1
+        return is_all and x.size > 1 and is_affine(x)
+    if kind not in (Sum, cp.norm1) or _axis(expression) is not None:
+        return False
+    (inner,) = expression.args
+    if inner.shape == () or (kind is Sum and inner.is_affine()):
+        return False
+    return _is_entrywise(inner, inner.shape, is_affine)
+
+
+def _is_entrywise(
+    expression: Any, shape: tuple[int, ...], is_affine: Callable[[Any], bool]
+) -> bool:
+    if expression.is_constant():
+        return uniform(expression) is not None
+    if expression.shape != shape:
+        return False
+    if is_affine(expression):
+        return True
+    if not isinstance(expression, ENTRYWISE):
+        return False
+    return all(_is_entrywise(arg, shape, is_affine) for arg in expression.args)
+
+
+def uniform(constant: Any) -> np.ndarray | None:
+    """The number that all entries of a constant are, as an array of shape (); None else."""
+    value = constant.value
+    value = np.asarray(value.toarray() if sp.issparse(value) else value, dtype=float)
+    first = value.reshape(-1)[:1]
+    return first.reshape(()) if first.size and (value == first[0]).all() else None
+
+
+def _axis(expression: Any) -> Any:
+    """Over what an atom adds up, None for all; where results keep their dimensions, not that."""
+    data = expression.get_data() or [None]
+    return data[0] if not any(data[1:]) else data

@@ -25,8 +25,7 @@ from dald_model._cvxpy import (
     indicator,
     is_affine_throughout,
 )
-from dald_model.compile.row_replication import APART
-from dald_model.compile.row_sums import is_row_sum, uniform
+from dald_model.compile.row_replication import APART, is_row_sum, uniform
 from dald_model.declare.affine import Value, present
 from dald_model.declare.client import Client
 from dald_model.declare.outline import frozen

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import cvxpy as cp
 
 from dald_model.bulk import uncollected
-from dald_model.declare.alike_client import AlikeClient
 from dald_model.declare.checked import check_name, declare_client
 from dald_model.declare.client import Client
 from dald_model.declare.frames import met_by_cvxpy
+from dald_model.declare.lazy_client import AlikeClient
 from dald_model.declare.outline import Outline, Shape
 from dald_model.errors import DeclarationError
 

@@ -11,9 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model._cvxpy import Equality, Inequality
-from dald_model.declare.asserted import check_asserted
-from dald_model.declare.breaches import warn_of_outer, why_not
 from dald_model.declare.client import Client
+from dald_model.declare.convexity import check_asserted, warn_of_outer, why_not
 from dald_model.declare.wording import short
 from dald_model.errors import DeclarationError
 from dald_model.later import optional

@@ -18,7 +18,7 @@ from dald_model.declare.client import Client
 from dald_model.declare.common_rules import NOTHING, CommonRules, RuleServer, common_rules
 from dald_model.declare.consensus import ConsensusEquality, Edge, Owners, check_sides, join
 from dald_model.declare.couplings import fresh
-from dald_model.declare.local_client import LocalClient
+from dald_model.declare.lazy_client import LocalClient
 from dald_model.errors import DeclarationError, DisconnectedError
 from dald_model.text import listed, parted
 

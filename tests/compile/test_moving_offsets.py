@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.compile.moving_offsets import moving_offset
+from dald_model.compile.affine_maps import moving_offset
 from dald_model.declare.affine import affine_parts
 
 RNG = np.random.default_rng(0)

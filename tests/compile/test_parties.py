@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import dald_model as dm
-from dald_model.compile.pieces import product, shared_rows
+from dald_model.compile.shared_rows import product, shared_rows
 
 DATA = np.random.default_rng(3)
 

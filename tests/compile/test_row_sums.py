@@ -12,8 +12,7 @@ import dald_model as dm
 from dald_model._cvxpy import CanonicalProblem
 from dald_model.compile.lowered import Lowered
 from dald_model.compile.lowering import Lowering
-from dald_model.compile.row_replication import APART
-from dald_model.compile.row_sums import is_row_sum
+from dald_model.compile.row_replication import APART, is_row_sum
 from dald_model.compile.structure import split
 from dald_model.declare.client import Client
 from dald_model.solvers.exact.conic import ClarabelProgram

@@ -1,20 +1,20 @@
 """The kinds of terms: one class each, with everything that is particular to it.
 
-A new kind is a file here and a line below.
+A new kind is a class here and a line below.
 """
 
 from __future__ import annotations
 
-from dald_model.compile.kinds.absolute import ABSOLUTE, Linear
-from dald_model.compile.kinds.cube import Cube
+from dald_model.compile.kinds.piecewise import ABSOLUTE, Linear
+from dald_model.compile.kinds.powers import Cube
 from dald_model.compile.kinds.exponential import Entropy, Exponential, Logarithm
-from dald_model.compile.kinds.hinge import SquaredHinge
-from dald_model.compile.kinds.huber import Huber
+from dald_model.compile.kinds.piecewise import SquaredHinge
+from dald_model.compile.kinds.piecewise import Huber
 from dald_model.compile.kinds.kind import Kind
-from dald_model.compile.kinds.logistic import Logistic, LogSumExp
+from dald_model.compile.kinds.exponential import Logistic, LogSumExp
 from dald_model.compile.kinds.norm import Ball, Norm, SquareBall
-from dald_model.compile.kinds.quartic import Quartic
-from dald_model.compile.kinds.reciprocal import Reciprocal
+from dald_model.compile.kinds.powers import Quartic
+from dald_model.compile.kinds.powers import Reciprocal
 
 KINDS: tuple[Kind, ...] = (
     Linear(),

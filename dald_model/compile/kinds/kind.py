@@ -23,7 +23,7 @@ class Epigraph(NamedTuple):
 
 
 class Kind:
-    r"""One convex :math:`\varphi`; a subclass of it in a file of its own is a new kind of term.
+    r"""One convex :math:`\varphi`; a subclass is a new kind of term.
 
     A smooth kind says how it is recognised (:meth:`read`) and what it is (:meth:`evaluate`, and
     :meth:`root` if it takes several arguments). Kinds that are not smooth are norms and balls of

@@ -1,9 +1,9 @@
 """Couplings taken apart: what their parties share, and what is left to the coupling.
 
-Whatever is affine in a coupling is replaced by what its parties share of it
-(:mod:`dald_model.compile.pieces`); what is a convex function of one party's variables alone, such
-as the loss in ``loss <= t``, by a variable of that party that bounds it. What is left holds no data
-of any client, and is a client by itself with one edge a party.
+The affine parts of a coupling are replaced by what its parties share of them
+(:mod:`dald_model.compile.shared_rows`); a convex function of one party's variables alone, such as
+the loss in ``loss <= t``, by a variable of that party that bounds it. What is left holds no data
+of any client, and is a client by itself with one edge per party.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model._cvxpy import Equality, is_affine_throughout, with_parts
-from dald_model.compile.coupling_patterns import Apart, CouplingPatterns, shared_name
-from dald_model.compile.holders import Holders
-from dald_model.compile.pieces import beside, product, shaped, shared_rows
+from dald_model.compile.shared_rows import beside, product, shaped, shared_rows
 from dald_model.declare.affine import affine_parts, explicit
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import Owners
 from dald_model.declare.consensus_form import Link
 from dald_model.declare.couplings import Coupling, check_parties
+from dald_model.declare.outline import frozen
+from dald_model.declare.wording import short
+from dald_model.errors import DeclarationError
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,7 @@ def take_apart(
         and does not say of whom.
     """
     found = TakenApart()
-    holders, patterns = Holders(clients, owners), CouplingPatterns(owners)
+    holders = Holders(clients, owners)
     for coupling in couplings:
         check_parties(coupling, owners)
         party = _parties(coupling, owners)
@@ -86,22 +87,12 @@ def take_apart(
         if link is not None:
             found.links.append(link)
             continue
-        key = patterns.key(coupling, party)
-        known = patterns.again(key, coupling, party)
-        if known is not None:
-            found.clients[coupling.name], shared, links = known
-            found.links.extend(links)
-            found.derived[shared.id] = cp.hstack([link.right for link in links])
-            continue
         splitter = _Splitter(coupling, party, holders)
         local = splitter.split()
         if not local.cost.is_convex() or not all(r.is_dcp(dpp=True) for r in local.constraints):
-            splitter = _Splitter(
-                coupling, party, holders, whole=True
-            )  # curvature that rests on a sign
+            # Curvature that rests on a sign
+            splitter = _Splitter(coupling, party, holders, whole=True)
             local = splitter.split()
-        elif splitter.apart is not None and not splitter.bounds:
-            patterns.learn(key, splitter.apart)
         found.clients[coupling.name] = local
         for name, rules in splitter.bounds.items():
             found.bounds.setdefault(name, []).extend(rules)
@@ -169,11 +160,9 @@ class _Splitter:
         self.bounds: dict[Hashable, list[cp.Constraint]] = {}
         self.links: list[Link] = []
         self.derived: dict[int, cp.Expression] = {}
-        self.apart: Apart | None = None
         self._instead: dict[int, Any] = {}
         self._pieces: list[_Piece] = []
         self._blocks: dict[Hashable, list[Any]] = {}
-        self._sides: list[tuple[Hashable, Any]] = []
         names = dict.fromkeys(party.values())
         self._variables = {
             name: [v for v in coupling.variables if party.get(v.id) == name] for name in names
@@ -184,14 +173,10 @@ class _Splitter:
         coupling = self._coupling
         for part in (coupling.objective.expr, *coupling.constraints):
             self._visit(part)
-        shared = self._share()
+        self._share()
         goal = type(coupling.objective)(with_parts(coupling.objective.expr, self._instead))
         rules = tuple(with_parts(rule, self._instead) for rule in coupling.constraints)
-        left = Coupling(coupling.name, goal, rules)
-        if shared is not None and len(self.derived) == 1:
-            places = {name: at for at, name in enumerate(self._variables)}
-            self.apart = Apart(left, shared, [(places[name], b) for name, b in self._sides])
-        return left
+        return Coupling(coupling.name, goal, rules)
 
     def _visit(self, node: Any) -> None:
         """Find what to put in the place of a part of the coupling."""
@@ -214,7 +199,7 @@ class _Splitter:
                 return
             holder = self._holders.of(node, f"coupling {self._coupling.name!r}")
             if holder is not None:
-                self._of_one(node, *holder)
+                self._of_one(node, holder)
                 return
         for argument in inside:
             self._visit(argument)
@@ -272,7 +257,7 @@ class _Splitter:
         self.derived[local.id] = variable
         self._instead[id(variable)] = local
 
-    def _share(self) -> cp.Variable | None:
+    def _share(self) -> None:
         """Settle what each party shares of its affine parts, and put that into their places."""
         sides: dict[Hashable, cp.Expression] = {}
         factors: dict[Hashable, list[Any]] = {}
@@ -282,7 +267,6 @@ class _Splitter:
             if not basis.shape[0]:  # zero times a variable asks nothing of its owner
                 continue
             sides[name] = product(basis, self._variables[name])
-            self._sides.append((name, basis))
             stops = np.cumsum([block.shape[0] for block in blocks])
             factors[name] = [factor]
             if len(blocks) > 1:
@@ -291,9 +275,9 @@ class _Splitter:
                     for stop, block in zip(stops, blocks, strict=True)
                 ]
         if not sides:
-            return None
+            return
         stops = np.cumsum([side.size for side in sides.values()])
-        shared = cp.Variable(int(stops[-1]), name=shared_name(self._coupling))
+        shared = cp.Variable(int(stops[-1]), name=f"shared@{self._coupling.name}")
         place = {
             name: slice(int(stop) - side.size, int(stop))
             for (name, side), stop in zip(sides.items(), stops, strict=True)
@@ -313,7 +297,6 @@ class _Splitter:
                 parts.append(cp.Constant(piece.offset))
             total = sum(parts[1:], parts[0])
             self._instead[id(piece.expression)] = shaped(total, piece.expression.shape)
-        return shared
 
     def _link(self, local: cp.Expression, name: Hashable, side: cp.Expression) -> None:
         self.links.append(Link(local, self._coupling.name, side, name))
@@ -322,3 +305,56 @@ class _Splitter:
 def _sparse(matrix: Any) -> sp.csr_array:
     """The same as a sparse matrix; itself where it is one."""
     return matrix if isinstance(matrix, sp.csr_array) else sp.csr_array(matrix)
+
+
+class Holders:
+    """The clients, asked whose a part of a coupling is.
+
+    Parameters
+    ----------
+    clients : dict
+    owners : dict
+        Variable id -> the clients that use it.
+    """
+
+    def __init__(self, clients: Mapping[Hashable, Client], owners: Owners) -> None:
+        self._clients, self._owners = clients, owners
+        self._data: dict[Hashable, set[Hashable]] = {}
+
+    def of(self, part: cp.Expression, where: str) -> Hashable | None:
+        """The one client that can compute a part; None where no client knows all its variables.
+
+        Where several clients share all of them it is the one whose objective or constraints hold
+        the part's data, so that no data leave their owner.
+
+        Raises
+        ------
+        DeclarationError
+            If none of several does.
+        """
+        users = [self._owners.get(v.id, ()) for v in part.variables()]
+        able = [name for name in users[0] if all(name in others for others in users)]
+        if not able:
+            return None
+        data = _data(part)
+        if len(able) == 1 or not data:
+            return able[0]
+        for name in able:
+            if name not in self._data:
+                client = self._clients[name]
+                self._data[name] = _data(client.objective, *client.constraints)
+            if data <= self._data[name]:
+                return name
+        shared = ", ".join(repr(v.name()) for v in part.variables())
+        named = ", ".join(map(repr, able[:4])) + (", ..." if len(able) > 4 else "")
+        raise DeclarationError(
+            f"{where}: {short(part)} is over {shared}, which the clients {named} share, and holds "
+            "data that none of them has, expected the data of one of them; state it in its client, "
+            "model.client(name, ..., [loss <= t]) with a t that clients share, or give each client "
+            "variables of its own"
+        )
+
+
+def _data(*parts: Any) -> set[Hashable]:
+    """The constants of expressions but for single numbers, by value."""
+    return {frozen(c.value) for part in parts for c in part.constants() if c.size > 1}
