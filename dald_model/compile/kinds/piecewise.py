@@ -112,7 +112,7 @@ class SquaredHinge(Kind):
 
 
 class Huber(Kind):
-    r""":math:`u^2/2` for :math:`|u| \le \delta`, the parameter, else :math:`\delta |u| - \delta^2/2`."""
+    r""":math:`u^2/2` up to the parameter :math:`\delta`, :math:`\delta |u| - \delta^2/2` beyond."""
 
     name = "huber"
     most_curved = 1.0
