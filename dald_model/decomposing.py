@@ -16,21 +16,18 @@ from dald_model.answer.result import Result
 from dald_model.coordinate.status import Status
 from dald_model.declare.array_parts import ArrayProblem
 from dald_model.declare.client import summands
-from dald_model.declare.dealt import (
-    CLIENTS,
+from dald_model.declare.dealt import CLIENTS, declare_shares, shares
+from dald_model.declare.ordinary import Pieces, declare_pieces, declare_summands, independent
+from dald_model.declare.owners import (
+    NOBODY,
     asked_by_entry,
-    declare_shares,
     is_stacked,
     obstacle,
     owners_by_entry,
+    owners_by_summand,
     partitioned,
     rows_of,
-    shares,
 )
-from dald_model.declare.independent import independent
-from dald_model.declare.ordinary import declare_division, declare_pieces, declare_summands
-from dald_model.declare.owners import divide, named_owners, owners_by_summand
-from dald_model.declare.pieces import Pieces
 from dald_model.declare.wording import short
 from dald_model.errors import DecompositionError, OptionError
 from dald_model.model import Model
@@ -116,20 +113,8 @@ def decompose(
         )
     model, parts = Model(name), independent(problem)
     model.may_part = len(parts) > 1
-    if rows is not None or (clients is not None and _is_by_entry(problem, clients)):
+    if rows is not None or clients is not None:
         _deal(model, problem, clients, rows)
-        return model
-    if clients is not None:
-        stated = [*summands(problem.objective.args[0]), *problem.constraints]
-        owners = named_owners(problem.variables(), stated, clients)
-        division = divide(stated, owners)
-        if len(division.own) < 2:
-            raise DecompositionError(
-                f"decompose: clients: {listed(division.own) or 'nobody'} owns all variables of "
-                "the problem, expected two owners at least; variables without an owner belong to "
-                "whom they stand together with, so say of one more whose it is"
-            )
-        declare_division(model, problem, division)
         return model
     for part in parts:
         _declare(model, part)
@@ -178,14 +163,22 @@ def _is_by_entry(problem: cp.Problem, clients: Any) -> bool:
 
 
 def _deal(model: Model, problem: cp.Problem, clients: Any, rows: Any) -> None:
-    """Declare owners of entries of variables or of rows of data."""
-    given = ArrayProblem(problem)
+    """Declare owners of variables, of entries of them or of rows of data."""
+    is_count = isinstance(clients, int) and not isinstance(clients, bool)
+    if not (clients is None or is_count or callable(clients) or isinstance(clients, Mapping)):
+        raise DecompositionError(
+            f"decompose: given clients={clients!r} of type {type(clients).__name__}, expected a "
+            "dict from owners to variables, their entries or constraints, a number of clients, or "
+            "a function from a variable to its owner"
+        )
+    is_whole = rows is None and clients is not None and not _is_by_entry(problem, clients)
+    given = ArrayProblem(problem, whole=is_whole)
     whose, names = None, []
-    count = clients if isinstance(clients, int) else CLIENTS if clients is None else None
+    count = clients if is_count else CLIENTS if clients is None else None
     if rows is None and count is not None and any(map(is_stacked, given.terms)):
         height = max(p.array.shape[0] for p in given.terms if is_stacked(p))
         rows = count if clients is not None else min(count, height)
-    owners = np.full(given.size, -1)
+    owners = np.full(given.size, NOBODY)
     if isinstance(clients, Mapping):
         names, owners = list(clients), owners_by_entry(given, clients)
     elif callable(clients):
@@ -202,10 +195,17 @@ def _deal(model: Model, problem: cp.Problem, clients: Any, rows: Any) -> None:
         names, owners = [f"client {at}" for at in range(count)], partitioned(given, count)
     if len(names) < 2:
         raise DecompositionError(
-            f"decompose: {listed(names) or 'nobody'} owns all of the problem, expected two owners "
-            "at least"
+            f"decompose: clients: {listed(names) or 'nobody'} owns all variables of the problem, "
+            "expected two owners at least; variables without an owner belong to whom they stand "
+            "together with, so say of one more whose it is"
         )
-    found = shares(given, names, owners, whose)
+    _share_out(model, given, names, owners, whose)
+
+
+def _share_out(
+    model: Model, given: ArrayProblem, names: list[Any], owners: np.ndarray, rows: Any = None
+) -> None:
+    found = shares(given, names, owners, rows)
     declare_shares(model, given, found)
     model.divided = found.divided
 
@@ -214,11 +214,14 @@ def _declare(model: Model, problem: cp.Problem) -> None:
     """Declare a problem that does not fall apart."""
     terms = summands(problem.objective.args[0])
     pieces = Pieces.of(problem, terms)
-    owners = owners_by_summand(terms, len(model.clients))
     if len(pieces.sets) > 1:
         declare_pieces(model, problem, terms, pieces)
-    elif len(set(owners.values())) > 1:
-        declare_division(model, problem, divide([*terms, *problem.constraints], owners))
+        return
+    given = ArrayProblem(problem, whole=True)
+    owners = owners_by_summand(given) if given.terms else np.full(given.size, NOBODY)
+    count, first = int(owners.max(initial=NOBODY)) + 1, len(model.clients)
+    if count > 1:
+        _share_out(model, given, [f"client {first + at}" for at in range(count)], owners)
     else:
         declare_summands(model, problem, terms)
 

@@ -6,18 +6,28 @@ comparison of arrays a comparison of entries: each may be another owner's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model._cvxpy import DivExpression, Equality, Inequality, NegExpression, Sum
-from dald_model.declare.affine import affine_parts, explicit
+from dald_model._cvxpy import (
+    INDEX,
+    STACKED,
+    AffAtom,
+    DivExpression,
+    Elementwise,
+    Equality,
+    Inequality,
+    NegExpression,
+    Promote,
+    Sum,
+)
+from dald_model.declare.affine import affine_parts, explicit, operator_of
 from dald_model.declare.client import summands
-from dald_model.declare.dependence import dependence
-from dald_model.declare.entries import places
+from dald_model.declare.entries import places, selected
 from dald_model.declare.picked import picked
 
 Build = Callable[[np.ndarray], Any]
@@ -51,7 +61,7 @@ class Part(NamedTuple):
 
 
 class ArrayProblem:
-    """A problem taken apart as far as entries can be told.
+    """A problem taken apart as far as entries can be told, or into whole summands and constraints.
 
     Attributes
     ----------
@@ -65,8 +75,8 @@ class ArrayProblem:
         Summands and constraints without variables.
     """
 
-    def __init__(self, problem: cp.Problem) -> None:
-        self.problem = problem
+    def __init__(self, problem: cp.Problem, *, whole: bool = False) -> None:
+        self.problem, self._is_whole = problem, whole
         self.variables = problem.variables()
         stops = np.cumsum([v.size for v in self.variables])
         self.size = int(stops[-1]) if stops.size else 0
@@ -97,6 +107,9 @@ class ArrayProblem:
 
     def _separated(self, term: Any, whole: Any) -> Iterator[Part]:
         """A scalar expression as sums over arrays."""
+        if self._is_whole:
+            yield self._part(whole, None, lambda _: whole)
+            return
         if isinstance(term, NegExpression):
             yield from (
                 _mapped(part, lambda x: -x) for part in self._separated(term.args[0], term.args[0])
@@ -146,7 +159,8 @@ class ArrayProblem:
                 )
 
     def _of_rule(self, rule: cp.Constraint) -> Part:
-        if not isinstance(rule, Inequality | Equality) or rule.expr.size < 2:
+        is_divisible = isinstance(rule, Inequality | Equality) and rule.expr.size > 1
+        if self._is_whole or not is_divisible:
             return self._part(rule, None, lambda _: rule)
         sides, shape, is_equal = rule.args, rule.expr.shape, isinstance(rule, Equality)
 
@@ -168,14 +182,11 @@ class ArrayProblem:
             uses = dependence(array, self._labels, self.size)
         else:
             array = None
-            used = np.unique(
-                np.concatenate(
-                    [
-                        dependence(one, self._labels, self.size).indices
-                        for one in _expressions(whole)
-                    ]
-                )
-            )
+            found = [self._labels[v.id] for v in whole.variables()]
+            if not self._is_whole:
+                its = _expressions(whole)
+                found = [dependence(one, self._labels, self.size).indices for one in its]
+            used = np.unique(np.concatenate(found))
             uses = sp.csr_array((np.ones(used.size), used, [0, used.size]), (1, self.size))
         return Part(whole, array, build, uses)
 
@@ -192,3 +203,65 @@ def _weighed(term: Any, at: int) -> Callable[[Any], Any]:
     """What multiplies another as the term's constant does."""
     constant = term.args[at]
     return lambda x: x / constant if isinstance(term, DivExpression) else constant * x
+
+
+def dependence(node: Any, labels: Mapping[int, np.ndarray], count: int) -> sp.csr_array:
+    """Which of so many labels each entry of an expression depends on, column-major.
+
+    Parameters
+    ----------
+    node : cp.Expression
+    labels : dict
+        Variable id -> the label of each of its entries, flat.
+    count : int
+        How many labels there are.
+
+    Returns
+    -------
+    csr_array, shape (node.size, count)
+        Not zero where an entry depends on a label.
+    """
+    if isinstance(node, cp.Variable):
+        own = labels[node.id]
+        data = np.ones(own.size), own, np.arange(own.size + 1)
+        return sp.csr_array(data, shape=(own.size, count))
+    if not node.variables():
+        return sp.csr_array((node.size, count))
+    parts = [dependence(arg, labels, count) for arg in node.args]
+    if isinstance(node, INDEX):
+        return sp.csr_array(parts[0][selected(node).reshape(-1, order="F")])
+    if isinstance(node, Elementwise | cp.AddExpression | cp.multiply | Promote | cp.broadcast_to):
+        return _sum(
+            [p[_repeated(a.shape, node.shape)] for p, a in zip(parts, node.args, strict=True)]
+        )
+    if isinstance(node, (*STACKED, cp.reshape, cp.transpose)):
+        stops = np.cumsum([arg.size for arg in node.args])
+        starts = [int(stop) - arg.size for arg, stop in zip(node.args, stops, strict=True)]
+        each = [places(arg.shape) + at for arg, at in zip(node.args, starts, strict=True)]
+        taken = np.asarray(node.numeric(each)).reshape(-1, order="F").astype(int)
+        return sp.csr_array(sp.csr_array(sp.vstack(parts))[taken])
+    axis = getattr(node, "axis", None)
+    if axis is not None and len(node.args) == 1 and node.shape != node.args[0].shape:
+        whole = places(node.shape)
+        whole = whole if node.keepdims else np.expand_dims(whole, axis)
+        its = np.broadcast_to(whole, node.args[0].shape).reshape(-1, order="F")
+        each = np.arange(its.size)
+        return sp.csr_array((np.ones(its.size), (its, each)), (node.size, its.size)) @ parts[0]
+    fixed = [arg.is_constant() for arg in node.args]
+    is_known = not any(arg.parameters() for arg, held in zip(node.args, fixed, strict=True) if held)
+    if isinstance(node, AffAtom) and not isinstance(node, Sum) and is_known and not all(fixed):
+        free = [part for part, held in zip(parts, fixed, strict=True) if not held]
+        if free and (any(fixed) or not isinstance(node, cp.MulExpression)):
+            blocks = operator_of(node, fixed)[0]
+            return _sum([abs(b) @ part for b, part in zip(blocks, free, strict=True)])
+    any_of = sp.csr_array(_sum([sp.csr_array(part.sum(axis=0).reshape(1, -1)) for part in parts]))
+    return sp.csr_array(np.ones((node.size, 1))) @ any_of
+
+
+def _repeated(shape: tuple[int, ...], to: tuple[int, ...]) -> np.ndarray:
+    """Of each entry of a shape, the place in one that is repeated to it."""
+    return np.broadcast_to(places(shape), to).reshape(-1, order="F")
+
+
+def _sum(parts: list[Any]) -> sp.csr_array:
+    return sp.csr_array(sum(parts[1:], parts[0]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 
 import cvxpy as cp
@@ -14,7 +14,6 @@ from dald_model.declare.client import Client, all_in_one
 from dald_model.declare.consensus import ConsensusEquality
 from dald_model.declare.consensus_form import owners_of
 from dald_model.declare.couplings import Coupling
-from dald_model.declare.independent import independent_clients
 from dald_model.declare.listing import Listing
 from dald_model.identity import Identified
 from dald_model.text import Part, Printed
@@ -172,3 +171,20 @@ class Declared(Identified, Printed):
             self._topology,
             self._is_served,
         ).report(wide=wide)
+
+
+def independent_clients(
+    stated: Iterable[Client], agreements: Iterable[ConsensusEquality]
+) -> list[list[Hashable]]:
+    """The names of clients and couplings by part, in order of declaration."""
+    together = nx.Graph()
+    held = {client.name: [v.id for v in client.variables] for client in stated}
+    sides = ((*a.left.variables(), *a.right.variables()) for a in agreements)
+    for keys in (*held.values(), *([v.id for v in both] for both in sides)):
+        nx.add_path(together, keys)
+    pieces = nx.connected_components(together)
+    home = {key: at for at, piece in enumerate(pieces) for key in piece}
+    parts: dict[int, list[Hashable]] = {}
+    for name, keys in held.items():
+        parts.setdefault(home[keys[0]], []).append(name)
+    return list(parts.values())

@@ -1,27 +1,25 @@
-"""Owners of an ordinary problem's variables, and what of it is whose.
-
-A part of a problem is a summand of its objective or a constraint. A part whose variables have one
-owner is that owner's; what is left couples several.
-"""
+"""Owners of an ordinary problem: whose each entry of its variables, or row of its data, is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from importlib import import_module
-from itertools import combinations, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import cvxpy as cp
-import networkx as nx
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
-from dald_model._cvxpy import Equality
+from dald_model.declare.array_parts import ArrayProblem, Part
 from dald_model.declare.checked import check_name
+from dald_model.declare.entries import used_entries
 from dald_model.declare.wording import short
 from dald_model.errors import DecompositionError
+from dald_model.text import listed
 
-Owned = dict[int, Hashable]
-"""Variable id -> its owner."""
+NOBODY = -1
+"""The owner of entries that nobody owns."""
 UNEVEN, CUTS = 300, 10
 """How many thousandths more variables than on average a client may be dealt, and how many
 partitions the best is of. (Eight blocks of 100 variables with 80 rows between any: the borders of
@@ -29,129 +27,124 @@ partitions the best is of. (Eight blocks of 100 variables with 80 rows between a
 Lin cut 87 times, into clients of 400, 200 and 200.)"""
 PRECISION = 5040
 """METIS takes whole numbers: this is divided by all up to 10."""
+FEW = 64
+"""Entries of a part up to which all pairs of them count; of a longer one neighbours do."""
+STACKED = 0.5
+"""Rows of data are dealt, not entries, where a row depends on at least this share of them."""
 
 
-class Division(NamedTuple):
-    """The parts of a problem by owner, and groups of parts that several owners have in common."""
-
-    owners: Owned
-    own: dict[Hashable, list[Any]]
-    common: list[list[Any]]
-
-
-def named_owners(variables: Sequence[cp.Variable], parts: Sequence[Any], clients: Any) -> Owned:
-    """The owners that a user gave, see :func:`dald_model.decompose`.
+def owners_by_entry(given: ArrayProblem, clients: Mapping[Hashable, Any]) -> np.ndarray:
+    """Whose each entry is, -1 of those of nobody, from what a user gave to each owner.
 
     Raises
     ------
     DecompositionError
-        If these are no owners of this problem's variables.
+        If it is no affine selection of entries of the problem's variables, or an entry is given to
+        two.
     """
-    if isinstance(clients, Mapping):
-        return _listed(variables, parts, clients)
-    if callable(clients):
-        return _asked(variables, clients)
-    if isinstance(clients, int) and not isinstance(clients, bool):
-        return _dealt(variables, parts, clients)
-    raise DecompositionError(
-        f"decompose: given clients={clients!r} of type {type(clients).__name__}, expected a dict "
-        "from owners to variables or constraints, a number of clients, or a function from a "
-        "variable to its owner"
-    )
-
-
-def owners_by_summand(terms: Sequence[cp.Expression], start: int) -> Owned:
-    """An owner for each set of variables that hang together by summands: "client 0", ...
-
-    Counted from ``start`` on.
-    """
-    graph = nx.Graph()
-    for term in terms:
-        nx.add_path(graph, [v.id for v in term.variables()])
-    pieces = nx.connected_components(graph)
-    return {key: f"client {at}" for at, piece in enumerate(pieces, start) for key in piece}
-
-
-def _listed(
-    variables: Sequence[cp.Variable], parts: Sequence[Any], clients: Mapping[Hashable, Any]
-) -> Owned:
-    known, rules = {v.id: v for v in variables}, {id(part) for part in parts}
-    found: Owned = {}
-    by_rules: Owned = {}
-    for name, given in clients.items():
+    found, names = np.full(given.size, NOBODY), list(clients)
+    known, rules = given.starts, {id(rule) for rule in given.problem.constraints}
+    for at, (name, its) in enumerate(clients.items()):
         check_name(name)
-        several = isinstance(given, Iterable) and not isinstance(given, cp.Expression)
-        for one in given if several else [given]:
-            if isinstance(one, cp.Variable) and one.id in known:
-                into, mine = found, [one]
-            elif isinstance(one, cp.Constraint) and id(one) in rules:
-                into, mine = by_rules, one.variables()
-            else:
+        several = isinstance(its, Iterable) and not isinstance(its, cp.Expression)
+        given_to: list[Any] = list(its) if several else [its]
+        for one in given_to:
+            is_ours = isinstance(one, cp.Expression) and one.is_affine() and bool(one.variables())
+            is_ours = is_ours or id(one) in rules
+            if not is_ours or any(v.id not in known for v in one.variables()):
                 raise DecompositionError(
                     f"decompose: clients: {name!r} is given {short(one)} of type "
-                    f"{type(one).__name__}, expected variables or constraints of this problem, the "
-                    "very objects"
+                    f"{type(one).__name__}, expected variables, selections of their entries such "
+                    "as X[0], or constraints of this problem"
                 )
-            for v in mine:
-                if into.setdefault(v.id, name) != name:
+            for key, entries in used_entries([one], known).items():
+                v = next(v for v in given.variables if v.id == key)
+                mine = known[key] + (np.arange(v.size) if entries is None else entries)
+                taken = mine[(found[mine] >= 0) & (found[mine] != at)]
+                if taken.size:
                     raise DecompositionError(
-                        f"decompose: clients: variable {v.name()!r} is given to {into[v.id]!r} and "
-                        f"to {name!r}, expected one owner; give it to one, and leave constraints "
-                        "over several owners out, which couple them"
+                        f"decompose: clients: entries of {v.name()!r} are given to "
+                        f"{names[found[taken[0]]]!r} and to {name!r}, expected one owner of each; "
+                        "give them to one, and leave what couples owners out"
                     )
-    return by_rules | found
-
-
-def _asked(variables: Sequence[cp.Variable], clients: Callable[[cp.Variable], Any]) -> Owned:
-    found: Owned = {}
-    for v in variables:
-        name = clients(v)
-        if name is not None:
-            check_name(name)
-            found[v.id] = name
+                found[mine] = at
     return found
 
 
-def _dealt(variables: Sequence[cp.Variable], parts: Sequence[Any], count: int) -> Owned:
-    """Parts of about as many variables each, with few parts of the problem between them, by METIS.
+def asked_by_entry(
+    given: ArrayProblem, clients: Callable[[cp.Variable], Any]
+) -> tuple[list[Hashable], np.ndarray]:
+    """The owners, and whose each entry is, from a function of a variable."""
+    names: dict[Hashable, int] = {}
+    found = np.full(given.size, NOBODY)
+    for v in given.variables:
+        said = clients(v)
+        each = np.empty(v.size, dtype=object)
+        if isinstance(said, np.ndarray | list):
+            each[:] = np.asarray(said, dtype=object).reshape(v.shape).reshape(-1, order="F")
+        else:
+            each[:] = [said] * v.size
+        for at, name in enumerate(each):
+            if name is not None:
+                check_name(name)
+                found[given.starts[v.id] + at] = names.setdefault(name, len(names))
+    return list(names), found
 
-    A part of the problem over k variables counts once, however many pairs these are.
+
+def owners_by_summand(given: ArrayProblem) -> np.ndarray:
+    """Whose each entry is where each set of entries that summands connect is an owner's."""
+    uses = sp.csr_array(sp.vstack([part.uses for part in given.terms]))
+    labels = connected_components(uses.T @ uses, directed=False)[1]
+    is_held = np.bincount(uses.indices, minlength=given.size) > 0
+    found = np.full(given.size, NOBODY)
+    _, first, which = np.unique(labels[is_held], return_index=True, return_inverse=True)
+    found[is_held] = np.argsort(np.argsort(first))[which]
+    return found
+
+
+def partitioned(given: ArrayProblem, count: int) -> np.ndarray:
+    """Whose each entry is, by METIS: about as many each, with few parts of the problem shared.
+
+    Whole variables are dealt where there are as many. A part of the problem over k of them counts
+    once, however many pairs these are.
     """
-    if not 2 <= count <= len(variables):
+    if not 2 <= count <= given.size:
         raise DecompositionError(
             f"decompose: given clients={count}, expected at least 2 and at most the number of "
-            f"variables, {len(variables)}; more clients take more variables, such as one for each "
-            "row of a matrix, and cp.vstack or cp.hstack of them where all are meant"
+            f"entries of variables, {given.size}"
         )
-    metis, order = metis_of(count), {v.id: at for at, v in enumerate(variables)}
-    weights: dict[tuple[int, int], float] = {}
-    for part in parts:
-        keys = sorted({order[v.id] for v in part.variables()})
-        for pair in combinations(keys, 2):
-            weights[pair] = weights.get(pair, 0.0) + 1 / (len(keys) - 1)
-    near: list[dict[int, int]] = [{} for _ in variables]
-    for (one, two), weight in weights.items():
-        near[one][two] = near[two][one] = max(1, round(PRECISION * weight))
+    rows: Any = sp.csr_array(sp.vstack([part.uses for part in given.parts]))
+    each, whose = np.arange(given.size), np.arange(given.size)
+    if count <= len(given.variables):
+        whose = np.repeat(np.arange(len(given.variables)), [v.size for v in given.variables])
+        rows = sp.csr_array(rows @ sp.csr_array((np.ones(given.size), (each, whose))))
+    rows.data[:] = 1.0
+    size = rows.shape[1]
+    heights = np.diff(rows.indptr)
+    few = rows[np.flatnonzero((heights > 1) & (heights <= FEW))]
+    weight = sp.diags_array(1.0 / np.maximum(np.diff(few.indptr) - 1, 1))
+    near = sp.csr_array(few.T @ weight @ few)
+    for at in np.flatnonzero(heights > FEW):
+        its = rows.indices[rows.indptr[at] : rows.indptr[at + 1]]
+        path = sp.csr_array(
+            (np.full(its.size - 1, 1 / its.size), (its[:-1], its[1:])), (size, size)
+        )
+        near = near + path + path.T
+    near = sp.csr_array(near)
+    near.setdiag(0)
+    near.eliminate_zeros()
+    metis = metis_of(count)
     found = metis.part_graph(
         count,
-        adjacency=metis.CSRAdjacency(
-            np.cumsum([0, *map(len, near)]), [two for own in near for two in own]
-        ),
-        eweights=[weight for own in near for weight in own.values()],
+        adjacency=metis.CSRAdjacency(near.indptr, near.indices),
+        eweights=np.maximum(1, np.round(PRECISION * near.data)).astype(int).tolist(),
         options=metis.Options(ufactor=UNEVEN, ncuts=CUTS, seed=0),
     )
-    pieces: dict[int, list[int]] = {}  # in the order of their first variables
-    for v, piece in zip(variables, found.vertex_part, strict=True):
-        pieces.setdefault(piece, []).append(v.id)
-    if len(pieces) < count:  # so few variables a client that METIS leaves one without
-        pieces = {at: [v.id for v in own] for at, own in enumerate(_even(variables, count))}
-    return {key: f"client {at}" for at, own in enumerate(pieces.values()) for key in own}
-
-
-def _even(variables: Sequence[cp.Variable], count: int) -> list[Sequence[cp.Variable]]:
-    """The variables in their order, as many for each."""
-    stops = [len(variables) * at // count for at in range(count + 1)]
-    return [variables[start:stop] for start, stop in pairwise(stops)]
+    parts = np.array(found.vertex_part)
+    if np.unique(parts).size < count:
+        parts = np.arange(size) * count // size
+    _, first, which = np.unique(parts, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[which][whose]
 
 
 def metis_of(count: int) -> Any:
@@ -166,58 +159,60 @@ def metis_of(count: int) -> Any:
         ) from error
 
 
-def divide(parts: Sequence[Any], owners: Owned) -> Division:
-    """The parts by owner; a variable that stands in the parts of one owner alone becomes its.
+def is_stacked(part: Part) -> bool:
+    """Whether its entries are of rows of data, that depend on most variables each."""
+    if part.array is None or part.array.ndim == 0:
+        return False
+    return part.uses.nnz >= STACKED * part.uses.shape[0] * part.uses.shape[1]
 
-    What several own, or nobody, is in common; such parts are one group where a variable that
-    nobody owns is in them, else where they are between the same owners, equalities apart. A
-    variable that stands in such parts alone is nobody's, where its owner has more.
+
+def rows_of(
+    given: ArrayProblem, rows: Mapping[Hashable, Any] | int
+) -> tuple[list[Hashable], np.ndarray]:
+    """The owners, and whose each row of stacked data is.
+
+    Raises
+    ------
+    DecompositionError
+        If no part has as many rows, or a row has no owner or two.
     """
-    owners = _spread(parts, _at_home(parts, _spread(parts, owners)))
-    own: dict[Hashable, list[Any]] = {name: [] for name in dict.fromkeys(owners.values())}
-    common: list[Any] = []
-    for part in parts:
-        names = {owners.get(v.id) for v in part.variables()}
-        if len(names) == 1 and None not in names:
-            own[next(iter(names))].append(part)
-        elif names:
-            common.append(part)
-    graph = nx.Graph()
-    for at, part in enumerate(common):
-        graph.add_node(at)
-        free = [("free", v.id) for v in part.variables() if v.id not in owners]
-        names = frozenset(owners[v.id] for v in part.variables() if v.id in owners)
-        is_edge = len(names) == 2 and isinstance(part, Equality)
-        nx.add_star(graph, [at, *free] if free or is_edge else [at, ("between", names)])
-    pieces = nx.connected_components(graph)
-    groups = [sorted(node for node in piece if isinstance(node, int)) for piece in pieces]
-    return Division(owners, own, [[common[at] for at in group] for group in sorted(groups)])
+    heights = sorted({p.array.shape[0] for p in given.parts if p.array is not None})
+    if not isinstance(rows, Mapping):
+        stacked = [p.array.shape[0] for p in given.terms if is_stacked(p)]
+        height = max(stacked, default=max(heights, default=0))
+        if not 2 <= rows <= height:
+            raise DecompositionError(
+                f"decompose: given {rows} clients, expected at least 2 and at most the number of "
+                f"rows of data, {height}"
+            )
+        return [f"client {at}" for at in range(rows)], np.arange(height) * rows // height
+    names = list(rows)
+    taken = [np.atleast_1d(np.asarray(its)) for its in rows.values()]
+    taken = [np.flatnonzero(its) if its.dtype == bool else its.astype(int) for its in taken]
+    for name in names:
+        check_name(name)
+    height = max((int(its.max()) + 1 for its in taken if its.size), default=0)
+    counts = np.bincount(np.concatenate(taken), minlength=height) if height else np.zeros(0)
+    if height not in heights or (counts != 1).any() or not all(its.size for its in taken):
+        wrong = np.flatnonzero(counts != 1)
+        what = (
+            f"row {wrong[0]} is given to {int(counts[wrong[0]])} owners"
+            if wrong.size
+            else f"they are {height} rows"
+        )
+        raise DecompositionError(
+            f"decompose: rows: {what}, expected each row of one of the problem's arrays given to "
+            f"one owner, which have {listed(heights)} rows"
+        )
+    owners = np.empty(height, dtype=int)
+    for at, its in enumerate(taken):
+        owners[its] = at
+    return names, owners
 
 
-def _at_home(parts: Sequence[Any], owners: Owned) -> Owned:
-    """Without variables that no part of their owner's alone holds, if others are held so."""
-    held: set[int] = set()
-    for part in parts:
-        keys = [v.id for v in part.variables()]
-        names = {owners.get(key) for key in keys}
-        if len(names) == 1:
-            held.update(keys)
-    settled = {owners[key] for key in held if key in owners}
-    return {key: name for key, name in owners.items() if key in held or name not in settled}
-
-
-def _spread(parts: Sequence[Any], owners: Owned) -> Owned:
-    """Give what nobody owns to the one owner that it stands together with, if it is one."""
-    owners = dict(owners)
-    while True:
-        near: dict[int, set[Hashable]] = {}
-        for part in parts:
-            keys = [v.id for v in part.variables()]
-            names = {owners[key] for key in keys if key in owners}
-            for key in keys:
-                if key not in owners:
-                    near.setdefault(key, set()).update(names)
-        sure = {key: next(iter(names)) for key, names in near.items() if len(names) == 1}
-        if not sure:
-            return owners
-        owners |= sure
+def obstacle(given: ArrayProblem) -> Any:
+    """The summand that stands in the way: one of most entries that cannot be divided."""
+    for part in given.terms:
+        if part.array is None and part.uses.nnz > 1 and part.uses.nnz >= STACKED * given.size:
+            return part.whole
+    return None

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.declare.dependence import dependence
+from dald_model.declare.array_parts import dependence
 from dald_model.declare.picked import picked
 
 rng = np.random.default_rng(1)

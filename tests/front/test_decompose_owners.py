@@ -117,11 +117,11 @@ def test_sums_of_stacked_summands_split() -> None:
     ("clients", "parts"),
     [
         ("a", ["clients='a' of type str", "a dict from owners"]),
-        (1, ["clients=1", "at least 2 and at most the number of variables, 3"]),
+        (1, ["clients=1", "at least 2", "number of entries of variables, 3"]),
         (True, ["clients=True of type bool"]),
         ({"a": [X_OTHER], "b": []}, ["'a' is given other", "of this problem"]),
         ({"a": 5}, ["'a' is given 5 of type int"]),
-        (lambda x: {"a": x, "b": x[0]}, ["'x0' is given to 'a' and to 'b'", "one owner"]),
+        (lambda x: {"a": x, "b": x[0]}, ["'x0' are given to 'a' and to 'b'", "one owner"]),
         (lambda x: {"a": x}, ["'a' owns all variables", "say of one more whose it is"]),
         (lambda x: lambda v: None, ["nobody owns all variables"]),
         (1000, ["clients=1000", "the number of entries of variables"]),
