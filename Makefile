@@ -8,7 +8,7 @@ ifneq ($(wildcard ../shared/data/.),)
 export DALD_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo check test test-next lint pytest wheel bench fuzz notebooks docs clean
+.PHONY: help demo check test test-next lint pytest wheel bench peers fuzz notebooks docs clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,11 @@ wheel: $(READY)  ## build the wheel and use it away from this checkout
 # Ratios hold on any machine, times on this one. FULL=1 adds 1,000 clients: AIO takes minutes each.
 bench: $(READY)  ## speed, memory and rounds against cvxpy, as tables (minutes)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 FULL=$(FULL) $(BIN)/python -m tests.benchmarks
+
+# Peers that this environment lacks get one of their own below build/peers, from pinned requirements.
+peers: $(READY)  ## other packages on the same tasks, judged from outside (minutes)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks.peers --record
+	$(BIN)/python -m tests.manual.numbers
 
 # A seed draws always the same model; without SEED a random first seed is drawn and printed.
 FUZZ ?= 10000

@@ -6,13 +6,16 @@ tests.manual.numbers`` writes them anew; ``test_numbers.py`` compares.
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 from statistics import median
+from typing import Any
 
+from tests.benchmarks.peers.tasks import tasks
 from tests.paths import MANUAL, ROOT
 
 GROUPS = {
@@ -56,8 +59,58 @@ def _kind(name: str) -> str:
     return next(kind for kind in GROUPS if name.startswith(kind))
 
 
+TASKS = {
+    "least_squares": "Constrained least squares",
+    "logistic": "Logistic regression of unequal owners with an l1 norm",
+    "market": "A market",
+    "network_lasso": "Network lasso",
+}
+"""Headings of the comparison's tasks."""
+YARDSTICK = "cvxpy, Clarabel"
+"""The peer whose processor time is 1 on each task."""
+
+
+def peers() -> str:
+    """Every task with every peer's rounds, processor time, lines, error and own words."""
+    recorded = json.loads((ROOT / "tests" / "benchmarks" / "peers.json").read_text())
+    lines = [f"Commit {recorded['commit']}; {recorded['machine']}."]
+    rows = [row for peer in recorded["peers"].values() for row in peer["rows"]]
+    for name, title in TASKS.items():
+        task = tasks()[name]
+        known = recorded["references_apart"][name]
+        lines += ["", f"### {title}", "", f"{inspect.cleandoc(type(task).__doc__ or '')}", ""]
+        lines += [f"Two reference solutions are {_power(known)} apart.", ""]
+        lines += ["| | rounds | CPU | lines | error in x | in value | violation | it says |"]
+        lines += ["|---|---|---|---|---|---|---|---|"]
+        several = [row for row in rows if row["task"] == name]
+        unit = next(row["units"] for row in several if row["peer"] == YARDSTICK)
+        for row in sorted(several, key=lambda one: one.get("units", float("inf"))):
+            lines.append(f"| {' | '.join(_cells(row, unit))} |")
+    lines += ["", "### Versions, and what did not run", ""]
+    for name, peer in recorded["peers"].items():
+        versions = ", ".join(peer["requires"]).replace("==", " ")
+        reason = f"; {peer['failed']}" if "failed" in peer else ""
+        lines.append(f"* `tests/benchmarks/peers/{name}.py`: {versions}{reason}")
+    return "\n".join(lines)
+
+
+def _cells(row: dict[str, Any], unit: float) -> list[str]:
+    if "failed" in row:
+        return [row["peer"], *["-"] * 6, row["failed"]]
+    errors = [_power(row[key]) for key in ("error", "value", "violation")]
+    ratio = f"{row['units'] / unit:.2g}"
+    ratio = f"{float(ratio):.0f}" if float(ratio) >= 10 else ratio
+    return [row["peer"], str(row["rounds"] or "-"), ratio, str(row["lines"]), *errors, row["said"]]
+
+
+def _power(number: float) -> str:
+    """As 2e-5; nothing that is known is below 1e-9."""
+    return "0" if abs(number) < 1e-9 else re.sub(r"e([-+])0", r"e\1", f"{number:.0e}")
+
+
 TABLES: dict[str, tuple[Path, Callable[[], str]]] = {
     "rounds of the panel": (MANUAL / "rounds.md", rounds_of_the_panel),
+    "peers": (MANUAL / "comparison.md", peers),
 }
 
 
