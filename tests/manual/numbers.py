@@ -79,7 +79,7 @@ def peers() -> str:
         task = tasks()[name]
         known = recorded["references_apart"][name]
         lines += ["", f"### {title}", "", f"{inspect.cleandoc(type(task).__doc__ or '')}", ""]
-        lines += [f"Two reference solutions are {_power(known)} apart.", ""]
+        lines += [f"Distance between the solutions of two methods: {_power(known)}.", ""]
         lines += ["| | rounds | CPU | lines | error in x | in value | violation | it says |"]
         lines += ["|---|---|---|---|---|---|---|---|"]
         several = [row for row in rows if row["task"] == name]
@@ -104,8 +104,10 @@ def _cells(row: dict[str, Any], unit: float) -> list[str]:
 
 
 def _power(number: float) -> str:
-    """As 2e-5; nothing that is known is below 1e-9."""
-    return "0" if abs(number) < 1e-9 else re.sub(r"e([-+])0", r"e\1", f"{number:.0e}")
+    """As 2e-5; the references are not known to better than 1e-9."""
+    if abs(number) < 1e-9:
+        return "< 1e-9" if number else "0"
+    return re.sub(r"e([-+])0", r"e\1", f"{number:.0e}")
 
 
 TABLES: dict[str, tuple[Path, Callable[[], str]]] = {
