@@ -174,7 +174,7 @@ def _deal(model: Model, problem: cp.Problem, clients: Any, rows: Any) -> None:
     is_whole = rows is None and clients is not None and not _is_by_entry(problem, clients)
     given = ArrayProblem(problem, whole=is_whole)
     whose, names = None, []
-    count = clients if is_count else CLIENTS if clients is None else None
+    count: Any = clients if is_count else CLIENTS if clients is None else None
     if rows is None and count is not None and any(map(is_stacked, given.terms)):
         height = max(p.array.shape[0] for p in given.terms if is_stacked(p))
         rows = count if clients is not None else min(count, height)

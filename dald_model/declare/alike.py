@@ -11,8 +11,9 @@ from dald_model.bulk import uncollected
 from dald_model.declare.checked import check_name, declare_client
 from dald_model.declare.client import Client
 from dald_model.declare.frames import met_by_cvxpy
-from dald_model.declare.lazy_client import AlikeClient
+from dald_model.declare.lazy_client import AlikeClient, Datum
 from dald_model.declare.outline import Outline, Shape
+from dald_model.declare.traced import traced
 from dald_model.errors import DeclarationError
 
 WANTED = (
@@ -47,6 +48,13 @@ class Clients(dict[Hashable, Client]):
         The same as ``model.client(key, function(own))`` for each key and its ``own`` data, but all
         are declared, or none. Of clients without constraints that differ in their data alone the
         data are kept, and expressions are made again when they are asked for.
+
+        Of owners whose data have the same structure and shapes the function is called for three: it
+        is traced with cvxpy Parameters in place of arrays, frames and floats, and two drawn owners
+        are declared with their own data and compared. A function that branches on its data, takes
+        them through numpy, makes variables or returns constraints is called for each owner; the
+        log ``dald_model`` says so, and why, at level INFO. So the function should do nothing but
+        return its expressions.
 
         Parameters
         ----------
@@ -86,27 +94,41 @@ class Clients(dict[Hashable, Client]):
                 "function that takes one client's data and returns its objective, or its objective "
                 "and constraints"
             )
-        found: dict[Hashable, Client] = {}
-        firsts: dict[tuple[Outline, tuple[Shape, ...]], Client] = {}
+        pairs: dict[Hashable, Any] = {}
         for key, own in _pairs(data):
             check_name(key)
-            if key in found:
+            if key in pairs:
                 raise DeclarationError(
                     f"clients: the data have the key {key!r} twice, expected each client's data "
                     "under a key of its own; group them first, as by frame.groupby(...)"
                 )
-            client = declare_client(key, *_declared(key, own, function))
-            known = client.outlined
-            first = client
-            if known is not None:
-                first = firsts.setdefault((known.outline, known.shapes), client)
-            # Constraints stay the objects that the user may have kept, to ask for their prices
-            is_kept = first is client or client.is_constrained
-            found[key] = client if is_kept else AlikeClient(client, first)
+            pairs[key] = own
+        known = traced(list(pairs.items()), lambda key, own: _declared(key, own, function))
+        firsts: dict[tuple[Outline, tuple[Shape, ...]], Client] = {}
+        found = {
+            key: known.get(key) or _one_of_many(key, _declared(key, own, function), firsts)
+            for key, own in pairs.items()
+        }
         if not found:
             raise DeclarationError(f"clients: the data are empty; {WANTED}")
         self._model.enter(found.values())
         return found
+
+
+def _one_of_many(
+    key: Hashable, given: tuple[Any, Any], firsts: dict[tuple[Outline, tuple[Shape, ...]], Client]
+) -> Client:
+    """A client declared by itself; of one like another before, its data alone are kept."""
+    client = declare_client(key, *given)
+    known = client.outlined
+    if known is None:
+        return client
+    first = firsts.setdefault((known.outline, known.shapes), client)
+    # Constraints stay the objects that the user may have kept, to ask for their prices
+    if first is client or client.is_constrained:
+        return client
+    data = [Datum(one.value) for one in known.constants]
+    return AlikeClient(key, first, known.variables, data)
 
 
 def _pairs(data: Any) -> Iterable[tuple[Hashable, Any]]:

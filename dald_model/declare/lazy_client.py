@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -95,21 +95,27 @@ class AlikeClient(Client):
 
     Parameters
     ----------
-    client : Client
-        As it was declared.
+    name : Hashable
     first : Client
         Another of its outline.
+    variables : list of cp.Variable
+        In the places of the other's.
+    constants : list
+        The same, of :class:`Datum` or ``cp.Constant``.
     """
 
     _first: Client
 
-    def __init__(self, client: Client, first: Client) -> None:
-        known = client.outlined
-        assert known is not None
-        data = known._replace(constants=[Datum(one.value) for one in known.constants])
-        self.__dict__.update(
-            name=client.name, _first=first, variables=known.variables, _outlined=data
-        )
+    def __init__(
+        self,
+        name: Hashable,
+        first: Client,
+        variables: Sequence[cp.Variable],
+        constants: Sequence[Any],
+    ) -> None:
+        assert first.outlined is not None
+        data = first.outlined._replace(variables=variables, constants=constants)
+        self.__dict__.update(name=name, _first=first, variables=variables, _outlined=data)
 
     @property
     def _leaves(self) -> tuple[Outlined, Outlined]:

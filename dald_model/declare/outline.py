@@ -61,12 +61,15 @@ class Outlined(NamedTuple):
     constants : list of cp.Constant
     promoted : tuple of tuple of int
         The shapes that numbers are repeated to, as that of one in ``1 - A @ x``.
+    signed : frozenset of int
+        The constants whose signs are part of the outline; others may have any, if not zeros alone.
     """
 
     outline: Outline
     variables: list[cp.Variable]
     constants: list[Any]
     promoted: tuple[Shape, ...] = ()
+    signed: frozenset[int] = frozenset()
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -93,7 +96,8 @@ def outlined(parts: Iterable[Any], *about: Hashable) -> Outlined | None:
     if len(_outlines) >= KEPT:
         _outlines.clear()
     outline = _outlines.setdefault(reader.outline, Outline())
-    return Outlined(outline, reader.variables.found, reader.constants.found, tuple(reader.promoted))
+    promoted, signed = tuple(reader.promoted), frozenset(reader.signed)
+    return Outlined(outline, reader.variables.found, reader.constants.found, promoted, signed)
 
 
 class _Affine(NamedTuple):
@@ -116,14 +120,14 @@ class _Reader:
     def __init__(self, about: Iterable[Hashable]) -> None:
         self._key: list[Any] = [*about]
         self._told: list[tuple[bool, ...]] = []
-        self._counts: set[int] = set()  # of which constants the signs do
+        self.signed: set[int] = set()
         self.variables, self.constants = _Leaves(), _Leaves()
         self.promoted: list[Shape] = []
 
     @property
     def outline(self) -> Hashable:
         """What clients of one outline have the same of."""
-        told = [told if at in self._counts else None for at, told in enumerate(self._told)]
+        told = [told if at in self.signed else None for at, told in enumerate(self._told)]
         return (*self._key, *told)
 
     def read(self, node: Any) -> _Affine | None:
@@ -164,7 +168,7 @@ class _Reader:
         for part in parts:
             is_free = part.is_free and ZEROS not in [self._told[at] for at in part.constants]
             if not is_free:
-                self._counts.update(part.constants)
+                self.signed.update(part.constants)
 
     def _constant(self, node: Any) -> _Affine | None:
         place = self.constants.place(node, id(node))

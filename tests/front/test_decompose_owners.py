@@ -117,7 +117,7 @@ def test_sums_of_stacked_summands_split() -> None:
     ("clients", "parts"),
     [
         ("a", ["clients='a' of type str", "a dict from owners"]),
-        (1, ["clients=1", "at least 2", "number of entries of variables, 3"]),
+        (1, ["clients=1", "at least 2", "number of entries of variables, 5"]),
         (True, ["clients=True of type bool"]),
         ({"a": [X_OTHER], "b": []}, ["'a' is given other", "of this problem"]),
         ({"a": 5}, ["'a' is given 5 of type int"]),
