@@ -13,6 +13,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import dald_model as dm
 
 if __name__ == "__main__":
@@ -43,12 +45,20 @@ if __name__ == "__main__":
     if task == "killed":
         market().solve(engine=engine, metrics=lethal(1), checkpoint=rest[0], every=1)
     else:
+        from tests.algorithms.test_interior_point import drawn
         from tests.engines.test_engines import same
+        from tests.engines.test_members import ALONE, values_by_round
 
         for model in (hospitals.model(), hundred(), market()):
             hosts = dm.engines.InProcess(len(engine.hosts()))
             same(model.solve(engine=hosts), model.solve(engine=engine))
         print("told: same", flush=True)
+        drawn_one = drawn(4, "logistic")[0]
+        theirs = values_by_round(drawn_one, algorithm=ALONE)[1]
+        wanted = drawn_one.solve(disclose="curvature", engine=dm.engines.InProcess(2))
+        result, ours = values_by_round(drawn_one, disclose="curvature", engine=engine)
+        is_same = ours.shape == theirs.shape and np.allclose(ours, theirs, 1e-10, 1e-10)
+        print("told: curvature", is_same, result.shown == wanted.shown, flush=True)
         engine.deadline = float(deadline)  # from now on, when clients' data are there
         found = market().solve(engine=engine, metrics=lethal(2))
         print("told:", found.status, found.verify().ok, *found.losses, flush=True)

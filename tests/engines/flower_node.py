@@ -26,7 +26,7 @@ def answered(
 
     def declare(context: Any) -> dm.Site:
         declared.append(at)
-        return at_sites(kind)[context.node_config["partition-id"]]
+        return at_sites(kind, "curvature")[context.node_config["partition-id"]]
 
     records = {RECORD: flwr.ConfigRecord({LOG: log})} if log else {}
     context = flwr.Context(

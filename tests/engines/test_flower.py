@@ -12,12 +12,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from multiprocessing import get_context
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dald_model as dm
@@ -27,7 +28,8 @@ from dald_model.errors import RunError
 from tests.engines.declared import ENVIRONMENT, REPOSITORY, block
 from tests.engines.flower_node import answered
 from tests.engines.test_engines import rounds
-from tests.engines.test_sites import KINDS, ROWS, SIZE, at_sites, hospital_sites
+from tests.engines.test_members import ALONE, in_rounds, values_by_round
+from tests.engines.test_sites import KINDS, ROWS, SIZE, at_sites, hospital_sites, in_one_place
 
 flwr = pytest.importorskip("flwr", reason="Flower is not installed: pip install dald_model[flower]")
 
@@ -106,7 +108,7 @@ class Scattered(LocalGrid):
     """
 
     def __init__(self, kind: str, processes: ProcessPoolExecutor, *, forgets: bool) -> None:
-        super().__init__(at_sites(kind))
+        super().__init__(at_sites(kind, "curvature"))
         self.kind, self.processes, self.forgets = kind, processes, forgets
         self.logs: dict[int, list[bytes]] = {}
         self.declared = 0
@@ -120,21 +122,42 @@ class Scattered(LocalGrid):
         return flwr.app.Message(flwr.app.RecordDict({RECORD: record}), reply_to=message)
 
 
+@pytest.fixture(scope="module")
+def processes() -> Iterator[ProcessPoolExecutor]:
+    """Two that begin with nothing: forked ones would have what this process holds."""
+    with ProcessPoolExecutor(2, get_context("spawn")) as found:
+        yield found
+
+
 @pytest.mark.parametrize(
-    ("kind", "forgets"), [("logistic", True), ("logistic", False), ("hinge", False)]
+    ("kind", "options"),
+    [("logistic", {}), ("hinge", {}), ("logistic", {"disclose": "curvature"})],
 )
-def test_a_site_in_whatever_process_has_the_same_iterates(kind: str, forgets: bool) -> None:
+def test_a_site_in_whatever_process_has_the_same_iterates(
+    processes: ProcessPoolExecutor, kind: str, options: Any
+) -> None:
     """Also of a second solve."""
-    spawned = get_context("spawn")  # else they would have what this process holds
-    with ProcessPoolExecutor(2, spawned) as processes:
-        grid = Scattered(kind, processes, forgets=forgets)
-        with dm.engines.Flower(grid, sites=3, retries=0) as engine:
-            federation = dm.Federation(engine)
-            found = [federation.solve(max_rounds=4), federation.solve()]
-    same = dm.Federation(dm.engines.Sites(at_sites(kind)))
-    for one, wanted in zip(found, [same.solve(max_rounds=4), same.solve()], strict=True):
-        assert rounds(one).equals(rounds(wanted))
-    assert grid.declared > 10 if forgets else grid.declared <= 6
+    grid = Scattered(kind, processes, forgets=False)
+    with dm.engines.Flower(grid, sites=3, retries=0) as engine:
+        federation = dm.Federation(engine)
+        found = [federation.solve(max_rounds=4, **options), federation.solve(**options)]
+    same = dm.Federation(dm.engines.Sites(at_sites(kind, "curvature")))
+    wanted = [same.solve(max_rounds=4, **options), same.solve(**options)]
+    for one, other in zip(found, wanted, strict=True):
+        assert rounds(one).equals(rounds(other))
+        assert one.shown == other.shown
+
+
+def test_a_site_in_another_process_for_each_message_has_the_same_iterates(
+    processes: ProcessPoolExecutor,
+) -> None:
+    grid = Scattered("logistic", processes, forgets=True)
+    before = processes.submit(len, []).result()
+    with dm.engines.Flower(grid, sites=3, retries=0) as engine:
+        found = dm.Federation(engine).solve(max_rounds=4)
+    wanted = dm.Federation(dm.engines.Sites(at_sites("logistic"))).solve(max_rounds=4)
+    assert rounds(found).equals(rounds(wanted))
+    assert grid.declared > before + 10
 
 
 def test_a_node_whose_declare_gives_no_site_is_said() -> None:
@@ -224,6 +247,21 @@ def test_the_iterates_are_those_of_sites_in_this_process_bit_for_bit() -> None:
     wanted = dm.Federation(dm.engines.Sites(hospital_sites(data))).solve()
     assert found.status == "optimal"
     assert rounds(found).equals(rounds(wanted))
+
+
+@pytest.mark.parametrize(("kind", "spared"), [("separable", 0), ("lasso", 1)])
+def test_curvature_has_the_iterates_and_the_bytes_of_one_place(kind: str, spared: int) -> None:
+    """A round of quadratic terms spares the number that says whether a step is in the domain."""
+    grid = LocalGrid(at_sites(kind, "curvature"))
+    with dm.engines.Flower(grid, sites=3) as engine:
+        federation = dm.Federation(engine)
+        found, ours = values_by_round(federation, disclose="curvature")
+    wanted, theirs = values_by_round(in_one_place(kind), algorithm=ALONE)
+    assert (found.status, found.rounds) == ("optimal", wanted.rounds)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
+    stated = (sum(found.shown.values()) - 3 * 8 * spared) * found.rounds
+    sent = [r.content[RECORD][FIELD] for r in grid._replies.values()]
+    assert in_rounds(sent, [message for message, _ in grid.sent]) == stated
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,5 +1,6 @@
 """An interior point by messages: its iterates, what is sent, who consents, and who is lost."""
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -14,38 +15,32 @@ from dald_model.engines.residents import Residents
 from dald_model.engines.wire import decode
 from dald_model.solvers.interior.coordinator import Plain
 from tests.algorithms.test_interior_point import KINDS, drawn
-from tests.engines.test_sites import SIZE, client, in_one_place
+from tests.engines.test_sites import at_sites, in_one_place
 
 ALONE = dm.InteriorPoint(aggregator=Plain())
 """Each client a participant of its own, in one process."""
 
 
-def rounds(model: dm.Model, variable: Any, **options: Any) -> tuple[dm.Result, np.ndarray]:
-    """The result, and of each round a variable's value."""
+def values_by_round(model: dm.Model, **options: Any) -> tuple[dm.Result, np.ndarray]:
+    """The result, and of each round the value of w."""
+    (w,) = {v for one in model.clients.values() for v in one.variables if v.name() == "w"}
     seen: list[np.ndarray] = []
-    found = model.solve(callback=lambda at: seen.append(np.array(at[variable])), **options)
+    found = model.solve(callback=lambda at: seen.append(np.array(at[w])), **options)
     return found, np.array(seen)
 
 
-def variable_of(model: dm.Model) -> cp.Variable:
-    return next(v for v in model.clients[0].variables if v.name() == "w")
-
-
-def at_sites(kind: str, shows: str = "curvature", count: int = 3) -> list[dm.Site]:
-    found = []
-    for at in range(count):
-        w = cp.Variable(SIZE, name="w")
-        loss, rules = client(kind, at, w)
-        found.append(dm.Site(f"site {at}", loss, rules, shared=[w], disclose=shows))
-    return found
+def in_rounds(replies: Sequence[bytes], messages: Sequence[bytes]) -> int:
+    """Bytes of the numbers that clients tell in rounds, of messages and their replies."""
+    asked = [decode(message).said.get("calls", ["norms"])[0] for message in messages]
+    told = [reply for reply, call in zip(replies, asked, strict=True) if call in IN_ROUNDS]
+    return sum(one.nbytes for reply in told for one in decode(reply).arrays.values())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_engines_have_the_iterates_of_one_process(kind: str) -> None:
     model = drawn(4, kind)[0]
-    w = variable_of(model)
-    wanted, theirs = rounds(model, w, algorithm=ALONE)
-    found, ours = rounds(model, w, disclose="curvature", engine=dm.engines.InProcess(2))
+    wanted, theirs = values_by_round(model, algorithm=ALONE)
+    found, ours = values_by_round(model, disclose="curvature", engine=dm.engines.InProcess(2))
     assert (found.status, len(ours)) == ("optimal", len(theirs))
     np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
     for edge, mu in wanted.multipliers.items():
@@ -55,27 +50,25 @@ def test_engines_have_the_iterates_of_one_process(kind: str) -> None:
 
 def test_processes_have_them_too() -> None:
     model = drawn(4, "logistic")[0]
-    w = variable_of(model)
-    theirs = rounds(model, w, algorithm=ALONE)[1]
+    theirs = values_by_round(model, algorithm=ALONE)[1]
     with dm.engines.Processes(workers=2) as engine:
-        ours = rounds(model, w, disclose="curvature", engine=engine)[1]
+        ours = values_by_round(model, disclose="curvature", engine=engine)[1]
     np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", ["least squares", "separable", "hinge", "quantile", "lasso"])
 def test_sites_have_the_iterates_of_one_place(kind: str) -> None:
-    federation = dm.Federation(dm.engines.Sites(at_sites(kind)))
+    federation = dm.Federation(dm.engines.Sites(at_sites(kind, "curvature")))
     model = in_one_place(kind)
-    w = federation.clients["site 0"].variables[0]
-    found, ours = rounds(federation, w, disclose="curvature")
-    wanted, theirs = rounds(model, model.clients["site 0"].variables[0], algorithm=ALONE)
+    found, ours = values_by_round(federation, disclose="curvature")
+    wanted, theirs = values_by_round(model, algorithm=ALONE)
     assert (found.status, found.rounds) == ("optimal", wanted.rounds)
     np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
     assert found.value == pytest.approx(wanted.value, rel=1e-9)
 
 
 def test_a_federation_is_refused_by_the_name_of_who_does_not_consent() -> None:
-    sites = [*at_sites("lasso")[:2], at_sites("lasso", "answers")[2]]
+    sites = [*at_sites("lasso", "curvature")[:2], at_sites("lasso")[2]]
     federation = dm.Federation(dm.engines.Sites(sites))
     with pytest.raises(dm.OptionError, match="but site 'site 2' shows answers only; leave"):
         federation.solve(disclose="curvature")
@@ -88,7 +81,7 @@ def test_a_federation_is_refused_by_the_name_of_who_does_not_consent() -> None:
 
 def test_a_site_refuses_curvature_whoever_asks() -> None:
     """A coordinator that does not ask for consent gets none."""
-    sites = at_sites("lasso", "answers")
+    sites = at_sites("lasso")
     federation = dm.Federation(dm.engines.Sites(sites))
     model: Any = super(dm.Federation, federation)
     with pytest.raises(dm.LostError, match="site 'site 0' shows answers only, no"):
@@ -111,8 +104,7 @@ class Wire:
             reply.set_exception(HostLostError("it is gone"))
             return reply
         answer = self._residents.handle(message)
-        if decode(message).said.get("calls", ["norms"])[0] in IN_ROUNDS:
-            self.numbers += sum(one.nbytes for one in decode(answer).arrays.values())
+        self.numbers += in_rounds([answer], [message])
         reply.set_result(answer)
         return reply
 
@@ -152,10 +144,9 @@ def test_bytes_are_as_stated() -> None:
 @pytest.mark.parametrize("loses", [(1,), (5,), (20, 31)])
 def test_a_host_that_is_lost_is_told_again_and_goes_on(loses: tuple[int, ...]) -> None:
     model = drawn(4, "logistic")[0]
-    w = variable_of(model)
-    theirs = rounds(model, w, algorithm=ALONE)[1]
+    theirs = values_by_round(model, algorithm=ALONE)[1]
     engine = Wired(Wire("a", loses), Wire("b"))
-    found, ours = rounds(model, w, disclose="curvature", engine=engine)
+    found, ours = values_by_round(model, disclose="curvature", engine=engine)
     np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
     assert len(found.losses) >= 1
 

@@ -88,9 +88,9 @@ def test_it_gives_the_iterates_of_as_many_hosts_here_and_says_who_is_lost() -> N
     ended = mpiexec(SCRIPT, "late", 2)
     assert ended.returncode == 1, ended.stderr
     said = [line for line in ended.stdout.splitlines() if line.startswith("told: ")]
-    assert len(said) == 3, ended.stderr
-    same, moved, lost = said
-    assert same == "told: same"
+    assert len(said) == 4, ended.stderr
+    same, curvature, moved, lost = said
+    assert (same, curvature) == ("told: same", "told: curvature True True")
     assert moved.startswith("told: optimal True Loss(round=4, host='rank 2', clients=('area")
     assert "no reply within 2.0 s; its clients are at rank 1 now" in moved
     assert lost.startswith("told: lost 3 engine: rank 1 was lost 1 time in round 4")

@@ -12,13 +12,16 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dald_model as dm
 from dald_model.engines import HostLostError, InProcess, Ray, ray_actors
 from dald_model.models import hospitals
+from tests.algorithms.test_interior_point import drawn
 from tests.engines.declared import ENVIRONMENT, hundred, left, market
 from tests.engines.test_engines import rounds, same
+from tests.engines.test_members import ALONE, values_by_round
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,6 +45,16 @@ def test_it_gives_the_iterates_of_as_many_hosts_here(ray: Ray) -> None:
     assert found.value == pytest.approx(hospitals.REFERENCE, rel=1e-6)
     plain = {"acceleration": None, "max_rounds": 25}
     same(many.solve(engine=InProcess(2), **plain), many.solve(engine=ray, **plain))
+
+
+@pytest.mark.parametrize("kind", ["logistic", "quadratic"])
+def test_curvature_has_the_iterates_of_one_process(ray: Ray, kind: str) -> None:
+    model = drawn(4, kind)[0]
+    theirs = values_by_round(model, algorithm=ALONE)[1]
+    found, ours = values_by_round(model, disclose="curvature", engine=ray)
+    here = model.solve(disclose="curvature", engine=InProcess(2))
+    assert (found.status, found.shown) == ("optimal", here.shown)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
 
 
 def test_its_example_runs(ray: Ray) -> None:

@@ -51,12 +51,12 @@ def client(kind: str, at: int, w: cp.Variable) -> tuple[cp.Expression, list[Any]
     return loss, rules
 
 
-def at_sites(kind: str, count: int = 3) -> list[dm.Site]:
+def at_sites(kind: str, discloses: str = "answers", count: int = 3) -> list[dm.Site]:
     found = []
     for at in range(count):
         w = cp.Variable(SIZE, name="w")
         loss, rules = client(kind, at, w)
-        found.append(dm.Site(f"site {at}", loss, rules, shared=[w]))
+        found.append(dm.Site(f"site {at}", loss, rules, shared=[w], disclose=discloses))
     return found
 
 
@@ -205,7 +205,7 @@ def test_a_second_coordinator_begins_anew() -> None:
 @pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="there are no Unix sockets here")
 def test_a_site_serves_whoever_may_open_its_socket(tmp_path: Path) -> None:
     """One message a caller, and a caller that leaves does not end it."""
-    (site,), address = at_sites("least squares", 1), str(tmp_path / "socket")
+    (site,), address = at_sites("least squares", count=1), str(tmp_path / "socket")
     threading.Thread(target=site.serve, args=(address,), daemon=True).start()
     end = time.monotonic() + 30.0
     while not Path(address).exists():
@@ -220,7 +220,7 @@ def test_a_site_serves_whoever_may_open_its_socket(tmp_path: Path) -> None:
 
 def test_a_site_serves_at_a_port_whoever_has_its_key() -> None:
     """A caller without it gets nothing and ends nothing."""
-    (site,) = at_sites("least squares", 1)
+    (site,) = at_sites("least squares", count=1)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = free.getsockname()
@@ -239,7 +239,7 @@ def test_a_site_serves_at_a_port_whoever_has_its_key() -> None:
 
 
 def test_a_port_without_a_key_is_refused() -> None:
-    (site,) = at_sites("least squares", 1)
+    (site,) = at_sites("least squares", count=1)
     with pytest.raises(
         dm.OptionError, match=r"site 'site 0': serve at \('127\.0\.0\.1', 9000\) needs a"
     ):
@@ -313,7 +313,7 @@ def test_a_site_that_is_started_anew_is_asked_again(how: type[Failing], at: int)
     ],
 )
 def test_options_that_need_the_objectives_are_refused(options: Any, said: str) -> None:
-    federation = dm.Federation(dm.engines.Sites(at_sites("least squares", 2)))
+    federation = dm.Federation(dm.engines.Sites(at_sites("least squares", count=2)))
     with pytest.raises(dm.OptionError, match=said):
         federation.solve(**options)
 
