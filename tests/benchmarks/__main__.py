@@ -16,6 +16,7 @@ from tests.benchmarks import (
     couplings,
     curvature,
     engines,
+    figures,
     many,
     owners,
     panel,
@@ -40,10 +41,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--panel", nargs="*", metavar="WORD", help="the frozen panel, by words")
     parser.add_argument("--freeze", action="store_true", help="write the panel's file")
     parser.add_argument("--record", action="store_true", help="write the rounds that are quoted")
+    parser.add_argument("--figures", action="store_true", help="write those of sentences")
     parser.add_argument("--out", type=Path, help="write the markdown to this file too")
     given = parser.parse_args(arguments)
     if given.panel is not None:
         print(panel.report(given.panel, freeze=given.freeze, record=given.record))
+        return 0
+    if given.figures:
+        print(figures.record())
         return 0
     full = given.full or os.environ.get("FULL") == "1"
     makers = {

@@ -114,11 +114,11 @@ def report(words: list[str], *, freeze: bool, record: bool) -> str:
     if record:
         models = {name: {"status": one.status, "rounds": one.rounds} for name, one in found.items()}
         lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(one)}" for name, one in models.items())
-        RECORD.write_text(f'{{"commit": "{_commit()}", "models": {{\n{lines}\n}}}}\n')
+        RECORD.write_text(f'{{"commit": "{commit()}", "models": {{\n{lines}\n}}}}\n')
     return "\n".join(compared(found, frozen))
 
 
-def _commit() -> str:
+def commit() -> str:
     return subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], text=True).strip()
 
 

@@ -1,7 +1,8 @@
 """Figures of the manual that are made from tracked results.
 
-A page holds each table between ``<!-- NAME -->`` and ``<!-- end -->``. ``python -m
-tests.manual.numbers`` writes them anew; ``test_numbers.py`` compares.
+A page holds each table between ``<!-- NAME -->`` and ``<!-- end -->``, and a figure in a sentence
+between ``<!-- figures.json: NAME -->`` and ``<!-- end -->``. ``python -m tests.manual.numbers``
+writes them anew; ``test_numbers.py`` compares.
 """
 
 from __future__ import annotations
@@ -116,6 +117,15 @@ TABLES: dict[str, tuple[Path, Callable[[], str]]] = {
 }
 
 
+FIGURE = re.compile(r"(<!-- figures\.json: ([\w ]+) -->)(.*?)(<!-- end -->)", flags=re.DOTALL)
+
+
+def with_figures(text: str) -> str:
+    """The text of a page with its figures as they were measured last."""
+    recorded = json.loads((ROOT / "tests" / "benchmarks" / "figures.json").read_text())["figures"]
+    return FIGURE.sub(lambda found: f"{found[1]}{recorded[found[2]]}{found[4]}", text)
+
+
 def between(name: str) -> re.Pattern[str]:
     """What stands between the two marks of a table."""
     return re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", flags=re.DOTALL)
@@ -128,6 +138,8 @@ def main() -> None:
         assert place is not None, f"{page.name} has no mark for {name}"
         start, end = place.span()
         page.write_text(f"{text[:start]}<!-- {name} -->\n{made()}\n<!-- end -->{text[end:]}")
+    for page in MANUAL.glob("*.md"):
+        page.write_text(with_figures(page.read_text()))
 
 
 if __name__ == "__main__":
