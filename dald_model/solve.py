@@ -207,9 +207,9 @@ def solve(
         returned, all of them are its ``runs``. The first is the variables' ``value``, the others
         are drawn around it, or within ``bounds``: ``starts=9``.
     verbose : bool
-        Whether to show a progress bar with round, residuals as they are tested, and rho. Python's
-        ``logging`` has the same under the name ``dald_model``: each round at level DEBUG, start and
-        end of a run at INFO.
+        Whether to show a line with the phase (compiling, measuring the clients, round), residuals
+        and their tolerances, and rho. Python's ``logging`` has the rounds under the name
+        ``dald_model``: each round at level DEBUG, start and end of a run at INFO.
 
     Returns
     -------
@@ -249,13 +249,14 @@ def solve(
     check_time_limit(time_limit)
     if starts is not None:
         return from_starts(solve, options)
+    check_flag("verbose: given ", verbose)
+    progress = Progress(model.name, verbose)
     compiled = model.compile()
     placement: Placement | None = None
     begun = time.perf_counter()
     check_tolerances(eps_pri, eps_dual, max_rounds)
     check_gap(gap)
     check_checkpoint(checkpoint, every)
-    check_flag("verbose: given ", verbose)
     check_parameters(compiled)
     measured = local = None
     timed = ExitStack()  # as the result is put together after the deadline
@@ -299,6 +300,7 @@ def solve(
         changes = as_online(online)
         membership = Membership(compiled, chosen, changes if own.sweeper is None else ())
         saved, start = (start, None) if isinstance(start, Saved) else (None, start)
+        progress.phase("measuring the clients")
         known = still_measured(compiled, start)
         around = known.centre if known and method.solver is None else None
         patience = [one.leave_after for one in changes if isinstance(one, Unanswered)]
@@ -362,18 +364,18 @@ def solve(
             else Checkpoint(Path(checkpoint), every, given, signature(compiled)),
             placement=placement if own.sweeper else None,
         )
-        with Progress(compiled.model.name, max_rounds, verbose) as progress:
-            with uncollected():
-                run = Run(membership, method, state, rule, layer, settings, progress)
-            if saved is not None:
-                run.restore(saved.restored(run.kept()))
-                if is_measured:
-                    measured = Measured.again(compiled, run.state.units, layer)
-            outcome = run.go()
-            ended = outcome.termination
-            if outcome.error is None and ended.status not in CUT_SHORT:
-                compiled.resting = layer
-            progress.ended(len(outcome.rows), str(ended.status), ended.detail)
+        progress.begins(max_rounds, (eps_pri, eps_dual))
+        with uncollected():
+            run = Run(membership, method, state, rule, layer, settings, progress)
+        if saved is not None:
+            run.restore(saved.restored(run.kept()))
+            if is_measured:
+                measured = Measured.again(compiled, run.state.units, layer)
+        outcome = run.go()
+        ended = outcome.termination
+        if outcome.error is None and ended.status not in CUT_SHORT:
+            compiled.resting = layer
+        progress.ended(len(outcome.rows), str(ended.status), ended.detail)
     except KeyboardInterrupt:  # in the rounds it is caught, so this was before
         outcome = ended_before(Membership(compiled, Sequence(label="by colour"), ()))
     except TimeUpError:  # before the first round, too
@@ -381,6 +383,7 @@ def solve(
         outcome = ended_before(late, out_of_time(0))
     finally:
         timed.close()
+        progress.close()
         if placement is not None:
             placement.close()
     result = assemble(outcome, (eps_pri, eps_dual), time.perf_counter() - begun)

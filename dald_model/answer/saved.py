@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 class Compilable(Protocol):
     """What a result can be of: a :class:`dald_model.Model`."""
 
+    name: str
+
     def compile(self) -> Decomposition: ...  # noqa: D102 - see the class
 
     def ways(self) -> Iterable[Compilable]: ...  # noqa: D102 - see Declaration.ways

@@ -1,6 +1,6 @@
-"""Progress of a run: a bar in terminal or notebook, and lines of the log ``dald_model``.
+"""Progress of a run: a line in terminal or notebook, and lines of the log ``dald_model``.
 
-Nothing is shown unless it was asked for: the bar by ``verbose=True``, the log by Python's
+Nothing is shown unless it was asked for: the line by ``verbose=True``, the log by Python's
 ``logging``, as in ``logging.basicConfig(level="DEBUG")``; a round is told at level DEBUG, the
 beginning and the end of a run at INFO.
 """
@@ -10,49 +10,56 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tqdm.auto import tqdm
+    from tqdm import tqdm
 
 LOG = logging.getLogger("dald_model")
 LOG.addHandler(logging.NullHandler())
 
 
 class Progress:
-    """What is shown of a run while it goes on.
+    """What is shown of a run while it goes on: its phase, then each round.
+
+    There is no percentage, since nobody knows how many rounds a run will take.
 
     Parameters
     ----------
     name : str
         Of the model.
-    most : int
-        The most rounds.
     is_shown : bool
-        Whether there is a bar.
+        Whether there is a line; else there is only the log.
     """
 
-    def __init__(self, name: str, most: int, is_shown: bool) -> None:
-        self._name, self._most = name, most
-        self._bar: tqdm | None = None
+    def __init__(self, name: str, is_shown: bool) -> None:
+        self._name, self._most, self._allowed = name, 0, (math.nan, math.nan)
+        self._last = ""
+        self._line: tqdm | None = None
         if is_shown:
-            # It looks for notebooks, and loads what they need, where it is imported.
-            from tqdm.auto import tqdm
+            from tqdm import tqdm  # as text, which needs no widgets in a notebook
 
-            self._bar = tqdm(total=most, desc=name, unit="round")
+            self._line = tqdm(desc=f"{name}: compiling", bar_format="{desc} [{elapsed}]")
 
-    def __enter__(self) -> Self:
-        LOG.info("%s: a run of at most %s rounds begins", self._name, self._most)
-        return self
+    def close(self) -> None:
+        """Leave the line as it is."""
+        if self._line is not None:
+            self._line.close()
 
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
+    def phase(self, doing: str) -> None:
+        """What the run does before its first round."""
+        if self._line is not None:
+            self._line.set_description_str(f"{self._name}: {doing}")
+
+    def begins(self, most: int, allowed: tuple[float, float]) -> None:
+        """The first round begins: the most rounds, and the tolerances of the two residuals."""
+        self._most, self._allowed = most, allowed
+        LOG.info("%s: a run of at most %s rounds begins", self._name, most)
 
     @property
     def is_watched(self) -> bool:
         """Whether anybody sees what is told of a round."""
-        return self._bar is not None or LOG.isEnabledFor(logging.DEBUG)
+        return self._line is not None or LOG.isEnabledFor(logging.DEBUG)
 
     def told(self, at: int, row: Mapping[str, Any], left: float) -> None:
         """A round is over: residuals as they are tested, rho, and how many more are expected.
@@ -66,24 +73,24 @@ class Progress:
         left : float
             Estimated rounds that are left; NaN or infinite where nothing can be said.
         """
-        shown = {
-            "primal": f"{row['primal_scaled']:.1e}",
-            "dual": f"{row['dual_scaled']:.1e}",
-            "rho": f"{row['rho']:.2g}",
-        }
+        residuals = (row["primal_scaled"], row["dual_scaled"])
+        named = zip(("primal", "dual"), residuals, self._allowed, strict=True)
+        shown = [f"{name} {found:.1e} (allowed {most:.0e})" for name, found, most in named]
+        shown.append(f"rho {row['rho']:.2g}")
+        self._last = ", ".join(shown)
         if 0 < left < self._most:
-            shown["left"] = f"about {math.ceil(left)}"
-        if self._bar is not None:
-            self._bar.set_postfix(shown, refresh=False)
-            self._bar.update()
-        LOG.debug("%s: round %d, %s", self._name, at, "  ".join(map(" ".join, shown.items())))
+            shown.append(f"about {math.ceil(left)} left")
+        if self._line is not None:
+            said = f"{self._name}: round {at} of at most {self._most}, {', '.join(shown)}"
+            self._line.set_description_str(said, refresh=False)
+            self._line.update()
+        LOG.debug("%s: round %d, %s", self._name, at, "  ".join(shown))
 
     def resumed(self, at: int) -> None:
         """The run goes on after a round of an earlier one."""
-        if self._bar is not None:
-            self._bar.update(at)
         LOG.info("%s: goes on after round %d", self._name, at)
 
     def ended(self, rounds: int, status: str, detail: str) -> None:
         """The run is over."""
+        self.phase(", ".join(filter(None, [f"{status} after {rounds} rounds", self._last])))
         LOG.info("%s: %s after %d rounds %s", self._name, status, rounds, detail)

@@ -1,7 +1,5 @@
 """The options of ``solve`` but penalty and solvers: what each does, and what each refuses."""
 
-import contextlib
-import io
 import math
 from typing import Any
 
@@ -243,18 +241,3 @@ def test_looser_tolerances_take_fewer_rounds_and_tighter_ones_more() -> None:
 def test_max_rounds_may_be_a_numpy_integer() -> None:
     model, _ = chain()
     assert model.solve(acceleration=None, max_rounds=_any(np.int64(4))).rounds == 4
-
-
-def test_verbose_shows_progress_and_silence_is_the_default() -> None:
-    model, _ = chain()
-    for verbose in (False, True):
-        out, err = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            result = model.solve(verbose=verbose, eps_pri=1e-3, eps_dual=1e-3)
-        assert out.getvalue() == ""
-        if verbose:
-            assert f"{result.rounds}/1000" in err.getvalue()
-            assert "primal=" in err.getvalue()
-            assert "dual=" in err.getvalue()
-        else:
-            assert err.getvalue() == ""

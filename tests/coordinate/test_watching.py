@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from typing import Any
 
 import numpy as np
@@ -87,7 +86,8 @@ def test_the_log_has_rounds_and_both_ends(caplog: pytest.LogCaptureFixture) -> N
     assert lines[-1].startswith(f"mean: optimal after {result.rounds} rounds")
     assert len(lines) == result.rounds + 2
     last = result.history.iloc[-1]
-    said = f"primal {last.primal_scaled:.1e}  dual {last.dual_scaled:.1e}  rho {last.rho:.2g}"
+    primal, dual = f"{last.primal_scaled:.1e}", f"{last.dual_scaled:.1e}"
+    said = f"primal {primal} (allowed 1e-06)  dual {dual} (allowed 1e-06)  rho {last.rho:.2g}"
     assert lines[-2] == f"mean: round {result.rounds}, {said}"
     levels = {record.levelno for record in caplog.records[1:-1]}
     assert levels == {logging.DEBUG}
@@ -98,13 +98,24 @@ def test_silence_unless_asked(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_bar_shows_residuals_as_they_are_tested(capfd: pytest.CaptureFixture[str]) -> None:
-    result = chain().solve(verbose=True, acceleration=None)
+def test_the_line_shows_phases_residuals_tolerances_and_no_percentage(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    result = chain().solve(verbose=True, acceleration=None, eps_dual=1e-5)
     out, err = capfd.readouterr()
     assert out == ""
+    shown = [line.split(" [")[0] for line in err.replace("\n", "\r").split("\r") if line.strip()]
+    assert shown[:2] == ["mean: compiling", "mean: measuring the clients"]
     last = result.history.iloc[-1]
-    assert f"{result.rounds}/1000" in err
-    assert re.findall(r"primal=([^,]*), dual=([^,]*), rho=", err)[-1] == (
-        f"{last.primal_scaled:.1e}",
-        f"{last.dual_scaled:.1e}",
+    assert shown[-1] == (
+        f"mean: optimal after {result.rounds} rounds, primal {last.primal_scaled:.1e} (allowed "
+        f"1e-06), dual {last.dual_scaled:.1e} (allowed 1e-05), rho {last.rho:.2g}"
     )
+    assert "%" not in err
+
+
+def test_a_run_that_fails_to_end_does_not_show_that_all_is_done(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    chain().solve(verbose=True, max_rounds=2)
+    assert "mean: round_limit after 2 rounds" in capfd.readouterr().err
