@@ -6,14 +6,13 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from threading import RLock
+from threading import Lock, local
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-_turns = RLock()
 REFUSALS = (
     AssertionError,
     AttributeError,
@@ -93,6 +92,15 @@ def panics_as_errors() -> Iterator[None]:
         raise cp.SolverError(f"the solver panicked ({error})") from error
 
 
+class _Turn(local):
+    """How often this thread is in its turn."""
+
+    depth = 0
+
+
+_turns, _mine = Lock(), _Turn()
+
+
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
     """What reads or sets values of variables, or has cvxpy compile: threads take turns.
@@ -100,14 +108,36 @@ def one_at_a_time() -> Iterator[None]:
     A variable has one value, in whatever model it stands, and of cvxpy and of Python's list of
     warnings to ignore there is one in a process. A thread that is in it may enter it again.
     """
-    with _turns:
+    if not _mine.depth:
+        _turns.acquire()
+    _mine.depth += 1
+    try:
         yield
+    finally:
+        _mine.depth -= 1
+        if not _mine.depth:
+            _turns.release()
+
+
+@contextmanager
+def others_turn() -> Iterator[None]:
+    """Give other threads the turn meanwhile: this one waits, perhaps for one of them."""
+    if not _mine.depth:
+        yield
+        return
+    _turns.release()
+    try:
+        yield
+    finally:
+        _turns.acquire()
 
 
 def _renew() -> None:
     """Forget, in a forked process, a thread of the parent that was in it and is not here."""
     global _turns
-    _turns = RLock()
+    _turns = Lock()
+    if _mine.depth:
+        _turns.acquire()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork

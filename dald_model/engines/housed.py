@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
+from contextlib import nullcontext
 from typing import NamedTuple, TypeVar
 
 from dald_model.engines.engine import Engine, HostLostError
@@ -12,6 +13,7 @@ from dald_model.engines.seat import Pending, Seat
 from dald_model.engines.wire import Expected, Message
 from dald_model.errors import LostError
 from dald_model.text import counted, shortened
+from dald_model.values import others_turn
 
 Read = TypeVar("Read")
 
@@ -78,7 +80,9 @@ class Housed:
         tried: list[Seat] = []
         while True:
             try:
-                reply = sent.pending.result(self._engine.deadline)
+                # A site in a thread of this process may compile; packed clients never do
+                with nullcontext() if self._engine.interchangeable else others_turn():
+                    reply = sent.pending.result(self._engine.deadline)
                 return read(admitted(reply, sent.number, sent.expected))
             except (TimeoutError, HostLostError) as error:
                 tried.append(self._seat)

@@ -12,6 +12,7 @@ from dald_model.engines.numbers import NUMBERS
 from dald_model.engines.wire import Expected, Message, encode
 from dald_model.errors import LostError
 from dald_model.text import counted
+from dald_model.values import others_turn
 
 
 def ask_all(engine: Engine, hosts: Sequence[Host]) -> list[Message]:
@@ -59,7 +60,9 @@ class _Question:
                 if error is not None:
                     host.restart()
                     self._reply = host.send(self._message)
-                return admitted(self._reply.result(engine.deadline), self._number, self._expected)
+                with others_turn():  # a site in a thread of this process may compile
+                    reply = self._reply.result(engine.deadline)
+                return admitted(reply, self._number, self._expected)
             except (TimeoutError, HostLostError) as lost:
                 error = lost
         said = str(error) or f"no reply within {engine.deadline} s"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client
@@ -18,6 +19,7 @@ import pytest
 
 import dald_model as dm
 from dald_model.datasets import Dataset, load_hospitals, standardised_together
+from dald_model.engines.courier import Courier
 from dald_model.engines.engine import HostLostError
 from dald_model.engines.sites import SiteHost
 from dald_model.engines.wire import decode, encode
@@ -412,3 +414,31 @@ def test_a_site_of_enough_records_takes_part_and_tells_nobody_how_many() -> None
     for options in enough:
         site = dm.Site("clinic", cp.sum_squares(w), shared=[w], **options)
         assert "records" not in site.introduction()[0]
+
+
+class Threaded(SiteHost):
+    """A site in a thread of this process, that is declared anew there before one message."""
+
+    def __init__(self, site: dm.Site, again: Callable[[], dm.Site], at: int) -> None:
+        super().__init__(site)
+        self._again, self._left = again, at
+        self._courier = Courier(self._answered, lambda: None)
+
+    def send(self, message: bytes) -> Future[bytes]:
+        return self._courier.send(message)
+
+    def _answered(self, message: bytes) -> bytes:
+        self._left -= 1
+        if self._left == 0:
+            self._site = self._again()
+        return self._site.handle(message)
+
+
+@pytest.mark.parametrize("at", [1, 5])
+def test_a_site_may_be_declared_in_a_thread_while_its_coordinator_waits(at: int) -> None:
+    """Which holds the turn of this process, and gives it up."""
+    engine: Any = dm.engines.Sites(at_sites("logistic"))
+    engine.deadline, engine.retries = 60.0, 1
+    sites = enumerate(at_sites("logistic"))
+    engine._hosts = [Threaded(site, lambda i=i: at_sites("logistic")[i], at) for i, site in sites]
+    assert dm.Federation(engine).solve().status == "optimal"
