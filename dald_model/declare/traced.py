@@ -52,9 +52,9 @@ class StandIn(cp.Parameter):
     """
 
     def __init__(self, value: np.ndarray, entrywise: bool) -> None:
-        signs = {"nonneg": bool((value >= 0).all())}
-        signs["nonpos"] = not signs["nonneg"] and bool((value <= 0).all())
-        super().__init__(value.shape, value=value, **signs)
+        nonneg = bool((value >= 0).all())
+        nonpos = not nonneg and bool((value <= 0).all())
+        super().__init__(value.shape, value=value, nonneg=nonneg, nonpos=nonpos)
         self._entrywise = entrywise
 
     def __len__(self) -> int:
