@@ -1,29 +1,21 @@
-"""Affine maps of a client's pieces: products with all of them, and offsets by Parameters."""
+"""Affine maps of a client's pieces, and products with all of them together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, reduce
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import pairwise
-from operator import add
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model._cvxpy import NegExpression, Promote
 from dald_model.declare.affine import (
     Coefficients,
-    affine_parts,
-    data_of,
-    factor_of,
-    operator_of,
     scaled,
     side_by_side,
-    weighed_of,
 )
-from dald_model.values import flat
 
 NOTHING = np.zeros(0)
 KEPT = 64
@@ -43,7 +35,6 @@ class AffineMaps:
         variables: Sequence[cp.Variable],
         before: AffineMaps | None = None,
     ) -> None:
-        self._weighed: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray, float]] = {}
         self.offsets = [offset for _, offset in parts]
         if before is not None and all(
             part[0] is then[0] for part, then in zip(parts, before._made[0], strict=True)
@@ -106,31 +97,22 @@ class AffineMaps:
         return sp.csr_array((blocks.height, self.size)) if total is None else total
 
     def add_weighed(
-        self, total: np.ndarray, linear: np.ndarray, at: int, weights: np.ndarray, *, keeps: bool
+        self, total: np.ndarray, linear: np.ndarray, at: int, weights: np.ndarray
     ) -> float:
-        r"""Add what weighed squares of one piece, :math:`\tfrac12 y^\top W y`, come to.
+        r"""Add weighed squares of one piece, :math:`\tfrac12 y^\top W y`; gives the constant.
 
-        :math:`F^\top W F`, symmetric, to a matrix, (m, m), :math:`F^\top W f` to a vector, (m,);
-        gives the constant. ``keeps`` them for the very same weights.
+        :math:`F^\top W F`, symmetric, to a matrix, (m, m), :math:`F^\top W f` to a vector, (m,).
         """
         own, offset = self.matrices[at], self.offsets[at]
-        known = self._weighed.get(at)
+        bent = weights * offset
         if own is None:
             total.flat[:: self.size + 1] += weights
-        if known is None or known[0] is not weights:
-            square = np.zeros((0, 0))
-            if own is not None:
-                square = dense(own.T @ scaled(weights, own))
-                square = (square + square.T) / 2
-            bent = weights * offset
-            slope = bent if own is None else transposed(own, bent)
-            known = weights, square, slope, float(offset @ bent) / 2
-            if keeps:
-                self._weighed[at] = known
-        if own is not None:
-            total += known[1]
-        linear += known[2]
-        return known[3]
+            linear += bent
+        else:
+            square = dense(own.T @ scaled(weights, own))
+            total += (square + square.T) / 2
+            linear += transposed(own, bent)
+        return float(offset @ bent) / 2
 
     def transposed_times(self, vector: np.ndarray) -> np.ndarray:
         """F.T @ vector for all pieces together, shape (m,)."""
@@ -215,60 +197,3 @@ def is_same(one: Any, two: Any) -> bool:
 def dense(matrix: Any) -> np.ndarray:
     """A matrix that may be sparse, as an array."""
     return matrix.toarray() if sp.issparse(matrix) else matrix
-
-
-Offset = Callable[[], np.ndarray]
-"""What gives an offset with the present values of the Parameters."""
-
-
-class _InMatricesError(Exception):
-    """A Parameter is in more than an offset."""
-
-
-def moving_offset(expression: cp.Expression) -> Offset | None:
-    """What gives the offset of :func:`affine_parts`, down to the last bit.
-
-    What has no Parameters of the user's is gone through once. None where variables are multiplied
-    by Parameters, so that matrices change with them.
-    """
-    try:
-        return _moving(expression)
-    except _InMatricesError:
-        return None
-
-
-def _moving(expression: Any) -> Offset:
-    if not expression.parameters():
-        offset = affine_parts(expression)[1]
-        return lambda: offset
-    if expression.is_constant():
-        return lambda: flat(expression.value)
-    kind, args = type(expression), expression.args
-    if kind is NegExpression:
-        inner = _moving(args[0])
-        return lambda: -inner()
-    if kind is Promote:
-        inner, size = _moving(args[0]), expression.size
-        return lambda: np.repeat(inner(), size)
-    if kind is cp.AddExpression and all(arg.shape == expression.shape for arg in args):
-        parts = [_moving(arg) for arg in args]
-        return lambda: reduce(add, [part() for part in parts])
-    fixed = [arg.is_constant() for arg in args]
-    given = [arg for arg, is_fixed in zip(args, fixed, strict=True) if is_fixed]
-    if any(one.parameters() for one in [*given, *_expressions(expression.get_data())]):
-        raise _InMatricesError
-    weighed, multiplied = weighed_of(expression, fixed), data_of(expression, fixed)
-    if weighed is not None:
-        factor, inner = factor_of(expression, weighed[0], weighed[1].size), _moving(weighed[1])
-        return lambda: factor * inner()
-    if multiplied is not None:
-        data, inner = multiplied[0], _moving(multiplied[1])
-        return lambda: data @ inner()
-    blocks, offset = operator_of(expression, fixed)
-    free = [_moving(arg) for arg, is_fixed in zip(args, fixed, strict=True) if not is_fixed]
-    pairs = [*zip(blocks, free, strict=True)]
-    return lambda: reduce(add, [block @ inner() for block, inner in pairs], offset)
-
-
-def _expressions(data: Sequence[Any] | None) -> list[cp.Expression]:
-    return [one for one in data or () if isinstance(one, cp.Expression)]

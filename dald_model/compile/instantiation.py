@@ -71,7 +71,6 @@ class Instantiator:
             for one in structure.blocks
         ]
         self._stated_rows = structure.zero, structure.nonneg, structure.extra
-        self._known: dict[int, np.ndarray] = {}
         self._take_curvatures(problem)
         self._take_costs(problem)
         self._replicate(problem, replication)
@@ -82,7 +81,7 @@ class Instantiator:
         if not np.array_equal(replication.group, before.group):
             return None
         found = copy(self)
-        found._known, found._compared = {}, None
+        found._compared = None
         found._replicate(problem, replication)
         return found
 
@@ -158,7 +157,6 @@ class Instantiator:
         found._given = problem, replication
         found.__dict__.pop("program", None)
         if problem.P is not before.P:
-            found._known = dict(self._weights) if self._is_diagonal else {}
             for made in ("_picked", "_squares", "_weights"):
                 found.__dict__.pop(made, None)
             found._take_curvatures(problem)
@@ -189,14 +187,10 @@ class Instantiator:
 
     @cached_property
     def _weights(self) -> list[tuple[int, np.ndarray]]:
-        """The diagonal of P by pieces, where it is one; as it was where it is the same."""
-        found = []
-        for at, (start, stop) in enumerate(pairwise(self._stops)):
-            weights, known = self._diagonal[start:stop], self._known.get(at)
-            if weights.any():
-                is_known = known is not None and np.array_equal(known, weights)
-                found.append((at, known if is_known else weights))
-        return found
+        """The diagonal of P by pieces, where it is one."""
+        spans = enumerate(pairwise(self._stops))
+        parts = [(at, self._diagonal[start:stop]) for at, (start, stop) in spans]
+        return [(at, weights) for at, weights in parts if weights.any()]
 
     @cached_property
     def _squares(self) -> list[tuple[int, ColumnBlocks]]:
@@ -241,11 +235,8 @@ class Instantiator:
             self._compared = other, (bent, stated)
         return self._compared[1]
 
-    def quadratic(self, maps: AffineMaps, *, keeps: bool = False) -> Quadratic:
-        r"""With P, q over y: :math:`F^\top P F`, :math:`F^\top (P f + q)`, and the constant.
-
-        What the pieces have in it may be kept with the maps, for when only some have other weights.
-        """
+    def quadratic(self, maps: AffineMaps) -> Quadratic:
+        r"""With P, q over y: :math:`F^\top P F`, :math:`F^\top (P f + q)`, and the constant."""
         if self._is_diagonal and maps.size >= WIDE and self._entries(maps) <= maps.size**2:
             return Quadratic(None, *self._slope(maps), self._sparse_root(maps))
         if self._is_bent and self._is_diagonal and 2 * self._live.size >= maps.size:
@@ -255,7 +246,7 @@ class Instantiator:
                 linear = maps.transposed_times(self._linear)
                 constant += float(self._linear @ maps.offset)
             for at, weights in self._weights:
-                constant += maps.add_weighed(matrix, linear, at, weights, keeps=keeps)
+                constant += maps.add_weighed(matrix, linear, at, weights)
             return Quadratic(matrix, linear, constant)
         linear, constant = self._slope(maps)
         if not self._is_bent:

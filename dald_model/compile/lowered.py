@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dald_model.compile.affine_maps import AffineMaps, Offset, moving_offset
+from dald_model.compile.affine_maps import AffineMaps
 from dald_model.compile.cone_program import REPEATED
 from dald_model.compile.form import Form
 from dald_model.compile.instantiation import Instantiator
@@ -62,13 +62,9 @@ class Lowered:
         self._template = template
 
     @cached_property
-    def varying(self) -> list[tuple[int, Offset | None]]:
-        """The pieces that have Parameters of the user's in them, with what gives their offsets.
-
-        None where the Parameters are in more than these.
-        """
-        pieces = enumerate(self.read.given.pieces)
-        return [(at, moving_offset(one)) for at, one in pieces if one.parameters()]
+    def varying(self) -> list[int]:
+        """The pieces that have Parameters of the user's in them."""
+        return [at for at, one in enumerate(self.read.given.pieces) if one.parameters()]
 
     def with_offsets(self, read: Read, maps: AffineMaps) -> Lowered:
         """The same where nothing but the offsets of its affine pieces has changed."""
@@ -87,21 +83,6 @@ class Lowered:
         found.form, found.read, found.maps = form, read, maps
         found.moved += 1
         return found
-
-    def with_costs(
-        self, read: Read, problem: Canonical, instantiator: Instantiator, *, bent: bool
-    ) -> Lowered:
-        """The same where costs alone have changed: to those of this problem and its instantiator.
-
-        ``bent`` says that the quadratic is as it was.
-        """
-        then, maps = self.form, self.maps
-        form = then.with_others(
-            quadratic=then.quadratic if bent else instantiator.quadratic(maps, keeps=True),
-            terms=instantiator.weighed(then.terms),
-            program=partial(instantiator.cone, maps),
-        )
-        return Lowered(form, self._template, self.structure, problem, read, instantiator, maps)
 
     def around(self, centre: np.ndarray, known: tuple[Lowered, Lowered] | None = None) -> Lowered:
         """The same client in its differences from a point of shape (m,).

@@ -7,7 +7,6 @@ import operator
 from collections.abc import Hashable, Iterator
 from copy import copy
 from functools import lru_cache, partial
-from typing import NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -26,6 +25,8 @@ from dald_model.declare.affine import Coefficients, affine_parts
 from dald_model.declare.client import Client
 from dald_model.declare.outline import Outlined
 
+Part = tuple[Coefficients, np.ndarray]
+"""An affine map: matrices by variable, and the offset."""
 KEPT = 64
 """How many instantiators and row replications are kept."""
 ALIKE = 8
@@ -49,34 +50,18 @@ def _replication(groups: tuple[int, ...], sizes: tuple[int, ...]) -> RowReplicat
     return RowReplication(groups, sizes)
 
 
-def _shared_matrices(
-    now: tuple[Coefficients, np.ndarray], then: tuple[Coefficients, np.ndarray]
-) -> tuple[Coefficients, np.ndarray]:
-    """An affine map, with the matrices of another where they have the same numbers."""
-    (one, offset), (two, _) = now, then
+def _known_where_same(now: Part, then: Part) -> Part:
+    """An affine map; another, or its matrices, where these have the same numbers."""
+    (one, offset), (two, before) = now, then
     if one.keys() != two.keys() or not all(is_same(one[key], two[key]) for key in one):
         return now
-    return two, offset
+    return then if np.array_equal(offset, before) else (two, offset)
 
 
 def _has_rows_of(like: Lowered, instantiator: Instantiator, maps: AffineMaps) -> bool:
     """Whether the constraints of another are the client's, too."""
     is_its = instantiator is like.instantiator
     return is_its and maps.has(like.maps, instantiator.pieces_of_rows)
-
-
-class _Recost(NamedTuple):
-    """The last client of which costs alone changed.
-
-    Its instantiator ``then``; its numbers, problem and instantiator now; and whether its quadratic
-    is as it was, ``bent``.
-    """
-
-    then: Instantiator
-    numbers: list[np.ndarray]
-    problem: Canonical
-    instantiator: Instantiator
-    bent: bool
 
 
 class Lowering:
@@ -90,7 +75,6 @@ class Lowering:
         self._near: dict[int, tuple[Template, int]] = {}  # how many of them by a tangent
         self._rows: dict[bytes, np.ndarray] = {}
         self._representatives: dict[Hashable, list[Representative]] = {}
-        self._recost: _Recost | None = None
         self._count = 0
 
     def __call__(self, client: Client, before: Lowered | None = None) -> Lowered | None:
@@ -155,19 +139,9 @@ class Lowering:
         given = before.read.given.again()
         if given is None or not before.read.template.accepts(given.numbers):
             return None
-        parts = before.read.parts
-        if before.varying:
-            parts = list(parts)
-        elif (found := self._recosted(given, before)) is not None:
-            found.varying = before.varying
-            return found
-        for at, offset in before.varying:
-            if offset is None:
-                parts[at] = _shared_matrices(affine_parts(given.pieces[at]), parts[at])
-            else:
-                now, (matrices, then) = offset(), parts[at]
-                if not (now == then).all():
-                    parts[at] = matrices, now
+        parts = list(before.read.parts) if before.varying else before.read.parts
+        for at in before.varying:
+            parts[at] = _known_where_same(affine_parts(given.pieces[at]), parts[at])
         read = Read(given, before.read.template, parts, False)
         try:
             found = self._checked(client, read, before)
@@ -273,67 +247,38 @@ class Lowering:
         """The client as arrays; those that are the same as before, or as another's, are."""
         template, given = read.template, read.given
         problem, structure = template.of(given.numbers)
-        is_recosted = before is not None and maps is before.maps and structure is before.structure
         replication = _replication(tuple(given.groups), maps.sizes)
         if replication.is_wide and not structure.valued:
             raise NotRowByRowError  # as its values could not be compared
         instantiator = self._instantiator(problem, structure, replication, before or like)
-        bent, stated = False, False
-        if before is not None and maps is before.maps:
+        is_its = before is not None and maps is before.maps
+        bent = stated = False
+        if before and is_its:
             bent, stated = instantiator.same(before.instantiator)
-        elif before is not None and instantiator is before.instantiator and maps.moves(before.maps):
+        elif before and instantiator is before.instantiator and maps.moves(before.maps):
             return before.with_offsets(read, maps)
-        if before is not None and bent:
-            quadratic = before.form.quadratic
-        else:
-            quadratic = instantiator.quadratic(maps, keeps=before is not None)
-        if before is not None and maps is before.maps and instantiator.is_of(before.instantiator):
+        if before and is_its and instantiator.is_of(before.instantiator):
             terms = instantiator.weighed(before.form.terms)
         else:
             terms = instantiator.terms(maps)
-        if before is not None and stated:
-            equalities, inequalities = before.form.equalities, before.form.inequalities
-        elif like is not None and _has_rows_of(like, instantiator, maps):
-            equalities, inequalities = like.form.equalities, like.form.inequalities
+        rows_of = before if stated else like
+        if rows_of and (stated or _has_rows_of(rows_of, instantiator, maps)):
+            equalities, inequalities = rows_of.form.equalities, rows_of.form.inequalities
         else:
             equalities = self._shared(instantiator.zero(maps))
             inequalities = self._shared(instantiator.nonneg(maps))
-        program = partial(instantiator.cone, maps)
-        if before is not None and is_recosted:
-            if stated and instantiator.is_of(before.instantiator):
-                numbers = given.numbers
-                self._recost = _Recost(before.instantiator, numbers, problem, instantiator, bent)
-            form = before.form.with_others(
-                quadratic=quadratic,
-                equalities=equalities,
-                inequalities=inequalities,
-                terms=terms,
-                program=program,
-            )
-            return Lowered(form, template, structure, problem, read, instantiator, maps)
         form = Form(
             maps.size,
-            quadratic,
+            before.form.quadratic if before and bent else instantiator.quadratic(maps),
             equalities,
             inequalities,
             terms,
             structure.complete,
-            program,
+            partial(instantiator.cone, maps),
             structure.extra.size,
             structure.valued,
         )
         return Lowered(form, template, structure, problem, read, instantiator, maps)
-
-    def _recosted(self, given: SplitClient, before: Lowered) -> Lowered | None:
-        """The client as arrays, if its costs alone changed, and as those of another just did."""
-        known = self._recost
-        if known is None or known.then is not before.instantiator:
-            return None
-        is_sound = self._sound.get(id(known.problem)) is known.problem
-        if not is_sound or not all(map(np.array_equal, given.numbers, known.numbers)):
-            return None
-        read = before.read._replace(given=given, is_first=False)
-        return before.with_costs(read, known.problem, known.instantiator, bent=known.bent)
 
     def _instantiator(
         self,
