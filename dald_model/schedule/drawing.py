@@ -294,11 +294,11 @@ def _drawing(
         nx.draw_networkx_nodes(graph, places, node_color=colours, ax=axis, **dots)
     every = int(np.ceil(0.2 * len(heights or ()) / (top - low)))
     for label, height in list((heights or {}).items())[:: max(1, every)]:
-        text = axis.text(left + 0.5, height, label, size=LETTER, color="0.4")
+        text = axis.text(left + 0.5, height, label, size=LETTER, color="0.5")
         text.set(ha="right", va="center")
     axis.set(xlim=(left - lack - 0.2, right + lack + 0.2), ylim=(low - 0.4, top + 0.5))
     axis.axis("off")
     figure.suptitle(title, fontsize=10, y=1 - 0.08 / high, parse_math=False)
-    figure.supxlabel(note, fontsize=LETTER, y=0.08 / high, color="0.4")
+    figure.supxlabel(note, fontsize=LETTER, y=0.08 / high, color="0.5")
     plt.close(figure)  # as in result_plot
     return figure

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 HERE = Path(__file__).parent
 MADE = HERE / "made"
@@ -42,6 +44,12 @@ PICTURE = """:::{{figure}} {name}.svg
 
 `model().draw()`: who agrees with whom.
 :::
+
+:::{{figure}} {name}_answer.svg
+:alt: The answer of {name}, and the residuals of each round
+
+`model().solve()`: the values of the variables, and the residuals of each round.
+:::
 """
 CARD = """:::{{grid-item-card}} {name}
 :link: {name}
@@ -53,6 +61,25 @@ CARD = """:::{{grid-item-card}} {name}
 """
 
 
+INK = "#808080"
+"""A grey that can be read on a white and on a dark page, as grounds are transparent."""
+STYLE = {
+    "savefig.transparent": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "legend.framealpha": 0.0,
+    **dict.fromkeys(
+        (
+            "text.color",
+            "axes.labelcolor",
+            "axes.titlecolor",
+            "axes.edgecolor",
+            "xtick.color",
+            "ytick.color",
+        ),
+        INK,
+    ),
+}
 SPOKEN = {"svm": "SVM", "kernel_svm": "Kernel SVM", "minmax_fairness": "Min-max fairness"}
 """Names of models that are not those of their files."""
 
@@ -62,8 +89,9 @@ def make(app: Any = None) -> None:
     logging.getLogger("dald_model").setLevel(logging.WARNING)  # sphinx shows what others log
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     copy_notebooks()
-    gallery()
-    pictures()
+    with plt.rc_context(STYLE):
+        gallery()
+        pictures()
 
 
 def is_older(made: Path, *sources: Path) -> bool:
@@ -114,8 +142,33 @@ def gallery() -> None:
 
 
 def draw(name: str, path: Path) -> None:
-    """The picture that the model of a file of the gallery draws of itself."""
-    keep(import_module(f"dald_model.models.{name}").model().draw(), path)
+    """The picture that the model of a file of the gallery draws of itself, and its answer's."""
+    model = import_module(f"dald_model.models.{name}").model()
+    keep(model.draw(), path)
+    keep(answer(model), path.with_name(f"{name}_answer.svg"))
+
+
+def answer(model: Any) -> Figure:
+    """The values of the variables as bars, a colour each, beside the residuals of the rounds."""
+    result = model.solve()
+    figure, (values, rounds) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+    begin, ticks = 0, {}
+    for variable in model.variables:
+        entries = np.ravel(variable.value)
+        values.bar(begin + np.arange(entries.size), entries, width=0.8)
+        ticks[begin + (entries.size - 1) / 2] = variable.name()
+        begin += entries.size + 1
+    values.axhline(0, color=INK, lw=0.8)
+    values.set_xticks([*ticks], ticks.values(), rotation=30, ha="right", fontsize=8)
+    values.set_title(f"{model.name}: {result.status}, {result.value:.5g}", parse_math=False)
+    history = result.history
+    for column, style in (("primal_scaled", "-"), ("dual_scaled", "--")):
+        residuals = history[column][history[column] > 0]
+        rounds.semilogy(residuals.index, residuals, style, label=column.partition("_")[0])
+    rounds.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    rounds.set(xlabel="round", title="Residuals")
+    rounds.legend()
+    return figure
 
 
 def keep(figure: Figure, path: Path) -> None:

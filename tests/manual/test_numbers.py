@@ -30,6 +30,9 @@ def test_a_figure_in_a_sentence_is_that_of_its_file() -> None:
     for page in PAGES:
         text = page.read_text()
         assert with_figures(text) == text, page.name
+        assert "\n<!-- figures.json" not in text, (
+            "a line that begins with a comment ends a paragraph"
+        )
         named |= {found[2] for found in FIGURE.finditer(text)}
     recorded = json.loads((ROOT / "tests" / "benchmarks" / "figures.json").read_text())
     assert named <= set(recorded["figures"])
