@@ -23,7 +23,7 @@ from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.applicability import why_not, why_not_along, why_not_by
 from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.stopping import Stopping
-from dald_model.declare.problem import Problem
+from dald_model.declare.client import Problem
 from dald_model.declare.wording import short
 from dald_model.later import pd
 from dald_model.options import DEFAULT_ACCELERATION, opened, with_algorithm

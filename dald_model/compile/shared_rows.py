@@ -16,8 +16,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.declare.affine import SPARSE
-from dald_model.declare.made_once import MadeOnce
+from dald_model.declare.affine import SPARSE, MadeOnce
 
 EQUAL = 10
 """Digits to which two rows are the same up to a factor."""

@@ -19,9 +19,8 @@ from dald_model.compile.lowered import Lowered
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.sight import Sight
 from dald_model.declare.affine import stacked_map
-from dald_model.declare.client import Client
+from dald_model.declare.client import Client, Problem
 from dald_model.declare.consensus import Edge
-from dald_model.declare.problem import Problem
 from dald_model.declare.wording import symbolic
 from dald_model.identity import Identified
 from dald_model.text import together

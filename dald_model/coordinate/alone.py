@@ -12,7 +12,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.endless import SETTLED, breaks_rules, goes_on
 from dald_model.coordinate.slopes import meeting_slopes
 from dald_model.deadline import check_time
-from dald_model.declare.problem import Problem
+from dald_model.declare.client import Problem
 from dald_model.solvers.base import FOUND
 from dald_model.solvers.exact.balance import balance, is_extreme
 from dald_model.solvers.exact.conic import ClarabelProgram

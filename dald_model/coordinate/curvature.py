@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import Form, Term
 from dald_model.compile.subproblem import Subproblem
-from dald_model.declare.made_once import MadeOnce
+from dald_model.declare.affine import MadeOnce
 from dald_model.declare.remote import RemoteClient
 from dald_model.eigen import eigh
 from dald_model.solvers.arrays.terms import Terms

@@ -10,7 +10,7 @@ import scipy.sparse.linalg as spla
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
-from dald_model.declare.made_once import MadeOnce
+from dald_model.declare.affine import MadeOnce
 
 HOLDS, STILL = 3, 1e-3
 """So often clients are held at the mean of others' answers, or until these move no more than this

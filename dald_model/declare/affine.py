@@ -17,9 +17,34 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model._cvxpy import DivExpression, NegExpression, Promote
-from dald_model.declare.made_once import MadeOnce
 from dald_model.declare.outline import frozen
 from dald_model.values import flat
+
+
+class MadeOnce:
+    """What was made of matrices that are never written to, known by the ids of these.
+
+    Couplings of one kind, such as the norms on the edges of a graph, are made of the same ones.
+    The matrices are held, so that their ids stay theirs.
+    """
+
+    most, small = 256, 4096  # how many are known, and of how many entries: at most 8 MB
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, tuple[Sequence[Any], Any]] = {}
+
+    def of(self, key: Hashable, matrices: Sequence[Any], make: Callable[[], Any]) -> Any:
+        """What was made for this key, in which the matrices stand by their ids."""
+        known = self._known.get(key)
+        if known is not None:
+            return known[1]
+        found = make()
+        if sum(one.size for one in matrices) <= self.small:
+            if len(self._known) >= self.most:
+                self._known.clear()
+            self._known[key] = matrices, found
+        return found
+
 
 Matrix = Any
 """A 2-d ndarray or ``scipy.sparse.csr_array``; ``None`` stands for the identity."""

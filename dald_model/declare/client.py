@@ -21,11 +21,10 @@ from dald_model._cvxpy import (
     value_of,
 )
 from dald_model.declare.outline import Outlined, outlined
-from dald_model.declare.problem import Problem
 from dald_model.declare.wording import sized, symbolic
 from dald_model.identity import Identified
 from dald_model.text import Heading, Part, Printed, counted, shortened, together
-from dald_model.values import REFUSALS, number
+from dald_model.values import REFUSALS, number, unset
 
 SHOWN = 12
 """The most constraints of a client that are shown."""
@@ -248,3 +247,18 @@ def summands(expression: cp.Expression) -> list[cp.Expression]:
         if two.is_constant() and two.is_scalar():
             return [term * two for term in summands(one)]
     return [expression]
+
+
+class Problem(cp.Problem):
+    """A ``cp.Problem`` that can be solved again where its variables have values.
+
+    cvxpy computes starting values for the auxiliary variables of some atoms when the variables
+    have values, and fails at it: ``cp.cvar(x, 0.6)`` is a ``TypeError`` and ``cp.sum_largest(x,
+    x.size)`` a ``ValueError`` in the second solve, since cvxpy 1.8. Only nonlinear programmes use
+    these values, so they are taken away while cvxpy compiles.
+    """
+
+    def get_problem_data(self, *args: Any, **options: Any) -> Any:
+        """See ``cp.Problem``."""
+        with unset(self.variables()):
+            return super().get_problem_data(*args, **options)

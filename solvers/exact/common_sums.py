@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.declare.made_once import MadeOnce
+from dald_model.declare.affine import MadeOnce
 
 _KNOWN = MadeOnce()
 KEPT = 256

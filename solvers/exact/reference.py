@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.measures import Measure, measured
 from dald_model.compile.subproblem import Subproblem
-from dald_model.declare.problem import Problem
+from dald_model.declare.client import Problem
 from dald_model.errors import OptionError
 from dald_model.solvers.base import FOUND, NOTHING, Answers, Encoding, Multipliers, Session, Turn
 from dald_model.solvers.exact.conic import FAR, PROVEN

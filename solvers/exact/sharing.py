@@ -28,7 +28,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import Form, Quadratic, Rows
 from dald_model.compile.subproblem import Subproblem
-from dald_model.declare.made_once import MadeOnce
+from dald_model.declare.affine import MadeOnce
 from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.indexing import times
 from dald_model.solvers.arrays.terms import Terms

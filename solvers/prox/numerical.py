@@ -13,7 +13,7 @@ import numpy as np
 
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
-from dald_model.declare.problem import Problem
+from dald_model.declare.client import Problem
 from dald_model.solvers.base import FOUND, NOTHING, Encoding
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.cone_program import ball_rows, cone_program
