@@ -23,7 +23,7 @@ from dald_model.declare.client import Client
 from dald_model.declare.consensus import Owners
 from dald_model.declare.consensus_form import Link
 from dald_model.declare.couplings import Coupling, check_parties
-from dald_model.declare.outline import frozen
+from dald_model.declare.structure_key import frozen
 from dald_model.declare.wording import short
 from dald_model.errors import DeclarationError
 
@@ -79,7 +79,7 @@ def take_apart(
         and does not say of whom.
     """
     found = TakenApart()
-    holders = Holders(clients, owners)
+    part_owners = PartOwners(clients, owners)
     for coupling in couplings:
         check_parties(coupling, owners)
         party = _parties(coupling, owners)
@@ -87,11 +87,11 @@ def take_apart(
         if link is not None:
             found.links.append(link)
             continue
-        splitter = _Splitter(coupling, party, holders)
+        splitter = _Splitter(coupling, party, part_owners)
         local = splitter.split()
         if not local.cost.is_convex() or not all(r.is_dcp(dpp=True) for r in local.constraints):
             # Curvature that rests on a sign
-            splitter = _Splitter(coupling, party, holders, whole=True)
+            splitter = _Splitter(coupling, party, part_owners, whole=True)
             local = splitter.split()
         found.clients[coupling.name] = local
         for name, rules in splitter.bounds.items():
@@ -152,11 +152,11 @@ class _Splitter:
         self,
         coupling: Coupling,
         party: Mapping[int, Hashable],
-        holders: Holders,
+        part_owners: PartOwners,
         whole: bool = False,
     ) -> None:
         self._coupling, self._party, self._whole = coupling, party, whole
-        self._holders = holders
+        self._part_owners = part_owners
         self.bounds: dict[Hashable, list[cp.Constraint]] = {}
         self.links: list[Link] = []
         self.derived: dict[int, cp.Expression] = {}
@@ -197,9 +197,9 @@ class _Splitter:
             if not node.parameters() and is_affine_throughout(node):
                 self._affine(node)
                 return
-            holder = self._holders.of(node, f"coupling {self._coupling.name!r}")
-            if holder is not None:
-                self._of_one(node, holder)
+            owner = self._part_owners.of(node, f"coupling {self._coupling.name!r}")
+            if owner is not None:
+                self._of_one(node, owner)
                 return
         for argument in inside:
             self._visit(argument)
@@ -307,7 +307,7 @@ def _sparse(matrix: Any) -> sp.csr_array:
     return matrix if isinstance(matrix, sp.csr_array) else sp.csr_array(matrix)
 
 
-class Holders:
+class PartOwners:
     """The clients, asked whose a part of a coupling is.
 
     Parameters

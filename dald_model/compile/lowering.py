@@ -23,14 +23,14 @@ from dald_model.compile.structure import SplitClient, split
 from dald_model.compile.template import Template
 from dald_model.declare.affine import Coefficients, affine_parts
 from dald_model.declare.client import Client
-from dald_model.declare.outline import Outlined
+from dald_model.declare.structure_key import Leaves
 
 Part = tuple[Coefficients, np.ndarray]
 """An affine map: matrices by variable, and the offset."""
 KEPT = 64
 """How many instantiators and row replications are kept."""
 ALIKE = 8
-"""How many clients of one outline others are compared with."""
+"""How many clients of one structure others are compared with."""
 UNREADABLE = (
     cp.DCPError,
     cp.SolverError,
@@ -92,7 +92,7 @@ class Lowering:
 
     def _like_another(self, client: Client) -> Lowered | None:
         """Lower a client whose data alone tell it from another; None if there is no such one."""
-        for representative in self._alike(client.outlined):
+        for representative in self._alike(client.leaves):
             read = representative.read(client)
             if read is None:
                 continue
@@ -112,21 +112,21 @@ class Lowering:
                 return found
         return None
 
-    def _alike(self, known: Outlined | None) -> Iterator[Representative]:
-        """Those that a client of an outline may be like."""
+    def _alike(self, known: Leaves | None) -> Iterator[Representative]:
+        """Those that a client of a structure key may be like."""
         if known is not None:
-            yield from self._representatives.get(known.outline, ())
-            yield from self._representatives.get((known.outline, known.shapes), ())
+            yield from self._representatives.get(known.key, ())
+            yield from self._representatives.get((known.key, known.shapes), ())
 
     def _first(self, client: Client) -> Lowered | None:
         """Lower a client by itself; those that are like it may follow."""
-        found, known = self._row_by_row(client) or self._as_it_stands(client), client.outlined
+        found, known = self._row_by_row(client) or self._as_it_stands(client), client.leaves
         if found is None or known is None or not is_read_from(known, found):
             return found
         representative = Representative(client, known, found)
-        keys: list[Hashable] = [(known.outline, known.shapes)]
+        keys: list[Hashable] = [(known.key, known.shapes)]
         if representative.is_any_rows:
-            keys.insert(0, known.outline)
+            keys.insert(0, known.key)
         for key in keys:
             alike = self._representatives.setdefault(key, [])
             if len(alike) < ALIKE:

@@ -16,9 +16,9 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from dald_model.compile import kinds
+from dald_model.compile.components import Component, Recognised, Row
 from dald_model.compile.kinds.kind import Kind
 from dald_model.compile.kinds.piecewise import dead_zone
-from dald_model.compile.patterns import Component, Recognised, Row
 
 
 class Canonical(NamedTuple):

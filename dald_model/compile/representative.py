@@ -19,7 +19,7 @@ from dald_model.compile.lowered import Lowered, Read
 from dald_model.compile.row_replication import APART
 from dald_model.declare.affine import NO_OTHERS, affine_parts
 from dald_model.declare.client import Client
-from dald_model.declare.outline import Outlined
+from dald_model.declare.structure_key import Leaves
 
 SMALL = 64
 """Entries up to which constants are compared, to find parts that are the same."""
@@ -39,7 +39,7 @@ class Representative:
         Whether others may have other numbers of rows, too.
     """
 
-    def __init__(self, client: Client, known: Outlined, lowered: Lowered) -> None:
+    def __init__(self, client: Client, known: Leaves, lowered: Lowered) -> None:
         self.lowered, self.variables = lowered, client.variables
         self._counts = [0, 0]  # of those with other shapes, and with its own
         self._constants, self._shapes = known.constants, known.shapes
@@ -70,7 +70,7 @@ class Representative:
         return [self._places[id(constant)] for constant in part.constants()]
 
     def _promotions(self, part: Any) -> list[int]:
-        """The same of the numbers that are repeated, as they come among an outline's shapes."""
+        """The same of the numbers that are repeated, in the order of :attr:`Leaves.shapes`."""
         found = (self._promoted.get(id(node)) for node in nodes([part]))
         return [at for at in found if at is not None]
 
@@ -79,21 +79,21 @@ class Representative:
 
         What goes wrong with data goes wrong with most.
         """
-        assert client.outlined is not None
-        which = client.outlined.shapes == self._shapes
+        assert client.leaves is not None
+        which = client.leaves.shapes == self._shapes
         self._counts[which] += 1
         return not self._counts[which] & (self._counts[which] - 1)
 
     def read(self, client: Client) -> Read | None:
-        """What cvxpy would make of a client of this outline; None if it takes another."""
-        assert client.outlined is not None
-        shapes, promoted = client.outlined.shapes, NO_OTHERS
+        """What cvxpy would make of a client of this structure key; None if it takes another."""
+        assert client.leaves is not None
+        shapes, promoted = client.leaves.shapes, NO_OTHERS
         is_alike = shapes == self._shapes
         if not is_alike:
             if not self.is_any_rows or any(shapes[at] != self._shapes[at] for at in self._rigid):
                 return None
             promoted = {key: shapes[at] for key, at in self._promoted.items()}
-        values = [constant.value for constant in client.outlined.constants]
+        values = [constant.value for constant in client.leaves.constants]
         stays = [
             (at in self._fixed or known.size <= SMALL) and is_same(value, known.value)
             for at, (value, known) in enumerate(zip(values, self._constants, strict=True))
@@ -140,7 +140,7 @@ def _has_plain_constants(part: Any) -> bool:
     return all(map(_has_plain_constants, part.args))
 
 
-def is_read_from(known: Outlined, lowered: Lowered) -> bool:
+def is_read_from(known: Leaves, lowered: Lowered) -> bool:
     """Whether all numbers of what was read are constants that the user wrote.
 
     Where cvxpy repeats a column it makes constants of its own, and another client's are not known
@@ -179,7 +179,7 @@ def is_plain(constant: Any) -> bool:
 
 
 def nodes(parts: Iterable[Any]) -> Iterator[Any]:
-    """All nodes of some expressions or constraints, in the order of an outline."""
+    """All nodes of some expressions or constraints, in the order of a structure key."""
     left = [*parts][::-1]
     while left:
         node = left.pop()

@@ -28,7 +28,7 @@ from dald_model._cvxpy import (
 from dald_model.compile.row_replication import APART, is_row_sum, uniform
 from dald_model.declare.affine import Value, present
 from dald_model.declare.client import Client
-from dald_model.declare.outline import frozen
+from dald_model.declare.structure_key import frozen
 from dald_model.eigen import eigh
 
 Source = Callable[[Value], np.ndarray]

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model._cvxpy import DivExpression, NegExpression, Promote
-from dald_model.declare.outline import frozen
+from dald_model.declare.structure_key import frozen
 from dald_model.values import flat
 
 

@@ -12,7 +12,7 @@ from dald_model.declare.checked import check_name, declare_client
 from dald_model.declare.client import Client
 from dald_model.declare.frames import met_by_cvxpy
 from dald_model.declare.lazy_client import AlikeClient, Datum
-from dald_model.declare.outline import Outline, Shape
+from dald_model.declare.structure_key import Shape, StructureKey
 from dald_model.declare.traced import traced
 from dald_model.errors import DeclarationError
 
@@ -20,6 +20,9 @@ WANTED = (
     "expected what gives a key and its data, such as frame.groupby('school'), a dict, or pairs of "
     "a name and data"
 )
+
+Kind = tuple[StructureKey, tuple[Shape, ...]]
+"""What clients have in common that differ in numbers alone."""
 
 
 class Declaring(Protocol):
@@ -104,7 +107,7 @@ class Clients(dict[Hashable, Client]):
                 )
             pairs[key] = own
         known = traced(list(pairs.items()), lambda key, own: _declared(key, own, function))
-        firsts: dict[tuple[Outline, tuple[Shape, ...]], Client] = {}
+        firsts: dict[Kind, Client] = {}
         found = {
             key: known.get(key) or _one_of_many(key, _declared(key, own, function), firsts)
             for key, own in pairs.items()
@@ -116,14 +119,16 @@ class Clients(dict[Hashable, Client]):
 
 
 def _one_of_many(
-    key: Hashable, given: tuple[Any, Any], firsts: dict[tuple[Outline, tuple[Shape, ...]], Client]
+    key: Hashable,
+    given: tuple[Any, Any],
+    firsts: dict[tuple[StructureKey, tuple[Shape, ...]], Client],
 ) -> Client:
     """A client declared by itself; of one like another before, its data alone are kept."""
     client = declare_client(key, *given)
-    known = client.outlined
+    known = client.leaves
     if known is None:
         return client
-    first = firsts.setdefault((known.outline, known.shapes), client)
+    first = firsts.setdefault((known.key, known.shapes), client)
     # Constraints stay the objects that the user may have kept, to ask for their prices
     if first is client or client.is_constrained:
         return client

@@ -176,13 +176,13 @@ def _used(clients: Iterable[Client], wanted: set[int]) -> list[dict[int, Entries
     found: list[dict[int, Entries]] = []
     plain: set[Any] = set()
     for client in clients:
-        outline = client.outlined and client.outlined.outline
-        if outline is not None and outline in plain:
+        key = client.leaves and client.leaves.key
+        if key is not None and key in plain:
             found.append({v.id: None for v in client.variables if v.id in wanted})
             continue
         found.append(used_entries(_parts(client), wanted))
-        if outline is not None and all(entries is None for entries in found[-1].values()):
-            plain.add(outline)
+        if key is not None and all(entries is None for entries in found[-1].values()):
+            plain.add(key)
     return found
 
 

@@ -47,15 +47,15 @@ def declare_client(
         check_has_variable(client, where)
         check_nonconvex(client)
         return client
-    outline = None if client.outlined is None else client.outlined.outline
-    if outline is not None and outline.is_sound:
+    key = None if client.leaves is None else client.leaves.key
+    if key is not None and key.is_sound:
         return client
     for at, rule in enumerate(client.constraints):
         _check_constraint(where, rule, at)
     check_has_variable(client, where)
     check_convex(client)
-    if outline is not None:
-        outline.is_sound = True
+    if key is not None:
+        key.is_sound = True
     return client
 
 

@@ -20,7 +20,7 @@ from dald_model._cvxpy import (
     domain_of_atoms,
     value_of,
 )
-from dald_model.declare.outline import Outlined, outlined
+from dald_model.declare.structure_key import Leaves, leaves_of
 from dald_model.declare.wording import sized, symbolic
 from dald_model.identity import Identified
 from dald_model.text import Heading, Part, Printed, counted, shortened, together
@@ -109,21 +109,21 @@ class Client(Identified, Printed):
     @cached_property
     def variables(self) -> list[cp.Variable]:
         """The variables of the objective and the constraints, each once, in order."""
-        if self.outlined is not None:
-            return self.outlined.variables
+        if self.leaves is not None:
+            return self.leaves.variables
         return unique_variables([self.objective, *self.constraints, *self.held])
 
     @property
-    def outlined(self) -> Outlined | None:
-        """The outline that the client shares with others that differ only in their data."""
-        return self._outlined
+    def leaves(self) -> Leaves | None:
+        """The structure key, which clients share that differ only in their data, and the leaves."""
+        return self._own_leaves
 
     @cached_property
-    def _outlined(self) -> Outlined | None:
+    def _own_leaves(self) -> Leaves | None:
         if self.held or not self.is_convex:
             return None
         parts = [self.objective.expr, *self.constraints]
-        return outlined(parts, self.maximises)
+        return leaves_of(parts, self.maximises)
 
     @property
     def domain(self) -> list[cp.Constraint]:
@@ -137,7 +137,7 @@ class Client(Identified, Printed):
 
     @property
     def _domains(self) -> tuple[list[cp.Constraint], list[cp.Constraint]]:
-        if self.outlined is not None and self.outlined.outline.is_everywhere:
+        if self.leaves is not None and self.leaves.key.is_everywhere:
             return [], []
         return self._limits
 
@@ -146,8 +146,8 @@ class Client(Identified, Printed):
         """Those of the cost, and of what the constraints compare."""
         parts = [p for rule in self.constraints for p in rule.args if not p.is_affine()]
         found = limits(self.cost), [one for part in parts for one in limits(part)]
-        if self.outlined is not None:
-            self.outlined.outline.is_everywhere = not any(found)
+        if self.leaves is not None:
+            self.leaves.key.is_everywhere = not any(found)
         return found
 
     def cost_at(self, values: Mapping[int, np.ndarray]) -> float:
@@ -167,8 +167,8 @@ class Client(Identified, Printed):
     @cached_property
     def parameters(self) -> list[cp.Parameter]:
         """The user's Parameters in the objective and the constraints, each once."""
-        if self.outlined is not None:
-            return []  # an outline has none
+        if self.leaves is not None:
+            return []  # a structure key has none
         found = {p.id: p for part in [self.objective, *self.constraints] for p in part.parameters()}
         return list(found.values())
 

@@ -22,7 +22,7 @@ from dald_model._cvxpy import arguments
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import Owners
 from dald_model.declare.couplings import Coupling
-from dald_model.declare.outline import frozen
+from dald_model.declare.structure_key import frozen
 
 OWN = -1
 """The place of a constraint that its client keeps."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from dald_model._cvxpy import with_parts
 from dald_model.declare.client import Client
-from dald_model.declare.outline import Outlined
+from dald_model.declare.structure_key import Leaves
 from dald_model.values import REFUSALS, number
 
 Goal = cp.Minimize | cp.Maximize
@@ -21,7 +21,7 @@ Rules = tuple[cp.Constraint, ...]
 class LocalClient(Client):
     """A client whose expressions are over copies of some variables, and are made when asked for.
 
-    Most never are: of clients with one outline the data are all that is asked for.
+    Most never are: of clients with one structure the data are all that is asked for.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ class LocalClient(Client):
         return tuple(with_parts(rule, self._instead) for rule in self.given.constraints)
 
     @property
-    def outlined(self) -> Outlined | None:
+    def leaves(self) -> Leaves | None:
         """See :class:`Client`."""
-        known = self.given.outlined
+        known = self.given.leaves
         return known and known._replace(variables=self.variables)
 
     @property
@@ -91,13 +91,13 @@ class AlikeClient(Client):
     """A client without constraints of which its data are kept, and no expressions.
 
     They take several times the memory of small data. They are made again when asked for, from
-    another client of the same outline.
+    another client of the same structure.
 
     Parameters
     ----------
     name : Hashable
     first : Client
-        Another of its outline.
+        Another of its structure.
     variables : list of cp.Variable
         In the places of the other's.
     constants : list
@@ -113,24 +113,24 @@ class AlikeClient(Client):
         variables: Sequence[cp.Variable],
         constants: Sequence[Any],
     ) -> None:
-        assert first.outlined is not None
-        data = first.outlined._replace(variables=variables, constants=constants)
-        self.__dict__.update(name=name, _first=first, variables=variables, _outlined=data)
+        assert first.leaves is not None
+        data = first.leaves._replace(variables=variables, constants=constants)
+        self.__dict__.update(name=name, _first=first, variables=variables, _own_leaves=data)
 
     @property
-    def _leaves(self) -> tuple[Outlined, Outlined]:
+    def _both(self) -> tuple[Leaves, Leaves]:
         """Variables and constants of the other's, and what stands in their places."""
-        assert self._first.outlined is not None
-        assert self.outlined is not None
-        return self._first.outlined, self.outlined
+        assert self._first.leaves is not None
+        assert self.leaves is not None
+        return self._first.leaves, self.leaves
 
     @cached_property
     def objective(self) -> Goal:  # pyright: ignore[reportIncompatibleVariableOverride] - made when read
         """See :class:`Client`."""
-        theirs, ours = self._leaves
+        theirs, ours = self._both
         constants = [cp.Constant(datum.value) for datum in ours.constants]
         # What it is made of now are these
-        self.__dict__["_outlined"] = ours._replace(constants=constants)
+        self.__dict__["_own_leaves"] = ours._replace(constants=constants)
         pairs = zip(
             [*theirs.variables, *theirs.constants], [*ours.variables, *constants], strict=True
         )
@@ -144,7 +144,7 @@ class AlikeClient(Client):
 
     def cost_at(self, values: Mapping[int, np.ndarray]) -> float:
         """See :class:`Client`; no variable has another value meanwhile."""
-        theirs, ours = self._leaves
+        theirs, ours = self._both
         given = [*(values[v.id] for v in ours.variables), *(one.value for one in ours.constants)]
         leaves = [*theirs.variables, *theirs.constants]
         known = {id(leaf): value for leaf, value in zip(leaves, given, strict=True)}

@@ -22,7 +22,7 @@ from dald_model._cvxpy import with_parts
 from dald_model.declare.checked import as_objective, declare_client
 from dald_model.declare.client import Client
 from dald_model.declare.lazy_client import AlikeClient, Datum
-from dald_model.declare.outline import frozen
+from dald_model.declare.structure_key import frozen
 from dald_model.errors import DeclarationError
 from dald_model.later import pd
 from dald_model.values import REFUSALS, preserved
@@ -125,8 +125,8 @@ def traced(pairs: Sequence[Pair], read: Read) -> dict[Hashable, Client]:
     """
     groups: dict[Hashable, list[Owner]] = {}
     for pair in pairs:
-        leaves: list[Any] = []
-        groups.setdefault(_signature(pair[1], leaves), []).append((pair, leaves))
+        held: list[Any] = []
+        groups.setdefault(_signature(pair[1], held), []).append((pair, held))
     found: dict[Hashable, Client] = {}
     for rest in groups.values():
         while len(rest) > GUARDS + 1:
@@ -140,16 +140,16 @@ def traced(pairs: Sequence[Pair], read: Read) -> dict[Hashable, Client]:
     return found
 
 
-def _signature(own: Any, leaves: list[Any]) -> Hashable:
-    """What owners alike have in common besides numbers, which go to ``leaves`` in order."""
+def _signature(own: Any, held: list[Any]) -> Hashable:
+    """What owners alike have in common besides numbers, which go to ``held`` in order."""
     kind = type(own)
     if kind in (tuple, list):
-        return kind, *(_signature(one, leaves) for one in own)
+        return kind, *(_signature(one, held) for one in own)
     if kind is dict:
-        return kind, *((key, _signature(one, leaves)) for key, one in own.items())
+        return kind, *((key, _signature(one, held)) for key, one in own.items())
     if not _is_leaf(own):  # sizes and names are part of what they have in common
         return (kind, own) if isinstance(own, str | int | None) else object()
-    leaves.append(own)
+    held.append(own)
     if kind is cp.Variable:
         given = {k: v for k, v in own.attributes.items() if v is not None and v is not False}
         return kind, own.shape, frozen([*given.items()])
@@ -192,13 +192,13 @@ def _with_stand_ins(own: Any, places: Iterator[int], asked: list[Leaf]) -> Any:
     return FrameStandIn(own, take) if _is_of_pandas(own, "DataFrame") else take()
 
 
-def _block(leaves: Sequence[Any], columns: Any) -> np.ndarray:
+def _block(held: Sequence[Any], columns: Any) -> np.ndarray:
     """Numbers of several owners, of one shape each, as one array with an axis for the owners."""
     if columns is None:
-        return np.array([np.asarray(one) for one in leaves], dtype=float)
-    together = pd.concat(leaves) if len(leaves) > 1 else leaves[0]
+        return np.array([np.asarray(one) for one in held], dtype=float)
+    together = pd.concat(held) if len(held) > 1 else held[0]
     found = together[columns].to_numpy(dtype=float)
-    return found.reshape(len(leaves), -1, *found.shape[1:])
+    return found.reshape(len(held), -1, *found.shape[1:])
 
 
 def _alike(rest: Sequence[Owner], read: Read) -> tuple[dict[Hashable, Client], list[Owner]]:
@@ -211,12 +211,12 @@ def _alike(rest: Sequence[Owner], read: Read) -> tuple[dict[Hashable, Client], l
     """
     (name, own), held = rest[0]
     first, asked = _first(name, own, read)
-    known = first.outlined
+    known = first.leaves
     if known is None:
         raise UntraceableError("cvxpy's atoms in it are not known to depend on signs alone")
     used = {id(constant) for constant in known.constants}
     blocks = {
-        id(one.constant): _block([leaves[one.at] for _, leaves in rest], one.columns)
+        id(one.constant): _block([held[one.at] for _, held in rest], one.columns)
         for one in asked
         if id(one.constant) in used
     }
@@ -229,8 +229,8 @@ def _alike(rest: Sequence[Owner], read: Read) -> tuple[dict[Hashable, Client], l
     places = {id(v): at for at, v in enumerate(held) if isinstance(v, cp.Variable)}
     clients: dict[Hashable, Client] = {name: first}
     for at in np.flatnonzero(is_like)[1:].tolist():
-        (other, _), leaves = rest[at]
-        variables = [leaves[places[id(v)]] if id(v) in places else v for v in known.variables]
+        (other, _), held = rest[at]
+        variables = [held[places[id(v)]] if id(v) in places else v for v in known.variables]
         data = [Datum(blocks[id(c)][at]) if id(c) in blocks else c for c in known.constants]
         clients[other] = AlikeClient(other, first, variables, data)
     _check([pair for pair, _ in rest if pair[0] in clients], clients, read)

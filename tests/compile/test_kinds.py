@@ -12,9 +12,9 @@ import pytest
 
 import dald_model as dm
 from dald_model.compile import kinds
+from dald_model.compile.components import Component, Recognised, combined
 from dald_model.compile.form import Term
 from dald_model.compile.kinds.kind import Evaluated, Kind
-from dald_model.compile.patterns import Component, Recognised, combined
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.arrays import padding
 from dald_model.solvers.arrays.terms import Terms, shared

@@ -1,4 +1,4 @@
-"""Clients lowered by another of their outline: the very arrays that cvxpy's own reading gives."""
+"""Clients lowered by another of their structure: the very arrays of cvxpy's own reading."""
 
 from __future__ import annotations
 
@@ -115,12 +115,12 @@ def read_off(clients: list[Client], monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_the_second_of_an_outline_has_the_arrays_of_its_own_reading(
+def test_the_second_of_a_structure_key_has_the_arrays_of_its_own_reading(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng, x = np.random.default_rng(0), cp.Variable(SIZE, name="x")
     clients = [declare_client(at, *MAKERS[name](rng, x)) for at in range(6)]
-    assert len({id(one.outlined and one.outlined.outline) for one in clients}) == 1
+    assert len({id(one.leaves and one.leaves.key) for one in clients}) == 1
     for client, found in read_off(clients, monkeypatch):
         with preserved(client.variables):
             point = np.abs(rng.normal(size=found.form.size))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dald_model.compile.components import Component, Recognised, combined
 from dald_model.compile.kinds.kind import Evaluated, Kind
-from dald_model.compile.patterns import Component, Recognised, combined
 
 
 class Exponential(Kind):

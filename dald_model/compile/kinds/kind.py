@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dald_model.compile.patterns import Component, Recognised
+from dald_model.compile.components import Component, Recognised
 
 Evaluated = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Values, gradients and second derivatives."""

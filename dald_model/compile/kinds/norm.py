@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model.compile.components import Component, Recognised, Row, combined
 from dald_model.compile.kinds.kind import Epigraph, Kind
-from dald_model.compile.patterns import Component, Recognised, Row, combined
 
 
 class _Euclidean(Kind):

@@ -6,8 +6,8 @@ from itertools import permutations
 
 import numpy as np
 
+from dald_model.compile.components import Component, Recognised, Row, combined, without
 from dald_model.compile.kinds.kind import Evaluated, Kind
-from dald_model.compile.patterns import Component, Recognised, Row, combined, without
 
 
 class Square(Kind):

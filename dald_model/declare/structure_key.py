@@ -1,8 +1,8 @@
-"""Outline of a client: what clients that differ in their data alone have in common.
+"""Structure key of a client: what clients that differ in their data alone have in common.
 
 What cvxpy says of one of them, that it is convex for instance, holds for all: for the atoms that
 are read here it depends on nothing but attributes, which shapes are numbers, and the signs of
-constants. So an outline leaves out how many rows data have.
+constants. So a structure key leaves out how many rows data have.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ KNOWN = frozenset(
 CONSTRAINTS = frozenset({Equality, Inequality})
 """Constraints that are read; they hold nothing but their two sides."""
 KEPT = 4096
-"""How many outlines are known at most."""
+"""How many keys are known at most."""
 SEVERAL = 2
 """Rows from which on it does not matter how many they are: one alone cvxpy takes for a number."""
 
 
-class Outline:
-    """What clients of one outline have in common.
+class StructureKey:
+    """What clients of one structure have in common.
 
     Attributes
     ----------
@@ -51,21 +51,21 @@ class Outline:
 Shape = tuple[int, ...]
 
 
-class Outlined(NamedTuple):
-    """A client's outline, and what is its own, in order of appearance.
+class Leaves(NamedTuple):
+    """A client's structure key, and what is its own, in order of appearance.
 
     Attributes
     ----------
-    outline : Outline
+    key : StructureKey
     variables : list of cp.Variable
     constants : list of cp.Constant
     promoted : tuple of tuple of int
         The shapes that numbers are repeated to, as that of one in ``1 - A @ x``.
     signed : frozenset of int
-        The constants whose signs are part of the outline; others may have any, if not zeros alone.
+        The constants whose signs are part of the key; others may have any, if not zeros alone.
     """
 
-    outline: Outline
+    key: StructureKey
     variables: list[cp.Variable]
     constants: list[Any]
     promoted: tuple[Shape, ...] = ()
@@ -73,16 +73,16 @@ class Outlined(NamedTuple):
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """Clients with one outline that have these in common, too, differ in numbers alone."""
+        """Clients with one structure that have these in common, too, differ in numbers alone."""
         return *(np.shape(constant.value) for constant in self.constants), *self.promoted
 
 
-_outlines: dict[Hashable, Outline] = {}
+_keys: dict[Hashable, StructureKey] = {}
 _affine: dict[type, bool] = {}
 
 
-def outlined(parts: Iterable[Any], *about: Hashable) -> Outlined | None:
-    """The outline of expressions and constraints; None where it would say too little.
+def leaves_of(parts: Iterable[Any], *about: Hashable) -> Leaves | None:
+    """Leaves and structure key of expressions and constraints; None where these say too little.
 
     As of atoms that are not in :data:`KNOWN`, of Parameters, and of numbers that are not finite.
     ``about`` is what else they have in common.
@@ -93,11 +93,11 @@ def outlined(parts: Iterable[Any], *about: Hashable) -> Outlined | None:
         if found is None:
             return None
         reader.end([found])
-    if len(_outlines) >= KEPT:
-        _outlines.clear()
-    outline = _outlines.setdefault(reader.outline, Outline())
+    if len(_keys) >= KEPT:
+        _keys.clear()
+    key = _keys.setdefault(reader.key, StructureKey())
     promoted, signed = tuple(reader.promoted), frozenset(reader.signed)
-    return Outlined(outline, reader.variables.found, reader.constants.found, promoted, signed)
+    return Leaves(key, reader.variables.found, reader.constants.found, promoted, signed)
 
 
 class _Affine(NamedTuple):
@@ -121,17 +121,17 @@ class _Reader:
         self._key: list[Any] = [*about]
         self._told: list[tuple[bool, ...]] = []
         self.signed: set[int] = set()
-        self.variables, self.constants = _Leaves(), _Leaves()
+        self.variables, self.constants = _Places(), _Places()
         self.promoted: list[Shape] = []
 
     @property
-    def outline(self) -> Hashable:
-        """What clients of one outline have the same of."""
+    def key(self) -> Hashable:
+        """What clients of one structure have the same of."""
         told = [told if at in self.signed else None for at, told in enumerate(self._told)]
         return (*self._key, *told)
 
     def read(self, node: Any) -> _Affine | None:
-        """Read a part and all in it; None where an outline would say too little."""
+        """Read a part and all in it; None where a structure key would say too little."""
         kind, key = type(node), self._key
         if kind is cp.Constant:
             return self._constant(node)
@@ -196,7 +196,7 @@ def _but_rows(shape: Shape) -> Shape:
     return shape and (min(shape[0], SEVERAL), *shape[1:])
 
 
-class _Leaves:
+class _Places:
     """The leaves of a kind that were seen so far."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import dald_model as dm
 from dald_model.declare.checked import declare_client
-from dald_model.declare.outline import Outline
+from dald_model.declare.structure_key import StructureKey
 from tests.expect import says
 
 RNG = np.random.default_rng(3)
@@ -22,9 +22,9 @@ x: Any = cp.Variable(3)
 y: Any = cp.Variable(3)
 
 
-def outline(cost: Any, *rules: Any) -> Outline | None:
-    found = declare_client("a", cost, rules).outlined
-    return found and found.outline
+def key(cost: Any, *rules: Any) -> StructureKey | None:
+    found = declare_client("a", cost, rules).leaves
+    return found and found.key
 
 
 ALIKE: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
@@ -55,19 +55,19 @@ UNLIKE: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
 
 
 @pytest.mark.parametrize("name", ALIKE)
-def test_clients_that_differ_in_data_have_one_outline(name: str) -> None:
+def test_clients_that_differ_in_data_have_one_structure_key(name: str) -> None:
     one, two = ALIKE[name]
-    assert outline(one()) is outline(two()) is not None
+    assert key(one()) is key(two()) is not None
 
 
-def test_other_rows_of_data_are_other_shapes_of_one_outline() -> None:
+def test_other_rows_of_data_are_other_shapes_of_one_structure_key() -> None:
     found = [
-        declare_client("a", cp.sum_squares(1 - A[:rows] @ x - b[:rows])).outlined for rows in (5, 4)
+        declare_client("a", cp.sum_squares(1 - A[:rows] @ x - b[:rows])).leaves for rows in (5, 4)
     ]
     one, two = found
     assert one is not None
     assert two is not None
-    assert one.outline is two.outline
+    assert one.key is two.key
     assert one.shapes == ((), (5, 3), (5,), (), (5,))
     assert two.shapes == ((), (4, 3), (4,), (), (4,))
 
@@ -75,7 +75,7 @@ def test_other_rows_of_data_are_other_shapes_of_one_outline() -> None:
 @pytest.mark.parametrize("name", UNLIKE)
 def test_clients_that_differ_in_more_have_two(name: str) -> None:
     one, two = UNLIKE[name]
-    found = outline(one()), outline(two())
+    found = key(one()), key(two())
     assert None not in found
     assert found[0] is not found[1]
 
@@ -93,7 +93,7 @@ def test_clients_that_differ_in_more_have_two(name: str) -> None:
 )
 def test_signs_that_convexity_rests_on_are_part_of_it(convex: Any, other: Any) -> None:
     good, bad = other
-    assert outline(convex(good)) is not None
+    assert key(convex(good)) is not None
     with pytest.raises(dm.DeclarationError):
         declare_client("a", convex(bad))
 
@@ -101,15 +101,15 @@ def test_signs_that_convexity_rests_on_are_part_of_it(convex: Any, other: Any) -
 def test_one_matrix_twice_is_not_two_matrices() -> None:
     """Else the second place would be read from the first."""
     same, other = cp.Constant(A), cp.Constant(B)
-    twice = outline(cp.sum_squares(same @ x) + cp.norm1(same @ x))
-    assert twice is not outline(cp.sum_squares(same @ x) + cp.norm1(other @ x))
+    twice = key(cp.sum_squares(same @ x) + cp.norm1(same @ x))
+    assert twice is not key(cp.sum_squares(same @ x) + cp.norm1(other @ x))
 
 
 def test_constraints_belong_to_it() -> None:
-    bare, bounded = outline(cp.norm1(A @ x)), outline(cp.norm1(A @ x), x >= 0)
+    bare, bounded = key(cp.norm1(A @ x)), key(cp.norm1(A @ x), x >= 0)
     assert bare is not bounded
-    assert bounded is outline(cp.norm1(B @ x), x >= 0)
-    assert bounded is not outline(cp.norm1(B @ x), x == 0)
+    assert bounded is key(cp.norm1(B @ x), x >= 0)
+    assert bounded is not key(cp.norm1(B @ x), x == 0)
 
 
 @pytest.mark.parametrize(
@@ -122,10 +122,10 @@ def test_constraints_belong_to_it() -> None:
     ids=["parameter", "quadratic form", "no rows"],
 )
 def test_what_depends_on_more_than_signs_has_none(cost: Any) -> None:
-    assert outline(cost) is None
+    assert key(cost) is None
 
 
-def test_a_client_of_a_known_outline_is_refused_for_its_own_data() -> None:
+def test_a_client_of_a_known_structure_key_is_refused_for_its_own_data() -> None:
     model = dm.Model("two")
     weight: Any = np.array([1.0, 2.0, 3.0])
     model.client("a", weight @ cp.square(x) + cp.sum_squares(A @ x - b))
