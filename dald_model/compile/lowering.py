@@ -17,13 +17,13 @@ from dald_model.compile.form import Form, Rows
 from dald_model.compile.instantiation import Instantiator
 from dald_model.compile.lowered import Lowered, Read
 from dald_model.compile.recognition import Canonical, Structure
-from dald_model.compile.representative import Representative, is_read_from
+from dald_model.compile.representative import Representative, Shapes, is_read_from
 from dald_model.compile.row_replication import APART, NotRowByRowError, RowReplication
 from dald_model.compile.structure import SplitClient, split
 from dald_model.compile.template import Template
 from dald_model.declare.affine import Coefficients, affine_parts
 from dald_model.declare.client import Client
-from dald_model.declare.structure_key import Leaves
+from dald_model.declare.structure_key import StructureKey
 
 Part = tuple[Coefficients, np.ndarray]
 """An affine map: matrices by variable, and the offset."""
@@ -92,8 +92,12 @@ class Lowering:
 
     def _like_another(self, client: Client) -> Lowered | None:
         """Lower a client whose data alone tell it from another; None if there is no such one."""
-        for representative in self._alike(client.leaves):
-            read = representative.read(client)
+        known = client.leaves
+        if known is None:
+            return None
+        shapes = known.shapes
+        for representative in self._alike(known.key, shapes):
+            read = representative.read(known, shapes)
             if read is None:
                 continue
             like = representative.lowered
@@ -108,15 +112,14 @@ class Lowering:
                 found = self._lowered(read, maps, None, like)
             except NotRowByRowError:
                 continue
-            if not representative.is_checked(client) or self._is_right(client, found, FEW):
+            if not representative.is_checked(shapes) or self._is_right(client, found, FEW):
                 return found
         return None
 
-    def _alike(self, known: Leaves | None) -> Iterator[Representative]:
-        """Those that a client of a structure key may be like."""
-        if known is not None:
-            yield from self._representatives.get(known.key, ())
-            yield from self._representatives.get((known.key, known.shapes), ())
+    def _alike(self, key: StructureKey, shapes: Shapes) -> Iterator[Representative]:
+        """Those that a client of a structure key and of these shapes may be like."""
+        yield from self._representatives.get(key, ())
+        yield from self._representatives.get((key, shapes), ())
 
     def _first(self, client: Client) -> Lowered | None:
         """Lower a client by itself; those that are like it may follow."""

@@ -25,6 +25,8 @@ SMALL = 64
 """Entries up to which constants are compared, to find parts that are the same."""
 ENTRYWISE = (NegExpression, cp.AddExpression, cp.multiply, DivExpression)
 """What may be between constants: numpy gives values of whatever shape these have."""
+Shapes = tuple[tuple[int, ...], ...]
+"""See :attr:`Leaves.shapes`."""
 
 
 class Representative:
@@ -74,29 +76,27 @@ class Representative:
         found = (self._promoted.get(id(node)) for node in nodes([part]))
         return [at for at in found if at is not None]
 
-    def is_checked(self, client: Client) -> bool:
+    def is_checked(self, shapes: Shapes) -> bool:
         """Whether a client like it is to be compared with cvxpy: the first, second, fourth, ...
 
         What goes wrong with data goes wrong with most.
         """
-        assert client.leaves is not None
-        which = client.leaves.shapes == self._shapes
+        which = shapes == self._shapes
         self._counts[which] += 1
         return not self._counts[which] & (self._counts[which] - 1)
 
-    def read(self, client: Client) -> Read | None:
-        """What cvxpy would make of a client of this structure key; None if it takes another."""
-        assert client.leaves is not None
-        shapes, promoted = client.leaves.shapes, NO_OTHERS
+    def read(self, known: Leaves, shapes: Shapes) -> Read | None:
+        """What cvxpy would make of a client with these leaves; None if it takes another."""
+        promoted = NO_OTHERS
         is_alike = shapes == self._shapes
         if not is_alike:
             if not self.is_any_rows or any(shapes[at] != self._shapes[at] for at in self._rigid):
                 return None
             promoted = {key: shapes[at] for key, at in self._promoted.items()}
-        values = [constant.value for constant in client.leaves.constants]
+        values = [constant.value for constant in known.constants]
         stays = [
-            (at in self._fixed or known.size <= SMALL) and is_same(value, known.value)
-            for at, (value, known) in enumerate(zip(values, self._constants, strict=True))
+            (at in self._fixed or other.size <= SMALL) and is_same(value, other.value)
+            for at, (value, other) in enumerate(zip(values, self._constants, strict=True))
         ]
         if not all(stays[at] for at in self._fixed):
             return None

@@ -12,7 +12,6 @@ import pytest
 import scipy.sparse as sp
 
 from dald_model.compile import lowering as room
-from dald_model.compile.cone_program import cone_program
 from dald_model.compile.lowering import Lowering
 from dald_model.declare.checked import declare_client
 from dald_model.declare.client import Client
@@ -186,23 +185,6 @@ def test_clients_of_other_rows_have_the_arrays_of_their_own_reading(
     ]
     for client, found in read_off(clients, monkeypatch):
         assert _is_of(found.form, client, rng)
-
-
-@pytest.mark.parametrize("name", BY_ROWS)
-def test_a_cone_program_of_dense_data_is_that_of_the_multiplied_matrices(name: str) -> None:
-    rng, x = np.random.default_rng(3), cp.Variable(SIZE, name="x")
-    lowering = Lowering()
-    for at, rows in enumerate((6, 11)):
-        found = lowering(declare_client(at, *BY_ROWS[name](rng, rows, x)))
-        assert found is not None
-        one = found.form.cone
-        two = cone_program(found.instantiator.program, found.maps)
-        assert one.cones == two.cones
-        pairs: Any = zip(one, two, strict=True)
-        for own, other in pairs:
-            if not isinstance(own, tuple):
-                dense = [np.asarray(m.toarray() if sp.issparse(m) else m) for m in (own, other)]
-                np.testing.assert_allclose(*dense, rtol=1e-13, atol=1e-14)
 
 
 NOT_BY_ROWS: dict[str, Callable[[np.random.Generator, int, Any], Share]] = {
