@@ -14,11 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate.alone import response
-from dald_model.coordinate.curvature import is_angular, is_defined_at_zero, pull
-from dald_model.coordinate.own_answers import OwnAnswer
-from dald_model.coordinate.probing import probed
-from dald_model.coordinate.survey import Survey
+from dald_model.coordinate.curvature import is_angular
+from dald_model.coordinate.local_minimisers import LocalMinimiser, LocalSearch
+from dald_model.coordinate.stiffness import probed
 from dald_model.declare.client import Client
 from dald_model.declare.remote import DISCLOSURES, Introduction
 from dald_model.declare.wording import short
@@ -47,12 +45,11 @@ class Site:
     of which the coordinator learns the names and shapes of the shared variables :math:`x`, and
     nothing of the private ones :math:`y`, of the objective or of the data. It is told:
 
-    * once, before the first round, one number or one array of the size of :math:`x` each: the
-      answer of the client alone (the model that it would fit by itself) and what its constraints
-      hold there, where it bends most, gradient, diagonal of the Hessian and steepness of kinks
-      there, and how unequal its eigenvalues are. The default penalties and units of a run are made
-      of these. Of clients whose curvature is not known, such as linear programs, how stiff they are
-      over a length, and how far they move for a price;
+    * once, before the first round, one number or one array of the size of :math:`x` each: its local
+      minimiser (the model that it would fit by itself), where it bends most, gradient, diagonal of
+      the Hessian and steepness of kinks there, and how unequal its eigenvalues are. The default
+      penalties and units of a run are made of these. Of clients whose curvature is not known, such
+      as linear programs, how stiff they are over a length;
     * in each round :math:`x` and the value of the objective;
     * with ``disclose="curvature"``, where a federation asks for it, in each round Hessian and
       gradient on the shared variables of what is left once its own are eliminated, see
@@ -131,8 +128,8 @@ class Site:
             )
         self._residents = SiteResidents(self)
         self._warm: Session | None = None
-        self._survey: Survey | None = None
-        self._answer: OwnAnswer | None = None
+        self._search: LocalSearch | None = None
+        self._local: LocalMinimiser | None = None
 
     def handle(self, message: bytes) -> bytes:
         """The reply to a message of a coordinator; what an engine has to bring here."""
@@ -176,22 +173,18 @@ class Site:
         words = {"name": self.name, "shared": shared, "disclose": self.disclose, **told.words()}
         return words, told.arrays()
 
-    def hold(self, told: np.ndarray, *, is_misplaced: bool, is_last: bool) -> Arrays:
-        """The answer where the client is held weakly at others' shared variables."""
-        survey = self._survey or self._begin()
-        self._answer = survey.held(self.name, told, is_misplaced=is_misplaced, is_last=is_last)
+    def hold(self, told: np.ndarray, *, is_misplaced: bool) -> Arrays:
+        """The same where the client is held weakly at others' shared variables."""
+        search = self._search or self._begin()
+        self._local = search.ask_at(self.name, told, is_misplaced=is_misplaced)
         return self._told().arrays()
 
     def probe(self, lengths: np.ndarray) -> Arrays:
         """How stiff the objective is over these lengths of the shared variables."""
         whole = np.full(self._sub.size, lengths.max())
         whole[self.columns] = lengths
-        bend, straight = probed(self._sub, self.answer.point, whole)
+        bend, straight = probed(self._sub, self.local.point, whole)
         return {"bend": bend[self.columns], "straight": straight[self.columns]}
-
-    def respond(self) -> Arrays:
-        """How far the shared variables move for a price."""
-        return {"moved": response(self._sub, self.answer.point)[self.columns]}
 
     @property
     def columns(self) -> np.ndarray:
@@ -235,9 +228,9 @@ class Site:
         self, lengths: np.ndarray, slopes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """The natural units of all variables from those of the shared ones."""
-        energy, known = float((lengths * slopes).max()), self.answer.curvature
+        energy, known = float((lengths * slopes).max()), self.local.curvature
         bends = known.diagonal + 2 * known.kinks / lengths.max()
-        own = np.abs(np.nan_to_num(self.answer.point))
+        own = np.abs(np.nan_to_num(self.local.point))
         long = np.sqrt(energy / np.where(bends > 0, bends, np.inf))
         long = np.where(long > 0, long, np.where(own > 0, own, lengths.max()))
         long[self.columns] = lengths
@@ -246,23 +239,24 @@ class Site:
         return long, steep
 
     @property
-    def answer(self) -> OwnAnswer:
-        """The client's own answer; a site that was started anew in a run has only its first."""
-        if self._answer is None:
+    def local(self) -> LocalMinimiser:
+        """The local minimiser; a site that was started anew in a run has only its first."""
+        if self._local is None:
             self._begin()
-        assert self._answer is not None
-        return self._answer
+        assert self._local is not None
+        return self._local
 
-    def _begin(self) -> Survey:
+    def _begin(self) -> LocalSearch:
         layer = SolverLayer(self._compiled, None)
-        self._survey = Survey(self._compiled, layer, alone=True)
-        self._answer = self._survey.begin(self.name)
+        self._search = LocalSearch(self._compiled, layer)
+        self._search.ask_each([])
+        self._local = self._search.of(self.name)
         self._warm = layer.batches((self.name,))[0].session
-        return self._survey
+        return self._search
 
     def _told(self) -> Introduction:
-        """What is told of the answer and of the curvature, of the shared variables."""
-        own, known, mine = self.answer, self.answer.curvature, self.columns
+        """What is told of the minimiser and of the curvature, of the shared variables."""
+        own, known, mine = self.local, self.local.curvature, self.columns
         return Introduction(
             base=own.base[mine],
             own=own.point[mine],
@@ -272,13 +266,10 @@ class Site:
             elsewhere=known.elsewhere[mine],
             answer=known.answer[mine],
             slopes=known.slopes[mine],
-            pull=pull(self._sub, own.point)[mine],
             spread=known.spread,
             is_known=known.is_known,
-            is_singular=not is_defined_at_zero(self._sub),
             is_exact=self.chain[0].is_exact,
             is_angular=is_angular(self._sub),
-            is_endless=own.is_endless,
         )
 
     def __repr__(self) -> str:

@@ -53,16 +53,12 @@ class OwnClient(Protocol):
         """What is told before the first round."""
         ...
 
-    def hold(self, told: np.ndarray, *, is_misplaced: bool, is_last: bool) -> Arrays:
+    def hold(self, told: np.ndarray, *, is_misplaced: bool) -> Arrays:
         """The same, held where others are."""
         ...
 
     def probe(self, lengths: np.ndarray) -> Arrays:
         """How stiff the objective is over these lengths."""
-        ...
-
-    def respond(self) -> Arrays:
-        """How far the answer moves for a price."""
         ...
 
 
@@ -82,9 +78,8 @@ class SiteResidents(Residents):
             self._sessions.clear()  # of another coordinator
             return site.introduction()
         if kind == "hold":
-            is_misplaced, is_last = map(bool, arrays["flags"])
-            return {}, site.hold(arrays["told"], is_misplaced=is_misplaced, is_last=is_last)
-        return {}, site.probe(arrays["lengths"]) if kind == "probe" else site.respond()
+            return {}, site.hold(arrays["told"], is_misplaced=bool(arrays["flags"].any()))
+        return {}, site.probe(arrays["lengths"])
 
     def member(self, data: bytes, columns: np.ndarray, seen: np.ndarray) -> Member:
         """See :class:`Residents`; refused where the owner shows answers only."""

@@ -18,9 +18,8 @@ from scipy.sparse.linalg import lsmr
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate.alone import ROUGH, minimised
 from dald_model.coordinate.conflict import contradiction
-from dald_model.coordinate.sides import sides_of
+from dald_model.coordinate.edge_values import sides_of
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.coordinate.units import Units
@@ -95,10 +94,8 @@ def is_proved_infeasible(sub: Subproblem) -> bool:
     if sub.form is None:
         return True
     cone = sub.form.cone
-    if minimised(sub, ROUGH).status == Status.INFEASIBLE or infeasibility(cone) is not None:
-        return True
-    near = sub.around(lsmr(cone.rows, cone.rhs)[0][: sub.size])
-    return minimised(near, ROUGH).status == Status.INFEASIBLE
+    near = cone.around(lsmr(cone.rows, cone.rhs)[0][: sub.size])
+    return any(infeasibility(one, solved_once(one).z) is not None for one in (cone, near))
 
 
 class Joint(NamedTuple):

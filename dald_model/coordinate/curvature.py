@@ -13,7 +13,6 @@ from dald_model.compile.form import Form, Term
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.affine import MadeOnce
 from dald_model.declare.remote import RemoteClient
-from dald_model.eigen import eigh
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.low_rank_client import LowRankClient, by_columns
 from dald_model.solvers.exact.separable import Separable
@@ -33,9 +32,6 @@ ZERO = 1e-7
 """Ratio below which an eigenvalue is zero: a direction without curvature asks for no penalty."""
 
 _ELSEWHERE = MadeOnce()
-
-SLOPED = 1e-9
-"""Share of its slopes by which an objective slopes along what is flat, else it is rounding."""
 
 
 @dataclass(frozen=True)
@@ -194,21 +190,6 @@ def _curvatures(
     return found
 
 
-def pull(sub: Subproblem, own: np.ndarray) -> np.ndarray:
-    """The slopes at a client's answer that kinks or inequalities balance, (m,).
-
-    The gradient of what has one, without what equalities balance; zero where there is no answer.
-    """
-    form = sub.form
-    if form is None or np.isnan(own).any():
-        return np.zeros(sub.size)
-    found, terms = form.quadratic.linear + form.quadratic.times(own), form.smooth
-    if terms:
-        found = found + Terms([terms], sub.size).gradients(None, own[None])[0]
-    rows = form.equalities.matrix[:, : sub.size]
-    return found - rows.T @ np.linalg.lstsq(rows.T, found)[0] if rows.size else found
-
-
 def middle(sub: Subproblem) -> np.ndarray:
     r"""Where the arguments A x + b of what bends an objective are smallest, shape (m,).
 
@@ -230,64 +211,6 @@ def is_bent(sub: Subproblem) -> bool:
     """Whether the curvature of a client is known and not the same everywhere."""
     form = sub.form
     return form is not None and form.valued and bool(form.smooth)
-
-
-def is_flat_together(sub: Subproblem, share: float = ZERO) -> bool:
-    """Whether the quadratic part of an objective is flat along variables that are curved each.
-
-    What kinks want there is little beside a curvature, however weak a hold is. Flat is what is
-    curved by less than a ``share`` of that.
-    """
-    _, scaled = _together(sub)
-    try:
-        np.linalg.cholesky(scaled - share * np.eye(len(scaled)))
-    except np.linalg.LinAlgError:
-        return True
-    return False
-
-
-def are_flat_together(subs: Sequence[Subproblem]) -> np.ndarray:
-    """The same of clients of one size, (k,): at once those whose quadratics are firm, as most."""
-    found = np.ones(len(subs), dtype=bool)
-    for first in range(0, len(subs), TOGETHER):
-        mine = subs[first : first + TOGETHER]
-        hessians = np.stack([sub.form.quadratic.full for sub in mine if sub.form is not None])
-        roots = np.sqrt(np.maximum(np.diagonal(hessians, axis1=1, axis2=2), 0.0))
-        if (roots > 0).all():
-            scaled = hessians / (roots[:, :, None] * roots[:, None, :])
-            try:
-                np.linalg.cholesky(scaled - ZERO * np.eye(roots.shape[1]))
-            except np.linalg.LinAlgError:  # does not say which one it was
-                pass
-            else:
-                found[first : first + TOGETHER] = False
-                continue
-        found[first : first + TOGETHER] = [is_flat_together(sub) for sub in mine]
-    return found
-
-
-def is_sloping(sub: Subproblem) -> bool:
-    """Whether it slopes there: nothing but kinks and constraints keeps such a client.
-
-    It does so wherever the origin is.
-    """
-    assert sub.form is not None
-    root, scaled = _together(sub)
-    values, vectors = eigh(scaled)
-    slopes = sub.form.quadratic.linear[root > 0] / root[root > 0]
-    along = vectors[:, values <= ZERO * values[-1]].T @ slopes
-    return bool(np.linalg.norm(along) > SLOPED * np.linalg.norm(slopes))
-
-
-def _together(sub: Subproblem) -> tuple[np.ndarray, np.ndarray]:
-    """The roots of a quadratic's curvatures, and its Hessian in units of those that are not 0."""
-    assert sub.form is not None
-    hessian = sub.form.quadratic.full
-    root = np.sqrt(np.maximum(np.diag(hessian), 0.0))
-    live = root > 0
-    if live.all():
-        return root, hessian / np.outer(root, root)
-    return root, hessian[np.ix_(live, live)] / np.outer(root[live], root[live])
 
 
 def is_angular(sub: Subproblem) -> bool:

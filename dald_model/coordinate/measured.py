@@ -12,7 +12,7 @@ from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
 from dald_model.coordinate.curvature import steepness
-from dald_model.coordinate.measurement import natural_units
+from dald_model.coordinate.scaling import natural_units
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
 

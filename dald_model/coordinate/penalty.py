@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.measurement import natural_units
+from dald_model.coordinate.scaling import natural_units
 from dald_model.coordinate.state import State
 from dald_model.declare.consensus import Edge
 from dald_model.engines.dispatch import SolverLayer

@@ -32,19 +32,13 @@ class Introduction(NamedTuple):
     start : ndarray
         Where a run begins, if not there; else NaN.
     diagonal, kinks, elsewhere, answer, slopes : ndarray
-    pull : ndarray
-        The slopes at the answer that kinks or constraints balance.
     spread : float
     is_known : bool
         Of :class:`dald_model.coordinate.curvature.Curvature`, where the objective bends.
-    is_singular : bool
-        Whether the objective has a logarithm, or what is alike.
     is_exact : bool
         Whether the client's solver is.
     is_angular : bool
         Whether the objective has kinks, or no curvature at all.
-    is_endless : bool
-        Whether the answer is only where a weak hold ended, so that others' answers say more.
     """
 
     base: np.ndarray
@@ -55,13 +49,10 @@ class Introduction(NamedTuple):
     elsewhere: np.ndarray
     answer: np.ndarray
     slopes: np.ndarray
-    pull: np.ndarray
     spread: float
     is_known: bool
-    is_singular: bool
     is_exact: bool
     is_angular: bool
-    is_endless: bool
 
     def words(self) -> dict[str, bool]:
         """What goes as words."""

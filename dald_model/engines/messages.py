@@ -38,10 +38,10 @@ SHARED = 1000
 """The most variables that a site shares."""
 
 NUMBERED = {"number": Whole()}
-FLAGS = ("is_known", "is_singular", "is_exact", "is_angular", "is_endless")
+FLAGS = ("is_known", "is_exact", "is_angular")
 POINTS = ("own", "start")
 """Arrays of an introduction that are NaN where a site has none."""
-SIGNED, UNSIGNED = ("base", "answer", "slopes", "pull"), ("diagonal", "kinks", "elsewhere")
+SIGNED, UNSIGNED = ("base", "answer", "slopes"), ("diagonal", "kinks", "elsewhere")
 
 PLACED = Record({"session": Whole(), "solver": Text(), "clients": Many(Whole())})
 ASKED = Record(
@@ -62,7 +62,7 @@ REQUESTS: Mapping[str, Record] = {
         NUMBERED | {"members": Whole()},
         {"open": Whole(), "close": FLAG, "calls": Many(OneOf(tuple(SHAPES))), "silent": Whole()},
     ),
-    "question": Record(NUMBERED | {"question": OneOf(("introduce", "hold", "probe", "respond"))}),
+    "question": Record(NUMBERED | {"question": OneOf(("introduce", "hold", "probe"))}),
 }
 """What a host is asked, by the field that tells which it is."""
 
@@ -212,7 +212,6 @@ def question(kind: str, size: int) -> Callable[[dict[str, Any]], Mapping[str, Ar
     arrays = {
         "hold": introduced(size),
         "probe": {"bend": vector, "straight": vector},
-        "respond": {"moved": vector},
     }[kind]
 
     def expected(given: dict[str, Any]) -> Mapping[str, Array]:

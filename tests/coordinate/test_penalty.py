@@ -188,35 +188,6 @@ def test_flat_directions_do_not_slow_the_default_penalty_down() -> None:
     assert (result[u], result[v]) == near((0.0, 1.0))
 
 
-@pytest.mark.parametrize(
-    ("rules", "times"),
-    [
-        (lambda w: [], 1.0),
-        (lambda w: [w >= -10], 1.0),  # holds nobody
-        (lambda w: [w <= 1], 4.0),
-        (lambda w: [cp.abs(w) <= 1], 4.0),
-        (lambda w: [cp.norm(w) <= 4], 4.0),
-        (lambda w: [cp.sum(w) == 2], 1.0),  # an equality takes a direction, and turns nowhere
-    ],
-    ids=["free", "loose", "bound", "box", "ball", "equality"],
-)
-@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
-def test_clients_that_constraints_hold_where_they_answer_count_stiffer(
-    rules: Any, times: float, unit: float
-) -> None:
-    """rho^2 = h / 2 with the curvature h = 2 of both clients in w, four times as much if held.
-
-    Where they share so many entries that nobody learns it from their answers.
-    """
-    v = cp.Variable(40, name="v")
-    model = dm.Model()
-    for name, target in (("a", 3.0), ("b", 5.0)):
-        model.client(name, cp.sum_squares(v / unit - target), rules(v / unit))
-    model.topology("server")  # which leaves the clients their rules
-    found = dm.ResidualBalancing().init(model.compile())
-    assert found * unit == near(np.sqrt(times * np.ones(found.size)))
-
-
 def test_many_small_rings_of_two_kinds() -> None:
     for graph in (nx.cycle_graph(4), nx.cycle_graph(3)):
         x = {n: cp.Variable(name=f"x{n}") for n in graph}

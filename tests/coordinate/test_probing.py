@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.coordinate.probing import probed
+from dald_model.coordinate.stiffness import probed
 
 
 def stiffness(objective: cp.Expression, at: float, length: float) -> float:
@@ -31,16 +31,14 @@ def test_a_singularity_where_it_begins_does_not_count(at: float) -> None:
 
 
 @pytest.mark.parametrize("centre", [1e2, 1e4, 1e6])
-def test_the_only_answer_is_not_measured_by_its_distance_from_zero(centre: float) -> None:
-    """Of (w - c)^2 - w the minimum is at c + 1/2; the slope and the curvature meet over 1."""
+def test_one_client_alone_has_a_minimiser(centre: float) -> None:
+    """Of (w - c)^2 - w the minimum is at c + 1/2, far from zero."""
     w, model = cp.Variable(name="w"), dm.Model()
     model.client("curved", cp.square(w - centre))
     model.client("straight", -w)
     result = model.solve()
     assert result.status == "optimal"
     assert result["w"] - centre == pytest.approx(0.5, abs=1e-6)
-    assert result.state is not None
-    assert 0.01 <= result.state.units.lengths.max() <= 10
 
 
 def makers(price: float, count: int = 70) -> dm.Model:

@@ -16,7 +16,6 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import dald_model as dm
-from dald_model.coordinate.alone import answer_alone
 
 POWERS = range(-6, 7)
 GAP = 1e-4
@@ -318,21 +317,6 @@ def test_absolute_losses_of_a_small_slope_do_not_stall(unit: float) -> None:
 # --- answers that are zero ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wish", [-1.0, 0.5, 1.0, 2.0])
-def test_an_answer_asked_again_from_where_it_is_stays_there(wish: float) -> None:
-    """What a solver leaves of zero is no length, and no client that would go on for ever."""
-    x = cp.Variable(2, name="x", pos=True)
-    cost = cp.sum_squares(x - wish) - cp.sum(cp.sqrt(x))
-    model = dm.Model()
-    model.client("rooted", cost, [x >= 0.05])
-    model.client("other", cp.sum_squares(x))
-    sub = model.compile()["rooted"]
-    own = answer_alone(sub)
-    lowest: Any = minimize_scalar(lambda t: (t - wish) ** 2 - t**0.5, bounds=(0.05, 3.0))
-    np.testing.assert_allclose(own, max(lowest.x, 0.05), atol=1e-5)
-    np.testing.assert_array_equal(answer_alone(sub.around(own)), 0.0)
-
-
 @pytest.mark.parametrize("origin", [-158489.0, 3e5])
 @pytest.mark.parametrize("power", [-2, 0, 2])
 def test_a_cone_client_far_from_zero_does_not_keep_the_units_of_a_first_guess(
@@ -357,16 +341,6 @@ def test_a_cone_client_far_from_zero_does_not_keep_the_units_of_a_first_guess(
     assert result.status == "optimal"
     assert result.rounds < 50
     assert result.value == pytest.approx(2 * best.fun, abs=GAP)
-
-
-@pytest.mark.parametrize("falls", [cp.inv_pos, lambda x: cp.power(x, -0.5)])
-def test_the_end_of_a_solvers_patience_is_no_answer(falls: Callable[[Any], Any]) -> None:
-    """These fall for ever, by less and less; where a solver stops is no length of the problem."""
-    x = cp.Variable(2, name="x")
-    model = dm.Model()
-    model.client("falls", cp.sum(falls(x)), [x >= 0.05])
-    model.client("other", cp.sum_squares(x))
-    assert np.isnan(answer_alone(model.compile()["falls"])).all()
 
 
 @pytest.mark.parametrize("offset", [0.0, -1e3, 1e5, -1e6])

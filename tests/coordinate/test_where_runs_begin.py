@@ -7,7 +7,7 @@ import pytest
 
 import dald_model as dm
 from dald_model.coordinate.curvature import FLOOR
-from dald_model.coordinate.measurement import natural_units
+from dald_model.coordinate.scaling import natural_units
 from dald_model.engines.dispatch import SolverLayer
 
 SIZE, COUNT = 6, 50

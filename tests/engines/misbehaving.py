@@ -212,19 +212,19 @@ BEFORE: dict[str, tuple[str, Reply]] = {
     **{
         f"{name} {x}": ("introduce", filled(name, x))
         for name, x in (
-            *[("base", 1e200), ("base", np.nan), ("own", np.inf), ("pull", np.nan)],
+            *[("base", 1e200), ("base", np.nan), ("own", np.inf), ("slopes", np.nan)],
             *[("spread", np.nan), ("spread", -1.0)],
         )
     },
     "base short": ("introduce", with_array("base", np.zeros(1))),
     "own long": ("introduce", with_array("own", np.zeros(50))),
     "spread empty": ("introduce", with_array("spread", np.zeros(0))),
-    "pull missing": ("introduce", without("pull")),
+    "slopes missing": ("introduce", without("slopes")),
     "an array that nobody asked for": ("introduce", with_array("data", np.zeros(3))),
     "error at first": ("introduce", only(error="no")),
     "hold base NaN": ("hold", filled("base", np.nan)),
     "hold short": ("hold", with_array("own", np.zeros(1))),
-    "hold without pull": ("hold", without("pull")),
+    "hold without slopes": ("hold", without("slopes")),
     "hold empty": ("hold", raw(b"")),
     "hold raised": ("hold", raised),
 }

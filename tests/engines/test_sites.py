@@ -178,7 +178,7 @@ def test_what_is_named_in_the_docstring_is_what_an_introduction_has() -> None:
     said, arrays = at_sites("logistic")[0].introduction()
     assert set(said) == {
         *("name", "shared", "disclose"),
-        *("is_known", "is_singular", "is_exact", "is_angular", "is_endless"),
+        *("is_known", "is_exact", "is_angular"),
     }
     assert said["shared"] == [["w", [SIZE]]]
     assert set(arrays) == {
@@ -191,7 +191,6 @@ def test_what_is_named_in_the_docstring_is_what_an_introduction_has() -> None:
             "elsewhere",
             "answer",
             "slopes",
-            "pull",
             "spread",
         )
     }

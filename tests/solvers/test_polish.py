@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.coordinate.alone import answer_alone
 from dald_model.solvers.exact.polish import LARGEST, Polisher, is_polished
 
 EQUAL, ABOVE, BALL = "ZeroConeT", "NonnegativeConeT", "SecondOrderConeT"
@@ -62,19 +61,6 @@ def test_which_programs_are_polished() -> None:
     assert is_polished([(EQUAL, 2), (ABOVE, 3), (BALL, 4)], LARGEST)
     assert not is_polished([(ABOVE, 3)], LARGEST + 1)
     assert not is_polished([("ExponentialConeT", None)], 9)
-
-
-def test_an_entry_of_which_no_digit_stays_is_zero() -> None:
-    """Min t with (w - 1)^2 <= t: w is 1 and t is what is left of zero."""
-    w, t = cp.Variable(name="w"), cp.Variable(name="t")
-    other, model = cp.Variable(2), dm.Model()
-    model.client("a", t / 2, [cp.square(w - 1) <= t])
-    model.client("b", cp.sum_squares(other))
-    model.consensus(cp.hstack([w, t]) == other)
-    sub = model.compile()["a"]
-    point = sub.spread(answer_alone(sub))
-    assert point[t.id] == 0
-    np.testing.assert_allclose(point[w.id], 1, atol=1e-6)
 
 
 @pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])

@@ -20,10 +20,12 @@ from dald_model.coordinate.acceleration.joint_model import JointModel
 from dald_model.coordinate.acceleration.learnt import Learnt, recall
 from dald_model.coordinate.acceleration.responses import EDGE, Models, Responses, known_sum
 from dald_model.coordinate.curvature import is_angular
-from dald_model.coordinate.measurement import LEARNT
 from dald_model.errors import OptionError
 from dald_model.validate import argument, check_whole
 
+LEARNT = 32
+"""Shared entries of a client up to which its responses are learned: of the gallery's models it made
+some better and some worse beyond, and those below all better."""
 SHORTEST = 0.1
 """Share of the way to the models' consensus below which going there is not worth a round."""
 LONGEST = 16

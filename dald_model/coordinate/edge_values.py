@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,26 +11,12 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.affine import MadeOnce
 
-HOLDS, STILL = 3, 1e-3
-"""So often clients are held at the mean of others' answers, or until these move no more than this
-share of how far they are apart: each time what the origin does to them is 1e-4 of what it was."""
-FAR = 3.0
-"""Answers this many times farther from zero than from each other are far from zero."""
-
 _SINGLE = MadeOnce()
 
 
 def sides_of(compiled: Decomposition, points: np.ndarray) -> np.ndarray:
     """The values of all sides, shape (2, Q); NaN where a point is."""
     return compiled.stacked.at(points)
-
-
-def held_sides(compiled: Decomposition, base: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """The sides of where clients are held, (2, Q); those of servers, which are not, as found."""
-    held = base.copy()
-    for name in compiled.averages:
-        held[compiled.columns[name]] = found[compiled.columns[name]]
-    return sides_of(compiled, held)
 
 
 def is_far(sides: np.ndarray, origin: np.ndarray, share: float) -> np.ndarray:
@@ -41,54 +26,26 @@ def is_far(sides: np.ndarray, origin: np.ndarray, share: float) -> np.ndarray:
     apart; where these are two, one of them may be where its side is and says nothing of the other.
     """
     distance = np.abs(sides - origin)
-    apart = np.abs(sides[0] - sides[1])
     with np.errstate(invalid="ignore"):
-        return distance.max(axis=0) > (1 + share) * apart
+        return distance.max(axis=0) > (1 + share) * np.abs(sides[0] - sides[1])
 
 
-def place(compiled: Decomposition, found: np.ndarray) -> None:
-    """Put those without an answer where their neighbours' answers are, as far as these say."""
+def place_missing(compiled: Decomposition, points: np.ndarray) -> None:
+    """Put clients with a NaN where their neighbours are, as far as these say; servers first."""
     lacking = np.zeros(len(compiled), dtype=bool)
-    lacking[compiled.owners[np.isnan(found)]] = True
+    lacking[compiled.owners[np.isnan(points)]] = True
     if not lacking.any():
         return
-    sides = sides_of(compiled, found)
+    sides = sides_of(compiled, points)
     names = [compiled.layout[at] for at in np.flatnonzero(lacking)]
     names.sort(key=lambda one: (not compiled[one].client.is_server, compiled.order[one]))
     for name in names:
         sub = compiled[name]
-        point = moved_to(sub, np.zeros(sub.size), sides[1 - sub.rows, sub.entries])
+        point = move_to(sub, np.zeros(sub.size), sides[1 - sub.rows, sub.entries])
         if point is not None:
             matrix, offset = sub.sides
-            found[compiled.columns[name]] = point
+            points[compiled.columns[name]] = point
             sides[sub.rows, sub.entries] = matrix @ point + offset
-
-
-def hold_nearer(
-    compiled: Decomposition,
-    found: np.ndarray,
-    origin: np.ndarray,
-    held_at: np.ndarray,
-    missing: np.ndarray,
-    ask: Callable[[np.ndarray], None],
-) -> None:
-    """Hold clients at their neighbours' answers while these are far from where they were.
-
-    ``ask`` lets them answer from sides, (2, Q), into ``found``; of those ``missing`` it is no
-    answer. Sides that nobody knows are ``origin``'s.
-    """
-    sides = sides_of(compiled, found)
-    for _ in range(HOLDS):
-        if not is_far(sides, held_at, FAR).any():
-            break
-        centre = np.where(np.isnan(sides), sides[::-1], sides)
-        ask(np.where(np.isnan(centre), origin, centre))
-        found[missing] = np.nan
-        place(compiled, found)
-        before, sides = sides, sides_of(compiled, found)
-        with np.errstate(invalid="ignore"):
-            if not (np.abs(sides - before) > STILL * np.abs(sides[0] - sides[1])).any():
-                break
 
 
 def _single(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
@@ -97,7 +54,7 @@ def _single(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     return None if (heights > 1).any() else (np.flatnonzero(heights), matrix.indices, matrix.data)
 
 
-def moved_to(sub: Subproblem, point: np.ndarray, told: np.ndarray) -> np.ndarray | None:
+def move_to(sub: Subproblem, point: np.ndarray, told: np.ndarray) -> np.ndarray | None:
     """The point moved to where its sides are as told, the mean of these; None if all are NaN."""
     known = np.flatnonzero(np.isfinite(told))
     if not known.size:

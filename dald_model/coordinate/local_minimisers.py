@@ -1,0 +1,385 @@
+r"""Local minimisers: what each client would choose by itself, under a weak proximal term.
+
+.. math::
+    x_i^{loc} = \arg\min_{x_i \in X_i} f_i(x_i)
+        + \tfrac{\varepsilon}{2} \sum_r h_r (s_r(x_i) - \bar s_r)^2, \qquad \varepsilon = 10^{-4},
+
+with :math:`s_r` the sides of the client's edges, h its curvature along them, or the size of its
+objective over the lengths that its rows tell, and :math:`\bar s` the sides of a point where its
+objective bends, or of zero. One solve of each client by the solver of the run, to a few digits: a
+scale is a hint, a wrong one costs rounds and never a verdict. A client for which the proximal term
+is worth a share of what it gains is unbounded by itself: it has no local minimiser and is where its
+neighbours are. Where the minimisers are far from zero beside how far they are apart, all are asked
+once more around the mean of their neighbours' minimisers, so that the origin does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
+
+import numpy as np
+
+from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.lowered import values
+from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.curvature import (
+    Curvature,
+    curvature,
+    curvatures,
+    is_bent,
+    is_defined_at_zero,
+    middle,
+)
+from dald_model.coordinate.edge_values import is_far, move_to, place_missing, sides_of
+from dald_model.coordinate.together import Alike, together
+from dald_model.declare.remote import Introduction, RemoteClient
+from dald_model.engines.batches import Batch
+from dald_model.engines.dispatch import SolverLayer
+from dald_model.solvers.base import FOUND, Turn
+from dald_model.solvers.exact.balance import balance
+from dald_model.values import preserved
+
+WEAK = 1e-4
+"""Weight of the proximal term beside a curvature of one: it moves a minimiser by a ten-thousandth
+of its distance, and decides only along what the client hardly knows."""
+ACCURACY = 1e-8
+"""Relative accuracy of the solves: scales need 10 %, and distances down to 1e-4 lengths count."""
+NOISE = 1e-4
+"""Moves below this share of a client's lengths are what a solve to ``ACCURACY`` leaves of zero:
+beside a curvature that is 1e-4 of the largest it has the root of that."""
+MET = 1e-7
+"""A row of which less than this share is left at a point holds it: what is left is rounding."""
+SETTLED = 0.1
+"""Share of its way by which a minimiser may move when hardly held, where its fall is not known as
+the objective has no value where it was held."""
+UNBOUNDED = 0.02
+"""Share of the fall of a client's objective that the proximal term is worth where nothing else ends
+the fall: one half of a linear objective, a tenth of a logarithm, ``WEAK`` of a quadratic."""
+OUTLYING = 3.0
+"""Minimisers that many times farther from where clients were held than from each other."""
+ROUNDING = 100.0
+"""The same beside zero from which on numbers lose digits to what they have in common."""
+FLATTER = 0.5
+"""A client that is curved at its minimiser by less than this share of where it bends starts at the
+minimum of its quadratic model. (Logistic clients that are each separable, 20 and 50 of them, took
+45 rounds from their minimisers and 15 from there.)"""
+
+
+class LocalMinimiser(NamedTuple):
+    """Of one client, arrays of shape (m,).
+
+    Attributes
+    ----------
+    base : ndarray
+        Where it was held.
+    point : ndarray
+        Its minimiser; NaN where it has none.
+    start : ndarray
+        Where a run begins, NaN where that is at the minimiser.
+    curvature : Curvature
+    """
+
+    base: np.ndarray
+    point: np.ndarray
+    start: np.ndarray
+    curvature: Curvature
+
+
+class LocalMinimisers(NamedTuple):
+    """Of all clients.
+
+    Attributes
+    ----------
+    points : ndarray
+        All variables one after the other. Servers and clients without a minimiser are at the mean
+        of their neighbours; NaN where nobody says anything.
+    having : frozenset
+        The clients with a minimiser.
+    curvatures : dict
+        Client -> its curvature; servers have none.
+    starts : ndarray
+        Where a run begins.
+    """
+
+    points: np.ndarray
+    having: frozenset[Hashable]
+    curvatures: dict[Hashable, Curvature]
+    starts: np.ndarray
+
+
+class LocalSearch:
+    """Solves of each client by itself; ``layer`` is left with numbers around the minimisers."""
+
+    def __init__(self, compiled: Decomposition, layer: SolverLayer) -> None:
+        self._compiled, self._layer = compiled, layer
+        self._subs = {n: sub for n, sub in compiled.items() if not sub.client.is_server}
+        self._remote = {n: s.client for n, s in self._subs.items() if is_remote(s)}
+        self._here = [name for name in self._subs if name not in self._remote]
+        self._here.sort(key=lambda name: compiled.places[name])
+        size = sum(sub.size for sub in compiled.values())
+        self._points, self._starts = np.full((2, size), np.nan)
+        self._base = np.zeros(size)
+        self._lengths, self._slopes = np.ones((2, size))
+        self._penalties = np.zeros((2, compiled.size))
+        subs = [self._subs[name] for name in self._here]
+        points = [middle(sub) for sub in subs]
+        for name, point in zip(self._here, points, strict=True):
+            self._base[compiled.columns[name]] = point
+        bent = [point if point.any() else None for point in points]
+        found = curvatures(subs, bent)
+        self._curvatures = dict(zip(self._here, found, strict=True))
+        self._by_rows: list[Subproblem] = []
+        for alike in together(compiled):
+            if alike.subs[0].name in self._curvatures:
+                self._regularise(alike)
+        self._regularise_by_rows()
+
+    def of_all(self) -> LocalMinimisers:
+        """See the module."""
+        compiled, points = self._compiled, self._points
+        couplings = [name for name in self._here if self._subs[name].client.is_coupling]
+        self.ask_each(couplings)
+        unbounded = {n for n in self._subs if np.isnan(points[compiled.columns[n]]).any()}
+        unbounded -= set(couplings)
+        place_missing(compiled, points)
+        self._ask_couplings(couplings)
+        missing = np.isnan(points)
+        for name in (*unbounded, *compiled.averages):
+            missing[compiled.columns[name]] = True
+        place_missing(compiled, points)
+        sides, held = sides_of(compiled, points), sides_of(compiled, self._base)
+        far = is_far(sides, held, OUTLYING)
+        misplaced = {n for n, sub in self._subs.items() if far[sub.entries].all()}
+        if far.any():
+            self._ask_around(np.where(np.isnan(sides), sides[::-1], sides), misplaced)
+            points[missing] = np.nan
+            place_missing(compiled, points)
+        self._bend_halfway(misplaced | unbounded)
+        starts = points.copy()
+        for name in self._subs.keys() - misplaced - unbounded:
+            part = compiled.columns[name]
+            if not np.isnan(self._starts[part]).any():
+                starts[part] = self._starts[part]
+        for name in compiled.averages:
+            starts[compiled.columns[name]] = np.nan
+        place_missing(compiled, starts)
+        having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
+        return LocalMinimisers(points, having, self._curvatures, np.nan_to_num(starts))
+
+    def of(self, name: Hashable) -> LocalMinimiser:
+        """What is known of one client."""
+        part = self._compiled.columns[name]
+        found = self._base[part], self._points[part].copy(), self._starts[part]
+        return LocalMinimiser(*found, self._curvatures[name])
+
+    def ask_each(self, but: list[Hashable]) -> None:
+        """Solve for each client by itself, and once more with far less of the proximal term.
+
+        That is only for clients that seem unbounded: lengths may have been taken too short.
+        """
+        for name, client in self._remote.items():
+            told, part = client.introduction, self._compiled.columns[name]
+            self._base[part], self._points[part] = told.base, told.own
+            self._starts[part] = told.start
+            self._curvatures[name] = _curvature(told)
+        asked = [name for name in self._here if name not in set(but)]
+        held = sides_of(self._compiled, self._base)
+        before = self._points
+        for weight in (1.0, WEAK):
+            before = self._points.copy()
+            for batch in self._layer.batches(asked):
+                self._ask(batch, batch.ends.own(held), np.sqrt(weight))
+            asked = self._unbounded(asked, weight, before)
+        for name in asked:
+            self._points[self._compiled.columns[name]] = np.nan
+        self._start_nearer([name for name in self._here if is_bent(self._subs[name])])
+
+    def ask_at(self, name: Hashable, told: np.ndarray, *, is_misplaced: bool) -> LocalMinimiser:
+        """The same of one client held at ``told``, (q,), its curvature halfway to there."""
+        had = ~np.isnan(self._points[self._compiled.columns[name]])
+        for batch in self._layer.batches((name,)) if had.all() else ():
+            self._ask(batch, told, 1.0)
+        if is_misplaced:
+            for other in self._subs[name].neighbours:
+                self._points[self._compiled.columns[other]] = told
+            self._bend_halfway({name})
+        return self.of(name)
+
+    def _ask_couplings(self, names: list[Hashable]) -> None:
+        """Couplings have no data to say where they are: they are held at their clients."""
+        known = sides_of(self._compiled, self._points)
+        for batch in self._layer.batches(names):
+            points = self._points[batch.columns]
+            self._base[batch.columns] = np.nan_to_num(points)
+            self._ask(batch, np.nan_to_num(batch.ends.other(known)), 1.0)
+
+    def _ask_around(self, centre: np.ndarray, misplaced: set[Hashable]) -> None:
+        """Hold everybody at the other ends of their edges, numbers taken around the minimisers."""
+        waiting: dict[Hashable, Callable[[], dict[str, np.ndarray]]] = {}
+        for name, client in self._remote.items():
+            sub, part = self._compiled[name], self._compiled.columns[name]
+            own = np.nan_to_num(self._points[part])
+            there = move_to(sub, own, centre[1 - sub.rows, sub.entries])
+            flags = np.array([name in misplaced], dtype=int)
+            if there is not None:
+                waiting[name] = client.question("hold", told=there, flags=flags)
+        for name, wait in waiting.items():
+            told = Introduction.read(self._remote[name].introduction.words(), wait())
+            self._points[self._compiled.columns[name]] = told.own
+            self._curvatures[name] = _curvature(told)
+        self._base = np.where(np.isnan(self._points), self._base, self._points)
+        self._regularise_by_rows()
+        zero = sides_of(self._compiled, np.zeros(self._points.size))
+        beside = is_far(sides_of(self._compiled, self._points), zero, ROUNDING)
+        if not self._remote and beside.any():
+            self._layer.centre(self._points)
+        for batch in self._layer.batches(self._here):
+            self._ask(batch, np.nan_to_num(batch.ends.other(centre)), 1.0)
+
+    def _ask(self, batch: Batch, told: np.ndarray, share: float) -> None:
+        """Minimise clients held at ``told``, in the order of the batch's ends."""
+        mine, base = batch.columns, self._base[batch.columns]
+        found = self._points[mine]
+        turn = Turn(
+            batch.which,
+            np.zeros(told.size),
+            share * batch.ends.own(self._penalties),
+            told,
+            np.where(np.isnan(found), base, found),
+            self._lengths[mine],
+            self._slopes[mine],
+        )
+        with np.errstate(all="ignore"):  # whoever is unbounded may go beyond doubles
+            answers = self._layer.first_answer(batch, turn, ACCURACY)
+        points, least = answers.points, NOISE * turn.lengths
+        is_exact = self._layer.solver(batch.names[0]).is_exact
+        if not is_exact:
+            points = np.where(np.abs(points) <= least, 0.0, points)
+            points = np.where(np.abs(answers.points - base) <= least, base, points)
+        if not set(answers.statuses) <= set(FOUND):
+            sizes = [self._subs[name].size for name in batch.names]
+            is_found = np.repeat([one in FOUND for one in answers.statuses], sizes)
+            points = np.where(is_found, points, np.nan)
+        self._points[mine] = points
+
+    def _unbounded(self, names: list[Hashable], share: float, before: np.ndarray) -> list[Hashable]:
+        """The clients whose fall the proximal term ended, and those that were not solved.
+
+        Where the fall is not known they are those that moved from where they were ``before``.
+        """
+        subs, parts = [self._subs[n] for n in names], [self._compiled.columns[n] for n in names]
+        here = _costs(subs, [self._points[part] for part in parts])
+        base = _costs(subs, [self._base[part] for part in parts])
+        with np.errstate(all="ignore"):
+            apart = sides_of(self._compiled, self._points) - sides_of(self._compiled, self._base)
+            energy = share * np.nan_to_num(self._penalties * apart, nan=np.inf) ** 2
+            worth = np.array([energy[sub.rows, sub.entries].sum() for sub in subs])
+            moved, way = np.abs(self._points - before), np.abs(self._points - self._base)
+            stays = [(moved[p].max() <= SETTLED * way[p].max()) for p in parts]
+            ended = (base > here) & (worth > UNBOUNDED * (base - here))
+            ended |= ~np.isfinite(base - here) & ~np.array(stays, dtype=bool)
+        ended |= ~np.isfinite(worth)
+        return [name for name, is_ended in zip(names, ended, strict=True) if is_ended]
+
+    def _start_nearer(self, names: list[Hashable]) -> None:
+        """Note the starts of clients that are far flatter at their minimiser, see ``FLATTER``."""
+        parts = [self._compiled.columns[name] for name in names]
+        points = [np.nan_to_num(self._points[part]) for part in parts]
+        there = curvatures([self._subs[name] for name in names], points)
+        for name, part, point, ended in zip(names, parts, points, there, strict=True):
+            known, base = self._curvatures[name], self._base[part]
+            live = known.diagonal > 0
+            if not (live.any() and is_defined_at_zero(self._subs[name])):
+                continue
+            ratios = np.maximum(ended.diagonal[live], np.finfo(float).tiny) / known.diagonal[live]
+            moved = known.diagonal @ (point - base) ** 2
+            is_nearer = known.diagonal @ (known.answer - base) ** 2 < moved
+            if np.log(ratios).mean() < np.log(FLATTER) and is_nearer:
+                self._starts[part] = known.answer
+
+    def _bend_halfway(self, names: set[Hashable]) -> None:
+        """Take curvatures halfway to the neighbours, where the base says nothing of them."""
+        sides = sides_of(self._compiled, self._points)
+        for name in names - self._remote.keys():
+            sub = self._subs[name]
+            if not is_bent(sub):
+                continue
+            own = self._points[self._compiled.columns[name]]
+            there = move_to(sub, own, sides[1 - sub.rows, sub.entries])
+            self._curvatures[name] = curvature(sub, own if there is None else (own + there) / 2)
+
+    def _regularise(self, alike: Alike) -> None:
+        r"""The proximal terms of clients that are alike, and lengths :math:`\sqrt{E / h}`.
+
+        E is the largest :math:`h_k L_k^2` with L the way to the minimum of the quadratic model; a
+        variable without a curvature is as long as the longest. Without any curvature lengths and E
+        are those that rows and costs tell.
+        """
+        known = [self._curvatures[sub.name] for sub in alike.subs]
+        bends = np.stack([one.diagonal for one in known])
+        far = np.abs(np.stack([one.answer for one in known]) - self._base[alike.columns])
+        energy = (bends * far**2).max(axis=1, keepdims=True)
+        own = np.sqrt(energy / np.where(bends > 0, bends, np.inf))
+        lengths = np.where(bends > 0, own, own.max(axis=1, keepdims=True))
+        is_told = energy[:, 0] > 0
+        lengths = np.where(is_told[:, None], lengths, 1.0)
+        rows = np.stack([sub.rows for sub in alike.subs]), alike.entries
+        self._penalties[rows] = np.sqrt(WEAK / 2 * alike.sight.curvatures(energy / lengths**2))
+        self._lengths[alike.columns], self._slopes[alike.columns] = lengths, energy / lengths
+        self._by_rows += [sub for sub, told in zip(alike.subs, is_told, strict=True) if not told]
+
+    def _regularise_by_rows(self) -> None:
+        """The same of clients without any curvature, from where they are held now."""
+        for sub in self._by_rows:
+            part = self._compiled.columns[sub.name]
+            bends = self._curvatures[sub.name].diagonal
+            energy, lengths = told_by_rows(sub, bends, self._base[part])
+            weights = WEAK / 2 * sub.sight.curvatures(energy / lengths**2)
+            self._penalties[sub.rows, sub.entries] = np.sqrt(weights)
+            self._lengths[part], self._slopes[part] = lengths, energy / lengths
+
+
+def told_by_rows(
+    sub: Subproblem, bends: np.ndarray, around: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Energy and lengths of a client by its costs and rows, seen from a point of shape (m,).
+
+    The lengths bring the numbers of its cone program near to one, right-hand sides included, of
+    which nothing is left but rounding where a row holds the point. Ones without a cone program.
+    """
+    if sub.form is None:
+        return 1.0, np.ones(sub.size)
+    cone = sub.form.cone
+    whole = np.zeros(cone.linear.size)
+    whole[: sub.size] = np.nan_to_num(around)
+    left, terms = cone.rhs - cone.rows @ whole, np.abs(cone.rhs) + abs(cone.rows) @ np.abs(whole)
+    least = np.maximum(MET * terms, NOISE * np.abs(left).max(initial=0.0))
+    cone = cone._replace(rhs=np.where(np.abs(left) <= least, 0.0, left))
+    lengths = balance(cone, np.full(cone.linear.size, np.nan)).lengths
+    if not cone.rhs.any():  # rows tell nothing but ratios
+        lengths *= np.abs(whole).max() / lengths[: sub.size].max() or 1.0
+    own, costs = lengths[: sub.size], np.abs(cone.linear) * lengths
+    energy = max(costs.max(initial=0.0), (bends * own**2).max(initial=0.0))
+    return float(energy) or 1.0, own
+
+
+def _costs(subs: list[Subproblem], points: list[np.ndarray]) -> np.ndarray:
+    """The clients' objectives at their points, (k,); NaN where they have no value."""
+    with np.errstate(all="ignore"):
+        found = values([sub.lowered for sub in subs], points)
+        for at, sub in enumerate(subs):
+            if np.isnan(found[at]) and not np.isnan(points[at]).any():
+                with preserved(sub.client.given.variables):
+                    found[at] = sub.client.cost_at(sub.spread(points[at]))
+    return found
+
+
+def _curvature(told: Introduction) -> Curvature:
+    """What a site told of it."""
+    return Curvature(*(getattr(told, name) for name in Curvature.__dataclass_fields__))
+
+
+def is_remote(sub: Subproblem) -> bool:
+    """Whether the client is at a site."""
+    return isinstance(sub.client, RemoteClient)

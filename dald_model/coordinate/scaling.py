@@ -1,0 +1,241 @@
+r"""Scaling of a problem, measured once before the first round; hints, never a verdict.
+
+For entry r of an edge let
+
+* :math:`O_r` be how far apart its ends are at the clients' local minimisers
+  (:mod:`dald_model.coordinate.local_minimisers`): the length over which they bargain,
+* :math:`h_r` be how stiff the objectives are along it: their curvature, with kinks of steepness k
+  counting as :math:`2 k / O`, or where curvature is not known :math:`2 |f(x + O) - f(x)| / O^2`.
+
+A consensus equality has the energy :math:`E = \max_r h_r O_r^2` over its entries, in the units of
+the objective, and its entries have the lengths, slopes and penalties
+
+.. math:: X_r = \tfrac14 \sqrt{E / h_r}, \qquad M_r = h_r X_r, \qquad \rho_r^2 = \bar h_r / 2,
+
+:math:`\bar h` being the mean of both ends. Multiply the objective by s, and E and M are multiplied
+by s; measure a variable in other units, and its X and M follow; move the origin, and nothing
+changes. Residuals and inner accuracies are measured beside X and M, and the solvers take numbers in
+them. A scale that is wrong by a thousand costs 0.9 to 1.12 times the rounds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dald_model.bulk import uncollected
+from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.edge_values import sides_of
+from dald_model.coordinate.local_minimisers import LocalMinimisers, LocalSearch, told_by_rows
+from dald_model.coordinate.stiffness import bounds_of_largest, carried, probed
+from dald_model.coordinate.sums import alike_in_sums
+from dald_model.coordinate.together import Alike, Parts, together
+from dald_model.coordinate.units import Units
+from dald_model.declare.remote import RemoteClient
+from dald_model.engines.dispatch import SolverLayer
+
+CAUTION = 0.25
+"""Share of the distances that counts as a length: local minimisers are farther apart than prices
+move the clients."""
+NOISE = 1e-4
+"""Distances below this share of the largest of their equality are what solvers leave of zero."""
+FREE = 100.0
+"""How many distances a length may have: where nothing bends h is that of rounding."""
+KINKED = 16.0
+"""How many times stiffer a kink counts in a client's penalty: prices turn on a far shorter way than
+that between the minimisers. A coupling's counts once: it is where its parties agree. (Of the
+gallery's and zoo's models with such couplings none took more rounds so, half on average.)"""
+
+
+@uncollected()
+def natural_units(compiled: Decomposition, layer: SolverLayer) -> Units:
+    """The scaling of a model with the present values of the user's Parameters.
+
+    ``layer`` solves for the local minimisers, and is left with its numbers around these where they
+    are far from zero.
+    """
+    return _Scaling(compiled, LocalSearch(compiled, layer).of_all()).units()
+
+
+class _Scaling:
+    """What is known on the way to the units; see the module for the letters."""
+
+    def __init__(self, compiled: Decomposition, local: LocalMinimisers) -> None:
+        self._compiled, self._local = compiled, local
+        self._together, self._parts = together(compiled), Parts(compiled)
+        self._distances = self._apart()
+        most = self._parts.largest(self._distances)
+        self._reaches = np.where(self._distances < NOISE * most, most, self._distances)
+
+    def units(self) -> Units:
+        """See the module."""
+        compiled = self._compiled
+        stiffness, kinks, penalty, bends = self._stiffnesses()
+        self._see_bounds(stiffness, penalty)
+        stiffness = self._filled(stiffness)
+        penalty = np.where(penalty > 0, penalty, stiffness)
+        energy = self._parts.largest(stiffness * self._distances**2)
+        if self._is_agreed.any() and not self._is_agreed.all():
+            energy[self._is_agreed] = energy[~self._is_agreed].max()
+        least = energy / (FREE * self._reaches) ** 2
+        penalty = np.where(stiffness < least, np.maximum(penalty, least), penalty)
+        stiffness = np.maximum(stiffness, least)
+        lengths = CAUTION * np.sqrt(energy / stiffness)
+        slopes = stiffness * lengths
+        points = self._of_points(lengths, slopes, bends)
+        penalty = alike_in_sums(compiled, np.sqrt(penalty / 2))
+        return Units(lengths, slopes, kinks, *points, penalty, self._local.starts)
+
+    def _apart(self) -> np.ndarray:
+        """The distances :math:`O_r`, (Q,).
+
+        One client's way to the others says something of all who share the variable. Where all
+        agree it is the way from zero, or one.
+        """
+        compiled, points = self._compiled, self._local.points
+        sides = np.nan_to_num(sides_of(compiled, points))
+        gap = np.abs(sides[0] - sides[1])
+        found = gap.copy()
+        for alike in self._together:
+            widest = alike.sight.along(alike.sight.lengths(gap[alike.entries]))
+            np.maximum.at(found, alike.entries, widest)
+        origin = sides_of(compiled, np.zeros(points.size))
+        size = np.abs(sides - origin).max(axis=0)
+        found[found <= NOISE**2 * size] = 0.0
+        self._is_agreed = self._parts.largest(found) == 0
+        rest = found == 0
+        if rest.any():
+            told = self._told_by_rows(rest)
+            size = self._parts.largest(size)
+            found[rest] = np.where(told > 0, np.minimum(told, size), size)[rest]
+        return np.where(found > 0, found, found.max() or 1.0)
+
+    def _told_by_rows(self, asked: np.ndarray) -> np.ndarray:
+        """The longest lengths that clients' rows tell around the minimisers, (Q,), or zero."""
+        found = np.zeros(asked.size)
+        for name, known in self._local.curvatures.items():
+            sub = self._compiled[name]
+            if asked[sub.entries].any() and sub.form is not None and sub.is_constrained:
+                own = self._local.points[self._compiled.columns[name]]
+                along = sub.sight.along(told_by_rows(sub, known.diagonal, own)[1])
+                np.maximum.at(found, sub.entries, along)
+        return found
+
+    def _stiffnesses(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """How stiff entries are, how steep kinks are along them, what counts for penalties, (Q,).
+
+        And how clients' variables bend.
+        """
+        stiffness, kinks, penalty, ends = np.zeros((4, self._compiled.size))
+        bends = np.zeros(self._local.points.size)
+        for alike in self._together:
+            if alike.subs[0].name not in self._local.curvatures:
+                continue  # a server
+            sight, entries = alike.sight, alike.entries
+            bend, carries, sharp, share = self._stiffness(alike)
+            bends[alike.columns] = bend
+            np.maximum.at(stiffness, entries, sight.curvatures(carries))
+            np.maximum.at(kinks, entries, sharp)
+            own = sight.curvatures(share)
+            np.add.at(penalty, entries, own)
+            np.add.at(ends, entries, own > 0)
+        return stiffness, kinks, penalty / np.maximum(ends, 1), bends
+
+    def _stiffness(self, alike: Alike) -> tuple[np.ndarray, ...]:
+        """How stiff clients are in their variables, (k, m): themselves, and with what rows carry.
+
+        Then how steep their kinks are along their sides, (k, q), and what counts for penalties,
+        (k, m), again with what rows carry.
+        """
+        lengths = self._lengths(alike)
+        is_coupling = np.array([sub.client.is_coupling for sub in alike.subs])[:, None]
+        kinked = np.where(is_coupling, 1.0, KINKED)
+        known = [self._local.curvatures[sub.name] for sub in alike.subs]
+        curved = np.stack([one.diagonal for one in known])
+        kinks = np.stack([one.kinks for one in known])
+        elsewhere = np.stack([one.elsewhere for one in known])
+        spread = np.array([one.spread for one in known])[:, None]
+        bend, sharp = curved + 2 * kinks / lengths, alike.sight.slopes(kinks)
+        # A kink at zero keeps variables there, and turns the slope on the way between the answers
+        # as often as these are on both sides; others do so many times.
+        share = curved * spread + 2 * (kinks + (kinked - 1) * elsewhere) / lengths
+        for i, (sub, one) in enumerate(zip(alike.subs, known, strict=True)):
+            if not one.is_known:
+                bend[i], straight = self._probed(sub, lengths[i])
+                sharp[i] = alike.sight.slopes(bend[i] * lengths[i] / 2)
+                share[i] = bend[i] * (1 + (kinked[i] - 1) * straight)
+        carries = bend.copy()
+        for i, sub in enumerate(alike.subs):
+            if sub.form is not None and sub.form.equalities.rhs.size:
+                carries[i], share[i] = carried(sub, bend[i]), carried(sub, share[i])
+        return bend, carries, sharp, share
+
+    def _probed(self, sub: Subproblem, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See :func:`dald_model.coordinate.stiffness.probed`."""
+        if isinstance(sub.client, RemoteClient):
+            told = sub.client.question("probe", lengths=lengths)()
+            return told["bend"], told["straight"]
+        return probed(sub, self._local.points[self._compiled.columns[sub.name]], lengths)
+
+    def _lengths(self, alike: Alike) -> np.ndarray:
+        """The distances as lengths of clients' variables, shape (k, m).
+
+        What is on no edge has units of its own: it is as long as what bends as much in all.
+        """
+        found = alike.sight.lengths(self._reaches[alike.entries])
+        if (found > 0).all():
+            return found
+        rest = np.broadcast_to(found.max(axis=1, keepdims=True), found.shape)
+        if alike.subs[0].name in self._local.curvatures:
+            bends = np.stack([self._local.curvatures[sub.name].diagonal for sub in alike.subs])
+            energy = (bends * found**2).max(axis=1, keepdims=True)
+            bent = np.sqrt(energy / np.where(bends > 0, bends, np.inf))
+            rest = np.where(bent > 0, bent, rest)
+        return np.where(found > 0, found, np.where(rest > 0, rest, 1.0))
+
+    def _see_bounds(self, stiffness: np.ndarray, penalty: np.ndarray) -> None:
+        """Enter what couplings pay for bounds that no objective sees."""
+        for name in self._compiled.couplings:
+            sub, own = self._compiled[name], self._local.points[self._compiled.columns[name]]
+            slopes = self._local.curvatures[name].slopes
+            bends, reach = bounds_of_largest(sub, slopes, own, CAUTION)
+            found = sub.sight.curvatures(bends)
+            is_new = (found > 0) & (stiffness[sub.entries] == 0)
+            entries = sub.entries[is_new]
+            stiffness[entries] = penalty[entries] = found[is_new]
+            self._distances[entries] = (sub.sight.absolute @ reach)[is_new]
+
+    def _filled(self, given: np.ndarray) -> np.ndarray:
+        """Stiffness of all entries: none takes the energy of its clients' other edges.
+
+        Else that of all others, in the geometric mean.
+        """
+        squares = self._reaches**2
+        energy = given * squares
+        if not energy.any():
+            return 1 / squares
+        near = np.zeros(energy.size)
+        for alike in self._together:
+            most = energy[alike.entries].max(axis=1, keepdims=True)
+            np.maximum.at(near, alike.entries, np.broadcast_to(most, alike.entries.shape))
+        energy = np.where(energy > 0, energy, near)
+        rest = energy == 0
+        energy[rest] = np.exp(np.log(energy[~rest]).mean())
+        return energy / squares
+
+    def _of_points(
+        self, lengths: np.ndarray, slopes: np.ndarray, bends: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Lengths and slopes of the clients' variables, those on no edge included."""
+        long, steep = np.empty((2, bends.size))
+        for alike in self._together:
+            entries, mine = alike.entries, alike.columns
+            energy = (lengths * slopes)[entries].max(axis=1, keepdims=True)
+            found = alike.sight.lengths(lengths[entries])
+            own = np.abs(np.nan_to_num(self._local.points[mine]))
+            bent = np.sqrt(energy / np.where(bends[mine] > 0, bends[mine], np.inf))
+            widest = found.max(axis=1, keepdims=True)
+            rest = np.where(bent > 0, bent, np.where(own > 0, own, widest))
+            long[mine] = np.where(found > 0, found, rest)
+            steep[mine] = energy / long[mine]
+        return long, steep

@@ -1,0 +1,201 @@
+r"""Stiffness of objectives where curvature alone does not tell it: by values, rows and bounds.
+
+Along equality rows: what an area of a network sends out costs nothing itself; but somebody must
+make it. Along a variable k that the edges see, the others that they see held,
+
+.. math:: h_k = \min_d \{ d^\top D d : E d = 0, \; d_k = 1, \; d_j = 0
+    \text{ for the other seen } j \}
+
+is the stiffness of the client's optimal value, D being its own curvatures and E its equality rows.
+
+Along bounds of which a coupling pays for the largest, as of losses in min-max fairness: no
+objective sees such a bound :math:`s_k`, its client has it as high as it likes, and the coupling
+minimises :math:`c\,t` under rows :math:`a_k s_k - g_k t \le b_k`. But what the coupling pays for t
+is what its rows bargain for, each on average an equal part of c; and they bargain over how far the
+:math:`t_k = (a_k s_k - b_k) / g_k` of the local minimisers are apart.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dald_model.compile.subproblem import Subproblem
+from dald_model.values import evaluated, is_inside, preserved
+
+SUDDEN, HALVINGS = 10.0, 40
+"""How many times stiffer over the whole of a length than over half of it is a singularity, or an
+exponential that nobody will climb; and how often it is halved at most."""
+AT_ONCE = 0.1
+"""Share of the change over a length that its second half leaves where the first half begins at a
+singularity; a quadratic leaves three quarters, a kink one half."""
+PROBED = 64
+"""Up to this many variables a client without known curvature is probed one by one; and one whose
+rows carry what its own variables cost to what edges see, of which a mean says nothing."""
+LARGEST = 300
+"""Variables of a client beyond which this is not asked."""
+RANK = 1e-10
+"""Singular values below this share of the largest are none, and so is what rows miss by less."""
+
+
+def probed(sub: Subproblem, own: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    r"""The stiffness of an objective from its values so far from the client's answer, (m,).
+
+    And from those half as far, again and again, where that is far less: :math:`1 / x` is steep
+    beyond all measure next to zero, and :math:`e^x` ten lengths away, where the client would
+    not go for any price. Gives also how straight
+    it is on the way: 1 where half as far is half the rise, 0 where a quarter.
+    """
+    centre = np.nan_to_num(own)
+    steps = np.diag(lengths)
+    is_many = sub.size > PROBED and not (sub.form and sub.form.valued and carries(sub))
+    if is_many:
+        signs = np.random.default_rng(0).choice((-1.0, 1.0), size=(PROBED, sub.size))
+        steps = signs * lengths
+    part = np.ones(len(steps))  # of the whole step, as far as it is gone
+
+    def values(share: float) -> np.ndarray:
+        ways = (share * part)[:, None] * steps
+        return np.array([_objectives(sub, centre + ways), _objectives(sub, centre - ways)])
+
+    with preserved(sub.variables), np.errstate(all="ignore"):
+        here = _objectives(sub, centre[None])
+        ends, middles = values(1.0), values(0.5)
+        rise = half = _changes(here, ends, middles)
+        for _ in range(HALVINGS):
+            nearest = values(0.25)
+            half = 4 / part**2 * _changes(here, middles, nearest)
+            sudden = (half > 0) & (rise > SUDDEN * half)
+            if not sudden.any():
+                break
+            middles = np.where(sudden, nearest, middles)
+            rise, part = np.where(sudden, half, rise), np.where(sudden, part / 2, part)
+    if is_many:
+        rise, half = (np.full(sub.size, one.mean() / sub.size) for one in (rise, half))
+    straight = np.divide(half, rise, out=np.ones(rise.size), where=rise > 0) - 1
+    return 2 * rise / lengths**2, np.clip(straight, 0.0, 1.0)
+
+
+def _changes(here: np.ndarray, ends: np.ndarray, middles: np.ndarray) -> np.ndarray:
+    """What the objective changes by at most over a step or its opposite, (k,); 0 if not known.
+
+    Where next to all of it is made at once the step begins at a singularity: there it is what would
+    change as much over the second half of the way.
+    """
+    whole, rest = np.abs(ends - here), np.abs(ends - middles)
+    change = np.where(rest < AT_ONCE * whole, 4 / 3 * rest, whole)
+    return np.where(np.isfinite(change), change, 0.0).max(axis=0)
+
+
+def _objectives(sub: Subproblem, points: np.ndarray) -> np.ndarray:
+    """The client's objective at points, feasible or not, (k,); NaN outside its domain."""
+    if sub.form is not None and sub.form.valued:
+        return sub.form.objectives(points)
+    found = []
+    for point in points:
+        for variable, value in zip(sub.variables, sub.spread(point).values(), strict=True):
+            variable.save_value(value)
+        inside = is_inside(sub.client.domain)
+        found.append(evaluated(sub.client.cost) if inside else np.nan)
+    return np.array(found)
+
+
+class _Ways(NamedTuple):
+    """How variables that are ``free`` follow, (f, a), where one that is ``asked`` for moves by one.
+
+    And whether the rows let it, (a,), and along what they leave the free ones at rest, (f, k).
+    """
+
+    asked: np.ndarray
+    free: np.ndarray
+    moves: np.ndarray
+    is_way: np.ndarray
+    idle: np.ndarray
+
+
+def carries(sub: Subproblem) -> bool:
+    """Whether equality rows let variables that are not seen follow one that is, by itself."""
+    ways = _ways(sub, np.ones(sub.size, dtype=bool))
+    return ways is not None and bool(ways.is_way.any())
+
+
+def carried(sub: Subproblem, diagonal: np.ndarray) -> np.ndarray:
+    """Own curvatures, shape (m,), with those that rows carry where a seen variable has none.
+
+    Zero stays where the rows leave no such way, or one that costs nothing.
+    """
+    ways = _ways(sub, diagonal == 0)
+    if ways is None or not diagonal[ways.free].any():
+        return diagonal
+    moves, is_way = ways.moves, ways.is_way
+    idle, own = ways.idle, diagonal[ways.free]
+    if idle.shape[1]:
+        root = np.sqrt(own)[:, None]
+        moves = moves - idle @ np.linalg.lstsq(root * idle, root * moves)[0]
+    found = diagonal.copy()
+    energies = own @ moves**2
+    is_way &= energies > RANK * own.max() * (moves**2).sum(axis=0)
+    found[ways.asked[is_way]] = energies[is_way]
+    return found
+
+
+def _ways(sub: Subproblem, among: np.ndarray) -> _Ways | None:
+    """Those of the seen variables among some, (m,) bool; None where there is nothing to ask."""
+    form = sub.form
+    if form is None or not form.equalities.rhs.size or sub.size > LARGEST:
+        return None
+    is_seen, rows = sub.sight.of_variables > 0, form.equalities.matrix
+    # A variable that stands nowhere else does what its row asks
+    rows = rows[~rows[:, sub.size :].any(axis=1), : sub.size]
+    asked = np.flatnonzero(is_seen & among & rows.any(axis=0))
+    free = np.flatnonzero(~is_seen)
+    if not asked.size or not free.size:
+        return None
+    left, values, right = np.linalg.svd(rows[:, free])
+    rank = int(np.count_nonzero(values > RANK * values.max(initial=0.0)))
+    missed = left[:, rank:].T @ rows[:, asked]
+    is_way = np.abs(missed).max(axis=0, initial=0.0) <= RANK * np.abs(rows[:, asked]).max(axis=0)
+    moves = -right[:rank].T @ ((left[:, :rank].T @ rows[:, asked]) / values[:rank, None])
+    return _Ways(asked, free, moves, is_way, right[rank:].T)
+
+
+def bounds_of_largest(
+    sub: Subproblem, slopes: np.ndarray, point: np.ndarray, caution: float
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Stiffness and distances of a coupling's variables, two of shape (m,); zero of others.
+
+    With n rows of t, whose :math:`t_k` are O apart, :math:`\gamma = |a_k / g_k|` and
+    the ``caution`` of natural lengths, these are
+    :math:`\gamma^2 |c| / (n \cdot \text{caution} \cdot O)` and :math:`O / \gamma`.
+
+    Parameters
+    ----------
+    sub : Subproblem
+    slopes : ndarray, shape (m,)
+        Of its objective.
+    point : ndarray, shape (m,)
+        Its answer; NaN counts as zero.
+    caution : float
+    """
+    bends, lengths = np.zeros((2, sub.size))
+    if sub.form is None or sub.form.extra:
+        return bends, lengths
+    matrix, rhs = sub.form.inequalities
+    is_free = sub.sight.of_variables == 0
+    paid = np.flatnonzero(is_free & (slopes != 0))
+    held = np.nan_to_num(np.where(is_free, 0.0, point))
+    for at in paid:
+        mine = np.flatnonzero(
+            (matrix[:, at] != 0) & (np.count_nonzero(matrix[:, paid], axis=1) == 1)
+        )
+        if not mine.size:
+            continue
+        gain = np.where(is_free, 0.0, np.abs(matrix[mine] / matrix[mine, at][:, None]))
+        apart = np.ptp((matrix[mine] @ held - rhs[mine]) / matrix[mine, at])
+        if apart > 0:
+            share = np.abs(slopes[at]) / (mine.size * caution * apart)
+            bends = np.maximum(bends, share * (gain**2).max(axis=0))
+            near = np.divide(apart, gain, out=np.zeros(gain.shape), where=gain > 0)
+            lengths = np.maximum(lengths, near.max(axis=0))
+    return bends, lengths
