@@ -78,7 +78,8 @@ class SiteResidents(Residents):
             self._sessions.clear()  # of another coordinator
             return site.introduction()
         if kind == "hold":
-            return {}, site.hold(arrays["told"], is_misplaced=bool(arrays["flags"].any()))
+            (is_misplaced,) = arrays["flags"]
+            return {}, site.hold(arrays["told"], is_misplaced=bool(is_misplaced))
         return {}, site.probe(arrays["lengths"])
 
     def member(self, data: bytes, columns: np.ndarray, seen: np.ndarray) -> Member:

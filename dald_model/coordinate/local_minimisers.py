@@ -16,6 +16,7 @@ once more around the mean of their neighbours' minimisers, so that the origin do
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +44,9 @@ from dald_model.values import preserved
 WEAK = 1e-4
 """Weight of the proximal term beside a curvature of one: it moves a minimiser by a ten-thousandth
 of its distance, and decides only along what the client hardly knows."""
+BIASED = 10 * WEAK
+"""Distances below this share of the way from where clients were held to their minimisers are what
+the proximal term keeps back, more at a client with more edges."""
 ACCURACY = 1e-8
 """Relative accuracy of the solves: scales need 10 %, and distances down to 1e-4 lengths count."""
 NOISE = 1e-4
@@ -58,6 +62,9 @@ UNBOUNDED = 0.02
 the fall: one half of a linear objective, a tenth of a logarithm, ``WEAK`` of a quadratic."""
 OUTLYING = 3.0
 """Minimisers that many times farther from where clients were held than from each other."""
+AROUND = 2
+"""How often they are asked around each other at most, the second time where what the proximal term
+keeps back, ``WEAK`` of the way, is as large as how far they are apart: 1e-12 of the way then."""
 ROUNDING = 100.0
 """The same beside zero from which on numbers lose digits to what they have in common."""
 FLATTER = 0.5
@@ -100,12 +107,15 @@ class LocalMinimisers(NamedTuple):
         Client -> its curvature; servers have none.
     starts : ndarray
         Where a run begins.
+    base : ndarray
+        Where the clients were held last.
     """
 
     points: np.ndarray
     having: frozenset[Hashable]
     curvatures: dict[Hashable, Curvature]
     starts: np.ndarray
+    base: np.ndarray
 
 
 class LocalSearch:
@@ -126,6 +136,9 @@ class LocalSearch:
         points = [middle(sub) for sub in subs]
         for name, point in zip(self._here, points, strict=True):
             self._base[compiled.columns[name]] = point
+        for name in compiled.averages:
+            self._base[compiled.columns[name]] = np.nan
+        place_missing(compiled, self._base)
         bent = [point if point.any() else None for point in points]
         found = curvatures(subs, bent)
         self._curvatures = dict(zip(self._here, found, strict=True))
@@ -148,14 +161,25 @@ class LocalSearch:
         for name in (*unbounded, *compiled.averages):
             missing[compiled.columns[name]] = True
         place_missing(compiled, points)
-        sides, held = sides_of(compiled, points), sides_of(compiled, self._base)
-        far = is_far(sides, held, OUTLYING)
-        misplaced = {n for n, sub in self._subs.items() if far[sub.entries].all()}
-        if far.any():
+        misplaced: set[Hashable] | None = None
+        for _ in range(AROUND):
+            sides, held = sides_of(compiled, points), sides_of(compiled, self._base)
+            far = is_far(sides, held, OUTLYING)
+            if misplaced is None:
+                misplaced = {n for n, sub in self._subs.items() if far[sub.entries].all()}
+            elif _is_resolved(sides, held):
+                break
+            if not far.any():
+                break
             self._ask_around(np.where(np.isnan(sides), sides[::-1], sides), misplaced)
             points[missing] = np.nan
             place_missing(compiled, points)
+        misplaced = misplaced or set()
         self._bend_halfway(misplaced | unbounded)
+        for name in unbounded - self._remote.keys():
+            if not is_defined_at_zero(self._subs[name]):
+                # A logarithm bends less the farther it is from zero: only lengths tell how much
+                self._curvatures[name] = replace(self._curvatures[name], is_known=False)
         starts = points.copy()
         for name in self._subs.keys() - misplaced - unbounded:
             part = compiled.columns[name]
@@ -165,7 +189,7 @@ class LocalSearch:
             starts[compiled.columns[name]] = np.nan
         place_missing(compiled, starts)
         having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
-        return LocalMinimisers(points, having, self._curvatures, np.nan_to_num(starts))
+        return LocalMinimisers(points, having, self._curvatures, np.nan_to_num(starts), self._base)
 
     def of(self, name: Hashable) -> LocalMinimiser:
         """What is known of one client."""
@@ -198,6 +222,7 @@ class LocalSearch:
     def ask_at(self, name: Hashable, told: np.ndarray, *, is_misplaced: bool) -> LocalMinimiser:
         """The same of one client held at ``told``, (q,), its curvature halfway to there."""
         had = ~np.isnan(self._points[self._compiled.columns[name]])
+        self._hold_at_points()
         for batch in self._layer.batches((name,)) if had.all() else ():
             self._ask(batch, told, 1.0)
         if is_misplaced:
@@ -205,6 +230,11 @@ class LocalSearch:
                 self._points[self._compiled.columns[other]] = told
             self._bend_halfway({name})
         return self.of(name)
+
+    def _hold_at_points(self) -> None:
+        """Take the minimisers, as far as there are any, for where clients are held."""
+        self._base = np.where(np.isnan(self._points), self._base, self._points)
+        self._regularise_by_rows()
 
     def _ask_couplings(self, names: list[Hashable]) -> None:
         """Couplings have no data to say where they are: they are held at their clients."""
@@ -228,8 +258,7 @@ class LocalSearch:
             told = Introduction.read(self._remote[name].introduction.words(), wait())
             self._points[self._compiled.columns[name]] = told.own
             self._curvatures[name] = _curvature(told)
-        self._base = np.where(np.isnan(self._points), self._base, self._points)
-        self._regularise_by_rows()
+        self._hold_at_points()
         zero = sides_of(self._compiled, np.zeros(self._points.size))
         beside = is_far(sides_of(self._compiled, self._points), zero, ROUNDING)
         if not self._remote and beside.any():
@@ -362,6 +391,12 @@ def told_by_rows(
     own, costs = lengths[: sub.size], np.abs(cone.linear) * lengths
     energy = max(costs.max(initial=0.0), (bends * own**2).max(initial=0.0))
     return float(energy) or 1.0, own
+
+
+def _is_resolved(sides: np.ndarray, held: np.ndarray) -> bool:
+    """Whether minimisers are farther apart than the proximal term moved them."""
+    apart, moved = np.abs(sides[0] - sides[1]), np.abs(sides - held)
+    return bool(np.nanmax(apart, initial=0.0) > BIASED * np.nanmax(moved, initial=0.0))
 
 
 def _costs(subs: list[Subproblem], points: list[np.ndarray]) -> np.ndarray:

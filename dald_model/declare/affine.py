@@ -288,7 +288,12 @@ def _operator(expression: Any, fixed: Sequence[bool], value: Value) -> Operator:
     # The gradient is the transposed Jacobian, and a number where that is 1 x 1
     found = [np.atleast_2d(s) if np.isscalar(s) else s for s in (gradient[v] for v in variables)]
     blocks = [sp.csr_array(block).T.tocsr() for block in found]
-    return blocks, level - sum(block.sum(axis=1) for block in blocks)
+    offset = level - sum(block.sum(axis=1) for block in blocks)
+    # A sum of n numbers is rounded by at most n eps times the sum of their sizes (Higham 2002, 4.4)
+    count = sum(block.shape[1] for block in blocks)
+    sizes = sum((abs(block).sum(axis=1) for block in blocks), np.abs(level))
+    rounding = count * np.finfo(float).eps * sizes
+    return blocks, np.where(np.abs(offset) <= rounding, 0.0, offset)
 
 
 def _held(constant: Any, value: Value) -> Any:

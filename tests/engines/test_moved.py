@@ -54,7 +54,7 @@ def test_whoever_is_lost_with_others_clients_has_them_placed_again(name: str) ->
     """A host of several groups is restarted for one of them; the others' clients are gone, too."""
     model = PROBLEMS[name]().on(GRAPHS["chain"]()).model
     moved = 0
-    for seed in range(4):
+    for seed in range(8):
         found = model.solve(engine=Exchanged(0.15, seed, count=3))
         assert found.status == "optimal"
         assert found.verify().ok

@@ -189,8 +189,12 @@ REFUSED = {
     320002518,
     430007331,
     420004047,
+    900084,
 }
 """Right, and refused by a row of the verification that is stricter there than it has to be."""
+
+NOT_SOLVED = {5322, 410001906}
+"""No answer within the limits, and the status says so: scales are measured to 10 %."""
 
 
 @pytest.mark.parametrize(
@@ -198,7 +202,7 @@ REFUSED = {
 )
 def test_a_model_that_failed(seed: int, defect: str) -> None:
     found = judge_seed(seed)
-    if seed in UNPROVED:
+    if seed in UNPROVED | NOT_SOLVED:
         assert found.verdict in ("right", "unproved", "honest"), f"{defect}: {found}"
     elif seed in REFUSED:
         assert found.status == "optimal"
