@@ -124,7 +124,9 @@ class LocalSearch:
     def __init__(self, compiled: Decomposition, layer: SolverLayer) -> None:
         self._compiled, self._layer = compiled, layer
         self._subs = {n: sub for n, sub in compiled.items() if not sub.client.is_server}
-        self._remote = {n: s.client for n, s in self._subs.items() if is_remote(s)}
+        self._remote = {
+            n: s.client for n, s in self._subs.items() if isinstance(s.client, RemoteClient)
+        }
         self._here = [name for name in self._subs if name not in self._remote]
         self._here.sort(key=lambda name: compiled.places[name])
         size = sum(sub.size for sub in compiled.values())
@@ -413,8 +415,3 @@ def _costs(subs: list[Subproblem], points: list[np.ndarray]) -> np.ndarray:
 def _curvature(told: Introduction) -> Curvature:
     """What a site told of it."""
     return Curvature(*(getattr(told, name) for name in Curvature.__dataclass_fields__))
-
-
-def is_remote(sub: Subproblem) -> bool:
-    """Whether the client is at a site."""
-    return isinstance(sub.client, RemoteClient)
