@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.affine_maps import AffineMaps, ColumnBlocks, dense, is_same, transposed
 from dald_model.compile.cone_program import cone_program, wide_program
-from dald_model.compile.form import WIDE, ConeProgram, Quadratic, Rows, Term
+from dald_model.compile.form import WIDE, ConeProgram, Form, Quadratic, Rows, Term
 from dald_model.compile.kinds.kind import Kind
 from dald_model.compile.recognition import Block, Canonical, Structure
 from dald_model.compile.row_replication import (
@@ -275,12 +275,23 @@ class Instantiator:
         roots = [sp.csr_array(scaled(np.sqrt(w), maps.matrices[at])) for at, w in self._weights]
         return roots[0] if len(roots) == 1 else sp.csr_array(sp.vstack(roots, "csr"))
 
-    def moved(self, quadratic: Quadratic, maps: AffineMaps, pieces: Collection[int]) -> Quadratic:
-        """The quadratic of maps that differ from those it was made of in some offsets alone."""
-        if self._costly.isdisjoint(pieces):
-            return quadratic
+    def moved(self, form: Form, maps: AffineMaps, program: Callable[[], ConeProgram]) -> Form:
+        """A form with the offsets of other maps, of the same matrices."""
         linear, constant = self._slope(maps)
-        return quadratic._replace(linear=linear, constant=constant)
+        pairs = zip(form.terms, self._terms, self.offsets(maps), strict=True)
+        return form.with_others(
+            quadratic=form.quadratic._replace(linear=linear, constant=constant),
+            equalities=form.equalities._replace(rhs=self._right_side(0, maps)),
+            inequalities=form.inequalities._replace(rhs=self._right_side(1, maps)),
+            terms=tuple(
+                term._replace(
+                    offset=offset,
+                    parameter=term.parameter if levels is None else levels.radii(maps),
+                )
+                for term, (*_, levels), offset in pairs
+            ),
+            program=program,
+        )
 
     @cached_property
     def _costly(self) -> frozenset[int]:
@@ -358,25 +369,6 @@ class Instantiator:
         if not maps.offset.any():
             return [one.start for _, _, one, *_ in self._terms]
         return [one.blocks.at(maps.offset) + one.start for _, _, one, *_ in self._terms]
-
-    def moved_offsets(
-        self, terms: tuple[Term, ...], maps: AffineMaps, pieces: Collection[int]
-    ) -> tuple[Term, ...]:
-        """Terms of maps that differ from those they were made of in some offsets alone."""
-        found = []
-        for term, (_, _, one, _, levels) in zip(terms, self._terms, strict=True):
-            if any(at in pieces for at, _, _ in one.blocks.parts):
-                term = term._replace(offset=one.blocks.at(maps.offset) + one.start)
-            if levels is not None and any(at in pieces for at, _, _ in levels.blocks.parts):
-                term = term._replace(parameter=levels.radii(maps))
-            found.append(term)
-        return tuple(found)
-
-    def moved_rows(self, which: int, rows: Rows, maps: AffineMaps, pieces: Collection[int]) -> Rows:
-        """The same of the equality rows, 0, or of the inequality rows, 1."""
-        if not any(at in pieces for at, _, _ in self._rows[which][1].parts):
-            return rows
-        return rows._replace(rhs=self._right_side(which, maps))
 
     def _right_side(self, which: int, maps: AffineMaps) -> np.ndarray:
         rows, _, _, rhs = self._rows[which]

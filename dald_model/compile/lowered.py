@@ -68,16 +68,8 @@ class Lowered:
 
     def with_offsets(self, read: Read, maps: AffineMaps) -> Lowered:
         """The same where nothing but the offsets of its affine pieces has changed."""
-        instantiator, then = self.instantiator, self.form
-        pairs = enumerate(zip(read.parts, self.read.parts, strict=True))
-        pieces = [at for at, (now, known) in pairs if now is not known]
-        form = then.with_others(
-            quadratic=instantiator.moved(then.quadratic, maps, pieces),
-            equalities=instantiator.moved_rows(0, then.equalities, maps, pieces),
-            inequalities=instantiator.moved_rows(1, then.inequalities, maps, pieces),
-            terms=instantiator.moved_offsets(then.terms, maps, pieces),
-            program=partial(instantiator.cone, maps, vars(then).get("cone")),
-        )
+        program = partial(self.instantiator.cone, maps, vars(self.form).get("cone"))
+        form = self.instantiator.moved(self.form, maps, program)
         found = object.__new__(Lowered)  # a copy, as it is made of each client for each value
         found.__dict__.update(self.__dict__)
         found.form, found.read, found.maps = form, read, maps
