@@ -128,22 +128,25 @@ def traced(pairs: Sequence[Pair], read: Read) -> dict[Hashable, Client]:
         held: list[Any] = []
         groups.setdefault(_signature(pair[1], held), []).append((pair, held))
     found: dict[Hashable, Client] = {}
+    why: Any = "their data differ in structure or shapes"
     for rest in groups.values():
         while len(rest) > GUARDS + 1:
             try:
                 clients, rest = _alike(rest, read)
-            except UntraceableError as reason:
-                log = logging.getLogger("dald_model")
-                log.info("clients: %d owners are declared one by one: %s", len(rest), reason)
+            except (UntraceableError, *REFUSALS) as reason:
+                why = reason
                 break
             found |= clients
+    if len(pairs) - len(found) > GUARDS + 1:
+        log = logging.getLogger("dald_model")
+        log.info("clients: %d owners are declared one by one: %s", len(pairs) - len(found), why)
     return found
 
 
 def _signature(own: Any, held: list[Any]) -> Hashable:
     """What owners alike have in common besides numbers, which go to ``held`` in order."""
     kind = type(own)
-    if kind in (tuple, list):
+    if kind in (tuple, list) or hasattr(kind, "_fields"):
         return kind, *(_signature(one, held) for one in own)
     if kind is dict:
         return kind, *((key, _signature(one, held)) for key, one in own.items())
@@ -173,6 +176,8 @@ def _with_stand_ins(own: Any, places: Iterator[int], asked: list[Leaf]) -> Any:
     kind = type(own)
     if kind in (tuple, list):
         return kind([_with_stand_ins(one, places, asked) for one in own])
+    if hasattr(kind, "_fields"):  # a named tuple
+        return kind(*(_with_stand_ins(one, places, asked) for one in own))
     if kind is dict:
         return {key: _with_stand_ins(one, places, asked) for key, one in own.items()}
     if not _is_leaf(own):
@@ -227,14 +232,23 @@ def _alike(rest: Sequence[Owner], read: Read) -> tuple[dict[Hashable, Client], l
     if not is_like[0]:
         raise UntraceableError(f"the data of {name!r} are not finite")
     places = {id(v): at for at, v in enumerate(held) if isinstance(v, cp.Variable)}
+    places |= {id(one.constant): one.at for one in asked}
     clients: dict[Hashable, Client] = {name: first}
     for at in np.flatnonzero(is_like)[1:].tolist():
-        (other, _), held = rest[at]
-        variables = [held[places[id(v)]] if id(v) in places else v for v in known.variables]
-        data = [Datum(blocks[id(c)][at]) if id(c) in blocks else c for c in known.constants]
+        (other, _), its = rest[at]
+        variables = [its[places[id(v)]] if id(v) in places else v for v in known.variables]
+        data = [
+            Datum(_number(its[places[id(c)]], blocks[id(c)][at])) if id(c) in blocks else c
+            for c in known.constants
+        ]
         clients[other] = AlikeClient(other, first, variables, data)
     _check([pair for pair, _ in rest if pair[0] in clients], clients, read)
     return clients, [one for one, is_its in zip(rest, is_like, strict=True) if not is_its]
+
+
+def _number(own: Any, row: np.ndarray) -> np.ndarray:
+    """An owner's own array if it is one of floats, as cvxpy takes it, else its row of a block."""
+    return own if type(own) is np.ndarray and own.dtype == np.float64 else row
 
 
 def _first(name: Hashable, own: Any, read: Read) -> tuple[Client, list[Leaf]]:

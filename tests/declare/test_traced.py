@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -15,6 +15,13 @@ from tests.expect import near, says
 W = cp.Variable(3, name="w")
 RNG = np.random.default_rng(0)
 OWNERS = 12
+
+
+class Rows(NamedTuple):
+    """Rows of one owner."""
+
+    A: np.ndarray
+    y: np.ndarray
 
 
 def arrays(rows: Callable[[int], int]) -> dict[int, Any]:
@@ -35,6 +42,14 @@ FUNCTIONS: dict[str, tuple[Callable, Callable]] = {
     "margins": (arrays, lambda d: cp.sum(cp.logistic(cp.multiply(-d[1], d[0] @ W))) / d[1].size),
     "huber": (arrays, lambda d: cp.sum(cp.huber(d[0] @ W - 2 * d[1], 2))),
     "columns": (arrays, lambda d: cp.sum(cp.abs(d[0][:, :2] @ W[:2] - d[1])) + cp.sum_squares(W)),
+    "named": (
+        lambda rows: {i: Rows(*own) for i, own in arrays(rows).items()},
+        lambda d: cp.sum_squares(d.A @ W - d.y),
+    ),
+    "whole numbers": (
+        lambda rows: {i: (A.round(1), y.astype(int)) for i, (A, y) in arrays(rows).items()},
+        lambda d: cp.sum_squares(d[0] @ W - d[1]) + cp.sum_squares(W),
+    ),
     "maximum": (arrays, lambda d: cp.Maximize(-cp.sum_squares(d[0] @ W - d[1]))),
     "frame": (frames, lambda f: cp.sum_squares(f[["a", "b", "c"]] @ W - f["y"])),
     "series": (frames, lambda f: cp.sum_squares(f.y * (f[list("abc")].to_numpy() @ W) - f.a)),
@@ -157,6 +172,15 @@ def test_what_cannot_be_traced_is_declared_one_by_one_and_said(
         model.clients(data, counted)
     says(caplog.text, f"{OWNERS} owners are declared one by one", reason)
     assert all(own[0] is data[i][0] for i, own in enumerate(calls[-OWNERS:]))
+
+
+def test_owners_of_other_structures_are_declared_one_by_one_and_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    data = {i: (i, RNG.normal(size=3)) for i in range(OWNERS)}  # a whole number may be a size
+    with caplog.at_level(logging.INFO, logger="dald_model"):
+        dm.Model().clients(data, lambda own: own[0] * cp.sum_squares(W - own[1]))
+    says(caplog.text, f"{OWNERS} owners", "differ in structure or shapes")
 
 
 def test_owners_with_data_that_are_not_finite_are_named() -> None:
