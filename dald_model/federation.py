@@ -10,7 +10,7 @@ import cvxpy as cp
 from dald_model.algorithms.disclosure import check_consent
 from dald_model.algorithms.interior_point import InteriorPoint
 from dald_model.coordinate.acceleration.aladin import ALADIN
-from dald_model.declare.remote import Introduction, RemoteClient, remote_client
+from dald_model.declare.remote import RemoteClient, remote_client
 from dald_model.engines.engine import Engine
 from dald_model.engines.questions import ask, ask_all
 from dald_model.errors import DeclarationError, OptionError
@@ -31,10 +31,11 @@ class Federation(Model):
 
     Every site is asked once to introduce itself; sites that share a variable of the same name and
     shape agree on it, through a server or, after :meth:`topology`, peer to peer by way of the
-    coordinator. Then it is a model like any other: ``solve`` has the options and the iterates of
-    one in a single process, but ``engine``, ``solver``, ``algorithm`` and ``gap``; a run that was
-    written to a file goes on by ``dm.resume(path, federation, engine=federation.engine)``. Nothing
-    can be verified here, as nobody here has an objective.
+    coordinator. Then it is a model like any other: ``solve`` has the options of one in a single
+    process but ``engine``, ``solver``, ``algorithm`` and ``gap``, and its iterates up to scales,
+    which come from the sites' answers alone; a run that was written to a file goes on by
+    ``dm.resume(path, federation, engine=federation.engine)``. Nothing can be verified here, as
+    nobody here has an objective.
 
     Each reply is checked against what was asked, and each answer against those before: answers of
     one convex function have prices that rise along every way between two points, and lie on
@@ -84,7 +85,7 @@ class Federation(Model):
         self.engine = engine
         known: dict[str, cp.Variable] = {}
         hosts = engine.hosts()
-        for at, (said, arrays) in enumerate(ask_all(engine, hosts)):
+        for at, (said, _) in enumerate(ask_all(engine, hosts)):
             site, shared = said["name"], []
             for variable, shape in said["shared"]:
                 one = known.setdefault(variable, cp.Variable(tuple(shape), name=variable))
@@ -95,9 +96,8 @@ class Federation(Model):
                     )
                 shared.append(one)
             self._check_new(site, "client")
-            told = Introduction.read(said, arrays)
-            asked = partial(ask, engine, hosts[at], told.own.size)
-            self.enter([remote_client(site, shared, told, asked, at, said["disclose"])])
+            asked = partial(ask, engine, hosts[at], sum(one.size for one in shared))
+            self.enter([remote_client(site, shared, asked, at, said)])
 
     def solve(self, **options: Any) -> Any:
         """See :meth:`Model.solve`; each round waits for all sites.

@@ -16,9 +16,8 @@ import scipy.sparse as sp
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.curvature import is_angular
 from dald_model.coordinate.local_minimisers import LocalMinimiser, LocalSearch
-from dald_model.coordinate.stiffness import probed
 from dald_model.declare.client import Client
-from dald_model.declare.remote import DISCLOSURES, Introduction
+from dald_model.declare.remote import DISCLOSURES
 from dald_model.declare.wording import short
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.engines.portable import Portable
@@ -42,21 +41,20 @@ class Site:
 
     .. math:: \min_{x, y} f(x, y) \quad \text{s.t. } (x, y) \in X
 
-    of which the coordinator learns the names and shapes of the shared variables :math:`x`, and
-    nothing of the private ones :math:`y`, of the objective or of the data. It is told:
+    of which the coordinator learns the names and shapes of the shared variables :math:`x`, whether
+    the objective has kinks, and nothing of the private variables :math:`y`. It is told answers:
 
-    * once, before the first round, one number or one array of the size of :math:`x` each: its local
-      minimiser (the model that it would fit by itself), where it bends most, gradient, diagonal of
-      the Hessian and steepness of kinks there, and how unequal its eigenvalues are. The default
-      penalties and units of a run are made of these. Of clients whose curvature is not known, such
-      as linear programs, how stiff they are over a length;
-    * in each round :math:`x` and the value of the objective;
-    * with ``disclose="curvature"``, where a federation asks for it, in each round Hessian and
-      gradient on the shared variables of what is left once its own are eliminated, see
-      :class:`dald_model.InteriorPoint`.
+    * before the first round the minimiser :math:`x` of the client by itself, once more held weakly
+      around others' where that is far from zero; and three answers held nearer to others, each with
+      its price: scales and default penalties of a run are secants between these;
+    * in each round :math:`x` and the value of the objective, for prices and a hold that the
+      coordinator chooses;
+    * with ``disclose="curvature"``, where a federation asks for it, none of these but in each round
+      Hessian and gradient on the shared variables of what is left once its own are eliminated, see
+      :class:`dald_model.InteriorPoint`, and at the end the answer.
 
-    These are functions of the data. Who sees many rounds of them learns how the objective bends in
-    :math:`x`, which of least squares is the Gram matrix on it.
+    An answer and its price are a point and a gradient of the objective there, which are functions
+    of the data: of one record they are that record. :doc:`/learns` has what follows of them.
 
     A site has one coordinator at a time: what it did for another begins anew.
 
@@ -165,26 +163,40 @@ class Site:
                 except (EOFError, OSError, AuthenticationError):
                     continue
 
-    def introduction(self) -> tuple[dict[str, Any], Arrays]:
-        """The introduction that is sent before the first round, see the class: words and arrays."""
+    def introduction(self) -> dict[str, Any]:
+        """The introduction that is sent before anything is asked: no number of it is of data."""
+        self._search = self._local = self._warm = None  # of another coordinator
+        return {
+            "name": self.name,
+            "shared": [[v.name(), list(v.shape)] for v in self.shared],
+            "disclose": self.disclose,
+            "is_exact": self.chain[0].is_exact,
+            "is_angular": is_angular(self._sub),
+        }
+
+    def alone(self) -> Arrays:
+        """The answer of the client by itself; NaN where it is unbounded."""
+        self._search = None
         self._begin()
-        told = self._told()
-        shared = [[v.name(), list(v.shape)] for v in self.shared]
-        words = {"name": self.name, "shared": shared, "disclose": self.disclose, **told.words()}
-        return words, told.arrays()
+        return {"point": self.local.point[self.columns]}
 
-    def hold(self, told: np.ndarray, *, is_misplaced: bool) -> Arrays:
-        """The same where the client is held weakly at others' shared variables."""
+    def hold(self, told: np.ndarray) -> Arrays:
+        """The answer by itself, from where others are: it matters where it is not unique."""
         search = self._search or self._begin()
-        self._local = search.ask_at(self.name, told, is_misplaced=is_misplaced)
-        return self._told().arrays()
+        search.hold(self.name, self.columns, told)
+        self._local = search.of(self.name)
+        return {"point": self._local.point[self.columns]}
 
-    def probe(self, lengths: np.ndarray) -> Arrays:
-        """How stiff the objective is over these lengths of the shared variables."""
-        whole = np.full(self._sub.size, lengths.max())
-        whole[self.columns] = lengths
-        bend, straight = probed(self._sub, self.local.point, whole)
-        return {"bend": bend[self.columns], "straight": straight[self.columns]}
+    def respond(self, told: np.ndarray, weights: np.ndarray) -> Arrays:
+        r"""Answers x nearer to points, one a row, and their prices :math:`2 c w \circ (t - x)`.
+
+        x minimises :math:`f(x) + c \sum_k w_k (x_k - t_k)^2` for a point t, with c one number of
+        the site's choice, by which x is at least halfway there.
+        """
+        search = self._search or self._begin()
+        found = [search.ask_at(self.name, self.columns, one, weights) for one in told]
+        points, prices = zip(*found, strict=True)
+        return {"point": np.array(points)[:, self.columns], "price": np.array(prices)}
 
     @property
     def columns(self) -> np.ndarray:
@@ -247,30 +259,20 @@ class Site:
         return self._local
 
     def _begin(self) -> LocalSearch:
-        layer = SolverLayer(self._compiled, None)
-        self._search = LocalSearch(self._compiled, layer)
-        self._search.ask_each([])
-        self._local = self._search.of(self.name)
-        self._warm = layer.batches((self.name,))[0].session
+        """Find the client's answer by itself, by the first of its solvers that finds one."""
+        for solver in self.chain:
+            layer = SolverLayer(self._compiled, solver)
+            search = LocalSearch(self._compiled, layer)
+            search.ask_each([])
+            found = search.of(self.name)
+            is_first = self._search is None
+            if is_first or not np.isnan(found.point).any():
+                self._search, self._local = search, found
+                self._warm = layer.batches((self.name,))[0].session if is_first else None
+            if not np.isnan(found.point).any():
+                break
+        assert self._search is not None
         return self._search
-
-    def _told(self) -> Introduction:
-        """What is told of the minimiser and of the curvature, of the shared variables."""
-        own, known, mine = self.local, self.local.curvature, self.columns
-        return Introduction(
-            base=own.base[mine],
-            own=own.point[mine],
-            start=own.start[mine],
-            diagonal=known.diagonal[mine],
-            kinks=known.kinks[mine],
-            elsewhere=known.elsewhere[mine],
-            answer=known.answer[mine],
-            slopes=known.slopes[mine],
-            spread=known.spread,
-            is_known=known.is_known,
-            is_exact=self.chain[0].is_exact,
-            is_angular=is_angular(self._sub),
-        )
 
     def __repr__(self) -> str:
         shared = ", ".join(f"{v.name()}{list(v.shape) or ''}" for v in self.shared)

@@ -9,8 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.subproblem import Subproblem
+from dald_model.engines.messages import asked
 from dald_model.engines.portable import Portable
 from dald_model.engines.residents import Residents
+from dald_model.engines.schema import check_arrays
 from dald_model.engines.site_edges import unpack_edges
 from dald_model.solvers.base import FOUND, Answers, Multipliers, Session, Solver, Turn
 from dald_model.solvers.interior.member import Answer, Member
@@ -49,16 +51,20 @@ class OwnClient(Protocol):
         """Lengths and slopes of all variables, from those of the shared ones."""
         ...
 
-    def introduction(self) -> tuple[dict[str, Any], Arrays]:
-        """What is told before the first round."""
+    def introduction(self) -> dict[str, Any]:
+        """What is said of the client before it is asked anything."""
         ...
 
-    def hold(self, told: np.ndarray, *, is_misplaced: bool) -> Arrays:
-        """The same, held where others are."""
+    def alone(self) -> Arrays:
+        """The answer by itself."""
         ...
 
-    def probe(self, lengths: np.ndarray) -> Arrays:
-        """How stiff the objective is over these lengths."""
+    def hold(self, told: np.ndarray) -> Arrays:
+        """The same, from where others are."""
+        ...
+
+    def respond(self, told: np.ndarray, weights: np.ndarray) -> Arrays:
+        """The answer where others are, and its price."""
         ...
 
 
@@ -76,11 +82,14 @@ class SiteResidents(Residents):
             return super().answered(said, arrays)
         if kind == "introduce":
             self._sessions.clear()  # of another coordinator
-            return site.introduction()
-        if kind == "hold":
-            (is_misplaced,) = arrays["flags"]
-            return {}, site.hold(arrays["told"], is_misplaced=bool(is_misplaced))
-        return {}, site.probe(arrays["lengths"])
+            return site.introduction(), {}
+        wanted = asked(kind, site.columns.size)
+        check_arrays({name: (one.dtype.str[1:], one.shape) for name, one in arrays.items()}, wanted)
+        for name, array in wanted.items():
+            array.check(arrays[name], name)
+        if kind == "alone":
+            return {}, site.alone()
+        return {}, site.hold(**arrays) if kind == "hold" else site.respond(**arrays)
 
     def member(self, data: bytes, columns: np.ndarray, seen: np.ndarray) -> Member:
         """See :class:`Residents`; refused where the owner shows answers only."""

@@ -113,7 +113,7 @@ class Choice:
             If a solver was named that cannot take the client.
         """
         if isinstance(sub.client, RemoteClient) and not isinstance(self._all, Unasked):
-            return [AT_SITE[sub.client.introduction.is_exact]]
+            return [AT_SITE[sub.client.is_exact]]
         if isinstance(sub.client, Neighbour):
             return [AT_NEIGHBOUR]
         if not sub.client.is_convex:

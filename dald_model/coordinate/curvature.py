@@ -67,6 +67,11 @@ class Curvature:
     slopes: np.ndarray
     is_known: bool
 
+    @classmethod
+    def secant(cls, diagonal: np.ndarray, kinks: np.ndarray) -> Curvature:
+        """That of which nothing else is known than a secant tells."""
+        return cls(diagonal, 1.0, kinks, kinks, *np.zeros((2, kinks.size)), is_known=True)
+
 
 def curvature(sub: Subproblem, at: np.ndarray | None = None) -> Curvature:
     """The curvature of a client at a point of shape (m,), by default zero or near it.
@@ -216,7 +221,7 @@ def is_bent(sub: Subproblem) -> bool:
 def is_angular(sub: Subproblem) -> bool:
     """Whether an objective has no curvature at all, or kinks besides those at variables of zero."""
     if isinstance(sub.client, RemoteClient):
-        return sub.client.introduction.is_angular
+        return sub.client.is_angular
     form = sub.form
     if form is None or not form.valued:
         return False

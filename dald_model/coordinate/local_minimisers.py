@@ -33,8 +33,9 @@ from dald_model.coordinate.curvature import (
     middle,
 )
 from dald_model.coordinate.edge_values import is_far, move_to, place_missing, sides_of
+from dald_model.coordinate.secants import secants
 from dald_model.coordinate.together import Alike, together
-from dald_model.declare.remote import Introduction, RemoteClient
+from dald_model.declare.remote import RemoteClient
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.base import FOUND, Turn
@@ -65,6 +66,9 @@ OUTLYING = 3.0
 AROUND = 2
 """How often they are asked around each other at most, the second time where what the proximal term
 keeps back, ``WEAK`` of the way, is as large as how far they are apart: 1e-12 of the way then."""
+HALFWAY, STIFFER, GAINED, TRIES = 0.5, 10.0, 0.1, 12
+"""Share of the way to others that a site's answer there may leave, how many times stiffer it is
+held where it leaves more, as long as that gains a tenth of what is left, and how often at most."""
 ROUNDING = 100.0
 """The same beside zero from which on numbers lose digits to what they have in common."""
 FLATTER = 0.5
@@ -144,6 +148,8 @@ class LocalSearch:
         bent = [point if point.any() else None for point in points]
         found = curvatures(subs, bent)
         self._curvatures = dict(zip(self._here, found, strict=True))
+        for name in self._remote:
+            self._curvatures[name] = Curvature.secant(*np.zeros((2, self._subs[name].size)))
         self._by_rows: list[Subproblem] = []
         for alike in together(compiled):
             if alike.subs[0].name in self._curvatures:
@@ -182,6 +188,7 @@ class LocalSearch:
             if not is_defined_at_zero(self._subs[name]):
                 # A logarithm bends less the farther it is from zero: only lengths tell how much
                 self._curvatures[name] = replace(self._curvatures[name], is_known=False)
+        self._take_secants()
         starts = points.copy()
         for name in self._subs.keys() - misplaced - unbounded:
             part = compiled.columns[name]
@@ -204,11 +211,9 @@ class LocalSearch:
 
         That is only for clients that seem unbounded: lengths may have been taken too short.
         """
-        for name, client in self._remote.items():
-            told, part = client.introduction, self._compiled.columns[name]
-            self._base[part], self._points[part] = told.base, told.own
-            self._starts[part] = told.start
-            self._curvatures[name] = _curvature(told)
+        waiting = {name: client.question("alone") for name, client in self._remote.items()}
+        for name, wait in waiting.items():
+            self._points[self._compiled.columns[name]] = wait()["point"]
         asked = [name for name in self._here if name not in set(but)]
         held = sides_of(self._compiled, self._base)
         before = self._points
@@ -221,17 +226,56 @@ class LocalSearch:
             self._points[self._compiled.columns[name]] = np.nan
         self._start_nearer([name for name in self._here if is_bent(self._subs[name])])
 
-    def ask_at(self, name: Hashable, told: np.ndarray, *, is_misplaced: bool) -> LocalMinimiser:
-        """The same of one client held at ``told``, (q,), its curvature halfway to there."""
-        had = ~np.isnan(self._points[self._compiled.columns[name]])
-        self._hold_at_points()
-        for batch in self._layer.batches((name,)) if had.all() else ():
-            self._ask(batch, told, 1.0)
-        if is_misplaced:
-            for other in self._subs[name].neighbours:
-                self._points[self._compiled.columns[other]] = told
-            self._bend_halfway({name})
-        return self.of(name)
+    def ask_at(
+        self, name: Hashable, columns: np.ndarray, told: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The point of one client held at ``told``, some of its columns, and the price there.
+
+        By the multiple of these weights by which it goes at least halfway from its minimiser.
+        """
+        part = self._compiled.columns[name]
+        own = self._points[part].copy()
+        stiff = (self._slopes / self._lengths)[part][columns]
+        held = weights * (stiff / np.where(weights > 0, weights, np.inf)).max()
+        penalties = self._penalties.copy()
+        way = np.sqrt(weights) @ np.abs(told - own[columns])
+        left, found, price = np.inf, own, np.full(told.size, np.nan)
+        for _ in range(TRIES):
+            self.hold(name, columns, told, held)
+            point, before = self._points[part].copy(), left
+            left = float(np.sqrt(weights) @ np.abs(told - point[columns]))
+            if not left < (1 - GAINED) * before:  # there is no point of it nearer
+                break
+            found, price = point, 2 * held * (told - point[columns])
+            if left <= HALFWAY * way:
+                break
+            held = held * STIFFER
+        self._points[part], self._penalties = own, penalties
+        return found, price
+
+    def hold(
+        self,
+        name: Hashable,
+        columns: np.ndarray,
+        told: np.ndarray,
+        weights: np.ndarray | None = None,
+    ) -> None:
+        """Solve for one client held at ``told`` in its columns, weakly or by these weights.
+
+        One without a minimiser has none wherever it is held weakly.
+        """
+        sub = self._subs[name]
+        if weights is None and np.isnan(self._points[self._compiled.columns[name]]).any():
+            return
+        whole, held = np.zeros((2, sub.size))
+        whole[columns] = told
+        if weights is None:
+            self._hold_at_points()
+        else:
+            held[columns] = weights
+            self._penalties[sub.rows, sub.entries] = np.sqrt(abs(sub.sides[0]) @ held)
+        for batch in self._layer.batches((name,)):
+            self._ask(batch, sub.sides[0] @ whole + sub.sides[1], 1.0)
 
     def _hold_at_points(self) -> None:
         """Take the minimisers, as far as there are any, for where clients are held."""
@@ -250,16 +294,11 @@ class LocalSearch:
         """Hold everybody at the other ends of their edges, numbers taken around the minimisers."""
         waiting: dict[Hashable, Callable[[], dict[str, np.ndarray]]] = {}
         for name, client in self._remote.items():
-            sub, part = self._compiled[name], self._compiled.columns[name]
-            own = np.nan_to_num(self._points[part])
-            there = move_to(sub, own, centre[1 - sub.rows, sub.entries])
-            flags = np.array([name in misplaced], dtype=int)
+            there = self._there(name, centre)
             if there is not None:
-                waiting[name] = client.question("hold", told=there, flags=flags)
+                waiting[name] = client.question("hold", told=there)
         for name, wait in waiting.items():
-            told = Introduction.read(self._remote[name].introduction.words(), wait())
-            self._points[self._compiled.columns[name]] = told.own
-            self._curvatures[name] = _curvature(told)
+            self._points[self._compiled.columns[name]] = wait()["point"]
         self._hold_at_points()
         zero = sides_of(self._compiled, np.zeros(self._points.size))
         beside = is_far(sides_of(self._compiled, self._points), zero, ROUNDING)
@@ -267,6 +306,21 @@ class LocalSearch:
             self._layer.centre(self._points)
         for batch in self._layer.batches(self._here):
             self._ask(batch, np.nan_to_num(batch.ends.other(centre)), 1.0)
+
+    def _there(self, name: Hashable, sides: np.ndarray) -> np.ndarray | None:
+        """Where the other ends of a client's edges are, as a point of it; None if nobody knows."""
+        sub = self._compiled[name]
+        own = np.nan_to_num(self._points[self._compiled.columns[name]])
+        return move_to(sub, own, sides[1 - sub.rows, sub.entries])
+
+    def _take_secants(self) -> None:
+        """Curvatures of sites, from answers."""
+        sides = sides_of(self._compiled, self._points)
+        ways = {name: self._there(name, sides) for name in self._remote}
+        there = {name: point for name, point in ways.items() if point is not None}
+        own = {name: self._points[self._compiled.columns[name]] for name in there}
+        if there:
+            self._curvatures |= secants(self._compiled, own, there)
 
     def _ask(self, batch: Batch, told: np.ndarray, share: float) -> None:
         """Minimise clients held at ``told``, in the order of the batch's ends."""
@@ -410,8 +464,3 @@ def _costs(subs: list[Subproblem], points: list[np.ndarray]) -> np.ndarray:
                 with preserved(sub.client.given.variables):
                     found[at] = sub.client.cost_at(sub.spread(points[at]))
     return found
-
-
-def _curvature(told: Introduction) -> Curvature:
-    """What a site told of it."""
-    return Curvature(*(getattr(told, name) for name in Curvature.__dataclass_fields__))

@@ -24,7 +24,6 @@ import numpy as np
 
 from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
-from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.edge_values import sides_of
 from dald_model.coordinate.local_minimisers import (
     BIASED,
@@ -36,7 +35,6 @@ from dald_model.coordinate.stiffness import bounds_of_largest, carried, probed
 from dald_model.coordinate.sums import alike_in_sums
 from dald_model.coordinate.together import Alike, Parts, together
 from dald_model.coordinate.units import Units
-from dald_model.declare.remote import RemoteClient
 from dald_model.engines.dispatch import SolverLayer
 
 CAUTION = 0.25
@@ -170,7 +168,8 @@ class _Scaling:
         share = curved * spread + 2 * (kinks + (kinked - 1) * elsewhere) / lengths
         for i, (sub, one) in enumerate(zip(alike.subs, known, strict=True)):
             if not one.is_known:
-                bend[i], straight = self._probed(sub, lengths[i])
+                own = self._local.points[self._compiled.columns[sub.name]]
+                bend[i], straight = probed(sub, own, lengths[i])
                 sharp[i] = alike.sight.slopes(bend[i] * lengths[i] / 2)
                 share[i] = bend[i] * (1 + (kinked[i] - 1) * straight)
         carries = bend.copy()
@@ -178,13 +177,6 @@ class _Scaling:
             if sub.form is not None and sub.form.equalities.rhs.size:
                 carries[i], share[i] = carried(sub, bend[i]), carried(sub, share[i])
         return bend, carries, sharp, share
-
-    def _probed(self, sub: Subproblem, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See :func:`dald_model.coordinate.stiffness.probed`."""
-        if isinstance(sub.client, RemoteClient):
-            told = sub.client.question("probe", lengths=lengths)()
-            return told["bend"], told["straight"]
-        return probed(sub, self._local.points[self._compiled.columns[sub.name]], lengths)
 
     def _lengths(self, alike: Alike) -> np.ndarray:
         """The distances as lengths of clients' variables, shape (k, m).

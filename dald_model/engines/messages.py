@@ -37,11 +37,15 @@ STATUSES = ("optimal", "optimal_inaccurate", "infeasible", "unbounded", "solver_
 SHARED = 1000
 """The most variables that a site shares."""
 
+MOST = 2**20
+"""The most entries that a site shares, which it says before it has sent any: 8 MiB a vector."""
+
 NUMBERED = {"number": Whole()}
-FLAGS = ("is_known", "is_exact", "is_angular")
-POINTS = ("own", "start")
-"""Arrays of an introduction that are NaN where a site has none."""
-SIGNED, UNSIGNED = ("base", "answer", "slopes"), ("diagonal", "kinks", "elsewhere")
+FLAGS = ("is_exact", "is_angular")
+QUESTIONS = ("alone", "hold", "answer")
+"""What a site is asked before the first round."""
+HELD = 3
+"""Answers that a question asks for, see :mod:`dald_model.coordinate.secants`."""
 
 PLACED = Record({"session": Whole(), "solver": Text(), "clients": Many(Whole())})
 ASKED = Record(
@@ -62,7 +66,7 @@ REQUESTS: Mapping[str, Record] = {
         NUMBERED | {"members": Whole()},
         {"open": Whole(), "close": FLAG, "calls": Many(OneOf(tuple(SHAPES))), "silent": Whole()},
     ),
-    "question": Record(NUMBERED | {"question": OneOf(("introduce", "hold", "probe"))}),
+    "question": Record(NUMBERED | {"question": OneOf(("introduce", *QUESTIONS))}),
 }
 """What a host is asked, by the field that tells which it is."""
 
@@ -184,7 +188,7 @@ def called(sizes: Sequence[int]) -> Expected:
 
 
 def introduction(given: dict[str, Any]) -> Mapping[str, Array]:
-    """How a site introduces itself: its name, what it shares, and arrays over the entries."""
+    """How a site introduces itself: in words, by its name and what it shares."""
     variable = Many((Text(), Size()))
     flags = dict.fromkeys(FLAGS, FLAG)
     named = {"name": Text(), "shared": Many(variable, SHARED), "disclose": OneOf(DISCLOSURES)}
@@ -194,28 +198,26 @@ def introduction(given: dict[str, Any]) -> Mapping[str, Array]:
         raise DamagedError("shared names no variable, or one twice")
     if any(len(shape) > 2 or math.prod(shape) == 0 for _, shape in given["shared"]):
         raise DamagedError("shared has a variable without entries, or of more than two dimensions")
-    return introduced(sum(math.prod(shape) for _, shape in given["shared"]))
+    if sum(math.prod(shape) for _, shape in given["shared"]) > MOST:
+        raise DamagedError(f"shared has more than {MOST} entries")
+    return {}
 
 
-def introduced(size: int) -> Mapping[str, Array]:
-    """The arrays of an introduction over so many shared entries."""
-    found = {name: Array("f8", (size,), may_lack=True) for name in POINTS}
-    found |= {name: Array("f8", (size,)) for name in SIGNED}
-    found |= {name: Array("f8", (size,), 0.0) for name in UNSIGNED}
-    return found | {"spread": Array("f8", (1,), 0.0)}
+def asked(kind: str, size: int) -> Mapping[str, Array]:
+    """The arrays of a question to a site that shares so many entries."""
+    if kind == "answer":
+        return {"told": Array("f8", (HELD, size)), "weights": Array("f8", (size,), 0.0)}
+    return {"told": Array("f8", (size,))} if kind == "hold" else {}
 
 
 def question(kind: str, size: int) -> Callable[[dict[str, Any]], Mapping[str, Array]]:
-    """What a site that shares so many entries answers to a question."""
-    said = Record(NUMBERED)
-    vector = Array("f8", (size,), may_lack=True)
-    arrays = {
-        "hold": introduced(size),
-        "probe": {"bend": vector, "straight": vector},
-    }[kind]
+    """What such a site answers; NaN where it has no answer."""
+    said, is_held = Record(NUMBERED), kind == "answer"
+    shape = (HELD, size) if is_held else (size,)
+    names = ("point", "price") if is_held else ("point",)
 
     def expected(given: dict[str, Any]) -> Mapping[str, Array]:
         said.check(given, "")
-        return arrays
+        return dict.fromkeys(names, Array("f8", shape, may_lack=True))
 
     return expected

@@ -9,6 +9,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
 from dald_model.declare.remote import RemoteClient
 from dald_model.engines.homes import obstacle
+from dald_model.engines.messages import HELD
 from dald_model.engines.portable import pack
 from dald_model.engines.site_edges import pack_edges
 from dald_model.later import pd
@@ -62,8 +63,8 @@ def sent(compiled: Decomposition) -> pd.DataFrame:
     Gram matrix on what is shared; :class:`dald_model.Secant` does just that. And
     :func:`dald_model.pack` sends all data of a client, once: hosts are for who may have it. Of a
     client at its site (:class:`dald_model.Site`) only the edges are sent, in place of it; its point
-    is what it shares, and what it tells of itself before the first round is listed as well, once
-    though it may be asked up to four times for it.
+    is what it shares, and the answers before the first round are listed as well, once though it is
+    asked two or three times.
 
     Parameters
     ----------
@@ -106,8 +107,11 @@ def _of(name: Hashable, compiled: Decomposition) -> list[Sent]:
     data = len(pack_edges(sub)) if sub.client.is_remote else len(pack(sub))
     found = [Sent(name, NO_EDGE, TO, "client", data, data, ONCE)]
     if isinstance(sub.client, RemoteClient):
-        told = sub.client.introduction.arrays().items()
-        found += [_floats(name, NO_EDGE, FROM, what, value.size, ONCE) for what, value in told]
+        rows = HELD * sub.size
+        found += [_floats(name, NO_EDGE, TO, "told", rows, ONCE)]
+        found += [_floats(name, NO_EDGE, TO, "weights", sub.size, ONCE)]
+        found += [_floats(name, NO_EDGE, FROM, what, rows, ONCE) for what in ("point", "price")]
+        found += [_floats(name, NO_EDGE, FROM, "point", sub.size, ONCE)]
     for (tail, head), slot in compiled.slots.items():
         if name in (tail, head):
             other, size = head if name == tail else tail, slot.stop - slot.start

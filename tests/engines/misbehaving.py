@@ -202,30 +202,26 @@ BEFORE: dict[str, tuple[str, Reply]] = {
         f"shared {x}": ("introduce", says(shared=x))
         for x in (
             *([], 5, None, [5], [["w"]], [["w", 3]], [["w", [-3]]], [["w", [0]]], [["w", [1.5]]]),
-            *([["w", [3, 3]]], [["w", [3]], ["w", [3]]], [["w", [3]], ["q", [10**8]]]),
+            *([["w", [3]], ["w", [3]]], [["w", [3]], ["q", [10**8]]]),
             *([["w", [3, 1, 1]]], [[7, [3]]], [["w\x00", [3]]]),
         )
     },
     "no name": ("introduce", silent_on("name")),
-    "a flag that is none": ("introduce", says(is_known=[1])),
+    "a flag that is none": ("introduce", says(is_exact=[1])),
     "a flag missing": ("introduce", silent_on("is_exact")),
-    **{
-        f"{name} {x}": ("introduce", filled(name, x))
-        for name, x in (
-            *[("base", 1e200), ("base", np.nan), ("own", np.inf), ("slopes", np.nan)],
-            *[("spread", np.nan), ("spread", -1.0)],
-        )
-    },
-    "base short": ("introduce", with_array("base", np.zeros(1))),
-    "own long": ("introduce", with_array("own", np.zeros(50))),
-    "spread empty": ("introduce", with_array("spread", np.zeros(0))),
-    "slopes missing": ("introduce", without("slopes")),
     "an array that nobody asked for": ("introduce", with_array("data", np.zeros(3))),
     "error at first": ("introduce", only(error="no")),
-    "hold base NaN": ("hold", filled("base", np.nan)),
-    "hold short": ("hold", with_array("own", np.zeros(1))),
-    "hold without slopes": ("hold", without("slopes")),
-    "hold empty": ("hold", raw(b"")),
-    "hold raised": ("hold", raised),
+    "a shared size without end": ("introduce", says(shared=[["w", [2**21]]])),
+    "alone infinite": ("alone", filled("point", np.inf)),
+    "alone 1e200": ("alone", filled("point", 1e200)),
+    "alone short": ("alone", with_array("point", np.zeros(1))),
+    "alone with a price": ("alone", with_array("price", np.zeros(SIZE))),
+    "alone nothing": ("alone", without("point")),
+    "alone empty": ("alone", raw(b"")),
+    "alone raised": ("alone", raised),
+    "answer infinite": ("answer", filled("price", np.inf)),
+    "answer of one row": ("answer", with_array("price", np.zeros(SIZE))),
+    "answer without a price": ("answer", without("price")),
+    "answer forgotten": ("answer", only(forgotten="me")),
 }
 """What a site replies before the first round, by the question."""

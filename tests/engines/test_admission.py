@@ -130,8 +130,8 @@ def test_a_served_site_outlives_malformed_messages(tmp_path: Path) -> None:
         encode({"number": [1]}, {}),
         encode({"number": 5, "question": "hold"}, {}),
         encode({"number": 6, "question": "zzz"}, {}),
-        encode({"number": 7, "question": "hold"}, {"told": np.zeros(9), "flags": np.zeros(5)}),
-        encode({"number": 8, "question": "probe"}, {"lengths": np.zeros(0)}),
+        encode({"number": 7, "question": "hold"}, {"told": np.zeros(9)}),
+        encode({"number": 8, "question": "answer"}, {"told": np.zeros((3, 3))}),
     ):
         with Client(address, "AF_UNIX") as caller:
             caller.send_bytes(payload)

@@ -29,7 +29,15 @@ from tests.engines.declared import ENVIRONMENT, REPOSITORY, block
 from tests.engines.flower_node import answered
 from tests.engines.test_engines import rounds
 from tests.engines.test_members import ALONE, in_rounds, values_by_round
-from tests.engines.test_sites import KINDS, ROWS, SIZE, at_sites, hospital_sites, in_one_place
+from tests.engines.test_sites import (
+    KINDS,
+    ROWS,
+    ROWS_ASKED,
+    SIZE,
+    at_sites,
+    hospital_sites,
+    in_one_place,
+)
 
 flwr = pytest.importorskip("flwr", reason="Flower is not installed: pip install dald_model[flower]")
 
@@ -273,7 +281,7 @@ def test_no_array_of_the_size_of_data_is_in_a_message(kind: str) -> None:
     assert grid.sent
     for message, _ in grid.sent:
         for name, array in decode(message).arrays.items():
-            assert name.startswith("client ") or array.size <= SIZE
+            assert name.startswith("client ") or array.size <= ROWS_ASKED * SIZE
     assert b"own 0" not in b"".join(grid.wire)
     assert max(map(len, grid.wire)) < 8 * ROWS * SIZE
 
@@ -287,7 +295,7 @@ def test_its_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_site_that_fails_once_is_asked_again() -> None:
     grid = LocalGrid(at_sites("least squares"))
-    grid.before = lambda node, number: "the client app ended" if number == 11 else None
+    grid.before = lambda node, number: "the client app ended" if number == 16 else None
     with dm.engines.Flower(grid, sites=3) as engine:
         found = dm.Federation(engine).solve()
     assert found.status == "optimal"
