@@ -91,7 +91,7 @@ def peers() -> str:
     for name, peer in recorded["peers"].items():
         versions = ", ".join(peer["requires"]).replace("==", " ")
         reason = f"; {peer['failed']}" if "failed" in peer else ""
-        lines.append(f"* `tests/benchmarks/peers/{name}.py`: {versions}{reason}")
+        lines.append(f"* `{name}.py` at commit {peer['commit']}: {versions}{reason}")
     return "\n".join(lines)
 
 

@@ -19,6 +19,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.panel import commit
 from tests.benchmarks.peers import judge
 from tests.benchmarks.peers.tasks import tasks
 from tests.paths import ROOT
@@ -34,7 +35,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.peers", description=__doc__)
     parser.add_argument("name", nargs="*", help="peers; all if none is named")
     parser.add_argument("--list", action="store_true", help="peers and their requirements")
-    parser.add_argument("--record", action="store_true", help="write peers.json")
+    parser.add_argument("--record", action="store_true", help="write what was run to peers.json")
     given = parser.parse_args()
     unknown = set(given.name) - set(NAMES)
     if unknown:
@@ -45,7 +46,8 @@ def main() -> int:
         return 0
     found = {name: run(name) for name in given.name or NAMES}
     if given.record:
-        FILE.write_text(frozen(found))
+        kept = json.loads(FILE.read_text())["peers"] if FILE.exists() else {}
+        FILE.write_text(frozen({name: (kept | found)[name] for name in sorted(kept | found)}))
     return 0
 
 
@@ -55,7 +57,7 @@ def requirements(name: str) -> list[str]:
 
 def run(name: str) -> dict[str, Any]:
     """Rows of a peer, judged; if it cannot be installed or stops early, the reason in one line."""
-    found: dict[str, Any] = {"requires": requirements(name), "rows": []}
+    found: dict[str, Any] = {"commit": commit(), "requires": requirements(name), "rows": []}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "answers.jsonl"
         file.touch()
@@ -105,9 +107,8 @@ def _call(command: list[str], **options: Any) -> None:
 
 def frozen(found: dict[str, Any]) -> str:
     """Rows with commit, machine and how well the reference is known, a row a line."""
-    commit = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, text=True)
     head = {
-        "commit": commit.strip(),
+        "commit": commit(),
         "machine": f"{os.cpu_count()} cores {platform.machine()}, Python "
         f"{platform.python_version()}, one thread, beside other work",
         "references_apart": {name: judge.reference(name).apart for name in tasks()},
