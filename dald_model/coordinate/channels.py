@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dald_model.engines.edge_ends import Ends
+from dald_model.engines.batches import Ends
 
 
 @dataclass

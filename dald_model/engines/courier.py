@@ -1,4 +1,4 @@
-"""Courier: a thread that takes messages to a host, one after the other, and brings its replies."""
+"""Messages on a stream of bytes, and a thread that takes them to a host and brings its replies."""
 
 from __future__ import annotations
 
@@ -6,8 +6,38 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from queue import SimpleQueue
 from threading import Thread
+from typing import IO
 
 from dald_model.engines.engine import HostLostError
+
+PREFIX = 8
+"""Bytes that say how long a message is."""
+
+
+def write_message(stream: IO[bytes], message: bytes) -> None:
+    """Write one message."""
+    stream.write(len(message).to_bytes(PREFIX, "little"))
+    stream.write(message)
+    stream.flush()
+
+
+def read_message(stream: IO[bytes]) -> bytes:
+    """Read one message.
+
+    Raises
+    ------
+    EOFError
+        If the stream ends before it does.
+    """
+    size = int.from_bytes(_exactly(stream, PREFIX), "little")
+    return _exactly(stream, size)
+
+
+def _exactly(stream: IO[bytes], size: int) -> bytes:
+    found = stream.read(size)
+    if len(found) < size:
+        raise EOFError("the stream has ended")
+    return found
 
 
 class Courier:

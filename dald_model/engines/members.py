@@ -15,11 +15,9 @@ import numpy as np
 
 from dald_model.deadline import check_time
 from dald_model.engines.engine import Engine
-from dald_model.engines.housed import Housed, Loss, Sent
+from dald_model.engines.housed import Housed, Loss, Seat, Sent
 from dald_model.engines.messages import called, opened
-from dald_model.engines.numbers import NUMBERS
-from dald_model.engines.seat import Seat
-from dald_model.engines.wire import Expected, encode
+from dald_model.engines.wire import NUMBERS, Expected, encode
 from dald_model.errors import LostError
 from dald_model.solvers.base import Encoding
 from dald_model.solvers.interior.calls import flat, given, sizes_of

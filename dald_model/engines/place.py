@@ -11,14 +11,12 @@ import numpy as np
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.remote import RemoteClient
 from dald_model.engines.engine import Engine, HostLostError
-from dald_model.engines.housed import Housed, Loss, Sent
+from dald_model.engines.housed import Housed, Loss, Seat, Sent
 from dald_model.engines.messages import answers, multipliers
-from dald_model.engines.numbers import NUMBERS
 from dald_model.engines.portable import pack
 from dald_model.engines.residents import Known, read_answers, read_multipliers
-from dald_model.engines.seat import Seat
 from dald_model.engines.site_edges import pack_edges
-from dald_model.engines.wire import Expected, Message, encode
+from dald_model.engines.wire import NUMBERS, Expected, Message, encode
 from dald_model.engines.witness import Witness
 from dald_model.errors import LostError
 from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Turn

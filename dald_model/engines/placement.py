@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
+import numpy as np
+
 from dald_model.compile.subproblem import Subproblem
 from dald_model.engines.engine import Engine
-from dald_model.engines.housed import Loss
+from dald_model.engines.housed import Loss, Seat
 from dald_model.engines.members import Group, Shown, Spread
 from dald_model.engines.place import Asked, Place, RemoteSession
-from dald_model.engines.seat import Seat
-from dald_model.engines.shares import shared_out
 from dald_model.solvers.base import Answers, Multipliers
 from dald_model.solvers.interior.member import Member, Seen
 
@@ -38,7 +38,7 @@ class Placement:
         self._places = [Place(mine, engine, self.losses) for mine in self._turned]
 
     def homes(self, levels: Iterable[Sequence[Sequence[Subproblem]]]) -> dict[Hashable, int]:
-        """Client -> the number of its host, see :func:`dald_model.engines.shares.shared_out`."""
+        """Client -> the number of its host, see :func:`shared_out`."""
         return shared_out(levels, len(self._places))
 
     def open(self, home: int, solver: str, subproblems: Sequence[Subproblem]) -> RemoteSession:
@@ -98,3 +98,31 @@ class Placement:
         """The run is over."""
         for each in (*self._places, *self._groups):
             each.close()
+
+
+def shared_out(levels: Iterable[Sequence[Sequence[Subproblem]]], hosts: int) -> dict[Hashable, int]:
+    """Client -> the number of its host.
+
+    ``levels`` are the clients that are solved side by side, by session. Each level is shared out by
+    itself, so that all hosts are busy at the same time; clients of a session that follow each other
+    stay together.
+    """
+    found: dict[Hashable, int] = {}
+    for level in levels:
+        loads = np.zeros(hosts)
+        for group in level:
+            parts = np.array_split(np.arange(len(group)), hosts)
+            order = np.argsort(loads, kind="stable")
+            for host, part in zip(order.tolist(), parts, strict=True):
+                found |= {group[at].name: host for at in part}
+                loads[host] += sum(_weight(group[at]) for at in part)
+    return found
+
+
+def _weight(sub: Subproblem) -> int:
+    """About what a client costs: the numbers that a product with its data takes."""
+    form = sub.form
+    if form is None:
+        return 1
+    rows = form.equalities.rhs.size + form.inequalities.rhs.size
+    return sub.size * (sub.size + rows + sum(term.offset.size for term in form.terms))

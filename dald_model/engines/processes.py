@@ -9,9 +9,8 @@ import weakref
 from concurrent.futures import Future
 from functools import partial
 
-from dald_model.engines.courier import Courier, lost
+from dald_model.engines.courier import Courier, lost, read_message, write_message
 from dald_model.engines.engine import HostLostError, check_patience
-from dald_model.engines.frames import read_message, write_message
 from dald_model.validate import argument, check_whole
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")

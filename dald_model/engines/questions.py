@@ -8,8 +8,7 @@ import numpy as np
 
 from dald_model.engines.engine import Engine, Host, HostLostError
 from dald_model.engines.messages import admitted, introduction, question
-from dald_model.engines.numbers import NUMBERS
-from dald_model.engines.wire import Expected, Message, encode
+from dald_model.engines.wire import NUMBERS, Expected, Message, encode
 from dald_model.errors import LostError
 from dald_model.text import counted
 from dald_model.values import others_turn

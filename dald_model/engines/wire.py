@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +46,10 @@ ENVELOPE = Record({"said": OBJECT, "arrays": Many(Many((FREE_TEXT, OneOf(tuple(T
 
 Expected = Callable[[dict[str, Any]], Mapping[str, Array]]
 """What is said -> the arrays that go with it; refuses what should not be said."""
+
+
+NUMBERS = count(time.time_ns())
+"""None comes twice, so that runs follow each other on one engine, and coordinators at one site."""
 
 
 class Message(NamedTuple):
