@@ -82,7 +82,11 @@ class _Scaling:
         energy = self._parts.largest(stiffness * self._distances**2)
         if self._is_agreed.any() and not self._is_agreed.all():
             energy[self._is_agreed] = energy[~self._is_agreed].max()
-        least = energy / (FREE * self._reaches) ** 2
+        # Shorter distances than this share of one that costs as much are of the proximal term
+        short = BIASED * np.sqrt(self._of_neighbours(energy) / stiffness)
+        reaches = np.maximum(self._reaches, short)
+        energy = np.maximum(energy, stiffness * short**2)
+        least = energy / (FREE * reaches) ** 2
         penalty = np.where(stiffness < least, np.maximum(penalty, least), penalty)
         stiffness = np.maximum(stiffness, least)
         lengths = CAUTION * np.sqrt(energy / stiffness)
@@ -215,14 +219,18 @@ class _Scaling:
         energy = given * squares
         if not energy.any():
             return 1 / squares
-        near = np.zeros(energy.size)
-        for alike in self._together:
-            most = energy[alike.entries].max(axis=1, keepdims=True)
-            np.maximum.at(near, alike.entries, np.broadcast_to(most, alike.entries.shape))
-        energy = np.where(energy > 0, energy, near)
+        energy = np.where(energy > 0, energy, self._of_neighbours(energy))
         rest = energy == 0
         energy[rest] = np.exp(np.log(energy[~rest]).mean())
         return energy / squares
+
+    def _of_neighbours(self, energy: np.ndarray) -> np.ndarray:
+        """The largest energy of an edge's clients, on any of their edges, (Q,)."""
+        found = np.zeros(energy.size)
+        for alike in self._together:
+            most = energy[alike.entries].max(axis=1, keepdims=True)
+            np.maximum.at(found, alike.entries, np.broadcast_to(most, alike.entries.shape))
+        return found
 
     def _of_points(
         self, lengths: np.ndarray, slopes: np.ndarray, bends: np.ndarray

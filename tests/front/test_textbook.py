@@ -9,9 +9,9 @@ from tests.problems.textbook import PROBLEMS
 
 ONE_PIECE = {"matrix completion", "experiment design", "infinity norm fit"}
 """One function of one variable: nothing divides it, and the error says so."""
-BY_CURVATURE = {"fisher market"}
-"""Buyers whose answers jump with the prices."""
-BOTH = sorted(PROBLEMS.keys() - ONE_PIECE - BY_CURVATURE)
+UNPROVED = {"transport"}
+"""Right to seven digits, but nobody pays for the consensus, so that no gap is small beside that."""
+BOTH = sorted(PROBLEMS.keys() - ONE_PIECE - UNPROVED)
 
 
 def made(name: str) -> cp.Problem:
@@ -34,13 +34,13 @@ def test_what_is_one_piece_is_refused_with_the_way_out(name: str) -> None:
         made(name).solve(method="dald")
 
 
-@pytest.mark.parametrize("name", sorted(BY_CURVATURE))
-def test_what_answers_alone_do_not_solve_names_the_way_out(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(UNPROVED))
+def test_what_is_right_but_not_proved_says_so(name: str) -> None:
     problem = made(name)
-    with pytest.warns(UserWarning, match="stopped without convergence.*disclose='curvature'"):
-        problem.solve(method="dald")
+    with pytest.warns(UserWarning, match=r"stopped without convergence.*the objective may be"):
+        found = problem.solve(method="dald")
     assert problem.status == "user_limit"
     wanted = made(name).solve(solver=cp.CLARABEL)
-    found = problem.solve(method="dald", disclose="curvature")
     assert found == pytest.approx(wanted, rel=1e-6)
-    assert problem.status == "optimal"
+    assert problem.solve(method="dald", disclose="curvature") == pytest.approx(wanted, rel=1e-6)
+    assert problem.status in ("optimal", "optimal_inaccurate")
