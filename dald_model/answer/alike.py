@@ -51,25 +51,11 @@ class Alike:
         starts = np.repeat(np.cumsum(firsts)[variables] - np.cumsum(sizes) + sizes, sizes)
         return cls(starts + np.arange(sizes.sum()))
 
-    @property
-    def groups(self) -> sp.csr_array:
-        """The matrix from groups to entries."""
-        size = self._group.size
-        return sp.csr_array((np.ones(size), self._group, np.arange(size + 1)), (size, self._count))
-
-    def of_groups(self, values: np.ndarray) -> np.ndarray:
-        """The largest of each group, of numbers that are not negative."""
-        found = np.zeros(self._count)
-        np.maximum.at(found, self._group, values)
-        return found
-
-    def spread(self, values: np.ndarray) -> np.ndarray:
-        """Each entry the value of its group."""
-        return values[self._group]
-
     def most(self, values: np.ndarray) -> np.ndarray:
         """The largest of its group for each entry, of numbers that are not negative."""
-        return self.of_groups(values)[self._group]
+        found = np.zeros(self._count)
+        np.maximum.at(found, self._group, values)
+        return found[self._group]
 
     def least(self, values: np.ndarray) -> np.ndarray:
         """The least of its group for each entry."""

@@ -19,7 +19,7 @@ gap that is not proved cannot be judged.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import replace
 from functools import cached_property
 
@@ -131,7 +131,7 @@ class Judge:
         return rounded > self.tolerance * self.scale.cost
 
     @cached_property
-    def _balanced(self) -> np.ndarray:
+    def _multipliers(self) -> np.ndarray:
         return balanced(self.compiled, self.claim.multipliers)
 
     @cached_property
@@ -158,10 +158,11 @@ class Judge:
 
         Or that in the wider box, where it is not small there.
         """
+        enough = SPARE * self.allowed
         near, far = REACH * self.scale.lengths, self.scale.reach
-        best = self._least(near, near, SPARE * self.allowed)
+        best, mu = self._least(near, enough)
         if best.size <= self.allowed and (far > near).any():
-            wide = self._least(far, FARTHEST * self.scale.lengths, SPARE * WIDER * self.allowed)
+            wide = self._bounds(far, FARTHEST * self.scale.lengths).of(mu, WIDER * enough)
             if wide.size > WIDER * self.allowed:
                 return wide
         return best
@@ -170,36 +171,23 @@ class Judge:
         reach = reach_beside(self.compiled, reach, self._parts.cones, by_cones)
         return Bounds(self.compiled, self._parts, self._at, self._own, reach, self._costs)
 
-    def _least(self, reach: np.ndarray, by_cones: np.ndarray, enough: float) -> Bound:
-        """The best bound in a box, by any of the multipliers."""
-        bounds, best = self._bounds(reach, by_cones), None
-        for mu in self._multipliers:
-            found = bounds.of(mu, enough)
-            best = found if best is None or found.size < best.size else best
-            if best.size <= enough:
-                break
-        assert best is not None
+    def _least(self, reach: np.ndarray, enough: float) -> tuple[Bound, np.ndarray]:
+        """The best bound in a box, and its multipliers."""
+        bounds, mu = self._bounds(reach, reach), self._multipliers
+        best = bounds.of(mu, enough), mu
+        if best[0].size > enough and self.scale.is_agreed:
+            nothing = np.zeros(self.compiled.size)  # nobody is paid for anything
+            best = min(best, (bounds.of(nothing, enough), nothing), key=_gap)
+        if best[0].size > enough:
+            better = improved(self.compiled, self._parts, self._at, mu, self.edge_lengths)
+            if better is not None and np.isfinite(better).all():
+                best = min(best, (bounds.of(better, enough), better), key=_gap)
         return best
-
-    @property
-    def _multipliers(self) -> Iterator[np.ndarray]:
-        """The reported ones, none where nobody pays anything, and better ones."""
-        yield self._balanced
-        if self.scale.is_agreed:
-            yield np.zeros(self.compiled.size)
-        if self._improved is not None:
-            yield self._improved
-
-    @cached_property
-    def _improved(self) -> np.ndarray | None:
-        parts, lengths = self._parts, self.edge_lengths
-        better = improved(self.compiled, parts, self._at, self._balanced, lengths)
-        return better if better is not None and np.isfinite(better).all() else None
 
     @property
     def edge_lengths(self) -> np.ndarray:
         """How far the sides of each entry of an edge move over the lengths, (Q,)."""
-        sides = abs(self.compiled.stacked.matrix) @ self.scale.lengths
+        sides = abs(self.compiled.stacked.matrix) @ self.scale.farther
         found = np.maximum(*sides.reshape(2, -1))
         found[found == 0] = 1.0
         return found
@@ -223,7 +211,7 @@ class Judge:
         shares |= {name: SHORTEST for group in groups for name in group.names}
         reach = np.empty(own.size)
         for name, part in self.compiled.columns.items():
-            reach[part] = shares[name] * self.scale.lengths[part]
+            reach[part] = shares[name] * self.scale.farther[part]
         costs = client_costs(self.compiled, self.claim.own, self.claim.live)
         bounds = Bounds(self.compiled, self._parts, own, own, reach, costs)
         enough = SPARE * self.priced * scale
@@ -316,3 +304,7 @@ def _met(sub: Subproblem, price: np.ndarray) -> np.ndarray:
     parts = zip(sub.variables, sub.spread(price).values(), strict=True)
     is_matrix = [(part, v.is_symmetric() and part.ndim == 2) for v, part in parts]
     return np.concatenate([flat((p + p.T) / 2 if both else p) for p, both in is_matrix])
+
+
+def _gap(found: tuple[Bound, np.ndarray]) -> float:
+    return found[0].size

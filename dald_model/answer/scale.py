@@ -17,9 +17,8 @@ anything, a hundredth of what F changes by over the lengths takes the place of S
 is the way to the farthest standalone minimiser, or less: the size of its variable, but no more than
 its two bounds are apart, or, where that is longer, the move :math:`m_e` of this entry alone that
 changes a client's objective by S. So neither a far origin nor a client that hardly knows its own
-minimiser can make it large. An entry that all want where it is, or of which no objective says
-anything, has the length of the move that is worth S, or else of the least one that moves an edge or
-a row of constraints as far as its other entries do. Lengths bound the box of a proof and how far
+minimiser can make it large. An entry that all want where it is has the length of the move that is
+worth S, or that a row of constraints notices. Lengths bound the box of a proof and how far
 constraints may be violated, never the objective.
 """
 
@@ -44,19 +43,29 @@ DIGITS = 1e-12
 """Share of each entry of x, and of what the clients pay at zero, that rounding x leaves open."""
 DRAWS = 4
 """Directions in which x is rounded; the worst of a few is what counts, not the worst of all."""
+FAINT = 1e-6
+"""Share of the move that is worth S, or that a row would notice, below which a length is what
+residuals of 1e-6 leave of zero, as where all clients agree on a bound."""
+UNSURE = 1e-4
+"""Share of the longest of its variable below which a way may be what a cone solver leaves of zero:
+its gap of 1e-8 is a move of the root of that."""
 LEAST = 1e-2
-"""Share of the move that is worth S, or that a row notices, that every length has at least: what
-solvers leave of zero is no length. 1e-4 of it then changes an objective by 1e-6 of S."""
+"""Share of the move that is worth S that every length has at least: 1e-4 of it then changes an
+objective by 1e-6 of S."""
 PASSES = 3
 """So many rows away a length is told to entries without one of their own."""
 CANCELLED = 1e-14
 """Share of the largest coefficient of a row, or slope of a client, below which another is what
 rounding left of zero; of a curvature the square."""
-SETTLED, FAINTLY = 1e-9, 0.1
-"""Share of a right-hand side, or of one where there is none, below which an entry is a solver's
-zero for everybody, and the share of it that then is the length: a thousandth of that is seen."""
+SHORTER = 1e-4
+"""Share of a client's longest length below which an entry is compared with the others by rows."""
+FAINTLY = 0.1
+"""Share of that move which then is the length: a thousandth of 1e-4 of it is what they leave."""
 NOTHING = 1e-13
-"""Variables of no larger entries are zero, and a change of one is what is asked of F there."""
+"""Lengths below this share of a right-hand side, or of one where there is none, are of entries that
+are zero for everybody and of which nothing else says how far they move."""
+SETTLED = 1e-9
+"""The same where all clients agree on everything, and a solver's zero may be as large."""
 AGREE = 1e-15
 """Share of the change of F over the size of x below which a cost of consensus is rounding."""
 AGREED = 1e-2
@@ -86,6 +95,8 @@ class Scale:
         Whether nobody pays anything, so that :attr:`cost` is what stands in.
     lengths : ndarray
         L, all clients' variables one after the other.
+    farther : ndarray
+        The same for prices: where it is not known whether a length is a solver's error, the longer.
     reach : ndarray
         How far the wide box of a proof reaches: ten lengths, or ten times the way to the farthest
         standalone minimiser.
@@ -113,6 +124,7 @@ class Scale:
         moves = _moves(compiled, claim.live, at, 0.0 if self.is_agreed else cost)
         ways = np.nan_to_num(ways, nan=0.0)
         self.lengths = _lengths(compiled, at, Alike.by_entry(compiled).most(ways), moves)
+        self.farther = _farther(compiled, at, self.lengths, ways, moves)
         self.reach = REACH * np.maximum(self.lengths, Alike.by_edges(compiled).most(ways))
         for name in alone.missing:
             part = compiled.columns[name]
@@ -169,22 +181,28 @@ def _lengths(
     Moves are infinite where none is known.
     """
     equal = Alike.by_edges(compiled)
-    size = np.minimum(Alike.by_variable(compiled).most(np.abs(at)), _ranges(compiled))
-    move = equal.least(worth)
-    known = np.where(np.isfinite(move), move, 0.0)
-    found = np.where(ways > 0, np.minimum(ways, np.maximum(size, known)), known)
-    found = np.where(found > 0, found, equal.most(found))
-    rows, rhs = _rows(compiled, equal)
+    own, move = equal.most(np.abs(at)), equal.least(worth)
+    ranges = _ranges(compiled)
+    size, own = np.minimum(Alike.by_variable(compiled).most(own), ranges), np.minimum(own, ranges)
+    is_known = np.isfinite(move)
+    most = np.maximum(size, np.where(is_known, move, np.where(size > 0, size, np.inf)))
+    own = np.where(own > FAINT * size, own, size)
+    whole = np.where(ways > 0, np.minimum(ways, most), np.where(is_known, move, own))
+    whole = np.maximum(whole, np.where(is_known, LEAST * move, 0.0))
+    is_told = is_known | ((ways > 0) & np.isfinite(ways))
+    whole = np.where(np.isfinite(whole), whole, 0.0)
+    whole = _passed_on(compiled, whole, is_told)
+    is_agreed, right = not ways.any(), np.full(at.size, np.inf)
     for _ in range(PASSES):
-        reach = rows.data * equal.of_groups(found)[rows.col]
-        others = np.bincount(rows.row, reach, rows.shape[0])[rows.row] - reach
-        least = np.where(np.isfinite(move), move, equal.spread(_moved(rows, others)))
-        least = np.where(np.isfinite(least), least, 0.0)
-        found = np.where(found > 0, np.maximum(found, LEAST * least), least)
-    found = Alike.by_entry(compiled).most(np.where(found > 0, found, size))
-    last = Alike.by_entry(compiled).least(equal.spread(_moved(rows, rhs[rows.row])))
-    last = np.where(np.isfinite(last), last, 1.0)
-    return np.where(found > SETTLED * last, found, FAINTLY * last)
+        moves, right = _moves_of_rows(compiled, whole, asks_all=is_agreed)
+        moves = np.where(np.isfinite(moves), moves, 0.0)
+        moves = np.maximum(moves, _moves_of_edges(compiled, whole))
+        whole = np.where(whole <= FAINT * moves, FAINTLY * moves, whole)
+    last = np.where(np.isfinite(right), right, 1.0)
+    nothing = SETTLED if is_agreed else NOTHING
+    whole = np.where(whole <= nothing * last, FAINTLY * last, whole)
+    whole = Alike.by_entry(compiled).most(whole)
+    return np.where(whole > 0, whole, 1.0)
 
 
 def _ranges(compiled: Decomposition) -> np.ndarray:
@@ -210,36 +228,90 @@ def _ranges(compiled: Decomposition) -> np.ndarray:
     return Alike.by_edges(compiled).least(np.where(found > 0, found, np.inf))
 
 
-def _rows(compiled: Decomposition, equal: Alike) -> tuple[sp.coo_array, np.ndarray]:
-    """The sizes of the coefficients of what holds entries together, and of right-hand sides.
+def _farther(
+    compiled: Decomposition,
+    at: np.ndarray,
+    lengths: np.ndarray,
+    ways: np.ndarray,
+    moves: np.ndarray,
+) -> np.ndarray:
+    """The lengths, or the longest of its variable of an entry that all may want where it is.
 
-    Edges, and rows of clients, with a column for each group of equal entries.
+    At most the size of the variable: its entries may be in units of their own.
     """
-    sides, count = abs(compiled.stacked.matrix), compiled.size
-    parts, rhs = [(sides[:count] + sides[count:]) @ equal.groups], [np.zeros(count)]
-    for name, sub in compiled.items():
-        form = None if sub.client.is_server or sub.client.is_remote else sub.form
-        if form is not None and sub.is_constrained:
-            parts.append(abs(form.cone.rows[:, : sub.size]) @ equal.groups[compiled.columns[name]])
-            rhs.append(np.abs(form.cone.rhs))
-    return sp.coo_array(sp.vstack(parts)), np.concatenate(rhs)
+    by_variable = Alike.by_variable(compiled)
+    longest = np.maximum(lengths, np.minimum(by_variable.most(lengths), by_variable.most(abs(at))))
+    is_unknown = np.isinf(Alike.by_edges(compiled).least(moves))
+    is_unsure = is_unknown & (Alike.by_entry(compiled).most(ways) <= UNSURE * longest)
+    return np.where(is_unsure, longest, lengths)
 
 
-def _moved(rows: sp.coo_array, sizes: np.ndarray) -> np.ndarray:
-    """How far an entry alone moves a row by a size, given for each cell; the least over the rows.
-
-    Infinite where there is no row that has the entry, but for rounding, and a size.
-    """
-    found, largest = np.full(rows.shape[1], np.inf), np.zeros(rows.shape[0])
-    np.maximum.at(largest, rows.row, rows.data)
-    is_held = (sizes > 0) & (rows.data > CANCELLED * largest[rows.row])
-    np.minimum.at(found, rows.col[is_held], sizes[is_held] / rows.data[is_held])
-    return found
+def _passed_on(compiled: Decomposition, lengths: np.ndarray, is_told: np.ndarray) -> np.ndarray:
+    """Lengths of entries of which nothing says how far they move from those they have to equal."""
+    cells, count = compiled.stacked.cells, compiled.size
+    while not is_told.all():
+        reach = np.bincount(
+            cells.row, np.abs(cells.data) * np.where(is_told, lengths, 0.0)[cells.col], 2 * count
+        )
+        other = np.roll(reach, count)[cells.row]
+        is_new = ~is_told[cells.col] & (other > 0) & (cells.data != 0)
+        if not is_new.any():
+            break
+        found = np.zeros(lengths.size)
+        np.maximum.at(found, cells.col[is_new], other[is_new] / np.abs(cells.data[is_new]))
+        lengths = np.where(found > 0, found, lengths)
+        is_told = is_told | (found > 0)
+    return lengths
 
 
 def _sizes(compiled: Decomposition, at: np.ndarray) -> np.ndarray:
     """The absolute value of each entry; one of a variable that is zero."""
     return np.where(Alike.by_variable(compiled).most(np.abs(at)) <= NOTHING, 1.0, np.abs(at))
+
+
+def _moves_of_edges(compiled: Decomposition, lengths: np.ndarray) -> np.ndarray:
+    """How far an entry alone moves the longest of its edges as far as the other end does."""
+    found = np.zeros(lengths.size)
+    cells, count = compiled.stacked.cells, compiled.size
+    reach = np.bincount(cells.row, np.abs(cells.data) * lengths[cells.col], 2 * count)
+    largest = np.zeros(2 * count)
+    np.maximum.at(largest, cells.row, np.abs(cells.data))
+    is_held = np.abs(cells.data) > CANCELLED * largest[cells.row]
+    other = np.roll(reach, count)[cells.row]
+    moves = other[is_held] / np.abs(cells.data[is_held])
+    np.maximum.at(found, cells.col[is_held], moves)
+    return found
+
+
+def _moves_of_rows(
+    compiled: Decomposition, lengths: np.ndarray, *, asks_all: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """How far an entry alone moves a row of constraints as far as its others do.
+
+    And how far it moves it as far as its right-hand side is. The least over the rows; infinite
+    where no row with others of a length, or with a right-hand side, has the entry. Rows are asked
+    of all clients, or of those with an entry that is far shorter than another.
+    """
+    found, right = np.full((2, lengths.size), np.inf)
+    for name, sub in compiled.items():
+        form = None if sub.client.is_server or sub.client.is_remote else sub.form
+        own = lengths[compiled.columns[name]]
+        is_even = not asks_all and bool((own > SHORTER * own.max(initial=0.0)).all())
+        if form is None or not sub.is_constrained or is_even:
+            continue
+        rows = abs(form.cone.rows[:, : sub.size]).tocoo()
+        reach = rows.data * own[rows.col]
+        others = np.bincount(rows.row, reach, rows.shape[0])[rows.row] - reach
+        largest = np.zeros(rows.shape[0])
+        np.maximum.at(largest, rows.row, rows.data)
+        is_held = (others > 0) & (rows.data > CANCELLED * largest[rows.row])
+        with np.errstate(all="ignore"):
+            moves = np.where(is_held, others / rows.data, np.inf)
+            rhs = np.abs(form.cone.rhs)[rows.row] / rows.data
+        part = compiled.columns[name]
+        np.minimum.at(found[part], rows.col, moves)
+        np.minimum.at(right[part], rows.col, np.where(rhs > 0, rhs, np.inf))
+    return found, right
 
 
 def _moves(

@@ -25,12 +25,14 @@ HALVINGS = 30
 """How often a step is halved before a point is taken for the minimiser as far as doubles know."""
 FAINT, DOUBLINGS = 10, 60
 """Searches along curvatures that are rounding, and doublings of a step that surely falls: 1e18."""
-SHARPER = 1e-2
-"""Share of the decrease so far that another Newton step has to promise: S is a yardstick, and one
-that is a hundredth too small makes a verdict that much stricter."""
+SHARPER = 1e-6
+"""Share of a decrease below which another Newton step is not worth it."""
 ENDLESS = 1e-3
 """Share of a decrease that another step as long may bring, beyond which a point is where a solver's
 patience ended and no minimiser: twice as far a logarithm is as much lower as ever."""
+LEFT = 1e-3
+"""Share of the slopes that may be left where a client counts as minimised; where its objective is
+linear, as a Huber loss is far out, Newton's method has no step and a cone solver is asked."""
 
 
 class Standalone:
@@ -173,11 +175,9 @@ def _joined(own: Rows, held: Rows, to_own: sp.csr_array, is_absent: np.ndarray) 
 def _by_newton(
     group: SmoothClients, start: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The minimisers of smooth clients, (k, m), how much lower they are, and which have no step.
-
-    Where an objective is linear, as a Huber loss is far out, a cone solver is asked.
-    """
+    """The minimisers of smooth clients, (k, m), how much lower they are, and which fell short."""
     point, fallen = _descended(group, start, np.zeros(len(start)))
+    slopes = group.gradients(start)
     for _ in range(FAINT):
         step = group.steps(point, group.gradients(point))[1]
         gained, far = np.zeros(len(start)), np.ones(len(start))
@@ -193,8 +193,8 @@ def _by_newton(
         point, fallen = _descended(group, point + step, fallen + gained)
     if group.is_quadratic:
         return point, fallen, np.zeros(len(start), dtype=bool)
-    is_level = np.abs(group.gradients(point)) <= group.gradient_errors(point)
-    return point, fallen, ~(fallen > 0) & ~is_level.all(axis=1)
+    left = np.abs(group.gradients(point)).max(axis=1)
+    return point, fallen, ~(left <= LEFT * np.abs(slopes).max(axis=1))
 
 
 def _descended(
@@ -203,19 +203,19 @@ def _descended(
     """Where Newton's method ends, and how much lower the clients are with what they had fallen."""
     point, live = start.copy(), np.ones(len(start), dtype=bool)
     for _ in range(STEPS):
-        slopes = group.gradients(point)
-        step = group.steps(point, slopes)[0]
-        live &= -np.vecdot(slopes, step) / 2 > SHARPER * fallen  # NaN where there is none
-        if not live.any():
-            break
-        step, gained = np.where(live[:, None], step, 0.0), fallen
+        step = group.steps(point, group.gradients(point))[0]
+        step[~(np.isfinite(step).all(axis=1) & live)] = 0.0
+        gained, is_worse = fallen, ~live
         for _ in range(HALVINGS):
             gained = group.sure_falls(point, point + step)
-            is_worse = live & ~(gained >= 0)  # NaN outside of the domain
+            is_worse = ~(gained >= 0)  # NaN outside of the domain
             if not is_worse.any():
                 break
             step[is_worse] /= 2
-        live &= gained > 0
-        point = np.where(live[:, None], point + step, point)
-        fallen = np.where(live, fallen + gained, fallen)
+        gained = np.where(is_worse, 0.0, gained)
+        step[is_worse] = 0.0
+        point, fallen = point + step, fallen + gained
+        live = gained > SHARPER * fallen
+        if not live.any():
+            break
     return point, fallen
