@@ -82,8 +82,8 @@ class _Scaling:
         energy = self._parts.largest(stiffness * self._distances**2)
         if self._is_agreed.any() and not self._is_agreed.all():
             energy[self._is_agreed] = energy[~self._is_agreed].max()
-        # Shorter distances than this share of one that costs as much are of the proximal term
-        short = BIASED * np.sqrt(self._of_neighbours(energy) / stiffness)
+        # What costs less than rounding of the clients' other edges has no length of its own
+        short = np.sqrt(ROUNDED * self._of_neighbours(energy) / stiffness)
         reaches = np.maximum(self._reaches, short)
         energy = np.maximum(energy, stiffness * short**2)
         least = energy / (FREE * reaches) ** 2

@@ -193,7 +193,7 @@ REFUSED = {
 }
 """Right, and refused by a row of the verification that is stricter there than it has to be."""
 
-NOT_SOLVED = {5322, 410001906}
+NOT_SOLVED = {5322, 390001121, 410001906}
 """No answer within the limits, and the status says so: scales are measured to 10 %."""
 
 

@@ -120,6 +120,7 @@ class Responses:
         # Told the same but for rounding errors: teaches these
         is_sound &= change > NOISE**2 * np.einsum("ni,ni->n", points, points)
         is_sound &= np.isfinite(product)  # of a run that diverges
+        is_sound &= np.abs(product) > np.finfo(float).tiny  # or its inverse is no double
         scale = np.zeros(product.size)
         np.divide(1.0, product, out=scale, where=is_sound)
         wrong = np.where(is_sound[:, None], wrong, 0.0)
