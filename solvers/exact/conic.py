@@ -263,6 +263,9 @@ class ClarabelProgram:
         return is_unbounded(program, native.x, native.s)
 
     def _solve(self, linear: np.ndarray, options: dict[str, Any], settled: bool) -> Any:
+        return answered(lambda: self._prepared(linear, options, settled), self._cone)
+
+    def _prepared(self, linear: np.ndarray, options: dict[str, Any], settled: bool) -> Any:
         if self._solver is None:
             cone = self._cone
             self._solver = DefaultSolver(
@@ -273,7 +276,7 @@ class ClarabelProgram:
         else:
             self._solver.update(q=linear, settings=settings(options))
         self._is_limited = is_limited()  # it has the seconds that were left
-        return answered(self._solver, self._cone)
+        return self._solver
 
 
 def _scaled(matrix: sp.csc_array, cells: np.ndarray | float, columns: np.ndarray) -> Any:

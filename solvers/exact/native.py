@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -70,16 +71,14 @@ def settings(options: dict[str, Any]) -> Any:
 def solved_once(cone: ConeProgram, **options: Any) -> Any:
     """What Clarabel finds for a cone program once, by its defaults but for these settings."""
     cones = [native_cone(kind, argument) for kind, argument in cone.cones]
-    solver = DefaultSolver(
-        upper_triangle(cone.matrix), cone.linear, cone.rows, cone.rhs, cones, settings(options)
-    )
-    return answered(solver, cone)
+    data = upper_triangle(cone.matrix), cone.linear, cone.rows, cone.rhs, cones
+    return answered(lambda: DefaultSolver(*data, settings(options)), cone)
 
 
-def answered(solver: Any, cone: ConeProgram) -> Any:
-    """What Clarabel finds; a panic of its Rust is a failure as any other."""
+def answered(prepared: Callable[[], Any], cone: ConeProgram) -> Any:
+    """What Clarabel finds; a panic of its Rust, in its set-up too, is a failure as any other."""
     try:
-        found = solver.solve()
+        found = prepared().solve()
     except BaseException as error:
         if not is_panic(error):
             raise

@@ -403,7 +403,10 @@ def test_after_two_failures_running_the_first_attempt_is_left_out_for_a_while(
     assert tried[-2:] == [2, 0]
 
 
-def test_a_panic_of_clarabel_is_a_failed_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("place", ["set-up", "solve"])
+def test_a_panic_of_clarabel_is_a_failed_attempt(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is written in Rust, and its panics are no Exceptions."""
     panic = type("PanicException", (BaseException,), {})
     client, truth = PROXIMAL["norm 2"]
@@ -411,7 +414,9 @@ def test_a_panic_of_clarabel_is_a_failed_attempt(monkeypatch: pytest.MonkeyPatch
     session = Conic().open([client])
 
     class Panics:
-        def __init__(self, *_: Any) -> None: ...
+        def __init__(self, *_: Any) -> None:
+            if place == "set-up":
+                raise panic("assertion failed")
 
         def solve(self) -> Any:
             raise panic("assertion failed")
