@@ -26,25 +26,12 @@ from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.indexing import Index, selection, times
 from dald_model.solvers.arrays.terms import Terms, shared
 from dald_model.solvers.base import Answers, Multipliers, Turn
-from dald_model.solvers.exact.active_set import ActiveSet
-from dald_model.solvers.exact.cholesky import Factor
-from dald_model.solvers.exact.dual_box import DualBoxQP
-from dald_model.solvers.exact.epigraph import EpigraphQP
 from dald_model.solvers.exact.newton_guard import ERROR, OPTIMAL
 from dald_model.solvers.exact.newton_model import FLOOR, add_diagonal
 from dald_model.solvers.exact.newton_state import First, NewtonState, TermGroup
 from dald_model.solvers.exact.newton_turn import UNKNOWN, NewtonBatch
-from dald_model.solvers.exact.quadratic_step import StepMethod, again
-from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
-
-METHODS: tuple[type[StepMethod], ...] = (
-    Factor,
-    ActiveSet,
-    DualBoxQP,
-    SemismoothNewton,
-    EpigraphQP,
-)
-"""Who takes the steps: the first that takes the rows and the terms without a gradient."""
+from dald_model.solvers.exact.quadratic_step import again
+from dald_model.solvers.exact.step_methods import refusal, step_method
 
 PRICE, PRICE_PER_VARIABLE = 10.0, 0.1
 """What a Hessian and its factor cost, in gradients: a line through measured costs."""
@@ -71,8 +58,7 @@ class Newton:
             return "it has no smooth term that is not quadratic"
         if mixed := [t.kind.name for t in form.terms if t.kind.is_of_entries and _mixes(t)]:
             return f"an argument of its {mixed[0]} terms is more than one variable"
-        reasons = [method.refuses(form) for method in METHODS]
-        return "" if "" in reasons else "; ".join(dict.fromkeys(reasons))
+        return refusal(form)
 
     def open(self, subproblems: Sequence[Subproblem]) -> NewtonSession:
         """Start a run on clients of one ``form.shape``."""
@@ -89,7 +75,7 @@ class NewtonSession:
     def __init__(self, subproblems: Sequence[Subproblem]) -> None:
         forms = [sub.form for sub in subproblems if sub.form is not None]
         self._augmented = Augmented(subproblems)
-        self.method = _method(forms)(forms)
+        self.method = step_method(forms)(forms)
         self._set(forms)
         size, valued = forms[0].size, list(map(_valued, forms))
         self._group = np.zeros(len(forms), dtype=int)
@@ -105,7 +91,7 @@ class NewtonSession:
         """See :class:`dald_model.solvers.base.Lasting`."""
         forms = [sub.form for sub in subproblems if sub.form is not None]
         is_alike = all(map(_has_terms_of, forms, self._forms))
-        if not is_alike or _method(forms) is not type(self.method):
+        if not is_alike or step_method(forms) is not type(self.method):
             return False  # a stack of terms is what takes time
         self._augmented = self._augmented.again(subproblems)
         self.method = again(self.method, forms)
@@ -285,10 +271,3 @@ def _has_terms_of(form: Form, other: Form) -> bool:
         and np.array_equal(one.parameter, two.parameter)
         for one, two in pairs
     )
-
-
-def _method(forms: Sequence[Form]) -> type[StepMethod]:
-    for method in METHODS:
-        if not any(method.refuses(form) for form in forms):
-            return method
-    raise ValueError("no step method takes all of these clients")

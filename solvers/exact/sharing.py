@@ -33,16 +33,10 @@ from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.indexing import times
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.base import Answers, Multipliers, Session, Turn
-from dald_model.solvers.exact.active_set import ActiveSet
-from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.common_sums import Sums, common_sums
-from dald_model.solvers.exact.dual_box import DualBoxQP
-from dald_model.solvers.exact.epigraph import EpigraphQP
-from dald_model.solvers.exact.quadratic_step import StepMethod, again
-from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
+from dald_model.solvers.exact.quadratic_step import again
+from dald_model.solvers.exact.step_methods import refusal, step_method
 
-METHODS: tuple[type[StepMethod], ...] = (Factor, ActiveSet, DualBoxQP, SemismoothNewton, EpigraphQP)
-"""Who solves what is left: the first that takes it."""
 _BLOCKS = MadeOnce()
 NONE = "no minimiser to working accuracy"
 ROUNDED = 1e-13
@@ -104,8 +98,8 @@ class Sharing:
         reduced = _reduced(form)
         if isinstance(reduced, str):
             return reduced
-        reasons = [method.refuses(reduced.form) for method in METHODS]
-        return "" if "" in reasons else f"of its sums, {'; '.join(dict.fromkeys(reasons))}"
+        reasons = refusal(reduced.form)
+        return reasons and f"of its sums, {reasons}"
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`."""
@@ -251,7 +245,7 @@ class _Group:
         self.place[members] = np.arange(members.size)
         self._members, self._shape = members, mine[0].shape
         self.bends = np.zeros((members.size, self.count, self.count))
-        self.method = next(m for m in METHODS if not any(m.refuses(f) for f in mine))(mine)
+        self.method = step_method(mine)(mine)
 
     def take(self, members: np.ndarray, forms: Sequence[Form]) -> bool:
         """Whether these are the same clients, of which other numbers are taken."""
