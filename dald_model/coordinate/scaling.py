@@ -77,6 +77,7 @@ class _Scaling:
         compiled = self._compiled
         stiffness, kinks, penalty, bends = self._stiffnesses()
         self._see_bounds(stiffness, penalty)
+        self._see_rows(stiffness == 0)
         stiffness = self._filled(stiffness)
         penalty = np.where(penalty > 0, penalty, stiffness)
         energy = self._parts.largest(stiffness * self._distances**2)
@@ -105,9 +106,7 @@ class _Scaling:
         sides = np.nan_to_num(sides_of(compiled, points))
         gap = np.abs(sides[0] - sides[1])
         found = gap.copy()
-        for alike in self._together:
-            widest = alike.sight.along(alike.sight.lengths(gap[alike.entries]))
-            np.maximum.at(found, alike.entries, widest)
+        self._share_widest(gap, found)
         origin = sides_of(compiled, np.zeros(points.size))
         size = np.abs(sides - origin).max(axis=0)
         moved = np.abs(sides - sides_of(compiled, self._local.base)).max(axis=0)
@@ -130,7 +129,14 @@ class _Scaling:
                 own = self._local.points[self._compiled.columns[name]]
                 along = sub.sight.along(told_by_rows(sub, known.diagonal, own)[1])
                 np.maximum.at(found, sub.entries, along)
+        self._share_widest(found.copy(), found)
         return found
+
+    def _share_widest(self, given: np.ndarray, found: np.ndarray) -> None:
+        """Let what is ``given`` on one edge, (Q,), count on all that share the variable."""
+        for alike in self._together:
+            widest = alike.sight.along(alike.sight.lengths(given[alike.entries]))
+            np.maximum.at(found, alike.entries, widest)
 
     def _stiffnesses(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """How stiff entries are, how steep kinks are along them, what counts for penalties, (Q,).
@@ -209,6 +215,13 @@ class _Scaling:
             entries = sub.entries[is_new]
             stiffness[entries] = penalty[entries] = found[is_new]
             self._distances[entries] = (sub.sight.absolute @ reach)[is_new]
+
+    def _see_rows(self, asked: np.ndarray) -> None:
+        """Where no objective is stiff, a distance far below what rows tell is a solver's error."""
+        if asked.any():
+            least = np.where(asked, BIASED * self._told_by_rows(asked), 0.0)
+            self._distances = np.maximum(self._distances, least)
+            self._reaches = np.maximum(self._reaches, least)
 
     def _filled(self, given: np.ndarray) -> np.ndarray:
         """Stiffness of all entries: none takes the energy of its clients' other edges.

@@ -35,7 +35,7 @@ def test_powers_of_dollars_are_traded_as_their_derivative_says(unit: float) -> N
     assert result.status == "optimal", result.detail
     np.testing.assert_allclose(x.value * unit, best, rtol=1e-4)  # pyright: ignore[reportOptionalOperand]
     assert result.value == pytest.approx(0.09 * best, rel=1e-6)  # a third of what is earned
-    assert unit < 1 or result.verify().ok  # in thousandths the all-in-one solve itself is worse
+    assert result.verify().ok
 
 
 def gas(unit: float) -> dm.Model:
@@ -64,7 +64,7 @@ def gas(unit: float) -> dm.Model:
     return model
 
 
-@pytest.mark.parametrize("unit", [1e8, 1e6, 1e4])
+@pytest.mark.parametrize("unit", [1e8, 1e6, 1e4, 1e2, 1.0])
 def test_a_gas_network_in_pascals_costs_what_it_costs_in_megapascals(unit: float) -> None:
     best = float(gas(1e12).monolithic().solve(solver="CLARABEL"))  # pyright: ignore[reportArgumentType]
     result = gas(unit).solve()
@@ -75,15 +75,7 @@ def test_a_gas_network_in_pascals_costs_what_it_costs_in_megapascals(unit: float
     assert found.bound <= best * (1 + 1e-7)
 
 
-@pytest.mark.parametrize("unit", [1e2, 1.0])
-def test_pressures_of_1e13_units_are_solved_or_said_not_to_be(unit: float) -> None:
-    result = gas(unit).solve(max_rounds=200)
-    assert result.status in ("optimal", "round_limit", "stalled", "solver_error")
-    best = float(gas(1e12).monolithic().solve(solver="CLARABEL"))  # pyright: ignore[reportArgumentType]
-    assert result.status != "optimal" or result.value == pytest.approx(best, rel=1e-5)
-
-
-@pytest.mark.parametrize("unit", [1e6, 1e4])
+@pytest.mark.parametrize("unit", [1e6, 1e4, 1e2])
 def test_a_gas_network_is_verified_where_cvxpy_s_solvers_fail(unit: float) -> None:
     found = gas(unit).solve().verify()
     assert found.ok, found
