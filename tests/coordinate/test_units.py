@@ -252,6 +252,12 @@ def test_a_portfolio_of_daily_variances_is_of_least_variance(options: dict[str, 
     assert result.verify().ok
 
 
+NOBODY_PAYS = pytest.mark.xfail(
+    reason="all agree but for 1e-8 of F, beside which the judge proves nothing"
+)
+
+
+@NOBODY_PAYS
 def test_a_start_from_a_larger_problem_does_not_bring_its_scales() -> None:
     rng = np.random.default_rng(0)
     rows, target = rng.normal(size=(3, 9, 4)), rng.normal(size=(3, 9))
@@ -264,9 +270,8 @@ def test_a_start_from_a_larger_problem_does_not_bring_its_scales() -> None:
     before = model.solve()
     weight.value, centre.value = 1e-2, np.full(4, 2.0)
     best: Any = model.monolithic().solve(solver=cp.CLARABEL)
-    # From there all agree but for 1e-8 of F, of which no proof has 1e-4: "stalled" is honest
     for result in (model.solve(start=before), model.solve()):
-        assert result.status in ("optimal", "stalled")
+        assert result.status == "optimal"
         assert abs(result.value - best) <= GAP * best
 
 
@@ -491,17 +496,27 @@ def test_a_quadratic_with_many_answers_far_from_zero_gives_a_near_one(shift: flo
     assert 0.1 <= energy(shift) / energy(0.0) <= 10
 
 
+@pytest.mark.xfail(reason="right, but in 177 rounds for 30: its minimiser at zero is told")
 @pytest.mark.parametrize("shift", [-3e3, 1e5])
-def test_who_has_many_answers_may_have_its_own_at_zero(shift: float) -> None:
+def test_who_has_many_answers_is_not_told_a_mean_that_has_its_own_at_zero(shift: float) -> None:
     """A spread is flat along all entries alike: it answers at zero, and a server's mean halfway."""
     power: Any = 1.5
-    x = cp.Variable(4, name="x")
-    model = dm.Model("spread")
-    for name, wish in {"a": [0.3, 0.4, 0.6, 1.3], "b": [0.5, 0.5, 0.6, 0.7]}.items():
-        cost = cp.pnorm(x - shift - wish, power)
-        model.client(name, cost, [x <= shift + 4, x >= shift - 4])
-    model.client("c", cp.std(x))
-    assert model.solve().verify()
+
+    def run(shift: float) -> tuple[int, float]:
+        x = cp.Variable(4, name="x")
+        model = dm.Model("spread")
+        for name, wish in {"a": [0.3, 0.4, 0.6, 1.3], "b": [0.5, 0.5, 0.6, 0.7]}.items():
+            cost = cp.pnorm(x - shift - wish, power)
+            model.client(name, cost, [x <= shift + 4, x >= shift - 4])
+        model.client("c", cp.std(x))
+        result = model.solve()
+        assert result.verify()
+        assert result.state is not None
+        return result.rounds, result.state.units.energy
+
+    (rounds, energy), (there, then) = run(0.0), run(shift)
+    assert there <= 2 * rounds
+    assert 0.1 <= then / energy <= 10
 
 
 # --- where others are, an objective has no end ----------------------------------------------------

@@ -74,10 +74,6 @@ def test_the_least_largest_square(unit: float) -> None:
     for i in range(2):
         model.client(i, unit * t / 2, [cp.square(w - i) <= unit * t])
     result = model.solve()
-    if unit != 1.0:  # t has no length of its own: in other units the run says that it stalled
-        assert result.status in ("optimal", "stalled")
-    if result.status == "stalled":
-        return
     assert result.status == "optimal"
     assert result.value == pytest.approx(0.25, rel=1e-6)
     assert result[w] == pytest.approx(0.5, abs=1e-4)
