@@ -26,14 +26,12 @@ from dald_model.solvers.exact.nonlinear import Nonlinear
 from dald_model.solvers.exact.polyhedral import Polyhedral
 from dald_model.solvers.exact.reference import Reference
 from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
-from dald_model.solvers.exact.sharing import Sharing
 from dald_model.solvers.interior.unasked import Unasked
 from dald_model.validate import check_clients
 
 LOW_RANK = LowRank()
 ORDER: tuple[Solver, ...] = (
     Average(),
-    Sharing(),
     LOW_RANK,
     Direct("factor", Factor),
     Direct("active_set", ActiveSet),
@@ -58,8 +56,8 @@ NAMED: dict[str, Solver] = {solver.name: solver for solver in (*ORDER[:-1], NONL
 NAMED["reference"] = ORDER[-1]
 """What ``solve(solver=...)`` takes besides the names of cvxpy's solvers."""
 
-RENAMED = dict.fromkeys(("kinks", "proximal", "dual_proximal"), "semismooth")
-"""What solvers were called before one took what three did."""
+RENAMED = dict.fromkeys(("kinks", "proximal", "dual_proximal"), "semismooth") | {"sharing": "auto"}
+"""What solvers were called before others took what they did."""
 
 
 class Choice:
@@ -159,13 +157,13 @@ def refusal(solver: Solver, sub: Subproblem) -> str:
 
 
 def _read(given: Any) -> Solver | None:
+    if isinstance(given, str) and given in RENAMED:
+        text = f"solver: {given!r} is {RENAMED[given]!r} by now, which does what it did"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        given = RENAMED[given]
     if given is None or given == "auto":
         return None
     if isinstance(given, str):
-        if given in RENAMED:
-            text = f"solver: {given!r} is {RENAMED[given]!r} by now, which does what it did"
-            warnings.warn(text, DeprecationWarning, stacklevel=2)
-            given = RENAMED[given]
         if given in NAMED:
             return NAMED[given]
         if given.upper() in cp.installed_solvers():

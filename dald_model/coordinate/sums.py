@@ -11,7 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.solvers.exact.sharing import priced_sums
+from dald_model.compile.form import Form
+from dald_model.compile.shared_rows import shared_rows
 
 
 def alike_in_sums(compiled: Decomposition, penalty: np.ndarray) -> np.ndarray:
@@ -23,7 +24,7 @@ def alike_in_sums(compiled: Decomposition, penalty: np.ndarray) -> np.ndarray:
     found = penalty.copy()
     for name in compiled.couplings:
         sub = compiled[name]
-        known = priced_sums(sub)
+        known = _priced_sums(sub.form) if sub.form else None
         matrix = sp.csr_array(sub.sides[0])
         if known is None or (np.diff(matrix.indptr) != 1).any():
             continue
@@ -34,3 +35,25 @@ def alike_in_sums(compiled: Decomposition, penalty: np.ndarray) -> np.ndarray:
             mine = which == at
             found[sub.entries[mine]] = np.sqrt(squares[mine].mean()) / gain[mine]
     return found
+
+
+def _priced_sums(form: Form) -> tuple[np.ndarray, np.ndarray] | None:
+    """The sum with a price that each variable enters, -1 for none, and its factor there, (m,).
+
+    Sums have a price where they stand in a linear row. None where a variable is in two sums.
+    """
+    if form.extra or not form.complete:
+        return None
+    rows = [form.equalities.matrix, form.inequalities.matrix]
+    parts = [sp.csr_array(one) for one in (*rows, *(term.matrix for term in form.terms))]
+    basis, multiples = shared_rows(sp.vstack(parts, "csr"))
+    columns = sp.csc_array(basis)
+    counts = np.diff(columns.indptr)
+    if counts.max(initial=0) > 1:
+        return None
+    is_linear = np.arange(multiples.shape[0]) < form.equalities.rhs.size + form.inequalities.rhs.size
+    is_priced = is_linear @ abs(multiples) > 0
+    which, factors = np.full(form.size, -1), np.zeros(form.size)
+    which[counts == 1] = np.where(is_priced[columns.indices], columns.indices, -1)
+    factors[counts == 1] = columns.data
+    return which, factors

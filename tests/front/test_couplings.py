@@ -173,7 +173,8 @@ def test_a_coupling_shows_in_tables_pictures_and_explanations() -> None:
     compiled = model.compile()
     says(compiled, "balance (coupling)")
     solvers = {name: one.solver for one in compiled.explain() for name in one.clients}
-    assert solvers["balance"] == solvers["coupling"] == "sharing"
+    assert solvers["balance"] == "factor"
+    assert solvers["coupling"] == "semismooth"
     figure: Any = model.draw()
     assert figure.get_supxlabel() == "couplings: green"
     assert figure.get_suptitle() == "wishes: consensus graph, 3 clients, 4 edges"  # one is of two

@@ -136,8 +136,8 @@ def test_answers_are_optimal(solver: str, problem: str) -> None:
         assert np.abs(rough - found.points).max() <= ROUGH
 
 
-OTHERS = {"average", "sharing", "low_rank"}
-"""What takes servers, couplings and wide clients has suites of its own."""
+OTHERS = {"average", "low_rank"}
+"""What takes servers and wide clients has suites of its own."""
 
 
 def test_every_exact_solver_is_asked() -> None:

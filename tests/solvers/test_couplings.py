@@ -1,4 +1,4 @@
-"""The solver of couplings, by a certificate and beside a general cone solver."""
+"""What solves couplings, by a certificate and beside a general cone solver."""
 
 from typing import Any
 
@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.solvers import NAMED
-from dald_model.solvers.base import Turn
+from dald_model.solvers import Choice, Turn
 from tests.expect import says
 
 PARTIES, SIZE = 4, 3
@@ -61,9 +60,7 @@ def turn(sub: dm.Subproblem, rng: np.random.Generator) -> Turn:
 @pytest.mark.parametrize("name", COUPLINGS)
 def test_the_point_is_that_of_cvxpy(name: str) -> None:
     sub = coupled(COUPLINGS[name]).compile()["all"]
-    solver = NAMED["sharing"]
-    assert not solver.refuses(sub)
-    session = solver.open([sub])
+    session = Choice("auto").chain(sub)[0].open([sub])
     rng = np.random.default_rng(5)
     for _ in range(3):
         given = turn(sub, rng)
@@ -79,7 +76,7 @@ def test_the_point_is_that_of_cvxpy(name: str) -> None:
 def test_rows_have_multipliers_that_balance_the_augmented_gradient(name: str) -> None:
     sub = coupled(COUPLINGS[name]).compile()["all"]
     assert sub.form is not None
-    session = NAMED["sharing"].open([sub])
+    session = Choice("auto").chain(sub)[0].open([sub])
     given = turn(sub, np.random.default_rng(6))
     answers = session.minimise(given, 1e-12)
     matrix, offset = sub.sides
@@ -103,27 +100,12 @@ def test_couplings_of_one_shape_and_different_sums_are_solved_together() -> None
     model.couple(x[2] <= 1, 2 * x[3] <= 3 + 0 * x[0], name="two sums")
     model.couple(sum(x) <= 5)
     result = model.solve()
-    kinds = {name: why.solver for why in model.compile().explain() for name in why.clients}
-    assert kinds["one sum"] == "sharing"
     assert result.verify().ok
-
-
-def test_what_it_does_not_take() -> None:
-    solver = NAMED["sharing"]
-    overlapping = coupled(lambda x: [x[0] <= x[1], x[1] <= x[2], x[3] <= 1]).compile()["all"]
-    says(solver.refuses(overlapping), "a variable is in two of its sums")
-    curved = coupled(lambda x: cp.sum_squares(sum(x))).compile()["all"]
-    says(solver.refuses(curved), "its quadratic is of several variables")
-    smooth = coupled(lambda x: cp.sum(cp.logistic(sum(x)))).compile()["all"]
-    says(solver.refuses(smooth), "terms with a gradient")
-    mixed = coupled(lambda x: cp.norm1(sum(x)) + cp.norm(sum(x))).compile()["all"]
-    assert solver.refuses(mixed) == "", "kinks and norms of sums together"
-    says(solver.refuses(coupled(COUPLINGS["market"]).compile()[0]), "it is no coupling")
 
 
 def test_a_solver_named_for_all_leaves_couplings_that_it_cannot_take() -> None:
     model = coupled(COUPLINGS["norm"])
-    for given, expected in [("factor", "sharing"), ("conic", "conic"), ({"all": "conic"}, "conic")]:
+    for given, expected in [("factor", "semismooth"), ("conic", "conic"), ({"all": "conic"}, "conic")]:
         found = {name: one.solver for one in model.compile().explain(given) for name in one.clients}
         assert found["all"] == expected
     with pytest.raises(dm.OptionError) as caught:
