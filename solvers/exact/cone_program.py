@@ -63,16 +63,3 @@ def _of_rows(form: Form) -> ConeProgram:
         np.concatenate([part.rhs for _, part in parts]),
         tuple((kind, part.rhs.size) for kind, part in parts if part.rhs.size),
     )
-
-
-def ball_rows(form: Form) -> np.ndarray:
-    """The rows of :func:`cone_program` whose multipliers are those of the balls."""
-    at = form.equalities.rhs.size + form.inequalities.rhs.size
-    found = [np.zeros(0, dtype=int)]
-    for term in form.terms:
-        if not term.is_smooth:
-            height, count = term.kind.height(term.width), term.weight.size
-            if term.is_set:
-                found.append(at + height * np.arange(count))
-            at += height * count
-    return np.concatenate(found)

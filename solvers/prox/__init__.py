@@ -11,14 +11,12 @@ import numpy as np
 from dald_model.declare.checked import check_data, check_variable
 from dald_model.declare.client import Client, unique_variables
 from dald_model.declare.wording import short
-from dald_model.declare.consensus import ConsensusEquality, Edge
 from dald_model.errors import DeclarationError, OptionError
 from dald_model.compile.form import Form
-from dald_model.solvers.registry import Choice
-from dald_model.solvers.base import FOUND, Turn
+from dald_model.solvers.base import FOUND
 from dald_model.solvers.prox.operators import Prox
-from dald_model.solvers.prox.numerical import TOLERANCE
-from dald_model.compile.subproblem import Subproblem
+from dald_model.solvers.prox.nonsmooth import to_a_point
+from dald_model.solvers.prox.numerical import Solved
 from dald_model.validate import check_positive
 from dald_model.values import flat
 
@@ -121,30 +119,16 @@ def _declared(expression: Any, constraints: Iterable[Any]) -> Client:
 
 
 def _one(client: Client, point: np.ndarray, alpha: float) -> np.ndarray:
-    r"""By the closed forms where the rest is linear, else by the solvers of a client.
-
-    An edge to the point with :math:`\rho^2 = 1 / (2 \alpha)` makes the augmented Lagrangian the
-    minimisation of the operator.
-    """
-    edge, variable = Edge("prox", "point"), client.variables[0]
-    edge.add(ConsensusEquality(variable, cp.Variable(variable.shape)), "prox")
-    sub = Subproblem(client, [edge], [0])
+    """By the closed forms where the rest is linear, else by the solvers of a client."""
+    sub = to_a_point(client)
     form = sub.form
-    status, said = "solver_error", ""
     if form and form.complete and not _is_curved(form):
         landed = Prox([sub])(np.zeros(1, int), point - alpha * form.quadratic.linear, alpha)
-        if not landed.messages:
-            return landed.points
-        status, said = landed.messages[0]
+        found, (status, said) = landed.points, landed.messages.get(0, ("optimal", ""))
     else:
-        penalties = np.full(point.size, np.sqrt(0.5 / alpha))
-        zeros = np.zeros(point.size)
-        turn = Turn(np.zeros(1, int), zeros, penalties, point, point)
-        for solver in Choice(None).chain(sub):
-            answers = solver.open([sub]).minimise(turn, TOLERANCE)
-            status, said = answers.statuses[0], answers.messages.get(0, "")
-            if status in FOUND:
-                return answers.points
+        ((found, status, said, _),) = Solved([sub])([0], [point], alpha)
+    if status in FOUND:
+        return found
     raise DeclarationError(
         f"prox: no point was found for {short(client.objective.expr)} with "
         f"{len(client.constraints)} constraints ({status}{': ' * bool(said)}{said}); expected "

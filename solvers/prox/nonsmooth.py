@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -12,32 +12,45 @@ from dald_model.compile.form import Form, Quadratic
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import Client
+from dald_model.declare.consensus import ConsensusEquality, Edge
 
 
 class NonsmoothPart(NamedTuple):
     """Nonsmooth part of a client: a form without smooth terms, or None.
 
-    ``ways`` has the ways back from multipliers to dual values, ``local_duals`` and ``cone_duals``.
+    Attributes
+    ----------
+    sub : Subproblem
+        The client.
+    form : Form or None
+    part : Subproblem
+        The nonsmooth part as a client whose one edge says that its variables are a point.
     """
 
     sub: Subproblem
     form: Form | None
-    ways: Any
-
-    @property
-    def known(self) -> Form:
-        """The form where there is one."""
-        assert self.form is not None
-        return self.form
+    part: Subproblem
 
 
-def nonsmooth_part(sub: Subproblem, lower: Lowering) -> NonsmoothPart:
+def nonsmooth_part(sub: Subproblem, lowering: Lowering) -> NonsmoothPart:
     """The form of a client without its smooth part, or of its kinks and constraints alone."""
+    client = Client(sub.name, cp.Minimize(_kinks_of(sub)), sub.client.constraints)
+    part = to_a_point(client, lowering)
     form = sub.form
     if form and form.complete:
-        return NonsmoothPart(sub, without_smooth(form), sub)
-    lowered = lower(Client(sub.name, cp.Minimize(kinks_of(sub)), sub.client.constraints))
-    return NonsmoothPart(sub, lowered and lowered.form, lowered)
+        return NonsmoothPart(sub, without_smooth(form), part)
+    return NonsmoothPart(sub, part.form, part)
+
+
+def to_a_point(client: Client, lowering: Lowering | None = None) -> Subproblem:
+    r"""The subproblem of a client whose one edge says that its variables are a point v.
+
+    With :math:`\rho^2 = 1 / (2 \alpha)` it is the minimisation of the proximal operator at v.
+    """
+    edge = Edge(client.name, ("point", client.name))
+    for variable in client.variables:
+        edge.add(ConsensusEquality(variable, cp.Variable(variable.shape)), client.name)
+    return Subproblem(client, [edge], [0], lowering)
 
 
 def without_smooth(form: Form) -> Form:
@@ -47,7 +60,7 @@ def without_smooth(form: Form) -> Form:
     return replace(form, quadratic=nothing, terms=terms)
 
 
-def kinks_of(sub: Subproblem) -> cp.Expression:
+def _kinks_of(sub: Subproblem) -> cp.Expression:
     """The summands without a gradient of a client, in all of its variables in their order."""
     x = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
     total = np.zeros(sub.size) @ x
@@ -56,6 +69,9 @@ def kinks_of(sub: Subproblem) -> cp.Expression:
     for term in sub.form.terms:
         if term.is_smooth or term.is_set:
             continue
-        u = cp.reshape(term.matrix @ x + term.offset, (term.weight.size, term.width), order="C")
-        total = total + term.weight @ cp.norm(u, 2, axis=1)
+        u = term.matrix @ x + term.offset
+        if not term.kind.is_polyhedral:
+            u = cp.reshape(u, (term.weight.size, term.width), order="C")
+        sizes = cp.abs(u) if term.kind.is_polyhedral else cp.norm(u, 2, axis=1)
+        total = total + term.weight @ sizes
     return total

@@ -21,11 +21,11 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.indexing import ranges
 from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.solvers.base import FOUND, NOTHING, Encoding, Multipliers
-from dald_model.solvers.prox.closed_form_reader import Closed, RowCounts, closed_form
+from dald_model.solvers.prox.closed_form_reader import RowCounts, closed_form
 from dald_model.solvers.prox.closed_forms import Elements, Set, sets_of
 from dald_model.solvers.prox.multipliers import multipliers
 from dald_model.solvers.prox.nonsmooth import nonsmooth_part
-from dald_model.solvers.prox.numerical import ProxAnswer, Solved, method_of, solved_by
+from dald_model.solvers.prox.numerical import ProxAnswer, Solved, solved
 from dald_model.values import flat
 
 
@@ -64,26 +64,18 @@ class Prox:
     def __init__(self, subproblems: Sequence[Subproblem]) -> None:
         self._sizes = np.array([sub.size for sub in subproblems])
         self._starts = np.cumsum(self._sizes) - self._sizes
-        lower = Lowering()
-        self._nonsmooth = [nonsmooth_part(sub, lower) for sub in subproblems]
-        self._others: dict[int, tuple[Solved, int]] = {}
-        self.explain: list[str] = []
-        self._closed: dict[int, Closed] = {}
-        solved: dict[Any, list[int]] = {}
+        lowering = Lowering()
+        self._nonsmooth = [nonsmooth_part(sub, lowering) for sub in subproblems]
         known: dict[int, RowCounts] = {}
-        for at, part in enumerate(self._nonsmooth):
-            found = closed_form(part.form, known) if part.form else None
-            if found is not None:
-                self._closed[at] = found
-                self.explain.append(found.text)
-                continue
-            method, text = method_of(part.form)
-            self.explain.append(text)
-            key = method, part.known.shape if method else at
-            solved.setdefault(key, []).append(at)
-        for (method, _), members in solved.items():
-            made = solved_by(method, [self._nonsmooth[at] for at in members])
-            self._others |= {at: (made, i) for i, at in enumerate(members)}
+        forms = [closed_form(one.form, known) if one.form else None for one in self._nonsmooth]
+        self._closed = {at: found for at, found in enumerate(forms) if found is not None}
+        others = [at for at, found in enumerate(forms) if found is None]
+        takers = solved([self._nonsmooth[at].part for at in others])
+        self._others = dict(zip(others, takers, strict=True))
+        self.explain = [
+            self._closed[at].text if at in self._closed else self._others[at][0]
+            for at in range(len(subproblems))
+        ]
         self._elements = Elements.of(self._closed, self._starts, int(self._sizes.sum()))
         self._sets = sets_of(self._closed)
         self._kept = SelectionCache(self._choose, len(subproblems))
@@ -99,12 +91,12 @@ class Prox:
             messages[i] = "infeasible", said
             found[chosen.parts[i]] = np.nan
         answers: dict[int, ProxAnswer] = {}
-        for solved, places, members in chosen.others:
+        for together, places, members in chosen.others:
             given = [points[chosen.parts[i]] for i in places]
             live = [i for i, one in enumerate(given) if np.isfinite(one).all()]
             if not live:
                 continue
-            told = solved([members[i] for i in live], [given[i] for i in live], alpha)
+            told = together([members[i] for i in live], [given[i] for i in live], alpha)
             for i, one in zip((places[i] for i in live), told, strict=True):
                 answers[i] = one
                 found[chosen.parts[i]] = one.point
@@ -113,7 +105,7 @@ class Prox:
 
         def held(i: int) -> tuple[Encoding, np.ndarray]:
             if i in answers:
-                return answers[i].encoding, answers[i].multipliers
+                return Encoding.VALUES, answers[i].duals()
             part, own = chosen.parts[i], self._nonsmooth[which[i]]
             if not own.sub.is_constrained:
                 return Encoding.ROWS, NOTHING
@@ -121,7 +113,7 @@ class Prox:
             if own.sub.form and own.sub.form.complete:
                 return Encoding.FORCE, force
             # The rows are those of the kinks and constraints alone, not of the client's own form
-            duals = own.ways.local_duals(*multipliers(own.known, found[part], force))
+            duals = own.part.local_duals(*multipliers(own.form, found[part], force))
             return Encoding.VALUES, np.concatenate([flat(d) for rule in duals for d in rule])
 
         return Landed(
@@ -142,8 +134,8 @@ class Prox:
         impossible = {}
         for i, at in enumerate(which.tolist()):
             if at in self._others:
-                solved, member = self._others[at]
-                entry = others.setdefault(id(solved), (solved, [], []))
+                _, together, member = self._others[at]
+                entry = others.setdefault(id(together), (together, [], []))
                 entry[1].append(i)
                 entry[2].append(member)
             elif self._closed[at].impossible:

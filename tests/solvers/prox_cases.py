@@ -191,23 +191,23 @@ FORMULAS: dict[str, tuple[Any, list[Any], str, Callable[[np.ndarray, float], np.
 
 
 SOLVED: dict[str, tuple[Any, list[Any], str]] = {
-    "total variation": (cp.tv(X), [], "DAQP on the dual"),
-    "half-spaces": (ZERO, [TOTALS @ X <= -1], "DAQP"),
-    "box and a plane": (ZERO, [X >= 0, TOTALS[0] @ X == 0.1], "DAQP"),
+    "total variation": (cp.tv(X), [], "shrink"),
+    "half-spaces": (ZERO, [TOTALS @ X <= -1], "active_set"),
+    "box and a plane": (ZERO, [X >= 0, TOTALS[0] @ X == 0.1], "active_set"),
     "l1 and simplex": (
         cp.norm1(X - CENTRE),
         [X >= 0, cp.sum(X) == 1],
-        "DAQP with auxiliary variables",
+        "semismooth",
     ),
-    "l1 ball": (ZERO, [cp.norm1(X) <= 1], "DAQP with auxiliary variables"),
-    "norms that overlap": (cp.norm(X[:4]) + cp.norm(X[2:]), [], "cone program"),
-    "norm and absolute values": (cp.norm(X) + cp.norm1(X), [], "cone program"),
+    "l1 ball": (ZERO, [cp.norm1(X) <= 1], "conic"),
+    "norms that overlap": (cp.norm(X[:4]) + cp.norm(X[2:]), [], "semismooth"),
+    "norm and absolute values": (cp.norm(X) + cp.norm1(X), [], "semismooth"),
     "norm of uneven weights": (
         cp.norm(cp.multiply(np.arange(1, M + 1), X) - 1),
         [],
-        "cone program",
+        "semismooth",
     ),
-    "ball and box": (ZERO, [cp.norm(X - 1) <= 1, X <= 1], "cone program"),
-    "ball and planes": (cp.norm1(X), [cp.norm(X) <= 1, TOTALS @ X == 0], "cone program"),
-    "power cone": (cp.norm1(X), [cp.pnorm(X, 3) <= 1], "cone program"),
+    "ball and box": (ZERO, [cp.norm(X - 1) <= 1, X <= 1], "semismooth"),
+    "ball and planes": (cp.norm1(X), [cp.norm(X) <= 1, TOTALS @ X == 0], "semismooth"),
+    "power cone": (cp.norm1(X), [cp.pnorm(X, 3) <= 1], "conic"),
 }

@@ -105,7 +105,11 @@ def test_couplings_of_one_shape_and_different_sums_are_solved_together() -> None
 
 def test_a_solver_named_for_all_leaves_couplings_that_it_cannot_take() -> None:
     model = coupled(COUPLINGS["norm"])
-    for given, expected in [("factor", "semismooth"), ("conic", "conic"), ({"all": "conic"}, "conic")]:
+    for given, expected in [
+        ("factor", "semismooth"),
+        ("conic", "conic"),
+        ({"all": "conic"}, "conic"),
+    ]:
         found = {name: one.solver for one in model.compile().explain(given) for name in one.clients}
         assert found["all"] == expected
     with pytest.raises(dm.OptionError) as caught:
