@@ -292,7 +292,7 @@ def _solved(sub: Subproblem, solver: str, stated: tuple[int, int]) -> tuple[int,
     form = sub.form
     if solver.startswith("reference") or form is None:
         return stated
-    if solver in ("conic", "polyhedral"):
+    if solver == "conic":
         return form.cone.linear.size, form.cone.rhs.size
     return form.size + form.extra, form.equalities.rhs.size + form.inequalities.rhs.size
 

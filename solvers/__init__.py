@@ -1,5 +1,8 @@
 """The solver layer: one file a way to solve a subproblem."""
 
+import warnings
+from typing import Any
+
 if __name__ == "solvers":
     raise ImportError("import dald_model.solvers, not solvers: a second copy of every class")
 
@@ -15,7 +18,6 @@ from dald_model.solvers.inexact.local import GradientSteps, NewtonSteps, Proxima
 from dald_model.solvers.exact.newton import Newton
 from dald_model.solvers.exact.nonlinear import Nonlinear
 from dald_model.solvers.prox.operators import Prox
-from dald_model.solvers.exact.polyhedral import Polyhedral
 from dald_model.solvers.exact.reference import Reference
 from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 from dald_model.solvers.exact.dual_box import DualBoxQP
@@ -41,7 +43,6 @@ __all__ = [
     "Newton",
     "NewtonSteps",
     "Nonlinear",
-    "Polyhedral",
     "Prox",
     "ProximalGradientSteps",
     "Reference",
@@ -55,3 +56,16 @@ __all__ = [
     "StepMethod",
     "Turn",
 ]
+
+_REPLACED = {"Polyhedral": Conic}
+"""What is gone -> what does what it did."""
+
+
+def __getattr__(name: str) -> Any:
+    """A class that another one has replaced."""
+    if name not in _REPLACED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = _REPLACED[name]
+    text = f"dm.solvers.{name} is dm.solvers.{found.__name__} by now, which does what it did"
+    warnings.warn(text, DeprecationWarning, stacklevel=2)
+    return found

@@ -23,7 +23,6 @@ from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.exact.low_rank import LowRank
 from dald_model.solvers.exact.newton import Newton
 from dald_model.solvers.exact.nonlinear import Nonlinear
-from dald_model.solvers.exact.polyhedral import Polyhedral
 from dald_model.solvers.exact.reference import Reference
 from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 from dald_model.solvers.interior.unasked import Unasked
@@ -37,7 +36,6 @@ ORDER: tuple[Solver, ...] = (
     Direct("active_set", ActiveSet),
     Direct("shrink", DualBoxQP, rows_of_data),
     Direct("semismooth", SemismoothNewton),
-    Polyhedral(),
     Newton(),
     Conic(),
     Reference(),
@@ -56,7 +54,11 @@ NAMED: dict[str, Solver] = {solver.name: solver for solver in (*ORDER[:-1], NONL
 NAMED["reference"] = ORDER[-1]
 """What ``solve(solver=...)`` takes besides the names of cvxpy's solvers."""
 
-RENAMED = dict.fromkeys(("kinks", "proximal", "dual_proximal"), "semismooth") | {"sharing": "auto"}
+RENAMED: dict[str, str] = {
+    **dict.fromkeys(("kinks", "proximal", "dual_proximal"), "semismooth"),
+    "sharing": "auto",
+    "polyhedral": "conic",
+}
 """What solvers were called before others took what they did."""
 
 
@@ -124,22 +126,16 @@ class Choice:
             return [ORDER[0]]  # a server's closed form is exact, whatever solves the clients
         if forced is not None and forced not in ORDER[:-1] and not forced.refuses(sub):
             return [forced]  # a solver of the user's own choosing speaks for itself
-        rest = [solver for solver in ORDER[-2:] if not refusal(solver, sub)]
-        if forced is None:
-            first = next(solver for solver in ORDER if not refusal(solver, sub))
-            is_bound = sub.client.is_coupling and first is NAMED["active_set"]
-            if (is_bound or first is NAMED["semismooth"]) and not refusal(NAMED["polyhedral"], sub):
-                rest = [NAMED["polyhedral"], *rest]  # which needs no curvature
-            return [first, *(solver for solver in rest if solver is not first)]
-        reason = refusal(forced, sub)
-        if reason:
+        first = forced or next(solver for solver in ORDER if not refusal(solver, sub))
+        if reason := refusal(first, sub):
             able = [solver for solver in ORDER if not refusal(solver, sub)]
             names = [repr(name) for name, solver in NAMED.items() if solver in able]
             raise OptionError(
-                f"solver: {forced.name!r} cannot take client {sub.name!r}: {reason}; choose one of "
+                f"solver: {first.name!r} cannot take client {sub.name!r}: {reason}; choose one of "
                 f"{', '.join(names)}, or leave it to 'auto'"
             )
-        return [forced, *rest[rest.index(forced) + 1 :]] if forced in rest else [forced, *rest]
+        later = [solver for solver in ORDER[-2:] if ORDER.index(solver) > ORDER.index(first)]
+        return [first, *(solver for solver in later if not refusal(solver, sub))]
 
 
 def alike(solver: Solver, sub: Subproblem) -> Hashable:

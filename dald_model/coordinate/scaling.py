@@ -32,7 +32,6 @@ from dald_model.coordinate.local_minimisers import (
     told_by_rows,
 )
 from dald_model.coordinate.stiffness import bounds_of_largest, carried, probed
-from dald_model.coordinate.sums import alike_in_sums
 from dald_model.coordinate.together import Alike, Parts, together
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
@@ -74,7 +73,6 @@ class _Scaling:
 
     def units(self) -> Units:
         """See the module."""
-        compiled = self._compiled
         stiffness, kinks, penalty, bends = self._stiffnesses()
         self._see_bounds(stiffness, penalty)
         self._see_rows(stiffness == 0)
@@ -93,8 +91,7 @@ class _Scaling:
         lengths = CAUTION * np.sqrt(energy / stiffness)
         slopes = stiffness * lengths
         points = self._of_points(lengths, slopes, bends)
-        penalty = alike_in_sums(compiled, np.sqrt(penalty / 2))
-        return Units(lengths, slopes, kinks, *points, penalty, self._local.starts)
+        return Units(lengths, slopes, kinks, *points, np.sqrt(penalty / 2), self._local.starts)
 
     def _apart(self) -> np.ndarray:
         """The distances :math:`O_r`, (Q,).

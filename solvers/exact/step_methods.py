@@ -8,12 +8,11 @@ from dald_model.compile.form import Form
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.dual_box import DualBoxQP
-from dald_model.solvers.exact.epigraph import EpigraphQP
 from dald_model.solvers.exact.quadratic_step import StepMethod
 from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 
-METHODS: tuple[type[StepMethod], ...] = (Factor, ActiveSet, DualBoxQP, SemismoothNewton, EpigraphQP)
-"""In this order: a factor is cheaper than rows, and rows than terms written as rows."""
+METHODS: tuple[type[StepMethod], ...] = (Factor, ActiveSet, DualBoxQP, SemismoothNewton)
+"""In this order: a factor is cheaper than rows, and rows than terms."""
 
 
 def refusal(form: Form) -> str:

@@ -72,7 +72,7 @@ class Solved:
 def solved(subproblems: Sequence[Subproblem]) -> list[tuple[str, Solved, int]]:
     """What solves each of them: the solver's name, the clients together, and which of these."""
     first = [Choice(None).chain(sub)[0] for sub in subproblems]
-    groups: dict[Hashable, list[int]] = {}
+    groups: dict[tuple[str, Hashable], list[int]] = {}
     for at, (sub, solver) in enumerate(zip(subproblems, first, strict=True)):
         groups.setdefault((solver.name, alike(solver, sub) or at), []).append(at)
     found = {}

@@ -341,14 +341,13 @@ Solver layer
   clients  number  solver      as                              variables  rows    if it fails
   a        1       newton      2 exp terms                     4 -> 2     6 -> 0  conic, \
 reference (CLARABEL)
-  b        1       semismooth  2 abs terms, 2 inequality rows  4 -> 2     6 -> 2  polyhedral, \
-conic, reference (CLARABEL)
+  b        1       semismooth  2 abs terms, 2 inequality rows  4 -> 2     6 -> 2  conic, \
+reference (CLARABEL)
   c, d     2       factor      quadratic                       2          0       conic, \
 reference (CLARABEL)
   server   1       average     server                          2          0
   a by newton, not by factor, active_set, shrink, semismooth: its objective \
 has exp terms, which are not quadratic
-  a by newton, not by polyhedral: it has exp terms, which are not of linear rows
   b by semismooth, not by factor, shrink: it has 2 rows of inequalities
   b by semismooth, not by active_set: it has non-smooth terms (abs)
 Coordination

@@ -48,12 +48,10 @@ Solver layer
   lasso by shrink, not by factor: it has non-smooth terms (abs)
   lasso by shrink, not by active_set: it has no rows
   logistic by newton, not by factor, active_set, shrink, semismooth: its objective has logistic terms, which are not quadratic
-  logistic by newton, not by polyhedral: it has logistic terms, which are not of linear rows
   ball by semismooth, not by factor, shrink: it has non-smooth terms (ball)
   ball by semismooth, not by active_set: it has no rows
   cone by conic, not by factor, active_set, shrink, semismooth, newton: its cone program has parts \
 that are no quadratic and no known function
-  cone by conic, not by polyhedral: its cone program has SecondOrderConeT cones
 Coordination
   order: 2 levels one after the other, 7 clients at once
   by colour: every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); with

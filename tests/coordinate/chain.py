@@ -136,7 +136,7 @@ TAKEN: dict[str, tuple[Callable[[], tuple[dm.Model, cp.Variable]], Any]] = {
     "active_set": (fenced, [3.5, MEAN[1]]),
     "shrink": (shrunk, MEAN - 1 / 2),
     "semismooth": (grouped, 0.9 * MEAN),
-    "polyhedral": (diamond, MEAN - 1),
+    "conic": (diamond, MEAN - 1),
     "low_rank": (broad, np.append(MEAN - 1 / 2, np.zeros(298))),
     "newton": (curved, math.log(2)),
 }

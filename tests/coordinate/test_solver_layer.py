@@ -186,12 +186,12 @@ def test_each_client_goes_to_the_solver_it_was_given_to() -> None:
         (
             "factor",
             "solver: 'factor' cannot take client 'b': it has 1 row of inequalities; choose one of "
-            "'active_set', 'semismooth', 'polyhedral', 'conic', 'reference', or leave it to 'auto'",
+            "'active_set', 'semismooth', 'conic', 'reference', or leave it to 'auto'",
         ),
         (
             {"b": NAMED["shrink"]},
             "solver: 'shrink' cannot take client 'b': it has 1 row of inequalities; choose one of "
-            "'active_set', 'semismooth', 'polyhedral', 'conic', 'reference', or leave it to 'auto'",
+            "'active_set', 'semismooth', 'conic', 'reference', or leave it to 'auto'",
         ),
         (
             {"a": "average"},

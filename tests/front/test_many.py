@@ -122,7 +122,7 @@ def test_an_explanation_has_one_line_a_kind_whatever_the_numbers_of_rows() -> No
     lines = str(found).splitlines()
     assert re.sub(r" +", " ", lines[2]) == (
         " school 0..93 32 semismooth 4..35 abs terms 11..42 -> 7 8..70 -> 0 "
-        "polyhedral, conic, reference (CLARABEL)"
+        "conic, reference (CLARABEL)"
     )
     assert len(lines[: lines.index("Coordination")]) < 16
 

@@ -97,10 +97,7 @@ def test_a_run_is_the_reference_solvers(name: str) -> None:
 
 @pytest.mark.slow
 def test_every_fast_solver_is_among_those_compared() -> None:
-    """What "auto" picks over the zoo: so the tests above speak for each of them.
-
-    But for "polyhedral", which has closed forms and HiGHS in a file of its own.
-    """
+    """What "auto" picks over the zoo: so the tests above speak for each of them."""
     seen: set[str] = set()
     for problem in PROBLEMS.values():
         compiled = problem().on(nx.path_graph(5)).model.compile()

@@ -1,7 +1,6 @@
 """Step methods: exact minimisers of many quadratics, by closed forms, certificates and peers."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -13,12 +12,9 @@ from sklearn.linear_model import Lasso
 
 from dald_model.compile.form import Form, Term
 from dald_model.compile.kinds import named
-from dald_model.compile.lowering import Lowering
-from dald_model.declare.client import Client
 from dald_model.solvers.exact.active_set import MISSED, ActiveSet
 from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.dual_box import DualBoxQP
-from dald_model.solvers.exact.epigraph import EpigraphQP
 from dald_model.solvers.exact.quadratic_step import Step
 from dald_model.solvers.exact.quadratic_step import again as of_new_forms
 from tests.solvers.quadratics import (
@@ -28,7 +24,6 @@ from tests.solvers.quadratics import (
     residual,
     run,
     same,
-    simplex,
     units,
     values,
 )
@@ -343,62 +338,3 @@ def test_an_answer_is_right_or_said_to_be_none(
     for i in np.flatnonzero(~step.failed):
         # Rounding apart it is the same measure
         assert residual(forms[i], H[i], c[i], step, int(i)) <= 1.001 * MISSED
-
-
-X = cp.Variable(6)
-
-
-@pytest.mark.parametrize(
-    ("cost", "rules", "is_free"),
-    [
-        (0 * cp.norm1(X), [], True),
-        (0 * cp.max(X), [], True),
-        (0 * cp.sum(X), [cp.norm1(X) <= 1e4], True),
-        (0 * cp.sum(cp.abs(X[:2] - 1)), [cp.norm1(X) <= 1], False),
-        (0 * cp.norm1(X), [cp.norm1(X) <= 1, cp.sum(X) == 0.5], False),
-        (0 * cp.norm1(X), [cp.norm1(X + 1e3) <= 6e3], False),
-    ],
-    ids=["zero", "largest", "slack ball", "zero and ball", "ball and row", "far ball"],
-)
-def test_auxiliary_variables_without_a_cost_cost_no_digits(
-    cost: Any, rules: list[Any], is_free: bool
-) -> None:
-    """They stay where they were, which once raised the unit of all variables turn by turn."""
-    rng = np.random.default_rng(5)
-    lowered = Lowering()(Client("client", cp.Minimize(cost), tuple(rules)))
-    assert lowered is not None
-    assert lowered.form.extra
-    assert EpigraphQP.refuses(lowered.form) == ""
-    method, which = EpigraphQP([lowered.form]), np.zeros(1, int)
-    for stiffness in 10.0 ** np.array([-2, 2, -1, 0, 2]):
-        H = stiffness * (np.eye(6) + hessians(rng, 1, 6))
-        assert not method.factor(which, H).any()
-        for size in (1.0, 30.0, 0.01):
-            c = stiffness * size * rng.normal(size=(1, 6))
-            step = method.solve(which, c)
-            assert not step.failed.any()
-            x, scale = step.points[0], max(1.0, size)
-            goal = cost + (cp.quad_form(X, H[0]) / 2 + c[0] @ X) / stiffness
-            tight = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-10)
-            cp.Problem(cp.Minimize(goal), rules).solve(solver="CLARABEL", **tight)
-            assert x == pytest.approx(X.value, abs=1e-4 * scale)
-            if is_free:
-                assert np.abs(H[0] @ x + c[0]).max() <= 10 * TIGHT * stiffness * scale
-
-
-def test_smooth_terms_are_no_rows_of_auxiliary_variables() -> None:
-    rng = np.random.default_rng(6)
-    H, c = hessians(rng, 1, 4), rng.normal(size=(1, 4))
-    rough = values(rng.normal(size=(6, 4)), np.ones(6))
-    smooth = Term(named("logistic"), np.ones(2), rng.normal(size=(2, 4)), np.zeros(2), np.zeros(2))
-    steps = [
-        run(EpigraphQP, [form(4, None, simplex(4), terms)], H, c)[1]
-        for terms in ([rough], [smooth, rough])
-    ]
-    same(steps[0], steps[1])
-    np.testing.assert_allclose(
-        steps[0].points[0],
-        clarabel(form(4, None, simplex(4), [rough]), H[0], c[0]),
-        rtol=PEER,
-        atol=PEER,
-    )
