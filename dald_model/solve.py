@@ -291,7 +291,8 @@ def solve(
             stopping = stopping or FixedBudget(1)  # what convergence is proved of
         if own.sweeper is not None:
             how["online"] = None if is_patience(online) else online
-            rest = {"engine": among, "start": None if isinstance(start, Saved) else start}
+            is_other = isinstance(start, Result) and not start.shows_curvature
+            rest = {"engine": among, "start": start if is_other else None}
             given_up = None if acceleration is DEFAULT_ACCELERATION else acceleration
             check_none_given(algorithm, {**how, **rest, "acceleration": given_up})
             how["online"], acceleration = online, None
@@ -363,6 +364,7 @@ def solve(
             if checkpoint is None
             else Checkpoint(Path(checkpoint), every, given, signature(compiled)),
             placement=placement if own.sweeper else None,
+            interior=start.interior if start is not None and start.compiled is compiled else (),
         )
         progress.begins(max_rounds, (eps_pri, eps_dual))
         with uncollected():
@@ -389,7 +391,7 @@ def solve(
     result = assemble(outcome, (eps_pri, eps_dual), time.perf_counter() - begun)
     result.measured = measured
     result.shows_curvature = isinstance(algorithm, InteriorPoint)
-    result.shown = outcome.shown
+    result.shown, result.interior = outcome.shown, outcome.interior
     result.trail = trailed(result, start)
     if local is not None:
         local.tell(result)

@@ -41,8 +41,9 @@ class InteriorPoint:
     same iterates by messages.
 
     Some 5 to 20 rounds whatever the conditioning, the graph and the units. Its rounds are its own:
-    it takes none of the options that say how clients are solved, nor ``start``, as it begins in the
-    middle of the constraints.
+    it takes none of the options that say how clients are solved. It begins in the middle of the
+    constraints, or with ``start``, a result of its own, by holding the active set there: where only
+    numbers have changed, one round confirms or corrects it (the primal-dual active set method).
 
     Parameters
     ----------
@@ -62,7 +63,8 @@ class InteriorPoint:
     References
     ----------
     Zavala, Laird and Biegler (2008); Khoshfetrat Pakazad, Hansson, Andersen and Nielsen (2017);
-    Goulart and Chen (2024), whose embedding of quadratic objectives it has.
+    Goulart and Chen (2024), whose embedding of quadratic objectives it has; for ``start``
+    Hintermüller, Ito and Kunisch (2003).
     """
 
     aggregator: Aggregator | None = None

@@ -165,6 +165,8 @@ class Answer(Identified):
         The clients of which this run began with what an earlier one had learnt.
     unaccelerated : str
         Why no acceleration proposed anything in the end; "" where one did.
+    interior : tuple of ndarray
+        Where an interior point ended, from which ``solve(start=result)`` takes its active set.
     trail : Trail or None
         The last answers along a path of Parameters, from which ``solve(start=result)`` expects
         the next.
@@ -200,6 +202,7 @@ class Answer(Identified):
     losses: tuple[Loss, ...] = ()
     shows_curvature: bool = False
     shown: Mapping[Hashable, int] = field(default_factory=dict)
+    interior: tuple[np.ndarray, ...] = ()
     trail: Trail | None = None
     began: Mapping[int, np.ndarray] | None = None
     runs: tuple[Any, ...] = ()

@@ -49,7 +49,12 @@ INACCURATE = 1e-4
 """Residuals up to which an answer that rounding ended is one, if an inaccurate one."""
 
 
-KEPT = ("first", "has_ground", "best", "is_stuck", "since", "found", "round")
+FALL = 10.0
+"""Residuals of an interior point fall by some ten a round; an active set that leaves more is not
+worth another round."""
+
+
+KEPT = ("first", "has_ground", "best", "is_stuck", "since", "found", "round", "held")
 """Attributes that a file holds as they are."""
 
 
@@ -61,6 +66,9 @@ class InteriorSweeper:
     compiled : Decomposition
     placement : Placement or None
         Hosts of an engine, which clients with data are reached at by messages.
+    start : sequence of ndarray
+        Where an earlier run ended, of each participant. Its active set is held while residuals
+        fall as an interior point's would; then a run in the middle of the constraints begins.
     aggregator : Aggregator or None
         What adds the clients' arrays; None adds all rows at once.
     """
@@ -69,10 +77,13 @@ class InteriorSweeper:
         self,
         compiled: Decomposition,
         placement: Placement | None = None,
+        start: Sequence[np.ndarray] = (),
         aggregator: Aggregator | None = None,
     ) -> None:
         self._compiled, self._placement = compiled, placement
-        self._aggregator = aggregator
+        self._aggregator, self._start = aggregator, start
+        # Rounds in which an active set was held; None when it no longer is
+        self._held: int | None = None
         self._round = 0
         # The sum alone is known; it stands at a client whose objective nobody here can evaluate
         remote = [sub.client.is_remote for sub in compiled.values()]
@@ -98,13 +109,17 @@ class InteriorSweeper:
         if self._joint is None:
             self._joint = self._opened()
             self._first = abs(self._joint.coordinator.found.value)
+            self._held = 0 if self._joint.resume(self._start) else None
         check_time()
-        found, is_stuck = self._iterate(self._joint, state)
-        worst = self._worst(found)
+        if self._held is None:
+            found, is_stuck = self._iterate(self._joint, state)
+        else:
+            found, is_stuck = self._confirm(self._joint), False
+        joint, worst = self._joint, self._worst(found)
         self._since = 0 if worst < self._best / 2 else self._since + 1
         if worst < self._best:
             self._best, self._found = worst, found
-            self._put(self._joint, state)
+            self._put(joint, state)
             state.objectives = self._objectives(found)
         is_stuck = is_stuck or (self._since >= PATIENCE and self._best <= INACCURATE)
         if is_stuck and self._is_stuck:
@@ -149,6 +164,11 @@ class InteriorSweeper:
         """Client -> the bytes that it sends in a round, if each is reached by messages."""
         return {} if self._joint is None or self._placement is None else sent(self._joint)
 
+    @property
+    def interior(self) -> tuple[np.ndarray, ...]:
+        """See :class:`dald_model.coordinate.sweeper.Sweeper`."""
+        return () if self._joint is None or self._placement else self._joint.points()
+
     def kept(self) -> dict[str, Any]:
         """What a file holds of it: what the clients were told, and what the coordinator has."""
         if self._joint is None:
@@ -178,6 +198,21 @@ class InteriorSweeper:
             said = f"rounding ended the interior point with residuals of {self._best:.1e}"
         said += "; scale the data, or take the default algorithm, dm.DALD()"
         raise ClientFailedError(Termination(status, None, said))
+
+    def _confirm(self, joint: Joint) -> Found:
+        """A round with the active set held, after which it is given up if it is another one."""
+        held = (self._held or 0) + 1
+        try:
+            with np.errstate(all="ignore"):
+                joint.coordinator.confirm()
+            worst = self._worst(joint.coordinator.found)
+        except (np.linalg.LinAlgError, RuntimeError, ValueError):  # of a factor
+            worst = np.inf
+        self._held = held
+        if worst > FALL**-held:
+            joint = self._joint = self._opened()
+            self._held, self._best, self._since = None, np.inf, 0
+        return joint.coordinator.found
 
     def _iterate(self, joint: Joint, state: State) -> tuple[Found, bool]:
         """A round, and whether there is none that gains any more."""

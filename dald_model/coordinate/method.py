@@ -83,7 +83,7 @@ class Method:
     ignore_absent: bool = False
     dual_step: float = 1.0
     accelerates: bool = False
-    sweeper: Callable[[Decomposition, Any], Any] | None = None
+    sweeper: Callable[[Decomposition, Any, Any], Any] | None = None
     remedy: str = "the default algorithm, dm.DALD()"
 
 

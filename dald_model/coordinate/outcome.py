@@ -47,6 +47,8 @@ class Outcome(NamedTuple):
         Which hosts of an engine were lost.
     shown : dict
         Client -> the bytes of curvature that it sent in a round.
+    interior : tuple of ndarray
+        Where an interior point ended, of each participant of this process.
     """
 
     termination: Termination
@@ -61,6 +63,7 @@ class Outcome(NamedTuple):
     unaccelerated: str = ""
     losses: tuple[Loss, ...] = ()
     shown: Mapping[Hashable, int] = MappingProxyType({})
+    interior: tuple[np.ndarray, ...] = ()
 
 
 def ended_before(membership: Membership, termination: Termination | None = None) -> Outcome:

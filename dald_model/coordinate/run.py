@@ -110,7 +110,9 @@ class Run:
         if isinstance(state.whole, AmongPeers):
             self._sweeper = PeerSweeper(layer, state.whole)
         if method.sweeper is not None:
-            self._sweeper = method.sweeper(membership.compiled, settings.placement)
+            self._sweeper = method.sweeper(
+                membership.compiled, settings.placement, settings.interior
+            )
         self._recorder = Recorder(membership, layer, settings, progress)
 
     def go(self) -> Outcome:
@@ -164,6 +166,7 @@ class Run:
             self._proposals.obstacle,
             self.layer.losses if placement is None else tuple(placement.losses),
             self._sweeper.shown,
+            self._sweeper.interior,
         )
 
     def _write(self, *, is_last: bool = False) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.checkpoint import Checkpoint
@@ -50,6 +52,8 @@ class Settings:
         The ``time.perf_counter()`` from which the history counts; None is when the run is made.
     checkpoint : Checkpoint or None
         Where the run is written, and how often.
+    interior : tuple of ndarray
+        Where the interior point ended that this run goes on from.
     placement : Placement or None
         Where clients are that are not minimised one by one.
     """
@@ -70,6 +74,7 @@ class Settings:
     unproved: str = ""
     begun: float | None = None
     checkpoint: Checkpoint | None = None
+    interior: tuple[np.ndarray, ...] = ()
     placement: Placement | None = None
 
     def tests(self, method: Method) -> bool:

@@ -42,6 +42,11 @@ class Sweeper(Protocol):
         """Client -> the bytes of curvature that it sends in a round."""
         ...
 
+    @property
+    def interior(self) -> tuple[np.ndarray, ...]:
+        """Where an interior point is, of each participant of this process."""
+        ...
+
     def kept(self) -> dict[str, Any]:
         """What a file holds of it between two rounds."""
         ...
@@ -58,6 +63,11 @@ class AnswersOnly:
     def shown(self) -> dict[Hashable, int]:
         """See :class:`Sweeper`."""
         return {}
+
+    @property
+    def interior(self) -> tuple[np.ndarray, ...]:
+        """See :class:`Sweeper`."""
+        return ()
 
     def kept(self) -> dict[str, Any]:
         """See :class:`Sweeper`."""

@@ -16,6 +16,10 @@ import numpy as np
 
 from dald_model.solvers.interior.rows import Rows
 
+HELD = 1e-8
+"""Ratio of slack and multiplier that holds a row: its error is this share of a change of price, and
+1e8 is as much as a sum of curvature bears beside entries of one."""
+
 
 class Cone(Protocol):
     """The product of several cones of one kind.
@@ -73,6 +77,8 @@ class Orthant:
     def scale(self, s: np.ndarray, z: np.ndarray) -> None:
         """See :class:`Cone`."""
         self._s, self._z, self._ratio = s, z, s / z
+        if self.size and not (s * z).any():  # an active set; in the interior none is zero
+            self._ratio = np.where(s == 0, HELD, np.inf)
 
     def squared(self, v: np.ndarray) -> np.ndarray:
         """See :class:`Cone`."""
@@ -93,6 +99,11 @@ class Orthant:
     def longest(self, ds: np.ndarray, dz: np.ndarray) -> float:
         """See :class:`Cone`."""
         return _within(max((-ds / self._s).max(), (-dz / self._z).max()))
+
+    def settled(self, s: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The active set: zero for the smaller of each slack and its multiplier."""
+        is_active = z > s
+        return np.where(is_active, 0.0, s), np.where(is_active, z, 0.0)
 
 
 class Kinks(Orthant):

@@ -119,6 +119,12 @@ class Here:
         self._log.append(calls)
         return found
 
+    def points(self, tau: float) -> tuple[np.ndarray, ...]:
+        """Where all are, of which an active set says enough; else nothing."""
+        if not all(one.is_polyhedral for one in self._those):
+            return ()
+        return tuple(one.point(tau) for one in self._those)
+
     def kept(self) -> Any:
         """See :class:`Clients`."""
         return self._log
@@ -297,6 +303,19 @@ class Coordinator:
         while not is_linear and step > SHORTEST and not self._falls(before, mu, step * share):
             step /= 2
             self._go(step, now)
+
+    def resume(self, points: Sequence[np.ndarray]) -> None:
+        """Begin where the participants ended an earlier run."""
+        self._clients.ask([[("resume", point)] for point in points])
+        self.tau, self.kappa = 1.0, 0.0
+        self._measure()
+
+    def confirm(self) -> None:
+        """One round with the active set held: where it is the right one, a step of Newton's."""
+        parts, sides = self._ask(("curvature",), ("predicted",))
+        self._ask(("hear_step", self._factored(parts)(self._total(sides))), ("combine", 0.0))
+        self._step = 1.0
+        self._measure(("go", 1.0), ("settle",))
 
     def _go(self, step: float, now: tuple[float, float, float, float]) -> None:
         tau, dtau, kappa, dkappa = now

@@ -133,6 +133,19 @@ class Joint:
                 found[place.names[0]] = sizes
         return found
 
+    def points(self) -> tuple[np.ndarray, ...]:
+        """Where each participant is, if all are in this process and an active set says it."""
+        if not isinstance(self.clients, Here):
+            return ()
+        return self.clients.points(self.coordinator.tau)
+
+    def resume(self, points: Sequence[np.ndarray]) -> bool:
+        """Hold the active set of an earlier run, if these are points of the same participants."""
+        if not points or [one.size for one in points] != [one.size for one in self.points()]:
+            return False
+        self.coordinator.resume(points)
+        return True
+
     def answer(self) -> tuple[np.ndarray, dict[Hashable, tuple[Any, np.ndarray]], np.ndarray]:
         """The clients' variables in the layout, of each the multipliers of its own constraints.
 

@@ -19,6 +19,7 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 
+from dald_model.solvers.interior.cones import Orthant
 from dald_model.solvers.interior.programme import Group, Programme
 
 FAR = 1e6
@@ -225,6 +226,50 @@ class Participant:
             if key not in self.tops:
                 self.z[key] = mu * self.z[key]
 
+    # A warm start
+
+    @property
+    def is_polyhedral(self) -> bool:
+        """Whether an active set says all of where the cones are met."""
+        return all(isinstance(group.cone, Orthant) for group in self._groups.values())
+
+    def point(self, tau: float) -> np.ndarray:
+        """Variables, multipliers and slacks in the user's units, one after the other."""
+        equal = self.equal * self._equal_unit / (self.cost * tau)
+        found = [self.x * self.columns / tau, equal]
+        for key in self._groups:
+            unit = self._of_cone(key)
+            found += [self.s[key] / (unit * tau), self.z[key] * unit / (self.cost * tau)]
+        return np.concatenate(found)
+
+    def resume(self, point: np.ndarray) -> None:
+        """Begin where an earlier run ended, with what :meth:`point` gave."""
+        sizes = [self.x.size, self.equal.size]
+        sizes += [size for group in self._groups.values() for size in 2 * [group.cone.size]]
+        x, equal, *pairs = np.split(point, np.cumsum(sizes)[:-1])
+        self.x, self.equal = x / self.columns, equal * self.cost / self._equal_unit
+        for at, (key, group) in enumerate(self._groups.items()):
+            unit = self._of_cone(key)
+            self.s[key], self.z[key] = pairs[2 * at] * unit, pairs[2 * at + 1] * self.cost / unit
+            if group.tops is not None:
+                self.tops[key] = self._cone(group).heads(self.s[key]) / 2
+        self.settle()
+        nothing = {key: 0.0 * one for key, one in self.s.items()}
+        tops = {key: 0.0 * one for key, one in self.tops.items()}
+        # The constants keep their weight
+        still = Direction(0.0 * self.x, 0.0 * self.equal, tops, nothing, nothing)
+        self._found["constant"] = still
+
+    def _of_cone(self, key: Any) -> np.ndarray:
+        """The units of the entries of a cone."""
+        unit = self._units[key]
+        return np.tile(unit, self._groups[key].cone.size // unit.size)
+
+    def settle(self) -> None:
+        """Take each row as active or not, whichever it is nearer to."""
+        for key, group in self._groups.items():
+            self.s[key], self.z[key] = group.cone.settled(self.s[key], self.z[key])
+
     # A round
 
     def measure(self, tau: float) -> Sums:
@@ -300,7 +345,7 @@ class Participant:
         bent = self._matrix
         for term, bend in zip(self._smooth, self._bends, strict=True):
             bent = bent + term.curvature(bend)
-        self._bent = bent
+        self._bent, self._curved = bent, bent @ self._at
         full: Any = bent
         for key, group in self._groups.items():
             group.cone.scale(self.s[key], self.z[key])
@@ -342,7 +387,7 @@ class Participant:
         :math:`-r_x / \tau` and :math:`(2 s - r_z) / \tau`: as large as the residuals, where the
         constants themselves would leave rounding errors as large as the scaling.
         """
-        self._curved, tau = self._bent @ self._at, self._tau
+        tau = self._tau
         rows = {key: (2 * self.s[key] - one) / tau for key, one in self._apart.items()}
         tops = {key: -one / tau for key, one in self._of_tops.items()}
         return self._reduced("constant", -self._residual / tau, -self._unequal / tau, tops, rows)

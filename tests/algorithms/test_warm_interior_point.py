@@ -1,0 +1,97 @@
+"""Re-solves by curvature from an earlier result: the active set is held and checked."""
+
+from collections.abc import Callable
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import dald_model as dm
+from dald_model.solvers.interior.coordinator import Plain
+from tests.benchmarks import held_paths
+from tests.front.resolving import (
+    Resolving,
+    predictive_control,
+    regularisation_path,
+    rolling_budget,
+)
+
+PATHS: dict[str, tuple[Callable[[], Resolving], float]] = {
+    "lasso": (regularisation_path, 2.0),
+    "logistic": (lambda: regularisation_path("logistic"), 3.0),
+    "tanks": (lambda: predictive_control(steps=20), 1.0),
+    "budget": (rolling_budget, 2.0),
+    "huber": (held_paths.huber, 2.0),
+    "support vectors": (held_paths.support_vectors, 25.0),
+}
+"""Paths, and the mean rounds that a step from the one before may take; hinges change theirs."""
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_a_step_of_a_path_has_the_values_of_all_in_one_in_few_rounds(name: str) -> None:
+    make, most = PATHS[name]
+    given, result, rounds = make(), None, []
+    for at in range(min(given.steps, 20)):
+        given.step(at)
+        result = given.model.solve(start=result, disclose="curvature")
+        given.problem.solve(solver="CLARABEL")
+        assert result.status == "optimal"
+        assert result.value == pytest.approx(given.problem.value, rel=1e-6)
+        rounds.append(result.rounds)
+    assert np.mean(rounds[1:]) <= most
+
+
+def _boxed() -> tuple[dm.Model, cp.Variable, cp.Parameter, cp.Constraint]:
+    model, x, aim = dm.Model("aim"), cp.Variable(3, name="x"), cp.Parameter(3, name="aim")
+    rule = x <= 1
+    model.client("near", cp.sum_squares(x - aim), [rule])
+    model.client("weight", cp.norm1(x))
+    return model, x, aim, rule
+
+
+def test_an_unchanged_active_set_is_confirmed_in_one_round() -> None:
+    model, x, aim, rule = _boxed()
+    aim.value = np.array([3.0, 1.0, 0.2])
+    first = model.solve(disclose="curvature")
+    aim.value = np.array([2.0, 1.2, -0.1])
+    again = model.solve(start=first, disclose="curvature")
+    assert (again.status, again.rounds) == ("optimal", 1)
+    np.testing.assert_allclose(again[x], [1.0, 0.7, 0.0], atol=1e-9)
+    np.testing.assert_allclose(np.array(rule.dual_value), [1.0, 0.0, 0.0], atol=1e-8)
+
+
+def test_an_aggregator_starts_from_an_earlier_result_too() -> None:
+    model, x, aim, _ = _boxed()
+    algorithm = dm.InteriorPoint(aggregator=Plain())
+    aim.value = np.array([3.0, 1.0, 0.2])
+    first = model.solve(algorithm=algorithm)
+    aim.value = np.array([2.0, 1.2, -0.1])
+    again = model.solve(start=first, algorithm=algorithm)
+    assert (again.status, again.rounds) == ("optimal", 1)
+    np.testing.assert_allclose(again[x], [1.0, 0.7, 0.0], atol=1e-9)
+
+
+def test_where_everything_changes_the_run_begins_in_the_middle() -> None:
+    model, x, aim, _ = _boxed()
+    aim.value = np.array([3.0, 1.0, 0.2])
+    result = model.solve(disclose="curvature")
+    for drawn in np.random.default_rng(0).normal(size=(10, 3)) * 100:
+        aim.value = drawn
+        result = model.solve(start=result, disclose="curvature")
+        assert result.status == "optimal"
+        shrunk = np.sign(drawn) * np.maximum(np.abs(drawn) - 0.5, 0)
+        within = 1e-7 * np.abs(drawn).max()
+        np.testing.assert_allclose(result[x], np.minimum(shrunk, 1), atol=within)
+
+
+def test_after_a_step_without_an_answer_the_next_one_has_it() -> None:
+    x, most = cp.Variable(2, name="x"), cp.Parameter(name="most")
+    model = dm.Model("sometimes")
+    model.client("low", cp.sum_squares(x), [x >= 1])
+    model.client("high", cp.norm1(x), [cp.sum(x) <= most])
+    result, said = None, []
+    for value in (3.0, 1.0, 2.5):
+        most.value = value
+        result = model.solve(start=result, disclose="curvature")
+        said.append(str(result.status))
+    assert said == ["optimal", "infeasible", "optimal"]
