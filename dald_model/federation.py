@@ -38,12 +38,13 @@ class Federation(Model):
     nobody here has an objective.
 
     Each reply is checked against what was asked, and each answer against those before: answers of
-    one convex function have prices that rise along every way between two points, and lie on
-    or above every tangent. A site whose answers do not, by more than the accuracy explains that it
-    was asked for, counts as one without an answer: it is named, and ``online=dm.Unanswered()``
-    goes on without it. Not seen is a site that answers for another convex function all along: with
-    data of its own making, a constant added to the objective, or always the same point. Nor is
-    curvature compared, of ``disclose="curvature"``.
+    one convex function have prices that rise along every way between two points, and without kinks
+    they lie on or above every tangent. A site whose answers do not, by more than the accuracy
+    explains that it was asked for, counts as one without an answer: it is named, and
+    ``online=dm.Unanswered()`` goes on without it. Of three sites or more none decides the scales.
+    Not seen is a site that answers for another convex function all along: with data of its own
+    making, a constant added to the objective, or always the same point. Nor is curvature compared,
+    of ``disclose="curvature"``.
 
     Parameters
     ----------
@@ -95,7 +96,11 @@ class Federation(Model):
                         f"expected {one.shape} as at another site; give one of them another name"
                     )
                 shared.append(one)
-            self._check_new(site, "client")
+            if site in self.clients:
+                raise DeclarationError(
+                    f"federation: {hosts[at].name} introduces itself as {site!r}, as another site "
+                    "does; give each a name of its own"
+                )
             asked = partial(ask, engine, hosts[at], sum(one.size for one in shared))
             self.enter([remote_client(site, shared, asked, at, said)])
 

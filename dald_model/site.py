@@ -46,15 +46,15 @@ class Site:
 
     * before the first round the minimiser :math:`x` of the client by itself, once more held weakly
       around others' where that is far from zero; and three answers held nearer to others, each with
-      its price: scales and default penalties of a run are secants between these;
+      one number, how strongly: scales and default penalties of a run are secants between these;
     * in each round :math:`x` and the value of the objective, for prices and a hold that the
       coordinator chooses;
     * with ``disclose="curvature"``, where a federation asks for it, none of these but in each round
       Hessian and gradient on the shared variables of what is left once its own are eliminated, see
       :class:`dald_model.InteriorPoint`, and at the end the answer.
 
-    An answer and its price are a point and a gradient of the objective there, which are functions
-    of the data: of one record they are that record. :doc:`/learns` has what follows of them.
+    An answer tells the gradient of the objective at a point, and both are functions of the data: of
+    one record they are that record. :doc:`/learns` has what follows of them.
 
     A site has one coordinator at a time: what it did for another begins anew.
 
@@ -72,7 +72,9 @@ class Site:
         for Hessian and gradient on the shared variables as well, in each round. A federation that
         asks for more than this is refused, here and by name.
     records : int, optional
-        How many records the objective is made of, which nobody is told; default not counted.
+        How many records the objective is made of, which nobody is told; by default they are not
+        counted, and no least number is asked for, as of a plant or a grid, whose objective is made
+        of none. That is the owner's to decide: no coordinator can ask for it.
     least_records : int, optional
         The fewest with which the site takes part; default one more than it shares entries. From
         answers to m + 1 prices the Gram matrix of a least squares loss follows, and with up to m
@@ -91,7 +93,7 @@ class Site:
     >>> w, offset = cp.Variable(2, name="w"), cp.Variable(name="offset")
     >>> site = dm.Site("hospital", cp.sum_squares(w + offset - [1, 3]), [w >= 0], shared=[w])
     >>> print(site)
-    Site 'hospital': shares w[2], keeps 1 private variable, discloses answers
+    Site 'hospital': shares w[2], keeps 1 private variable, discloses answers, records not counted
     """
 
     def __init__(
@@ -125,7 +127,8 @@ class Site:
                 "one that a solver of dald_model.solvers takes; write it with other atoms"
             )
         self._residents = SiteResidents(self)
-        self._warm: Session | None = None
+        self._layer: SolverLayer | None = None
+        self._is_warm = False
         self._search: LocalSearch | None = None
         self._local: LocalMinimiser | None = None
 
@@ -165,7 +168,7 @@ class Site:
 
     def introduction(self) -> dict[str, Any]:
         """The introduction that is sent before anything is asked: no number of it is of data."""
-        self._search = self._local = self._warm = None  # of another coordinator
+        self._search = self._local = self._layer = None  # of another coordinator
         return {
             "name": self.name,
             "shared": [[v.name(), list(v.shape)] for v in self.shared],
@@ -188,15 +191,15 @@ class Site:
         return {"point": self._local.point[self.columns]}
 
     def respond(self, told: np.ndarray, weights: np.ndarray) -> Arrays:
-        r"""Answers x nearer to points, one a row, and their prices :math:`2 c w \circ (t - x)`.
+        r"""Answers x nearer to points, one a row, and how strongly each was held there.
 
         x minimises :math:`f(x) + c \sum_k w_k (x_k - t_k)^2` for a point t, with c one number of
-        the site's choice, by which x is at least halfway there.
+        the site's choice, the ``factor``, by which x is at least halfway there.
         """
         search = self._search or self._begin()
         found = [search.ask_at(self.name, self.columns, one, weights) for one in told]
-        points, prices = zip(*found, strict=True)
-        return {"point": np.array(points)[:, self.columns], "price": np.array(prices)}
+        points, factors = zip(*found, strict=True)
+        return {"point": np.array(points)[:, self.columns], "factor": np.array(factors)}
 
     @property
     def columns(self) -> np.ndarray:
@@ -220,19 +223,26 @@ class Site:
         """The compiled client."""
         return self._sub
 
+    @property
+    def centre(self) -> np.ndarray:
+        """The point around which a run has the client's numbers: zero, or where it is from far."""
+        whole = np.zeros(0) if self._layer is None else self._layer.middle
+        return whole[self._compiled.columns[self.name]] if whole.any() else np.zeros(self._sub.size)
+
     def open(self, whole: Portable, solver: Solver) -> Session:
         """A session of the client with its edges: once the one that measured it, if they are alike.
 
         It has a warm start and factors, as in a run of one process, which measures with the
         sessions that go on.
         """
-        warm, self._warm = self._warm, None
+        is_warm, self._is_warm = self._is_warm, False
         matrix, offset = self._sub.sides
         other = whole.sides[0]
         is_alike = matrix.shape == other.shape and not sp.csr_array(matrix - other).count_nonzero()
-        is_alike = is_alike and np.array_equal(offset, whole.sides[1])
-        if warm is not None and is_alike and np.array_equal(self._sub.signs, whole.signs):
-            return warm
+        is_alike = is_alike and np.array_equal(offset + matrix @ self.centre, whole.sides[1])
+        is_alike = is_alike and np.array_equal(self._sub.signs, whole.signs)
+        if is_warm and is_alike and self._layer is not None:
+            return self._layer.batches((self.name,))[0].session
         data: Any = [whole]
         return solver.open(data)
 
@@ -268,7 +278,7 @@ class Site:
             is_first = self._search is None
             if is_first or not np.isnan(found.point).any():
                 self._search, self._local = search, found
-                self._warm = layer.batches((self.name,))[0].session if is_first else None
+                self._layer, self._is_warm = layer, is_first
             if not np.isnan(found.point).any():
                 break
         assert self._search is not None
@@ -278,7 +288,8 @@ class Site:
         shared = ", ".join(f"{v.name()}{list(v.shape) or ''}" for v in self.shared)
         rest = self._sub.size - self.columns.size
         kept = counted(rest, "private variable")
-        return f"Site {self.name!r}: shares {shared}, keeps {kept}, discloses {self.disclose}"
+        of = "records not counted" if self.records is None else counted(self.records, "record")
+        return f"Site {self.name!r}: shares {shared}, keeps {kept}, discloses {self.disclose}, {of}"
 
 
 def _listener(name: str, address: str | Path | tuple[str, int], key: bytes | None) -> Listener:

@@ -37,6 +37,11 @@ class OwnClient(Protocol):
         ...
 
     @property
+    def centre(self) -> np.ndarray:
+        """The point around which the client's numbers are."""
+        ...
+
+    @property
     def chain(self) -> list[Solver]:
         """The solvers that take it, the fastest first."""
         ...
@@ -64,7 +69,7 @@ class OwnClient(Protocol):
         ...
 
     def respond(self, told: np.ndarray, weights: np.ndarray) -> Arrays:
-        """The answer where others are, and its price."""
+        """Answers nearer to others, and how strongly they were held there."""
         ...
 
 
@@ -106,9 +111,11 @@ class SiteResidents(Residents):
             (np.ones(site.columns.size), (np.arange(site.columns.size), site.columns)),
             shape=(site.columns.size, site.sub.size),
         )
-        assert site.sub.form is not None
-        sides = sp.csr_array(matrix @ mine), offset
-        whole = Portable(site.name, site.sub.form, sides, told.signs)
+        centre = site.centre
+        form = (site.sub.around(centre) if centre.any() else site.sub).form
+        assert form is not None
+        sides = sp.csr_array(matrix @ mine), offset + matrix @ centre[site.columns]
+        whole = Portable(site.name, form, sides, told.signs)
         edges: Any = told
         return _Shared(site, whole), [edges]
 
@@ -159,6 +166,7 @@ class _SharedSession:
 
     def __init__(self, site: OwnClient, whole: Portable) -> None:
         self._site, self._whole, self._columns = site, whole, site.columns
+        self._centre = site.centre[site.columns]
         self._left = list(site.chain)
         self._session = self._opened()
 
@@ -176,7 +184,8 @@ class _SharedSession:
             self._session = self._opened()
             found = self._session.minimise(turn, tolerance)
         nobody = Multipliers.none(1)
-        return found._replace(points=found.points[self._columns], multipliers=nobody)
+        points = found.points[self._columns] + self._centre
+        return found._replace(points=points, multipliers=nobody)
 
     def _opened(self) -> Session:
         return self._site.open(self._whole, self._left[0])

@@ -33,7 +33,7 @@ from dald_model.coordinate.curvature import (
     middle,
 )
 from dald_model.coordinate.edge_values import is_far, move_to, place_missing, sides_of
-from dald_model.coordinate.secants import secants
+from dald_model.coordinate.secants import moderated, secants
 from dald_model.coordinate.together import Alike, together
 from dald_model.declare.remote import RemoteClient
 from dald_model.engines.batches import Batch
@@ -131,6 +131,7 @@ class LocalSearch:
         self._remote = {
             n: s.client for n, s in self._subs.items() if isinstance(s.client, RemoteClient)
         }
+        self._told: dict[Hashable, np.ndarray] = {}
         self._here = [name for name in self._subs if name not in self._remote]
         self._here.sort(key=lambda name: compiled.places[name])
         size = sum(sub.size for sub in compiled.values())
@@ -212,8 +213,7 @@ class LocalSearch:
         That is only for clients that seem unbounded: lengths may have been taken too short.
         """
         waiting = {name: client.question("alone") for name, client in self._remote.items()}
-        for name, wait in waiting.items():
-            self._points[self._compiled.columns[name]] = wait()["point"]
+        self._take({name: wait()["point"] for name, wait in waiting.items()})
         asked = [name for name in self._here if name not in set(but)]
         held = sides_of(self._compiled, self._base)
         before = self._points
@@ -228,30 +228,31 @@ class LocalSearch:
 
     def ask_at(
         self, name: Hashable, columns: np.ndarray, told: np.ndarray, weights: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The point of one client held at ``told``, some of its columns, and the price there.
+    ) -> tuple[np.ndarray, float]:
+        """The point of one client held at ``told``, some of its columns, and how strongly.
 
-        By the multiple of these weights by which it goes at least halfway from its minimiser.
+        That is the multiple of these weights by which it goes at least halfway from its minimiser;
+        NaN where there is no point nearer.
         """
         part = self._compiled.columns[name]
         own = self._points[part].copy()
         stiff = (self._slopes / self._lengths)[part][columns]
-        held = weights * (stiff / np.where(weights > 0, weights, np.inf)).max()
+        held = float((stiff / np.where(weights > 0, weights, np.inf)).max())
         penalties = self._penalties.copy()
         way = np.sqrt(weights) @ np.abs(told - own[columns])
-        left, found, price = np.inf, own, np.full(told.size, np.nan)
+        left, found, factor = np.inf, own, np.nan
         for _ in range(TRIES):
-            self.hold(name, columns, told, held)
+            self.hold(name, columns, told, held * weights)
             point, before = self._points[part].copy(), left
             left = float(np.sqrt(weights) @ np.abs(told - point[columns]))
             if not left < (1 - GAINED) * before:  # there is no point of it nearer
                 break
-            found, price = point, 2 * held * (told - point[columns])
+            found, factor = point, held
             if left <= HALFWAY * way:
                 break
             held = held * STIFFER
         self._points[part], self._penalties = own, penalties
-        return found, price
+        return found, factor
 
     def hold(
         self,
@@ -262,7 +263,8 @@ class LocalSearch:
     ) -> None:
         """Solve for one client held at ``told`` in its columns, weakly or by these weights.
 
-        One without a minimiser has none wherever it is held weakly.
+        One without a minimiser has none wherever it is held weakly. Where it is far from zero
+        beside how far it is from there, the layer has its numbers around it from then on.
         """
         sub = self._subs[name]
         if weights is None and np.isnan(self._points[self._compiled.columns[name]]).any():
@@ -276,6 +278,9 @@ class LocalSearch:
             self._penalties[sub.rows, sub.entries] = np.sqrt(abs(sub.sides[0]) @ held)
         for batch in self._layer.batches((name,)):
             self._ask(batch, sub.sides[0] @ whole + sub.sides[1], 1.0)
+        own = self._points[self._compiled.columns[name]][columns]
+        if weights is None and (np.abs(own) > (1 + ROUNDING) * np.abs(own - told)).any():
+            self._layer.centre(self._points)
 
     def _hold_at_points(self) -> None:
         """Take the minimisers, as far as there are any, for where clients are held."""
@@ -297,8 +302,7 @@ class LocalSearch:
             there = self._there(name, centre)
             if there is not None:
                 waiting[name] = client.question("hold", told=there)
-        for name, wait in waiting.items():
-            self._points[self._compiled.columns[name]] = wait()["point"]
+        self._take({name: wait()["point"] for name, wait in waiting.items()})
         self._hold_at_points()
         zero = sides_of(self._compiled, np.zeros(self._points.size))
         beside = is_far(sides_of(self._compiled, self._points), zero, ROUNDING)
@@ -313,6 +317,12 @@ class LocalSearch:
         own = np.nan_to_num(self._points[self._compiled.columns[name]])
         return move_to(sub, own, sides[1 - sub.rows, sub.entries])
 
+    def _take(self, minimisers: dict[Hashable, np.ndarray]) -> None:
+        """Have the minimisers that sites told, of which none decides a scale."""
+        self._told |= minimisers
+        for name, point in moderated(self._compiled, self._told).items():
+            self._points[self._compiled.columns[name]] = point
+
     def _take_secants(self) -> None:
         """Curvatures of sites, from answers."""
         sides = sides_of(self._compiled, self._points)
@@ -320,7 +330,7 @@ class LocalSearch:
         there = {name: point for name, point in ways.items() if point is not None}
         own = {name: self._points[self._compiled.columns[name]] for name in there}
         if there:
-            self._curvatures |= secants(self._compiled, own, there)
+            self._curvatures |= secants(self._compiled, own, there, self._told)
 
     def _ask(self, batch: Batch, told: np.ndarray, share: float) -> None:
         """Minimise clients held at ``told``, in the order of the batch's ends."""

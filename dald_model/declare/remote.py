@@ -26,6 +26,8 @@ class RemoteClient(Client):
         (question, arrays) -> what waits for the arrays that :mod:`dald_model.site` answers.
     host : int
         Which of the engine's hosts the site is.
+    names : tuple of str
+        Of the shared variables, the same at all sites that share one.
     disclose : str
         What the site shows.
     is_exact : bool
@@ -38,6 +40,7 @@ class RemoteClient(Client):
 
     ask: Callable[[str, Arrays], Callable[[], Arrays]] | None = None
     host: int = 0
+    names: tuple[str, ...] = ()
     disclose: str = "answers"
     is_exact: bool = True
     is_angular: bool = False
@@ -78,4 +81,5 @@ def remote_client(
     """The client of a site over these variables, which it shares, by what it said of itself."""
     nothing = cp.Minimize(cp.Constant(0))
     known = {word: words[word] for word in ("disclose", "is_exact", "is_angular")}
-    return RemoteClient(name, nothing, (), tuple(shared), ask=ask, host=host, **known)
+    names = tuple(v.name() for v in shared)
+    return RemoteClient(name, nothing, (), tuple(shared), ask=ask, host=host, names=names, **known)

@@ -213,11 +213,12 @@ def asked(kind: str, size: int) -> Mapping[str, Array]:
 def question(kind: str, size: int) -> Callable[[dict[str, Any]], Mapping[str, Array]]:
     """What such a site answers; NaN where it has no answer."""
     said, is_held = Record(NUMBERED), kind == "answer"
-    shape = (HELD, size) if is_held else (size,)
-    names = ("point", "price") if is_held else ("point",)
+    arrays = {"point": Array("f8", (HELD, size) if is_held else (size,), may_lack=True)}
+    if is_held:
+        arrays["factor"] = Array("f8", (HELD,), 0.0, may_lack=True)
 
     def expected(given: dict[str, Any]) -> Mapping[str, Array]:
         said.check(given, "")
-        return dict.fromkeys(names, Array("f8", shape, may_lack=True))
+        return arrays
 
     return expected

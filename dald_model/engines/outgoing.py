@@ -63,8 +63,8 @@ def sent(compiled: Decomposition) -> pd.DataFrame:
     Gram matrix on what is shared; :class:`dald_model.Secant` does just that. And
     :func:`dald_model.pack` sends all data of a client, once: hosts are for who may have it. Of a
     client at its site (:class:`dald_model.Site`) only the edges are sent, in place of it; its point
-    is what it shares, and the answers before the first round are listed as well, once though it is
-    asked two or three times.
+    is what it shares. Before the first round it tells its minimiser, perhaps twice, and three more
+    points, listed together as ``point``.
 
     Parameters
     ----------
@@ -107,11 +107,10 @@ def _of(name: Hashable, compiled: Decomposition) -> list[Sent]:
     data = len(pack_edges(sub)) if sub.client.is_remote else len(pack(sub))
     found = [Sent(name, NO_EDGE, TO, "client", data, data, ONCE)]
     if isinstance(sub.client, RemoteClient):
-        rows = HELD * sub.size
-        found += [_floats(name, NO_EDGE, TO, "told", rows, ONCE)]
-        found += [_floats(name, NO_EDGE, TO, "weights", sub.size, ONCE)]
-        found += [_floats(name, NO_EDGE, FROM, what, rows, ONCE) for what in ("point", "price")]
-        found += [_floats(name, NO_EDGE, FROM, "point", sub.size, ONCE)]
+        told = {"told": HELD * sub.size, "weights": sub.size}
+        found += [_floats(name, NO_EDGE, TO, what, size, ONCE) for what, size in told.items()]
+        told = {"point": (1 + HELD) * sub.size, "factor": HELD}
+        found += [_floats(name, NO_EDGE, FROM, what, size, ONCE) for what, size in told.items()]
     for (tail, head), slot in compiled.slots.items():
         if name in (tail, head):
             other, size = head if name == tail else tail, slot.stop - slot.start

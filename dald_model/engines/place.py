@@ -51,8 +51,9 @@ class RemoteSession:
         self.sizes = np.array([sub.size for sub in self.subproblems])
         self.told = self._unknown()
         self._nothing: dict[int, Multipliers] = {}
-        (first, *_) = self.subproblems
-        self.witness = Witness(first) if isinstance(first.client, RemoteClient) else None
+        first, self.witness = self.subproblems[0], None
+        if isinstance(first.client, RemoteClient):
+            self.witness = Witness(first, first.client.is_angular)
         self.forget()
 
     def forget(self) -> None:

@@ -22,10 +22,20 @@ absolute values entry by entry, the two hold up to
         + |g_k|^\top \delta_k + \text{slopes}^\top \delta_j ,
 
 the last term being what the objective rises by within :math:`\delta_j` where its gradient changes
-by no more than its natural slope; and to a relative accuracy of 1.5e-8 in x, g and f.
+by no more than its natural slope; and to a relative accuracy of 1.5e-8 in x, g and f. With kinks
+it may rise far more, so that of clients that say they have some only the first is asked. (Of 150
+random federations in odd units the first was met by 0.76 times what is allowed; the second was
+exceeded by 12 of the 30 with hinge or quantile losses, and by no other.)
 
-What no pair of answers shows is not seen: a client that answers for another convex function all
-along, such as one that never moves, or adds a constant to its objective.
+Before the first round no objective is told. Then an answer x that was held at t by weights w, with
+:math:`x^0` the client's minimiser, has a gradient along :math:`W (t - x)`, so that it lies in the
+ball :math:`(t - x)^\top W (x - x^0) \ge 0` from the one to the other.
+
+Pairs are all that there is to see: where all of them hold there is a convex function that gives
+these answers, the largest of the tangents (Rockafellar 1970, Theorem 24.8; Taylor, Hendrickx and
+Glineur 2017). So a client that answers for another convex function all along is not seen, with data
+of its own making, or a constant added to its objective; nor is one that stays at an old answer,
+which is what a kink there does.
 """
 
 from __future__ import annotations
@@ -46,6 +56,11 @@ is asked for: interior points stop at residuals of 1e-8 beside their data, which
 """
 
 
+HELD = 1e-3
+"""Share of its distance from zero by which a minimiser may be off: it is held there, or where
+others are, by a ten-thousandth of the curvature, more at a client with more edges."""
+
+
 class Answered(NamedTuple):
     """One answer, the gradient that it tells, and how far both may be off; (m,) but for f."""
 
@@ -58,9 +73,10 @@ class Answered(NamedTuple):
 
 
 class Witness:
-    """The last answers of one client."""
+    """The last answers of one client, which may have kinks."""
 
-    def __init__(self, sub: Subproblem) -> None:
+    def __init__(self, sub: Subproblem, has_kinks: bool = False) -> None:
+        self._has_kinks = has_kinks
         self._matrix, self._offset = sub.sides
         self._absolute, self._signs = abs(self._matrix), sub.signs
         self._known: deque[Answered] = deque(maxlen=REMEMBERED)
@@ -71,7 +87,9 @@ class Witness:
             return ""  # of which nothing is claimed
         new = self._answered(turn, answers, tolerance)
         for number, old in enumerate(reversed(self._known), 1):
-            said = _turns(new, old) or _lies_below(new, old) or _lies_below(old, new)
+            said = _turns(new, old)
+            if not (said or self._has_kinks):
+                said = _lies_below(new, old) or _lies_below(old, new)
             if said:
                 return f"{said}, beside its answer {number} before"
         self._known.append(new)
@@ -86,6 +104,16 @@ class Witness:
         terms = np.abs(turn.mu) + weight * (np.abs(sides) + np.abs(turn.neighbours))
         moves = self._absolute.T @ (weight * (self._absolute @ off) + ROOT * terms)
         return Answered(x, g, f, off, moves + slack, float(turn.slopes @ off) + ROOT * abs(f))
+
+
+def is_outside(
+    minimiser: np.ndarray, held: np.ndarray, weights: np.ndarray, found: np.ndarray
+) -> bool:
+    """Whether an answer is out of its ball, of several that were held at points, one a row."""
+    off = HELD * (np.abs(held) + np.abs(minimiser))
+    back, way = found - held, found - minimiser
+    allowed = off * (np.abs(back) + np.abs(way) + off)
+    return bool((np.vecdot(weights, back * way - allowed) > 0).any())
 
 
 def _turns(one: Answered, other: Answered) -> str:

@@ -19,20 +19,24 @@ A = [RNG.normal(size=(ROWS, SIZE)) for _ in range(4)]
 B = [RNG.normal(size=ROWS) for _ in range(4)]
 OTHERS = np.linalg.lstsq(np.vstack(A[:3]), np.hstack(B[:3]))[0]
 """What the three others agree on."""
+ALL = np.linalg.lstsq(np.vstack(A), np.hstack(B))[0]
+"""What all agree on, from where they are."""
 
 Reply = Callable[[dict[str, Any], dict[str, np.ndarray]], Any]
 
 
-def site(at: int) -> dm.Site:
+def site(at: int, away: float = 0.0) -> dm.Site:
+    """The site of a number, with everything so far away from zero."""
     w = cp.Variable(SIZE, name="w")
-    return dm.Site(f"s{at}", cp.sum_squares(A[at] @ w - B[at]), [w >= -5], shared=[w])
+    loss = cp.sum_squares(A[at] @ (w - away) - B[at])
+    return dm.Site(f"s{at}", loss, [w >= away - 5], shared=[w])
 
 
 class Misbehaving:
     """A site whose replies to one kind of message are others, from one of them on."""
 
-    def __init__(self, kind: str, reply: Reply, first: int) -> None:
-        self._site, self.name = site(3), "s3"
+    def __init__(self, kind: str, reply: Reply, first: int, away: float) -> None:
+        self._site, self.name = site(3, away), "s3"
         self._kind, self._reply, self._left = kind, reply, first
 
     def handle(self, message: bytes) -> Any:
@@ -45,10 +49,12 @@ class Misbehaving:
         return honest if self._left > 0 else self._reply(*decode(honest))
 
 
-def federation(kind: str, reply: Reply, first: int | None = None) -> dm.Federation:
+def federation(
+    kind: str, reply: Reply, first: int | None = None, away: float = 0.0
+) -> dm.Federation:
     first = first or (FIRST if kind == "asks" else 1)
-    sites: list[Any] = [*map(site, range(3)), Misbehaving(kind, reply, first)]
-    return dm.Federation(dm.engines.Sites(sites))
+    sites: list[Any] = [site(at, away) for at in range(3)]
+    return dm.Federation(dm.engines.Sites([*sites, Misbehaving(kind, reply, first, away)]))
 
 
 def with_array(name: str, value: Any) -> Reply:
@@ -215,13 +221,53 @@ BEFORE: dict[str, tuple[str, Reply]] = {
     "alone infinite": ("alone", filled("point", np.inf)),
     "alone 1e200": ("alone", filled("point", 1e200)),
     "alone short": ("alone", with_array("point", np.zeros(1))),
+    "alone long": ("alone", with_array("point", np.zeros(50))),
     "alone with a price": ("alone", with_array("price", np.zeros(SIZE))),
     "alone nothing": ("alone", without("point")),
     "alone empty": ("alone", raw(b"")),
     "alone raised": ("alone", raised),
-    "answer infinite": ("answer", filled("price", np.inf)),
-    "answer of one row": ("answer", with_array("price", np.zeros(SIZE))),
-    "answer without a price": ("answer", without("price")),
+    "hold infinite": ("hold", filled("point", np.inf)),
+    "hold short": ("hold", with_array("point", np.zeros(1))),
+    "hold empty": ("hold", with_array("point", np.zeros(0))),
+    "hold nothing": ("hold", without("point")),
+    "hold error": ("hold", only(error="no")),
+    "answer infinite": ("answer", filled("factor", np.inf)),
+    "answer of one row": ("answer", with_array("point", np.zeros(SIZE))),
+    "answer with two factors": ("answer", with_array("factor", np.zeros(2))),
+    "answer with a price": ("answer", with_array("price", np.zeros((3, SIZE)))),
+    "answer without a factor": ("answer", without("factor")),
+    "answer with a factor below zero": ("answer", filled("factor", -1.0)),
+    "answer with a factor of 1e30": ("answer", filled("factor", 1e30)),
+    "answer empty": ("answer", with_array("point", np.zeros(0))),
     "answer forgotten": ("answer", only(forgotten="me")),
 }
 """What a site replies before the first round, by the question."""
+
+
+def _some(x: np.ndarray) -> np.ndarray:
+    """Without the first of its numbers."""
+    return np.where(np.arange(x.size).reshape(x.shape) == 0, np.nan, x)
+
+
+CHANGES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "NaN": lambda x: np.nan * x,
+    "NaN in part": _some,
+    "zero": lambda x: 0 * x,
+    "1e6": lambda x: 0 * x + 1e6,
+    "1e19": lambda x: 0 * x + 1e19,
+    "a billion times": lambda x: 1e9 * x,
+    "a billionth": lambda x: 1e-9 * x,
+    "negative": lambda x: -x,
+    "noise": lambda x: x + 10 * np.abs(np.random.default_rng(0).normal(size=x.shape)),
+}
+LIES: dict[str, tuple[str, Reply]] = {
+    f"{kind}: {name} {what}": (kind, with_array(name, change))
+    for kind, name in (
+        ("alone", "point"),
+        ("hold", "point"),
+        ("answer", "point"),
+        ("answer", "factor"),
+    )
+    for what, change in CHANGES.items()
+}
+"""What a site can say before the first round that is well formed and not so, by the question."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import socket
 import threading
@@ -16,7 +17,7 @@ import dald_model as dm
 from dald_model.engines.schema import DamagedError
 from dald_model.engines.wire import decode, encode
 from tests.engines import misbehaving
-from tests.engines.misbehaving import BEFORE, IN_ROUNDS, OTHERS, federation
+from tests.engines.misbehaving import ALL, BEFORE, IN_ROUNDS, LIES, OTHERS, federation
 
 
 @pytest.mark.parametrize("case", IN_ROUNDS)
@@ -41,9 +42,41 @@ def test_the_others_finish_without_a_site_whose_replies_are_refused(case: str) -
 @pytest.mark.parametrize("case", BEFORE)
 def test_a_refused_introduction_names_the_site_and_the_field(case: str) -> None:
     with pytest.raises(dm.LostError, match=r"engine: s3 was asked 1 time before round 1") as caught:
-        federation(*BEFORE[case]).solve(max_rounds=50)
+        federation(*BEFORE[case], away=1000.0).solve(max_rounds=50)
     assert len(str(caught.value)) < 700
     assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("away", [0.0, 1000.0])
+@pytest.mark.parametrize("case", LIES)
+def test_no_lie_before_the_first_round_moves_the_answer(case: str, away: float) -> None:
+    """Who tells it is named, or it costs rounds at most."""
+    found, accused = None, ""
+    try:
+        found = federation(*LIES[case], away=away).solve()
+    except dm.LostError as error:
+        accused = str(error)
+    if found is None:
+        assert set(re.findall(r"\bs[0-3]\b", accused)) == {"s3"}
+    else:
+        assert found.status == "optimal"
+        assert found["w"] == pytest.approx(ALL + away, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"name": "s0"}, "federation: s3 introduces itself as 's0', as another site does"),
+        ({"shared": [["w", [3, 3]]]}, "site 's3' shares 'w' of shape (3, 3), expected (3,)"),
+        ({"shared": [["v", [3]]]}, "client 's3' has no coupling: none of its variables (v)"),
+    ],
+)
+def test_an_introduction_that_does_not_fit_the_others_names_its_site(
+    words: dict[str, object], said: str
+) -> None:
+    with pytest.raises(dm.DeclarationError) as caught:
+        federation("introduce", misbehaving.says(**words)).solve()
+    assert said in str(caught.value)
 
 
 def test_a_reply_that_is_refused_once_is_asked_for_again() -> None:

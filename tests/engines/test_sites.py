@@ -168,8 +168,9 @@ def test_what_is_printed_of_a_federation() -> None:
     assert (reason.what, server.solver) == ("a client at its site", "average")
     listed = dm.engines.sent(compiled)
     assert listed["size"].max() == listed[listed["name"] == "client"]["size"].max()
-    assert listed[listed["name"] != "client"]["size"].max() == ROWS_ASKED * SIZE
-    said = "Site 'site 0': shares w[4], keeps 1 private variable, discloses answers"
+    assert listed[listed["name"] != "client"]["size"].max() == (1 + ROWS_ASKED) * SIZE
+    said = "Site 'site 0': shares w[4], keeps 1 private variable, discloses answers, "
+    said += "records not counted"
     assert repr(at_sites("least squares")[0]) == said
 
 
@@ -338,7 +339,7 @@ def test_sites_that_do_not_fit_are_refused() -> None:
     one, two = (dm.Site(f"{x.size}", cp.sum_squares(x), shared=[x]) for x in (w, v))
     with pytest.raises(dm.DeclarationError, match=r"of shape \(3,\), expected \(2,\)"):
         dm.Federation(dm.engines.Sites([one, two]))
-    with pytest.raises(dm.DeclarationError, match="declared already"):
+    with pytest.raises(dm.DeclarationError, match="2 introduces itself as '2'"):
         dm.Federation(dm.engines.Sites([one, one]))
     with pytest.raises(dm.OptionError, match="given none"):
         dm.engines.Sites([])

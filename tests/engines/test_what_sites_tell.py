@@ -36,9 +36,8 @@ def asked(site: dm.Site, question: str, **arrays: np.ndarray) -> dict[str, np.nd
 def gradients(site: dm.Site, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Answers and prices near to these points, as any coordinator may ask for."""
     found = [asked(site, "answer", told=np.array([p] * 3), weights=np.ones(p.size)) for p in points]
-    return np.array([one["point"][0] for one in found]), np.array(
-        [one["price"][0] for one in found]
-    )
+    answers = np.array([one["point"][0] for one in found])
+    return answers, 2 * np.array([one["factor"][:1] for one in found]) * (points - answers)
 
 
 def heard(sites: list[dm.Site], **options: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -63,7 +62,7 @@ def test_by_answers_points_prices_and_objectives_are_all_that_leaves(kind: str) 
             names.update(name.rpartition(".")[2] for name in arrays)
         else:
             wanted = {"introduce": set(), "alone": {"point"}, "hold": {"point"}}
-            assert arrays.keys() == wanted.get(said["question"], {"point", "price"})
+            assert arrays.keys() == wanted.get(said["question"], {"point", "factor"})
     assert names.keys() <= {"points", "objectives", "slack", "slack_scaled", *MULTIPLIERS}
 
 
