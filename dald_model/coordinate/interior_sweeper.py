@@ -34,8 +34,11 @@ from dald_model.solvers.interior.member import Member, Seen
 from dald_model.solvers.interior.shown import sent
 
 SHARPER = 100.0
-"""So many times smaller than the loop's tolerances the residuals become, two rounds more: prices
-have half the digits of the value where a constraint is nearly active."""
+"""So many times smaller than the loop's tolerances violations and gap become, two rounds more:
+prices have half the digits of the value where a constraint is nearly active."""
+STEEPER = 100.0
+"""So many times smaller still slopes become, a round more where terms are smooth: they are relative
+to the steepest of all, and prices to the steepest of one client."""
 WORTH = 1e-9
 """Least value that a gap is relative to, as a share of the value in the first round."""
 SHORTEST = 1e-7
@@ -126,10 +129,10 @@ class InteriorSweeper:
             self._give_up()
         self._is_stuck = is_stuck
         # Where rounding ends the progress, what was reached is held against what was asked for
-        sharper = 1.0 if is_stuck else SHARPER
+        sharper, steeper = (1.0, 1.0) if is_stuck else (SHARPER, SHARPER * STEEPER)
         primal = sharper * max(self._found.primal, self._relative(self._found))
         apart = float(np.abs(state.primal).max(initial=0.0))
-        residuals = Residuals(apart, self._found.dual, primal, sharper * self._found.dual)
+        residuals = Residuals(apart, self._found.dual, primal, steeper * self._found.dual)
         return Record(residuals, self._objectives(self._found))
 
     def _objectives(self, found: Found) -> np.ndarray:

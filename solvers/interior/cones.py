@@ -16,9 +16,9 @@ import numpy as np
 
 from dald_model.solvers.interior.rows import Rows
 
-HELD = 1e-8
-"""Ratio of slack and multiplier that holds a row: its error is this share of a change of price, and
-1e8 is as much as a sum of curvature bears beside entries of one."""
+HELD = 1e-6
+"""Ratio of slack and multiplier at which a row is held: two steps with one factor leave its square
+of a change, 1e-12, and rounding is as far below one."""
 
 
 class Cone(Protocol):

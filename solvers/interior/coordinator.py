@@ -311,11 +311,17 @@ class Coordinator:
         self._measure()
 
     def confirm(self) -> None:
-        """One round with the active set held: where it is the right one, a step of Newton's."""
-        parts, sides = self._ask(("curvature",), ("predicted",))
-        self._ask(("hear_step", self._factored(parts)(self._total(sides))), ("combine", 0.0))
+        """One round with the active set held: two steps of Newton's with one factor.
+
+        The second takes away what rounding left, and what held rows moved.
+        """
         self._step = 1.0
-        self._measure(("go", 1.0), ("settle",))
+        (parts,) = self._ask(("curvature",))
+        solve = self._factored(parts)
+        for after in ((), (("settle",),)):
+            (sides,) = self._ask(("predicted",))
+            self._ask(("hear_step", solve(self._total(sides))), ("combine", 0.0))
+            self._measure(("go", 1.0), *after)
 
     def _go(self, step: float, now: tuple[float, float, float, float]) -> None:
         tau, dtau, kappa, dkappa = now

@@ -215,6 +215,20 @@ def test_ill_conditioned_owners_take_no_more_rounds() -> None:
     assert result.rounds <= ROUNDS
 
 
+def test_prices_of_a_flat_client_beside_steep_ones_are_proved() -> None:
+    rng, w = np.random.default_rng(3), cp.Variable(5)
+    model = dm.Model("rates of cities")
+    for city, count in enumerate((30, 400, 80, 1000)):
+        X = np.column_stack([np.ones(count), rng.normal(size=(count, 4)) * [1, 1, 10, 0.1]])
+        people = rng.uniform(1, 1e3, size=count)
+        seen = rng.poisson(people * np.exp(X @ [-2, 0.3, 0.02, 0, 0.5]))
+        model.client(city, people @ cp.exp(X @ w) - seen @ (X @ w))
+    model.client("regulariser", 0.1 * cp.norm1(w))
+    result = model.solve(disclose="curvature")
+    assert (result.status, result.verify().outcome) == ("optimal", "passed")
+    assert result.rounds <= ROUNDS
+
+
 def test_options_that_say_how_clients_are_solved_are_refused_by_name() -> None:
     model = drawn(0, "quadratic")[0]
     with pytest.raises(dm.OptionError, match=r"rho: given 1\.0, but InteriorPoint"):
