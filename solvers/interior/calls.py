@@ -14,7 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.solvers.interior.member import Answer, Sizes
-from dald_model.solvers.interior.participant import Sums, Units
+from dald_model.solvers.interior.participant import Sums
+from dald_model.solvers.interior.scaled import Units
 
 K, POINTS, ROWS, TRIANGLE = "k", "points", "rows", "triangle"
 
