@@ -25,11 +25,13 @@ from dald_model.algorithms.steps import (
     told,
 )
 from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.state import State
 from dald_model.coordinate.stopping import FixedBudget
 from dald_model.errors import OptionError
 from dald_model.schedule.sequence import Sequence
+from dald_model.solvers.arrays.smooth import no_gradient
 from dald_model.solvers.inexact.copying import Copying, KinkedCopying, not_free
 from dald_model.solvers.inexact.subgradients import gradients_of, no_subgradient
 from dald_model.validate import check_draws
@@ -70,7 +72,7 @@ class GradientDescent:
             return self
         name = type(self).__name__
         star = Star.of(compiled, name, projects=True)
-        star.require(name, not_free)
+        star.require(name, not_shared)
         return replace(self, step=1 / sum_bound(star, name))
 
     def open(self, compiled: Decomposition) -> Method:
@@ -141,7 +143,7 @@ class MiniBatchGradientDescent:
             return self
         name = type(self).__name__
         star = Star.of(compiled, name, projects=True)
-        star.require(name, not_free)
+        star.require(name, not_shared)
         return replace(self, step=1 / client_bound(compiled, star.clients, name))
 
     def open(self, compiled: Decomposition) -> Method:
@@ -202,8 +204,19 @@ def _shares(star: Star, who: str) -> np.ndarray:
     return shares
 
 
+def not_shared(sub: Subproblem) -> str:
+    """Why a client cannot follow its gradient where the server holds what all state."""
+    said = not_free(sub)
+    if said and not no_gradient(sub):
+        said += (
+            " of its own, and the server projects on those alone that every client states (without "
+            "model.topology)"
+        )
+    return said
+
+
 def _descent(star: Star, who: str, rho: Any, *, has_kinks: bool = False) -> Method:
-    star.require(who, no_subgradient if has_kinks else not_free)
+    star.require(who, no_subgradient if has_kinks else not_shared)
     return Method(
         sequence=Sequence(label="by colour"),
         stopping=FixedBudget(1),
