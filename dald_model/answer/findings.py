@@ -211,12 +211,12 @@ def _slow(result: Answer, left: float) -> Iterator[Finding]:
             if is_near
             else "",
         )
-        if result.status == Status.STALLED:
-            yield Finding(
-                "answers that jump with the prices, as those of linear programmes do, take an "
-                "algorithm that shares curvature",
-                'model.solve(disclose="curvature")',
-            )
+    if result.rounds > MANY:
+        yield Finding(
+            "answers that jump with the prices, as those of linear programmes do, take an "
+            "algorithm that shares curvature",
+            'model.solve(disclose="curvature")',
+        )
 
 
 def _causes(result: Answer) -> Iterator[Finding]:
