@@ -8,6 +8,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -121,3 +122,17 @@ def test_mutants_of_the_files_are_refused_in_words(tmp_path: Path) -> None:
                 dm.resume(mutant, model, checkpoint=None) if file == run else dm.load(mutant)
             except dm.DaldError as error:
                 assert len(str(error)) < 2000  # noqa: PT017 - some mutants are sound
+
+
+@pytest.mark.parametrize("disclose", ["answers", "curvature"])
+def test_the_files_hold_no_number_of_the_data(disclose: str, tmp_path: Path) -> None:
+    """As the manual says; arrays are not compressed, so any would be found by its bytes."""
+    rng, w, model = np.random.default_rng(0), cp.Variable(3, name="w"), dm.Model("data")
+    data = rng.normal(size=(2, 20, 4))
+    for at, rows in enumerate(data):
+        model.client(at, cp.sum(cp.logistic(rows[:, :3] @ w - rows[:, 3])) + cp.sum_squares(w))
+    run, answer = tmp_path / "run.npz", tmp_path / "answer.npz"
+    model.solve(disclose=disclose, checkpoint=run, every=1).save(answer)
+    for file in (run, answer):
+        stored = file.read_bytes()
+        assert not [x for x in data.ravel() if x.tobytes() in stored]
