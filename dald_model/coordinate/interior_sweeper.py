@@ -20,9 +20,8 @@ from dald_model.coordinate.status import ClientFailedError, Status, Termination
 from dald_model.coordinate.sweeper import Record
 from dald_model.deadline import check_time
 from dald_model.declare.remote import RemoteClient
-from dald_model.engines.homes import obstacle
 from dald_model.engines.members import Shown, Spread
-from dald_model.engines.placement import Placement
+from dald_model.engines.placement import Placement, obstacle
 from dald_model.engines.portable import pack
 from dald_model.errors import DaldError
 from dald_model.schedule.moment import Residuals

@@ -18,13 +18,12 @@ process is to coordinate, each declares its part of a model: :class:`dald_model.
 from dald_model.engines import flower
 from dald_model.engines.engine import Engine, Host, HostLostError, Reply
 from dald_model.engines.flower import Flower
-from dald_model.engines.in_process import InProcess
+from dald_model.engines.in_process import InProcess, Sites
 from dald_model.engines.mpi_ranks import MPI
 from dald_model.engines.outgoing import sent
 from dald_model.engines.housed import Loss
 from dald_model.engines.processes import Processes
 from dald_model.engines.ray_actors import Ray
-from dald_model.engines.sites import Sites
 
 __all__ = [
     "MPI",

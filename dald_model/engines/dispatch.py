@@ -14,7 +14,6 @@ from dald_model.deadline import check_time
 from dald_model.engines.assignment import Assignment, Event
 from dald_model.engines.batches import Batch, Layout
 from dald_model.engines.bench import Bench, Given
-from dald_model.engines.homes import homes
 from dald_model.engines.housed import Loss
 from dald_model.engines.place import RemoteSession
 from dald_model.engines.placement import Placement
@@ -66,7 +65,7 @@ class SolverLayer:
         self._placement = placement
         kinds = self._assignment.kinds
         self._homes = (
-            {} if placement is None else homes(compiled, self._assignment.chains, kinds, placement)
+            {} if placement is None else placement.homes(compiled, self._assignment.chains, kinds)
         )
         together: dict[Any, list[Hashable]] = {}
         for name in compiled.layout:

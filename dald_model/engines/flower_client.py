@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dald_model.engines.archive import DamagedError
-from dald_model.engines.sites import Answering
+from dald_model.engines.in_process import Answering
 from dald_model.engines.wire import decode
 from dald_model.errors import DeclarationError
 from dald_model.later import optional

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
 from dald_model.declare.remote import RemoteClient
-from dald_model.engines.homes import obstacle
 from dald_model.engines.messages import HELD
+from dald_model.engines.placement import obstacle
 from dald_model.engines.portable import pack
 from dald_model.engines.site_edges import pack_edges
 from dald_model.later import pd

@@ -6,13 +6,17 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
+from dald_model.declare.remote import RemoteClient
 from dald_model.engines.engine import Engine
 from dald_model.engines.housed import Loss, Seat
 from dald_model.engines.members import Group, Shown, Spread
 from dald_model.engines.place import Asked, Place, RemoteSession
-from dald_model.solvers.base import Answers, Multipliers
+from dald_model.errors import OptionError
+from dald_model.solvers.base import Answers, Multipliers, Solver
 from dald_model.solvers.interior.member import Member, Seen
+from dald_model.solvers.registry import NUMERICAL
 
 
 class Placement:
@@ -37,8 +41,50 @@ class Placement:
         self._turned = [seats[at:] + seats[:at] for at in range(len(seats))]
         self._places = [Place(mine, engine, self.losses) for mine in self._turned]
 
-    def homes(self, levels: Iterable[Sequence[Sequence[Subproblem]]]) -> dict[Hashable, int]:
-        """Client -> the number of its host, see :func:`shared_out`."""
+    def homes(
+        self,
+        compiled: Decomposition,
+        chains: Mapping[Hashable, Sequence[Solver]],
+        alike: Mapping[Hashable, Hashable],
+    ) -> dict[Hashable, int]:
+        """Client -> the number of its host, of those who have one.
+
+        Parameters
+        ----------
+        compiled : Decomposition
+        chains : dict
+            Client -> its solvers, in the order they are tried.
+        alike : dict
+            Client -> what the clients of a session have in common.
+
+        Raises
+        ------
+        OptionError
+            If nobody has.
+        """
+        sites = {
+            name: sub.client.host
+            for name, sub in compiled.items()
+            if isinstance(sub.client, RemoteClient)
+        }
+        if sites:
+            return sites
+        levels = []
+        for level in compiled.network.levels:
+            groups: dict[Hashable, list[Subproblem]] = {}
+            for name in level:
+                sub = compiled[name]
+                if chains[name][0] in NUMERICAL and not obstacle(sub):
+                    groups.setdefault(alike[name], []).append(sub)
+            levels.append(list(groups.values()))
+        if not any(levels):
+            name = next(iter(compiled))
+            why = obstacle(compiled[name]) or f"its solver is {chains[name][0].name!r}"
+            raise OptionError(
+                f"engine: no client can be solved elsewhere, {name!r} because {why}; expected one "
+                f"with a solver among {', '.join(repr(one.name) for one in NUMERICAL)}; leave "
+                "engine out"
+            )
         return shared_out(levels, len(self._places))
 
     def open(self, home: int, solver: str, subproblems: Sequence[Subproblem]) -> RemoteSession:
@@ -126,3 +172,12 @@ def _weight(sub: Subproblem) -> int:
         return 1
     rows = form.equalities.rhs.size + form.inequalities.rhs.size
     return sub.size * (sub.size + rows + sum(term.offset.size for term in form.terms))
+
+
+def obstacle(sub: Subproblem) -> str:
+    """Why a client cannot be solved elsewhere; empty if it can."""
+    if sub.client.is_hub:
+        return "it is a server, which has no data"
+    if sub.client.is_coupling:
+        return "it is a coupling, which has no data"
+    return "" if sub.form is not None else "cvxpy's canonical form of it could not be read"

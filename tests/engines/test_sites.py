@@ -21,7 +21,7 @@ import dald_model as dm
 from dald_model.datasets import Dataset, load_hospitals, standardised_together
 from dald_model.engines.courier import Courier
 from dald_model.engines.engine import HostLostError
-from dald_model.engines.sites import SiteHost
+from dald_model.engines.in_process import SiteHost
 from dald_model.engines.wire import decode, encode
 from dald_model.models import hospitals
 from tests.engines.test_engines import rounds
@@ -263,7 +263,7 @@ class Failing(SiteHost):
         return super().send(message)
 
     def restart(self) -> None:
-        self._site = self._again
+        self._answering = self._again
 
 
 class Replaced(Failing):
@@ -272,7 +272,7 @@ class Replaced(Failing):
     def send(self, message: bytes) -> Future[bytes]:
         self._left -= 1
         if self._left == 0:
-            self._site = self._again
+            self._answering = self._again
         return SiteHost.send(self, message)
 
 
@@ -416,8 +416,8 @@ class Threaded(SiteHost):
     def _answered(self, message: bytes) -> bytes:
         self._left -= 1
         if self._left == 0:
-            self._site = self._again()
-        return self._site.handle(message)
+            self._answering = self._again()
+        return self._answering.handle(message)
 
 
 @pytest.mark.parametrize("at", [1, 5])
