@@ -20,12 +20,8 @@ from dald_model.solvers.exact.nonlinear import Nonlinear
 from dald_model.solvers.prox.operators import Prox
 from dald_model.solvers.exact.reference import Reference
 from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
-from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.arrays.smooth import Smooth
 from dald_model.solvers.exact.quadratic_step import Step, StepMethod
-
-Shrink = DualBoxQP
-"""What the method of the solver "shrink" was called."""
 
 __all__ = [
     "BFGS",
@@ -48,8 +44,6 @@ __all__ = [
     "Reference",
     "SemismoothNewton",
     "Session",
-    "Shrink",
-    "DualBoxQP",
     "Smooth",
     "Solver",
     "Step",
@@ -57,7 +51,7 @@ __all__ = [
     "Turn",
 ]
 
-_REPLACED = {"Polyhedral": Conic}
+_REPLACED = {"Polyhedral": Conic, "Shrink": SemismoothNewton, "DualBoxQP": SemismoothNewton}
 """What is gone -> what does what it did."""
 
 

@@ -127,6 +127,38 @@ def _alike(count: int, width: int, encoding: Encoding) -> tuple[np.ndarray, np.n
     return np.full(count, width), np.full(count, encoding, dtype=np.uint8)
 
 
+class ClientAnswer(NamedTuple):
+    r"""What was found for one client.
+
+    Attributes
+    ----------
+    status : str
+    point : ndarray, shape (m,)
+    objective : float
+    multipliers : ndarray
+        Of its own constraints.
+    left : ndarray, shape (m,)
+        What is left of the gradient in each of its variables; empty where that is not known.
+    said : str
+        Empty where the status is "optimal".
+    """
+
+    status: str
+    point: np.ndarray
+    objective: float
+    multipliers: np.ndarray = NOTHING
+    left: np.ndarray = NOTHING
+    said: str = ""
+
+    @classmethod
+    def none(
+        cls, status: str, size: int, said: str, multipliers: np.ndarray = NOTHING
+    ) -> ClientAnswer:
+        """No point, and why."""
+        nothing = np.full(size, np.nan)
+        return cls(status, nothing, np.nan, multipliers, nothing, said)
+
+
 class Answers(NamedTuple):
     r"""Minimisers, objectives and multipliers, in the order of ``Turn.which``.
 
@@ -157,6 +189,17 @@ class Answers(NamedTuple):
     messages: Mapping[int, str]
     slack: np.ndarray = NOTHING
     slack_scaled: np.ndarray = NOTHING
+
+    @classmethod
+    def joined(cls, found: Sequence[ClientAnswer], encoding: Encoding) -> Answers:
+        """Of clients one by one."""
+        return cls(
+            np.concatenate([one.point for one in found]),
+            np.array([one.objective for one in found]),
+            [one.status for one in found],
+            Multipliers.joined([(encoding, one.multipliers) for one in found]),
+            {i: one.said for i, one in enumerate(found) if one.said},
+        )
 
     def each(self, subproblems: Sequence[Subproblem]) -> Iterator[Answers]:
         """The answers of these clients one by one; ``subproblems`` are theirs, in their order."""

@@ -18,8 +18,7 @@ from dald_model.solvers.exact.average import Average
 from dald_model.solvers.exact.bfgs import BFGS
 from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.conic import Conic
-from dald_model.solvers.exact.direct import Direct, rows_of_data
-from dald_model.solvers.exact.dual_box import DualBoxQP
+from dald_model.solvers.exact.direct import Direct
 from dald_model.solvers.exact.low_rank import LowRank
 from dald_model.solvers.exact.newton import Newton
 from dald_model.solvers.exact.nonlinear import Nonlinear
@@ -34,7 +33,6 @@ ORDER: tuple[Solver, ...] = (
     LOW_RANK,
     Direct("factor", Factor),
     Direct("active_set", ActiveSet),
-    Direct("shrink", DualBoxQP, rows_of_data),
     Direct("semismooth", SemismoothNewton),
     Newton(),
     Conic(),
@@ -55,7 +53,7 @@ NAMED["reference"] = ORDER[-1]
 """What ``solve(solver=...)`` takes besides the names of cvxpy's solvers."""
 
 RENAMED: dict[str, str] = {
-    **dict.fromkeys(("kinks", "proximal", "dual_proximal"), "semismooth"),
+    **dict.fromkeys(("kinks", "proximal", "dual_proximal", "shrink"), "semismooth"),
     "sharing": "auto",
     "polyhedral": "conic",
 }

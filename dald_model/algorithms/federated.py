@@ -18,8 +18,8 @@ from dald_model.coordinate.stopping import FixedTolerance
 from dald_model.errors import OptionError
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.arrays.smooth import is_bounded, no_gradient
+from dald_model.solvers.exact.average import WeightedAverage
 from dald_model.solvers.inexact.local import GradientSteps, ProximalGradientSteps
-from dald_model.solvers.inexact.weighted_average import WeightedAverage
 from dald_model.validate import argument, check_positive, check_whole
 
 

@@ -16,7 +16,7 @@ from dald_model.coordinate.method import Method
 from dald_model.coordinate.stopping import FixedBudget
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.inexact.copying import not_free
-from dald_model.solvers.inexact.corrected import CorrectedSteps
+from dald_model.solvers.inexact.local import CorrectedSteps
 from dald_model.validate import argument, check_positive, check_whole
 
 UPDATE = "mu + 2 rho o rho o C after every sweep, (15), (22)"

@@ -10,17 +10,19 @@ on together. A client that is known to cvxpy only has its ``grad``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
-from dald_model.solvers.arrays.foreign import foreign_gradients, foreign_values
 from dald_model.solvers.arrays.groups import Group, Place, grouped
 from dald_model.solvers.arrays.indexing import is_run, ranges
 from dald_model.solvers.arrays.selection_cache import SelectionCache
+from dald_model.values import REFUSALS, evaluated, flat, preserved
 
 FEW = 0.25
 """Share of the clients below which to gather their matrices is cheaper than to evaluate all."""
@@ -77,7 +79,7 @@ class Smooth:
                 found[place.clients] += group.values(place.of(points, group.terms.size))
             if chosen.foreign:
                 clients, subs, parts = chosen.foreign
-                found[clients] = foreign_values(subs, [points[part] for part in parts])
+                found[clients] = _foreign_values(subs, [points[part] for part in parts])
         return found if columns is None else found[which]
 
     def gradients(self, which: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -95,7 +97,7 @@ class Smooth:
             found = np.zeros(points.size) if found is None else found
             if chosen.foreign:
                 _, subs, parts = chosen.foreign
-                told = foreign_gradients(subs, [points[part] for part in parts])
+                told = _foreign_gradients(subs, [points[part] for part in parts])
                 for part, gradient in zip(parts, told, strict=True):
                     found[part] = gradient
         if chosen.linear is not None:
@@ -168,6 +170,44 @@ class _Chosen(NamedTuple):
     starts: np.ndarray
     groups: list[tuple[Place, Group]]
     foreign: tuple[list[int], list[Subproblem], list[slice]] | None
+
+
+def _foreign_values(subproblems: Sequence[Subproblem], points: Sequence[np.ndarray]) -> np.ndarray:
+    """The objectives of clients that cvxpy alone knows, shape (k,)."""
+    found = []
+    for sub, point in zip(subproblems, points, strict=True):
+        with _at(sub, point):
+            found.append(evaluated(sub.client.cost))
+    return np.array(found)
+
+
+def _foreign_gradients(
+    subproblems: Sequence[Subproblem], points: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """Their gradients; NaN in the variables of which cvxpy gives none, outside of the domain."""
+    found = []
+    for sub, point in zip(subproblems, points, strict=True):
+        with _at(sub, point):
+            try:
+                grads = sub.client.cost.grad
+            except REFUSALS:
+                grads = dict.fromkeys(sub.variables)
+        parts = [grads.get(v, np.zeros(v.size)) for v in sub.variables]
+        nothing = [np.full(v.size, np.nan) for v in sub.variables]
+        pairs = zip(parts, nothing, strict=True)
+        found.append(np.concatenate([flat(no if g is None else g) for g, no in pairs]))
+    return found
+
+
+@contextmanager
+def _at(sub: Subproblem, point: np.ndarray) -> Iterator[None]:
+    """Give the variables a point for their value, which is not checked against attributes."""
+    with preserved(sub.variables), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of sparse variables and of domains
+        values = sub.spread(point)
+        for v in sub.variables:
+            v.save_value(values[v.id])
+        yield
 
 
 def unknown(sub: Subproblem) -> str:

@@ -9,8 +9,7 @@ import numpy as np
 
 from dald_model.compile.form import Term
 from dald_model.solvers.arrays.indexing import selection
-from dald_model.solvers.arrays.matrices import is_sparse
-from dald_model.solvers.arrays.padding import alike
+from dald_model.solvers.arrays.matrices import alike, is_sparse
 from dald_model.solvers.arrays.stack import Evaluation, Stack
 
 CACHE = 2**20

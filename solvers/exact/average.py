@@ -41,6 +41,28 @@ class Average:
         return _Session(subproblems)
 
 
+class WeightedAverage(Average):
+    r"""Equation (55) with any weights: :math:`\hat x = \sum_i p_i x_i / \sum_i p_i`.
+
+    Over the clients that take part, those with a penalty, and for multipliers of zero.
+
+    Parameters
+    ----------
+    weights : ndarray
+        The :math:`p_i` over the entries of all edges, shape (Q,).
+    """
+
+    name = "weighted average"
+
+    def __init__(self, weights: np.ndarray) -> None:
+        self.weights = weights
+
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        roots = [np.sqrt(self.weights[sub.entries]) for sub in subproblems]
+        return _WeightedSession(super().open(subproblems), roots)
+
+
 class _Session:
     """One run over some servers."""
 
@@ -68,6 +90,18 @@ class _Session:
                 points[part] = _nearest(matrix, linear[part], before[part])
         zeros, held = np.zeros(turn.which.size), Multipliers.none(turn.which.size)
         return Answers(points, zeros, ["optimal"] * turn.which.size, held, {})
+
+
+class _WeightedSession:
+    """One run over some servers."""
+
+    def __init__(self, average: Session, roots: Sequence[np.ndarray]) -> None:
+        self._average, self._roots = average, roots
+
+    def minimise(self, turn: Turn, tolerance: float) -> Answers:
+        """See :class:`dald_model.solvers.base.Session`."""
+        roots = np.concatenate([self._roots[at] for at in turn.which])
+        return self._average.minimise(turn._replace(rho=turn.rho * roots), tolerance)
 
 
 def _nearest(matrix: np.ndarray, linear: np.ndarray, before: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.smooth import Smooth, is_bounded, no_gradient
-from dald_model.solvers.base import Answers, Multipliers, Session, Turn
+from dald_model.solvers.base import Answers, ClientAnswer, Encoding, Session, Turn
 
 AIM = 1e-2
 """Share of the tolerance of a gradient that is aimed at: a digit and more of it is lost where the
@@ -56,23 +56,11 @@ class _Session:
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
         subs = [self._subproblems[at] for at in turn.which]
-        points, values, statuses, messages = [], [], [], {}
-        for i, own in enumerate(turn.each(subs)):
-            point, value, said = self._one(int(own.which[0]), own, tolerance)
-            status = "optimal_inaccurate" if said else "optimal"
-            if not np.isfinite(value):
-                status, said = "solver_error", f"BFGS left the finite numbers: {said}"
-                point, value = np.full(point.size, np.nan), np.nan
-            points.append(point)
-            values.append(value)
-            statuses.append(status)
-            if said:
-                messages[i] = said
-        none = Multipliers.none(len(subs))
-        return Answers(np.concatenate(points), np.array(values), statuses, none, messages)
+        found = [self._one(int(own.which[0]), own, tolerance) for own in turn.each(subs)]
+        return Answers.joined(found, Encoding.ROWS)
 
-    def _one(self, at: int, turn: Turn, tolerance: float) -> tuple[np.ndarray, float, str]:
-        """The point, the client's objective there, and what was said if it is not accurate."""
+    def _one(self, at: int, turn: Turn, tolerance: float) -> ClientAnswer:
+        """One client's; what scipy said is told where the point is not accurate."""
         smooth, augmented = self._each[at]
         me = np.zeros(1, dtype=int)
         ((lengths,), (slopes,)) = turn.tables(turn.points.size)
@@ -99,8 +87,13 @@ class _Session:
             value = float(smooth.objectives(me, x)[0])
         if _is_definite(found.hess_inv):
             self._inverses[at] = (found.hess_inv + found.hess_inv.T) / 2
-        is_short = not float(np.abs(found.jac).max(initial=0.0)) <= allowed
-        return x, value, str(found.message) if is_short else ""
+        said = str(found.message)
+        if not np.isfinite(value):
+            told = f"BFGS left the finite numbers: {said}"
+            return ClientAnswer.none("solver_error", x.size, told)
+        if float(np.abs(found.jac).max(initial=0.0)) <= allowed:
+            return ClientAnswer("optimal", x, value)
+        return ClientAnswer("optimal_inaccurate", x, value, said=said)
 
 
 def _is_definite(matrix: np.ndarray) -> bool:

@@ -18,7 +18,7 @@ from clarabel import DefaultSolver  # pyright: ignore[reportAttributeAccessIssue
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
 from dald_model.deadline import is_limited
-from dald_model.solvers.base import FOUND, Session
+from dald_model.solvers.base import FOUND, ClientAnswer, Session
 from dald_model.solvers.exact.balance import Balance, balance, is_extreme
 from dald_model.solvers.exact.certificates import infeasibility, is_unbounded
 from dald_model.solvers.exact.native import (
@@ -29,7 +29,7 @@ from dald_model.solvers.exact.native import (
     settings,
     upper_triangle,
 )
-from dald_model.solvers.exact.one_by_one import ClientAnswer, Scaling, SequentialSession
+from dald_model.solvers.exact.one_by_one import Scaling, SequentialSession
 from dald_model.solvers.exact.polish import Polisher, is_polished
 
 PROVEN = ("infeasible", "unbounded")

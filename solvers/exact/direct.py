@@ -3,7 +3,7 @@ r"""Direct: clients whose objective is quadratic but for what a step method take
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -31,21 +31,13 @@ class Direct:
         What the solver is called.
     method : type
         The step method, such as :class:`dald_model.solvers.exact.cholesky.Factor`.
-    leaves : callable
-        Why clients are better left to a solver that comes later; empty if they are not.
     """
 
     batches = True
 
-    def __init__(
-        self,
-        name: str,
-        method: type[StepMethod],
-        leaves: Callable[[Form], str] = lambda form: "",
-    ) -> None:
+    def __init__(self, name: str, method: type[StepMethod]) -> None:
         self.name = name
         self.method = method
-        self._leaves = leaves
         self.is_exact = method.is_exact
 
     def refuses(self, subproblem: Subproblem) -> str:
@@ -56,21 +48,11 @@ class Direct:
         smooth = [term.kind.name for term in form.terms if term.is_smooth]
         if smooth:
             return f"its objective has {' and '.join(smooth)} terms, which are not quadratic"
-        return self.method.refuses(form) or self._leaves(form)
+        return self.method.refuses(form)
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`."""
         return _Session(subproblems, self.method)
-
-
-def rows_of_data(form: Form) -> str:
-    """A reason to leave a form: clients with other numbers of rows could not be solved with it."""
-    is_loss = any(term.is_of_data for term in form.terms)
-    return (
-        "its absolute values are of rows of data, any number of which go together"
-        if is_loss
-        else ""
-    )
 
 
 def _forms(subproblems: Sequence[Subproblem]) -> list[Form]:

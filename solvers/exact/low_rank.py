@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
-from dald_model.solvers.base import Answers, Multipliers, Session, Turn
+from dald_model.solvers.base import Answers, ClientAnswer, Encoding, Session, Turn
 from dald_model.solvers.exact.low_rank_client import LowRankClient
 from dald_model.solvers.exact.nonsmooth_rows import height, single_rows
 from dald_model.solvers.exact.quadratic_step import nonsmooth_terms, rows_of
@@ -84,16 +84,17 @@ class _Session:
             penalties = np.split(turn.rho, np.cumsum(self._heights[which])[:-1])
             for i in np.flatnonzero(changed).tolist():
                 self._clients[which[i]].take(penalties[i])
-        points, held = np.full(linear.shape, np.nan), np.full((which.size, self._below), np.nan)
-        objectives = np.full(which.size, np.nan)
-        for i, at in enumerate(which.tolist()):
-            found = self._clients[at].minimise(linear[i])
-            if found is not None:
-                points[i], objectives[i], held[i] = found
-        failed = np.isnan(objectives)
-        statuses = np.where(failed, "solver_error", "optimal").tolist()
-        said = dict.fromkeys(np.flatnonzero(failed).tolist(), "no minimiser to working accuracy")
-        return Answers(points.reshape(-1), objectives, statuses, Multipliers.table(held), said)
+        found = [self._one(at, own) for at, own in zip(which.tolist(), linear, strict=True)]
+        return Answers.joined(found, Encoding.ROWS)
+
+    def _one(self, at: int, linear: np.ndarray) -> ClientAnswer:
+        """One client's."""
+        found = self._clients[at].minimise(linear)
+        if found is None:
+            nothing = np.full(self._below, np.nan)
+            said = "no minimiser to working accuracy"
+            return ClientAnswer.none("solver_error", linear.size, said, nothing)
+        return ClientAnswer("optimal", *found)
 
 
 class _Client:
@@ -112,7 +113,7 @@ class _Client:
             columns, levels, factors, *limits = self._rows
             self._ends = np.sort(factors * np.stack(limits), axis=0)
             functions = Separable.of(form.size, columns, levels, self._ends)
-        # Bounds that leave nothing between them have no slope there
+        # Bounds that contradict each other leave no slope
         self._is_possible = not np.isnan(functions.slopes).any()
         self._functions, self._is_bent = functions, False
         self._method = LowRankClient(root, functions)

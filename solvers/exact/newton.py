@@ -16,6 +16,7 @@ shrink is guarded: a Hessian at every point and a line search along d.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,12 +27,14 @@ from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.indexing import Index, selection, times
 from dald_model.solvers.arrays.terms import Terms, shared
 from dald_model.solvers.base import Answers, Multipliers, Turn
+from dald_model.solvers.exact.active_set import ActiveSet
+from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.newton_guard import ERROR, OPTIMAL
 from dald_model.solvers.exact.newton_model import FLOOR, add_diagonal
-from dald_model.solvers.exact.newton_state import First, NewtonState, TermGroup
+from dald_model.solvers.exact.newton_points import First, NewtonState, TermGroup
 from dald_model.solvers.exact.newton_turn import UNKNOWN, NewtonBatch
-from dald_model.solvers.exact.quadratic_step import again
-from dald_model.solvers.exact.step_methods import refusal, step_method
+from dald_model.solvers.exact.quadratic_step import StepMethod, again
+from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 
 PRICE, PRICE_PER_VARIABLE = 10.0, 0.1
 """What a Hessian and its factor cost, in gradients: a line through measured costs."""
@@ -40,6 +43,9 @@ SHARED = 2**22
 """Bytes of one batch's matrices: they stay in cache, and numpy's overhead is shared by many."""
 
 STATUSES = ("solver_error", "optimal_inaccurate", "optimal")
+
+METHODS: tuple[type[StepMethod], ...] = (Factor, ActiveSet, SemismoothNewton)
+"""What takes steps, in this order: a factor is cheaper than rows, and rows than terms."""
 
 
 class Newton:
@@ -58,7 +64,8 @@ class Newton:
             return "it has no smooth term that is not quadratic"
         if mixed := [t.kind.name for t in form.terms if t.kind.is_of_entries and _mixes(t)]:
             return f"an argument of its {mixed[0]} terms is more than one variable"
-        return refusal(form)
+        reasons = [method.refuses(form) for method in METHODS]
+        return "" if "" in reasons else "; ".join(dict.fromkeys(reasons))
 
     def open(self, subproblems: Sequence[Subproblem]) -> NewtonSession:
         """Start a run on clients of one ``form.shape``."""
@@ -70,12 +77,30 @@ def _mixes(term: Term) -> bool:
 
 
 class NewtonSession:
-    """One run of :class:`Newton`: points, Hessians and warm starts of B clients."""
+    """One run of :class:`Newton`: points, Hessians and warm starts of B clients.
+
+    Attributes
+    ----------
+    method : StepMethod
+        What takes the steps.
+    rows : tuple of int
+        Equalities, inequalities and balls of a client.
+    price : float
+        What a Hessian and its factor cost, in gradients.
+    floor : float
+        Steps between points below this size are rounding errors.
+    hessians : ndarray, shape (B, m, m), or None
+        Where steps are taken between points; None where there are neither rows nor kinks.
+    quadratic : ndarray, shape (B, m, m), or None
+    penalty : ndarray, shape (B, m) or (B, m, m)
+        The augmented terms' K, or its diagonal.
+    state : NewtonState
+    """
 
     def __init__(self, subproblems: Sequence[Subproblem]) -> None:
         forms = [sub.form for sub in subproblems if sub.form is not None]
         self._augmented = Augmented(subproblems)
-        self.method = step_method(forms)(forms)
+        self.method = _step_method(forms)(forms)
         self._set(forms)
         size, valued = forms[0].size, list(map(_valued, forms))
         self._group = np.zeros(len(forms), dtype=int)
@@ -91,7 +116,7 @@ class NewtonSession:
         """See :class:`dald_model.solvers.base.Lasting`."""
         forms = [sub.form for sub in subproblems if sub.form is not None]
         is_alike = all(map(_has_terms_of, forms, self._forms))
-        if not is_alike or step_method(forms) is not type(self.method):
+        if not is_alike or _step_method(forms) is not type(self.method):
             return False  # a stack of terms is what takes time
         self._augmented = self._augmented.again(subproblems)
         self.method = again(self.method, forms)
@@ -182,10 +207,11 @@ class NewtonSession:
         lengths, slopes = turn.tables(linear.shape[1])
         left = np.zeros(linear.shape)
         messages = {}
+        session: Any = self  # this file has two names, by which type checkers know two classes
         for at, group in self._parts(which):
             mine = which[at]
             members = mine if len(self._groups) == 1 else self._member[mine]
-            batch = NewtonBatch(self, group, mine, members, linear[at], lengths[at], tolerance)
+            batch = NewtonBatch(session, group, mine, members, linear[at], lengths[at], tolerance)
             batch.minimise()
             codes[at], multipliers[at] = batch.codes, batch.points.multipliers
             left[at] = batch.left
@@ -235,6 +261,11 @@ class NewtonSession:
             self.penalty = full
         self.penalty[which] = diagonal if self.penalty.ndim == 2 else found
         self.state.is_stale[which] = True
+
+
+def _step_method(forms: Sequence[Form]) -> type[StepMethod]:
+    """The first that takes all forms."""
+    return next(one for one in METHODS if not any(map(one.refuses, forms)))
 
 
 def _started(clients: np.ndarray, terms: Terms) -> TermGroup:

@@ -5,12 +5,14 @@ See :mod:`dald_model.solvers.exact.newton` for the method.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dald_model.solvers.arrays.indexing import selection, times
-from dald_model.solvers.exact.newton_state import NewtonData
+
+if TYPE_CHECKING:
+    from dald_model.solvers.exact.newton import NewtonSession
 
 INNER = 0.05
 """Error of a step beside that of the point, where the step method is iterative."""
@@ -58,7 +60,7 @@ class QuadraticModels:
 
     def __init__(
         self,
-        session: NewtonData,
+        session: NewtonSession,
         which: np.ndarray,
         linear: np.ndarray,
         lengths: np.ndarray,

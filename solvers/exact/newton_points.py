@@ -1,4 +1,4 @@
-r"""Points of a batch of clients: what is known there, and how far it is to the minimisers.
+r"""Points of clients: what is known there between turns and in one, and steps from there.
 
 See :mod:`dald_model.solvers.exact.newton` for the method.
 """
@@ -16,6 +16,56 @@ from dald_model.solvers.exact.newton_model import QuadraticModels, Steps
 
 LEVEL = 1e-6
 """An objective that falls by more than this share of its parts along such a step goes on."""
+
+
+class First(NamedTuple):
+    """Points of the domains of clients, and what terms and smooth terms are there."""
+
+    points: np.ndarray
+    values: np.ndarray
+    gradients: np.ndarray
+    curvatures: np.ndarray
+
+
+@dataclass
+class TermGroup:
+    r"""Clients of a session whose terms are in the same arrays, and :math:`w \varphi''` there.
+
+    Attributes
+    ----------
+    clients : ndarray of int, shape (k,)
+        Their positions in the session.
+    terms : Terms
+    first : First
+        Where who is asked for nothing yet stands.
+    curvatures, last_curvatures : ndarray, shape (k, arguments)
+        At the points where H was taken, and at the last points.
+    at_once : int
+        How many of them are worked on together: their matrices stay in cache.
+    """
+
+    clients: np.ndarray
+    terms: Terms
+    first: First
+    curvatures: np.ndarray
+    last_curvatures: np.ndarray
+    at_once: int
+
+
+@dataclass
+class NewtonState:
+    """State of B clients between two turns."""
+
+    points: np.ndarray
+    values: np.ndarray
+    smooth_gradients: np.ndarray
+    rates: np.ndarray
+    radii: np.ndarray
+    spent: np.ndarray
+    is_cold: np.ndarray
+    is_stale: np.ndarray
+    is_new: np.ndarray
+    is_feasible: np.ndarray
 
 
 @dataclass

@@ -5,13 +5,17 @@ See :mod:`dald_model.solvers.exact.newton` for the method.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from dald_model.solvers.arrays.indexing import selection
 from dald_model.solvers.exact.newton_guard import ERROR, GOOD, OPTIMAL, Guard
 from dald_model.solvers.exact.newton_model import QuadraticModels
-from dald_model.solvers.exact.newton_points import Points, tried
-from dald_model.solvers.exact.newton_state import NewtonData, TermGroup
+from dald_model.solvers.exact.newton_points import Points, TermGroup, tried
+
+if TYPE_CHECKING:
+    from dald_model.solvers.exact.newton import NewtonSession
 
 LIMIT = 100
 """Trial points for one client in one turn."""
@@ -62,7 +66,7 @@ class NewtonBatch:
 
     def __init__(
         self,
-        session: NewtonData,
+        session: NewtonSession,
         group: TermGroup,
         which: np.ndarray,
         members: np.ndarray,

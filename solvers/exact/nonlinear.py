@@ -18,7 +18,7 @@ import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
 from dald_model.errors import OptionError
-from dald_model.solvers.base import FOUND, NOTHING, Answers, Encoding, Multipliers, Session, Turn
+from dald_model.solvers.base import FOUND, Answers, ClientAnswer, Encoding, Session, Turn
 from dald_model.values import REFUSALS, evaluated, flat, panics_as_errors
 
 DEFAULTS = {
@@ -105,25 +105,21 @@ class _Session:
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
-        points, objectives, statuses, messages = [], [], [], {}
         own = [self._subproblems[at] for at in turn.which]
-        for i, (sub, one) in enumerate(zip(own, turn.each(own), strict=True)):
-            sub.set(one.mu, one.rho, one.neighbours)
-            _start(sub, one.points)
-            status, said = self._solver.answer(sub.problem)
-            statuses.append("solver_error" if status not in FOUND else status)
-            if status in FOUND:
-                points.append(sub.point())
-                objectives.append(evaluated(sub.client.cost))
-            else:
-                points.append(np.full(sub.size, np.nan))
-                objectives.append(np.nan)
-                near = "no feasible point near the start" if status == "infeasible" else said
-                messages[i] = f"{self._solver.solver}: {near}; start elsewhere, by the variables'"
-                messages[i] += " value or starts=9"
+        found = map(self._one, own, turn.each(own))
         # cvxpy gives no dual values of non-linear programs
-        held = Multipliers.joined([(Encoding.VALUES, NOTHING)] * len(own))
-        return Answers(np.concatenate(points), np.array(objectives), statuses, held, messages)
+        return Answers.joined([*found], Encoding.VALUES)
+
+    def _one(self, sub: Subproblem, turn: Turn) -> ClientAnswer:
+        """One client's."""
+        sub.set(turn.mu, turn.rho, turn.neighbours)
+        _start(sub, turn.points)
+        status, said = self._solver.answer(sub.problem)
+        if status in FOUND:
+            return ClientAnswer(status, sub.point(), evaluated(sub.client.cost))
+        near = "no feasible point near the start" if status == "infeasible" else said
+        told = f"{self._solver.solver}: {near}; start elsewhere, by the variables' value or "
+        return ClientAnswer.none("solver_error", sub.size, told + "starts=9")
 
 
 def _start(sub: Subproblem, point: np.ndarray) -> None:

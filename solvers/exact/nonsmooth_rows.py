@@ -10,8 +10,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import Form, Term
 from dald_model.solvers.arrays.indexing import Index
-from dald_model.solvers.arrays.matrices import Matrices, is_sparse, together
-from dald_model.solvers.arrays.padding import alike
+from dald_model.solvers.arrays.matrices import Matrices, alike, is_sparse, together
 from dald_model.solvers.exact.nonsmooth_functions import Block, Derivative, Functions
 from dald_model.solvers.exact.separable import ActiveKinks
 
@@ -94,21 +93,16 @@ class NonsmoothRows(NamedTuple):
             curved += along.transpose(0, 2, 1) @ (weights[:, :, None] * along)
         return curved
 
-    def active(self, client: int, size: int) -> ActiveKinks | None:
-        """The active-set method of a client all of whose rows are of single variables."""
+    def active(self, size: int) -> tuple[np.ndarray, ActiveKinks]:
+        """The active-set method of the clients all of whose rows are of single variables.
+
+        And whether it takes each of them.
+        """
         low, high = self.functions.low, self.functions.high
-        stated = np.flatnonzero((low[client] != 0) | (high[client] != 0))
-        if not stated.size or (self.columns[client, : stated[-1] + 1] < 0).any():
-            return None
-        at = client, slice(None, int(stated[-1]) + 1)
-        return ActiveKinks(
-            self.columns[at],
-            self.levels[at],
-            self.entries[at],
-            low[at],
-            high[at],
-            size,
-        )
+        is_stated, is_single = (low != 0) | (high != 0), self.columns >= 0
+        takes = is_stated.any(axis=1) & (is_single | ~is_stated).all(axis=1)
+        columns = np.where(is_stated & takes[:, None], self.columns, -1)
+        return takes, ActiveKinks(columns, self.levels, self.entries, low, high, size)
 
     def put(self, points: np.ndarray, values: np.ndarray, chosen: np.ndarray) -> None:
         """Put variables exactly where those of the chosen rows that have one only have a kink.

@@ -3,48 +3,18 @@ r"""Sessions that solve one cone program after the other, of clients that differ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
-from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Turn
+from dald_model.solvers.base import Answers, ClientAnswer, Encoding, Turn
 
 ALIKE = 10.0
 """Factor up to which lengths and slopes may change before a program is made anew: its accuracy is
 relative to its own, and what they are at first is a guess from before the clients' own answers."""
-
-
-class ClientAnswer(NamedTuple):
-    r"""What was found for one client.
-
-    Attributes
-    ----------
-    status : str
-    point : ndarray, shape (m,)
-    objective : float
-    multipliers : ndarray
-        The dual vector z of the cone program as the solver gave it.
-    left : ndarray, shape (m,)
-        What is left of the gradient, :math:`|P v + q + c + A^\top z|` in the client's variables.
-    said : str
-        Empty where the status is "optimal".
-    """
-
-    status: str
-    point: np.ndarray
-    objective: float
-    multipliers: Any
-    left: np.ndarray
-    said: str
-
-    @classmethod
-    def none(cls, status: str, size: int, said: str, multipliers: Any = NOTHING) -> ClientAnswer:
-        """No point, and why."""
-        nothing = np.full(size, np.nan)
-        return cls(status, nothing, np.nan, multipliers, nothing, said)
 
 
 class Program(Protocol):
@@ -124,16 +94,8 @@ class SequentialSession:
             scaled[i] = np.max(answer.left / units.slopes)
             answers.append(answer)
 
-        held = [(Encoding.CONES, np.array(one.multipliers, dtype=float)) for one in answers]
-        return Answers(
-            np.concatenate([answer.point for answer in answers]),
-            np.array([answer.objective for answer in answers]),
-            [answer.status for answer in answers],
-            Multipliers.joined(held),
-            {i: answer.said for i, answer in enumerate(answers) if answer.said},
-            np.array([answer.left.max() for answer in answers]),
-            scaled,
-        )
+        left = np.array([answer.left.max() for answer in answers])
+        return Answers.joined(answers, Encoding.CONES)._replace(slack=left, slack_scaled=scaled)
 
     def _answer(
         self,

@@ -20,7 +20,7 @@ from dald_model.compile.measures import Measure, measured
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import Problem
 from dald_model.errors import OptionError
-from dald_model.solvers.base import FOUND, NOTHING, Answers, Encoding, Multipliers, Session, Turn
+from dald_model.solvers.base import FOUND, NOTHING, Answers, ClientAnswer, Encoding, Session, Turn
 from dald_model.solvers.exact.conic import FAR, PROVEN
 from dald_model.solvers.exact.native import attempts
 from dald_model.values import REFUSALS, evaluated, flat, panics_as_errors
@@ -216,32 +216,22 @@ class _Session:
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
-        points, objectives, statuses, held, messages = [], [], [], [], {}
         own = [self._subproblems[at] for at in turn.which]
-        for i, (sub, one) in enumerate(zip(own, turn.each(own), strict=True)):
-            sub.set(one.mu, one.rho, one.neighbours)
-            program = self._program(int(turn.which[i]), one)
-            status, message = program.minimise(self._reference, tolerance)
-            if status == "unbounded" and _is_held(sub):
-                status, message = "solver_error", f"{message}, which its edges rule out"
-            statuses.append(status)
-            if status in FOUND:
-                points.append(program.point())
-                objectives.append(evaluated(sub.client.cost))
-                held.append((Encoding.VALUES, program.duals()))
-            else:
-                points.append(np.full(sub.size, np.nan))
-                objectives.append(np.nan)
-                held.append((Encoding.VALUES, NOTHING))
-            if status != "optimal":
-                messages[i] = f"{self._reference.solver}: {message}"
-        return Answers(
-            np.concatenate(points),
-            np.array(objectives),
-            statuses,
-            Multipliers.joined(held),
-            messages,
-        )
+        found = map(self._one, own, turn.each(own), [tolerance] * len(own))
+        return Answers.joined([*found], Encoding.VALUES)
+
+    def _one(self, sub: Subproblem, turn: Turn, tolerance: float) -> ClientAnswer:
+        """One client's."""
+        sub.set(turn.mu, turn.rho, turn.neighbours)
+        program = self._program(int(turn.which[0]), turn)
+        status, message = program.minimise(self._reference, tolerance)
+        if status == "unbounded" and _is_held(sub):
+            status, message = "solver_error", f"{message}, which its edges rule out"
+        said = "" if status == "optimal" else f"{self._reference.solver}: {message}"
+        if status not in FOUND:
+            return ClientAnswer.none(status, sub.size, said)
+        point = program.point()
+        return ClientAnswer(status, point, evaluated(sub.client.cost), program.duals(), said=said)
 
     def begin_again(self, subproblems: Sequence[Subproblem]) -> bool:
         """See :class:`dald_model.solvers.base.Lasting`: what cvxpy has compiled is kept."""

@@ -151,14 +151,17 @@ class SemismoothNewton:
     ) -> np.ndarray:
         """Have those at their minimisers whose kinks are of single variables, if found at once."""
         found = np.zeros(which.size, dtype=bool)
-        for i, at in enumerate(which.tolist()):
-            member = int(self._member[at])
-            active = group.active[member]
-            if active is not None:
-                answer = active.minimise(self._hessians[at], linear[i], self._points[at], errors[i])
-                if answer is not None:
-                    self._points[at], found[i] = answer[0], True
-                    group.enter(member, *answer)
+        mine = np.flatnonzero(group.takes[self._member[which]]) if group.active else found[:0]
+        if group.active is None or not mine.size:
+            return found
+        at = which[mine]
+        members, start = self._member[at], self._points[at]
+        is_found, points, held = group.active.minimise(
+            members, self._hessians[selection(at)], linear[mine], start, errors[mine]
+        )
+        found[mine] = is_found
+        self._points[at[is_found]] = points[is_found]
+        group.enter(members[is_found], points[is_found], held[is_found])
         return found
 
     def _own(self, multipliers: np.ndarray, heights: np.ndarray) -> np.ndarray:

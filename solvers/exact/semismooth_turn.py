@@ -16,17 +16,13 @@ from dald_model.solvers.arrays.indexing import outer, selection, times
 from dald_model.solvers.exact.elimination import variable_scales
 from dald_model.solvers.exact.line_search import FLATTER, flattened
 from dald_model.solvers.exact.nonsmooth_rows import NonsmoothRows
-from dald_model.solvers.exact.separable import ActiveKinks
+from dald_model.solvers.exact.separable import LARGE, ActiveKinks
 
 SOFT = 10.0
 r"""The penalties :math:`\tau` at first, relative to what a row is held with by the diagonal of H.
 
 Soft ones make inner problems of few steps.
 """
-
-LARGE = 64
-"""Variables from which on a triangular factor is kept in place of an inverse, and clients with
-kinks of single variables are left to :mod:`dald_model.solvers.exact.separable`."""
 
 SHARED = 2**22
 """Bytes of matrices that are worked on together: they stay in cache for all steps of a turn."""
@@ -81,8 +77,8 @@ class Group:
     inverses : ndarray, shape (k, m, m)
     is_stale : ndarray of bool, shape (k,)
         Whether H is another than that of the inverse.
-    active : list of ActiveKinks or None
-        Of each client with ``LARGE`` variables and kinks of single ones alone.
+    active : ActiveKinks or None
+        Of clients with kinks of single variables alone, which are those that it ``takes``.
     """
 
     def __init__(self, forms: Sequence[Form]) -> None:
@@ -102,10 +98,9 @@ class Group:
         self.inverses = np.zeros((shape[0], size, size))
         self.is_stale = np.ones(shape[0], dtype=bool)
         self.at_once = max(1, SHARED // max(1, rows.matrix.bytes, 8 * size**2))
-        self.active: list[ActiveKinks | None] = [
-            rows.active(at, size) if size >= LARGE and not rows.functions.blocks else None
-            for at in range(shape[0])
-        ]
+        self.active: ActiveKinks | None = None
+        if not rows.functions.blocks:
+            self.takes, self.active = rows.active(size)
 
     def renew(self, members: np.ndarray, hessians: np.ndarray) -> None:
         """Take other H."""
@@ -123,16 +118,15 @@ class Group:
         self.reaches[members] = reaches
         self.forces[members] = (limits * self.reaches[members]).max(axis=1)
         self.is_stale[members] = True
-        for active in map(self.active.__getitem__, members.tolist()):
-            if active is not None:
-                active.forget()
+        if self.active is not None:
+            self.active.forget(members)
 
-    def enter(self, member: int, point: np.ndarray, multipliers: np.ndarray) -> None:
-        """Take what was found elsewhere for a client whose rows are of single variables."""
-        rows, count = self.rows, multipliers.size
-        self.multipliers[member, :count] = multipliers
-        own, at = rows.columns[member, :count], slice(None, count)
-        self.values[member, at] = rows.entries[member, at] * (point[own] - rows.levels[member, at])
+    def enter(self, members: np.ndarray, points: np.ndarray, multipliers: np.ndarray) -> None:
+        """Take what was found elsewhere for clients whose rows are of single variables."""
+        rows = self.rows
+        self.multipliers[members] = multipliers
+        own = np.take_along_axis(points, np.maximum(rows.columns[members], 0), axis=1)
+        self.values[members] = rows.entries[members] * (own - rows.levels[members])
 
 
 class Way(NamedTuple):

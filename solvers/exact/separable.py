@@ -23,8 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from dald_model.solvers.arrays.indexing import outer, selection, times
+from dald_model.solvers.exact.elimination import variable_scales
+
 LIMIT = 25
 """Systems after which it is given up."""
+LARGE = 64
+"""Variables from which on factors of the free ones are kept in place of inverses of all."""
 INNER = 0.1
 """Share of the errors allowed by which a point may still move when it is taken."""
 
@@ -60,7 +65,8 @@ class Separable(NamedTuple):
         # Between kinks the slope is that right of those before and left of those after
         slopes = np.zeros((size, kinks.shape[1] + 1))
         slopes[:, 1:] = np.cumsum(sides[1], axis=1)
-        slopes[:, :-1] += np.cumsum(sides[0][:, ::-1], axis=1)[:, ::-1]
+        with np.errstate(invalid="ignore"):  # bounds that contradict each other leave no slope
+            slopes[:, :-1] += np.cumsum(sides[0][:, ::-1], axis=1)[:, ::-1]
         return cls(kinks, slopes)
 
     @classmethod
@@ -82,12 +88,13 @@ class Separable(NamedTuple):
 
 
 class ActiveKinks:
-    """The minimisers of one client for one H after the other.
+    """The minimisers of k clients of one size with positive definite H, one after the other.
 
     Parameters
     ----------
-    columns, levels, entries, low, high : ndarray, shape (R,)
-        The variable of each row, where it has its kink, its entry, and its limits l and h.
+    columns, levels, entries, low, high : ndarray, shape (k, R)
+        The variable of each row, -1 where a client has no such row, where it has its kink, its
+        entry, and its limits l and h.
     size : int
     """
 
@@ -100,56 +107,125 @@ class ActiveKinks:
         high: np.ndarray,
         size: int,
     ) -> None:
-        self._columns, self._levels, self._entries = columns, levels, entries
-        self._ends = np.sort(entries * np.stack([low, high]), axis=0)
-        self._functions = Separable.of(size, columns, levels, self._ends)
-        self._factor: Any = None
-        self._free = np.zeros(0, dtype=int)
+        count = len(columns)
+        self._size, self._columns, self._levels, self._entries = size, columns, levels, entries
+        rows = columns >= 0
+        self._ends = np.zeros((2, *columns.shape))
+        self._ends[:, rows] = np.sort(entries[rows] * np.stack([low[rows], high[rows]]), axis=0)
+        functions = Separable.of(
+            count * size, self._flat(columns)[rows], levels[rows], self._ends[:, rows]
+        )
+        self._kinks = functions.kinks.reshape(count, size, -1)
+        self._slopes = functions.slopes.reshape(count, size, -1)
+        self._is_possible = np.all(~np.isnan(self._slopes), axis=(1, 2))
+        self._free = np.zeros((count, size), dtype=bool)
+        self._factors: list[Any] = [None] * count
+        self._inverses = np.zeros((count, size, size) if size < LARGE else (0, 0, 0))
+        self._is_stale = np.ones(count, dtype=bool)
 
-    def forget(self) -> None:
-        """There is another H."""
-        self._factor = None
+    def _flat(self, columns: np.ndarray) -> np.ndarray:
+        """Variables of clients as those of all of them, one client after the other."""
+        return columns + self._size * np.arange(len(columns))[:, None]
+
+    def forget(self, members: np.ndarray) -> None:
+        """These clients have another H."""
+        self._is_stale[members] = True
 
     def minimise(
-        self, hessian: np.ndarray, linear: np.ndarray, start: np.ndarray, errors: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        """The minimiser and the multipliers s of the rows; None where it was not found."""
-        functions, each = self._functions, np.arange(start.size)
-        shares, x = np.diagonal(hessian), start
-        gradient = hessian @ x + linear
-        before, is_at = functions.places(x - gradient / shares, shares)
+        self,
+        members: np.ndarray,
+        hessians: np.ndarray,
+        linear: np.ndarray,
+        start: np.ndarray,
+        errors: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Which of these clients found one, their minimisers, (k, m), and multipliers, (k, R)."""
+        points, live = start.copy(), np.flatnonzero(self._is_possible[members])
+        found = np.zeros(members.size, dtype=bool)
+        before, is_at = self._places(members[live], hessians[live], linear[live], start[live])
         for _ in range(LIMIT):
-            free = np.flatnonzero(~is_at)
-            moved = np.where(is_at, functions.kinks[each, np.where(is_at, before, 0)], 0.0)
-            if free.size:
-                pull = linear[free] + functions.slopes[free, before[free]]
-                pull += (hessian @ moved)[free]
-                if not self._factored(hessian, free):
-                    return None
-                moved[free] = -cho_solve(self._factor, pull, check_finite=False)
-            change, x = np.abs(moved - x), moved
-            gradient = hessian @ x + linear
+            at, H, c = members[live], hessians[live], linear[live]
+            x = self._stepped(at, H, c, before, is_at)
+            is_there = (np.abs(x - points[live]) <= INNER * errors[live]).all(axis=1)
+            points[live] = x
             earlier = before, is_at
-            before, is_at = functions.places(x - gradient / shares, shares)
-            is_same = np.array_equal(is_at, earlier[1]) and np.array_equal(before, earlier[0])
-            if is_same or (change <= INNER * errors).all():
-                return (x, self._held(x, gradient)) if np.isfinite(x).all() else None
-        return None
+            before, is_at = self._places(at, H, c, x)
+            is_there |= ((before == earlier[0]) & (is_at == earlier[1])).all(axis=1)
+            found[live[is_there]] = True
+            stays = ~is_there
+            live, before, is_at = live[stays], before[stays], is_at[stays]
+            if not live.size:
+                break
+        found &= np.isfinite(points).all(axis=1)
+        held = np.zeros((members.size, self._columns.shape[1]))
+        if found.any():
+            mine = members[found]
+            gradients = times(hessians[found], points[found]) + linear[found]
+            held[found] = self._held(mine, points[found], gradients)
+        return found, points, held
 
-    def _held(self, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """The rows' multipliers."""
-        return multipliers(self._columns, self._levels, self._ends, x, gradient) / self._entries
+    def _places(
+        self, members: np.ndarray, hessians: np.ndarray, linear: np.ndarray, x: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See :meth:`Separable.places`, where a proximal gradient step goes, both (k, m)."""
+        shares = np.diagonal(hessians, axis1=1, axis2=2)
+        ahead = x - (times(hessians, x) + linear) / shares
+        kinks, slopes = (part[members] for part in (self._kinks, self._slopes))
+        flat = Separable(*(part.reshape(-1, part.shape[2]) for part in (kinks, slopes)))
+        before, is_at = flat.places(ahead.reshape(-1), shares.reshape(-1))
+        return before.reshape(x.shape), is_at.reshape(x.shape)
 
-    def _factored(self, hessian: np.ndarray, free: np.ndarray) -> bool:
-        """Have a factor of the free variables' part of H."""
-        if self._factor is None or not np.array_equal(free, self._free):
-            try:
-                self._factor = cho_factor(hessian[np.ix_(free, free)], check_finite=False)
-            except np.linalg.LinAlgError:
-                self._factor = None
-                return False
-            self._free = free
-        return True
+    def _stepped(
+        self,
+        members: np.ndarray,
+        hessians: np.ndarray,
+        linear: np.ndarray,
+        before: np.ndarray,
+        is_at: np.ndarray,
+    ) -> np.ndarray:
+        """The best points whose variables are at these kinks, or between these."""
+        kinks, slopes = self._kinks[members], self._slopes[members]
+        nearest = np.where(is_at, before, 0)[:, :, None]
+        x = np.where(is_at, np.take_along_axis(kinks, nearest, axis=2)[:, :, 0], 0.0)
+        pull = linear + np.take_along_axis(slopes, before[:, :, None], axis=2)[:, :, 0]
+        differs = self._is_stale[members] | (self._free[members] == is_at).any(axis=1)
+        if differs.any():
+            self._factor(members[differs], hessians[differs], ~is_at[differs])
+        for _ in range(2):  # the second time takes away what rounding left
+            left = np.where(is_at, 0.0, times(hessians, x) + pull)
+            x = x - self._solved(members, left)
+        return x
+
+    def _factor(self, members: np.ndarray, hessians: np.ndarray, free: np.ndarray) -> None:
+        """Have the inverses or factors of the free variables' parts of H."""
+        self._free[members], self._is_stale[members] = free, False
+        if self._size < LARGE:
+            matrices = np.where(outer(free), hessians, np.eye(self._size))
+            units = outer(variable_scales(matrices))
+            self._inverses[members] = np.linalg.inv(matrices * units) * units * outer(free)
+            return
+        for at, hessian, own in zip(members.tolist(), hessians, free, strict=True):
+            self._factors[at] = cho_factor(hessian[np.ix_(own, own)], check_finite=False)
+
+    def _solved(self, members: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """The solutions of the free variables' systems, zero elsewhere."""
+        if self._size < LARGE:
+            return times(self._inverses[selection(members)], right)
+        found = np.zeros(right.shape)
+        for out, at, own in zip(found, members.tolist(), right, strict=True):
+            free = self._free[at]
+            out[free] = cho_solve(self._factors[at], own[free], check_finite=False)
+        return found
+
+    def _held(self, members: np.ndarray, x: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+        """The rows' multipliers, (k, R)."""
+        columns = self._columns[members]
+        rows = columns >= 0
+        ends, levels = self._ends[:, members][:, rows], self._levels[members][rows]
+        flat = self._flat(columns)[rows], levels, ends
+        found = np.zeros(columns.shape)
+        found[rows] = multipliers(*flat, x.reshape(-1), gradients.reshape(-1))
+        return np.divide(found, self._entries[members], out=found, where=rows)
 
 
 def multipliers(

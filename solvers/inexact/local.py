@@ -22,6 +22,7 @@ from dald_model.solvers.arrays.augmented import copies
 from dald_model.solvers.arrays.smooth import is_bounded, no_gradient, no_hessian, unknown
 from dald_model.solvers.base import Session
 from dald_model.solvers.inexact.local_sessions import (
+    CorrectedSession,
     GradientSession,
     NewtonStepsSession,
     Plan,
@@ -89,6 +90,33 @@ class GradientSteps(_Descent):
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`."""
         return GradientSession(subproblems, self._plan)
+
+
+class CorrectedSteps(GradientSteps):
+    r"""Steps from the server's value along the gradient and the price, without the penalty.
+
+    .. math:: x_i \leftarrow \hat x, \quad \text{then } W \text{ times }
+        x_i \leftarrow x_i - \alpha \big(\nabla f_i(x_i) + \mu_i\big)
+
+    Parameters
+    ----------
+    step : float
+        :math:`\alpha`.
+    count : int
+        W, steps a turn.
+    """
+
+    def __init__(self, step: float, count: int = 1) -> None:
+        super().__init__(step, count, from_neighbour=True)
+
+    @property
+    def name(self) -> str:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return f"corrected {super().name}"
+
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return CorrectedSession(subproblems, self._plan)
 
 
 class NewtonSteps(LocalSteps):

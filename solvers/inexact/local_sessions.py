@@ -109,6 +109,14 @@ class GradientSession(_Session):
         return turn._replace(points=turn.neighbours) if self._plan.from_neighbour else turn
 
 
+class CorrectedSession(GradientSession):
+    """Gradient steps with the prices and without the penalties."""
+
+    def minimise(self, turn: Turn, tolerance: float) -> Answers:
+        """See :class:`dald_model.solvers.base.Session`."""
+        return super().minimise(turn._replace(rho=np.zeros(turn.rho.size)), tolerance)
+
+
 class NewtonStepsSession(_Session):
     """Newton's steps."""
 

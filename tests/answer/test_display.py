@@ -346,9 +346,9 @@ reference (CLARABEL)
   c, d     2       factor      quadratic                       2          0       conic, \
 reference (CLARABEL)
   server   1       average     server                          2          0
-  a by newton, not by factor, active_set, shrink, semismooth: its objective \
+  a by newton, not by factor, active_set, semismooth: its objective \
 has exp terms, which are not quadratic
-  b by semismooth, not by factor, shrink: it has 2 rows of inequalities
+  b by semismooth, not by factor: it has 2 rows of inequalities
   b by semismooth, not by active_set: it has non-smooth terms (abs)
 Coordination
   order: 2 levels one after the other, 4 clients at once

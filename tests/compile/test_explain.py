@@ -39,18 +39,18 @@ Solver layer
   clients                   number  solver      as                                            variables  rows     if it fails
   quadratic, quadratic too  2       factor      quadratic                                     7 -> 3     4 -> 0   conic, reference (CLARABEL)
   bounded                   1       active_set  quadratic, 1 equality row, 3 inequality rows  7 -> 3     8 -> 4   conic, reference (CLARABEL)
-  lasso                     1       shrink      quadratic, 3 abs terms                        10 -> 3    10 -> 0  conic, reference (CLARABEL)
+  lasso                     1       semismooth  quadratic, 3 abs terms                        10 -> 3    10 -> 0  conic, reference (CLARABEL)
   logistic                  1       newton      4 logistic terms                              15 -> 3    28 -> 0  conic, reference (CLARABEL)
   ball                      1       semismooth  1 ball term                                   4 -> 3     5 -> 0   conic, reference (CLARABEL)
   cone                      1       conic       cone program (SecondOrder)                    6          9        reference (CLARABEL)
   server                    1       average     server                                        3          0
   bounded by active_set, not by factor: it has 3 rows of inequalities
-  lasso by shrink, not by factor: it has non-smooth terms (abs)
-  lasso by shrink, not by active_set: it has no rows
-  logistic by newton, not by factor, active_set, shrink, semismooth: its objective has logistic terms, which are not quadratic
-  ball by semismooth, not by factor, shrink: it has non-smooth terms (ball)
+  lasso by semismooth, not by factor: it has non-smooth terms (abs)
+  lasso by semismooth, not by active_set: it has no rows
+  logistic by newton, not by factor, active_set, semismooth: its objective has logistic terms, which are not quadratic
+  ball by semismooth, not by factor: it has non-smooth terms (ball)
   ball by semismooth, not by active_set: it has no rows
-  cone by conic, not by factor, active_set, shrink, semismooth, newton: its cone program has parts \
+  cone by conic, not by factor, active_set, semismooth, newton: its cone program has parts \
 that are no quadratic and no known function
 Coordination
   order: 2 levels one after the other, 7 clients at once
@@ -123,7 +123,6 @@ def test_a_solver_for_all_is_said_to_take_all_but_servers(compiled: dm.Compiled)
     assert found["lasso"].solved == (6, 6)
     assert found["bounded"].refusals == {
         "factor": "it has 3 rows of inequalities",
-        "shrink": "it has 1 row of equalities",
         "newton": "it has no smooth term that is not quadratic",
     }
 
@@ -184,7 +183,7 @@ def test_a_solver_that_cannot_take_a_client_is_refused_with_what_can(compiled: d
 
 
 def test_every_solver_that_a_refusal_offers_can_be_chosen(compiled: dm.Compiled) -> None:
-    for given, client in (("factor", "bounded"), ("shrink", "ball"), ("newton", "cone")):
+    for given, client in (("factor", "bounded"), ("active_set", "ball"), ("newton", "cone")):
         text = refused(compiled, {client: given})
         offered = re.findall(r"'([^']*)'", text.split("choose one of")[1].split(", or leave")[0])
         assert offered

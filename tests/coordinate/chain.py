@@ -69,15 +69,6 @@ def capped() -> tuple[dm.Model, list[cp.Variable], Any]:
     return model, x, rule
 
 
-def shrunk() -> tuple[dm.Model, cp.Variable]:
-    """Each with the 1-norm: 3 x - sum of t + 3/2 sign(x) = 0."""
-    model, x = dm.Model("shrunk"), [cp.Variable(2, name=f"x{i}") for i in range(3)]
-    for name, v, t in zip("abc", x, TARGETS, strict=True):
-        model.client(name, cp.sum_squares(v - t) + cp.norm1(v))
-    model.consensus(x[0] == x[1], x[1] == x[2])
-    return model, x[0]
-
-
 def fenced() -> tuple[dm.Model, cp.Variable]:
     """Every client has the cap of ``capped``."""
     model, x = dm.Model("fenced"), [cp.Variable(2, name=f"x{i}") for i in range(3)]
@@ -106,7 +97,7 @@ def grouped() -> tuple[dm.Model, cp.Variable]:
 
 
 def broad() -> tuple[dm.Model, cp.Variable]:
-    """300 variables, least squares in the first two, as ``shrunk``, and all others at zero."""
+    """300 variables, least squares in the first two, with an l1 norm, and all others at zero."""
     model, x = dm.Model("broad"), [cp.Variable(300, name=f"x{i}") for i in range(3)]
     for name, v, t in zip("abc", x, TARGETS, strict=True):
         model.client(name, cp.sum_squares(v[:2] - t) + cp.norm1(v))
@@ -134,7 +125,6 @@ MEAN = TARGETS.mean(axis=0)
 TAKEN: dict[str, tuple[Callable[[], tuple[dm.Model, cp.Variable]], Any]] = {
     "factor": (plain, MEAN),
     "active_set": (fenced, [3.5, MEAN[1]]),
-    "shrink": (shrunk, MEAN - 1 / 2),
     "semismooth": (grouped, 0.9 * MEAN),
     "conic": (diamond, MEAN - 1),
     "low_rank": (broad, np.append(MEAN - 1 / 2, np.zeros(298))),

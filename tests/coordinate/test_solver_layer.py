@@ -189,8 +189,9 @@ def test_each_client_goes_to_the_solver_it_was_given_to() -> None:
             "'active_set', 'semismooth', 'conic', 'reference', or leave it to 'auto'",
         ),
         (
-            {"b": NAMED["shrink"]},
-            "solver: 'shrink' cannot take client 'b': it has 1 row of inequalities; choose one of "
+            {"b": NAMED["newton"]},
+            "solver: 'newton' cannot take client 'b': it has no smooth term that is not quadratic; "
+            "choose one of "
             "'active_set', 'semismooth', 'conic', 'reference', or leave it to 'auto'",
         ),
         (

@@ -191,7 +191,6 @@ for name in names:
 """
 SOLVED_BY = {
     "factor": "least_squares",
-    "shrink": "lasso",
     "active_set": "simplex",
     "semismooth": "group_lasso",
     "newton": "logistic",

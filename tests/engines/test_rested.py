@@ -40,7 +40,7 @@ def kinds():
     return {
         "factor": square,
         "active_set": bounds,
-        "shrink": lasso,
+        "lasso": lasso,
         "newton": logistic,
         "semismooth": absolute,
         "conic": ball,
@@ -94,7 +94,7 @@ def test_a_layer_begun_again_answers_as_one_that_is_made_anew(name, is_centred):
             assert np.allclose(now, anew, rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", ["factor", "active_set", "shrink", "newton"])
+@pytest.mark.parametrize("name", ["factor", "active_set", "lasso", "newton"])
 def test_what_another_value_of_a_parameter_leaves_keeps_its_session(name):
     model, level, weight = model_of(kinds()[name])
     level.value, weight.value = 0.1, 1.0
@@ -109,12 +109,11 @@ def test_what_another_value_of_a_parameter_leaves_keeps_its_session(name):
 
 def test_a_path_makes_no_model_of_a_quadratic_program_anew(monkeypatch):
     made = []
-    for place in ("active_set", "dual_box"):
-        monkeypatch.setattr(
-            f"dald_model.solvers.exact.{place}.made_up",
-            lambda *given: made.append(1) or made_up(*given),
-        )
-    model, level, weight = model_of(kinds()["shrink"])
+    monkeypatch.setattr(
+        "dald_model.solvers.exact.active_set.made_up",
+        lambda *given: made.append(1) or made_up(*given),
+    )
+    model, level, weight = model_of(kinds()["active_set"])
     level.value, weight.value = 0.0, 1.0
     result = model.solve()
     count = len(made)
@@ -151,7 +150,7 @@ def test_another_option_or_side_takes_another_layer():
 
 
 def test_a_solve_within_a_solve_has_sessions_of_its_own():
-    model, level, weight = model_of(kinds()["shrink"])
+    model, level, weight = model_of(kinds()["lasso"])
     level.value, weight.value = 0.1, 1.0
     model.solve()
     inner = []

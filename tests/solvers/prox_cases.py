@@ -191,7 +191,7 @@ FORMULAS: dict[str, tuple[Any, list[Any], str, Callable[[np.ndarray, float], np.
 
 
 SOLVED: dict[str, tuple[Any, list[Any], str]] = {
-    "total variation": (cp.tv(X), [], "shrink"),
+    "total variation": (cp.tv(X), [], "semismooth"),
     "half-spaces": (ZERO, [TOTALS @ X <= -1], "active_set"),
     "box and a plane": (ZERO, [X >= 0, TOTALS[0] @ X == 0.1], "active_set"),
     "l1 and simplex": (

@@ -9,7 +9,6 @@ from dald_model.compile.form import ConeProgram, Form, Quadratic, Rows, Term
 from dald_model.compile.kinds import named
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.cholesky import Factor
-from dald_model.solvers.exact.dual_box import DualBoxQP
 from dald_model.solvers.exact.quadratic_step import Step, StepMethod
 from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 
@@ -137,11 +136,11 @@ def kinds(rng: np.random.Generator, size: int, count: int) -> dict[str, tuple[An
             ),
         ),
         "lasso": (
-            DualBoxQP,
+            SemismoothNewton,
             many(lambda: form(size, terms=[values(np.eye(size), rng.uniform(1, 9, size))])),
         ),
         "dense values": (
-            DualBoxQP,
+            SemismoothNewton,
             many(
                 lambda: form(
                     size,

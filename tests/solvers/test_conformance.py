@@ -1,8 +1,8 @@
 """Every solver on every client it takes: answers are optimal by the numbers of the client alone.
 
 Each client is asked in turns as a run would ask: cold, near, far and with other penalties, and at a
-loose accuracy. What answers must satisfy is worked out in :mod:`tests.solvers.optimality`, which
-shares no code with any solver.
+loose accuracy; alone, beside others of its shape, and again in another run. What answers must
+satisfy is worked out in :mod:`tests.solvers.optimality`, which shares no code with any solver.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pytest
 
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers import NAMED, Turn
+from dald_model.solvers.base import FOUND, Lasting
 from dald_model.solvers.registry import ORDER, refusal
 from tests.solvers.known import make_sub
 from tests.solvers.optimality import residual, violation
@@ -51,6 +52,10 @@ PROBLEMS: dict[str, Problem] = {
     "rows": lambda r, x: (fit(r, x), [r.normal(size=(8, SIZE)) @ x <= 1]),
     "linear cost": lambda r, x: (r.normal(size=SIZE) @ x, [x >= -1, x <= 2]),
     "lasso": lambda r, x: (fit(r, x) + 3 * cp.norm1(x), []),
+    "quantiles of variables": lambda r, x: (
+        fit(r, x) + cp.sum(cp.maximum(3 * (x - 0.1), 0.1 - x)) + cp.norm1(x + 0.2),
+        [x[0] == 0.3],
+    ),
     "lasso in a box": lambda r, x: (fit(r, x) + cp.norm1(x), [x >= -0.2, x <= 0.2]),
     "fused": lambda r, x: (fit(r, x) + 2 * cp.norm1(cp.diff(x)), []),
     "absolute loss": lambda r, x: (cp.norm1(r.normal(size=(20, SIZE)) @ x - r.normal(size=20)), []),
@@ -84,8 +89,8 @@ PROBLEMS: dict[str, Problem] = {
 }
 
 
-def client(name: str) -> Subproblem:
-    rng = np.random.default_rng(sorted(PROBLEMS).index(name))
+def client(name: str, seed: int = 0) -> Subproblem:
+    rng = np.random.default_rng([sorted(PROBLEMS).index(name), seed])
     x = cp.Variable(SIZE)
     cost, rules = PROBLEMS[name](rng, x)
     return make_sub(cost, [x, x[:2] - x[2:4]], rules)
@@ -134,6 +139,65 @@ def test_answers_are_optimal(solver: str, problem: str) -> None:
             assert residual(sub.form, *augmented(sub, turn), found.points) <= OFF
         rough = NAMED[solver].open([sub]).minimise(turn, ROUGH).points
         assert np.abs(rough - found.points).max() <= ROUGH
+
+
+BATCHES = [pair for pair in PAIRS if NAMED[pair[0]].batches]
+
+
+def joined(turns_of: list[Turn], which: list[int]) -> Turn:
+    """A turn of some clients of a session, each asked what its own says."""
+    parts = [np.concatenate(one) for one in zip(*(t[1:4] for t in turns_of), strict=True)]
+    return Turn(np.array(which), *parts)
+
+
+@pytest.mark.parametrize(("solver", "problem"), BATCHES)
+def test_clients_together_are_as_alone_whoever_is_asked(solver: str, problem: str) -> None:
+    subs = [client(problem, seed) for seed in range(4)]
+    together = NAMED[solver].open(subs)
+    alone = [NAMED[solver].open([sub]) for sub in subs]
+    for nth, which in enumerate(([0, 1, 2, 3], [1, 3], [3, 0, 2], [2], [0, 1, 2, 3])):
+        asked = [turns(subs[at])[nth % 4] for at in which]
+        given = [
+            turn._replace(mu=turn.mu * (1 + at)) for turn, at in zip(asked, which, strict=True)
+        ]
+        kept = [part.copy() for part in joined(given, which)]
+        found = together.minimise(joined(given, which), ACCURACY)
+        assert set(found.statuses) == {"optimal"}, found.messages
+        for part, before in zip(joined(given, which), kept, strict=True):
+            np.testing.assert_array_equal(part, before)
+        own = [alone[at].minimise(turn, ACCURACY) for at, turn in zip(which, given, strict=True)]
+        expected = np.concatenate([one.points for one in own])
+        np.testing.assert_allclose(found.points, expected, rtol=0, atol=2 * ACCURACY)
+        values = np.concatenate([one.objectives for one in own])
+        np.testing.assert_allclose(found.objectives, values, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize(("solver", "problem"), PAIRS)
+def test_a_session_that_serves_another_run_knows_nothing_of_the_last(
+    solver: str, problem: str
+) -> None:
+    sub = client(problem)
+    session = NAMED[solver].open([sub])
+    first = [session.minimise(turn, ACCURACY) for turn in turns(sub)]
+    if not (isinstance(session, Lasting) and session.begin_again([sub])):
+        return
+    for turn, before in zip(turns(sub), first, strict=True):
+        again = session.minimise(turn, ACCURACY)
+        np.testing.assert_array_equal(again.points, before.points)
+        np.testing.assert_array_equal(again.multipliers.values, before.multipliers.values)
+
+
+@pytest.mark.parametrize(("solver", "problem"), [p for p in PAIRS if p[0] != "reference"])
+def test_numbers_that_are_none_leave_the_next_turn_right(solver: str, problem: str) -> None:
+    sub = client(problem)
+    session, turn = NAMED[solver].open([sub]), turns(sub)[0]
+    right = NAMED[solver].open([sub]).minimise(turn, ACCURACY).points
+    with np.errstate(all="ignore"):
+        broken = session.minimise(turn._replace(mu=np.full(turn.mu.size, np.nan)), ACCURACY)
+    assert broken.statuses[0] not in FOUND or np.isnan(broken.points).any()
+    found = session.minimise(turn, ACCURACY)
+    assert found.statuses[0] == "optimal"
+    np.testing.assert_allclose(found.points, right, rtol=0, atol=2 * ACCURACY)
 
 
 OTHERS = {"average", "low_rank"}

@@ -102,5 +102,5 @@ def test_every_fast_solver_is_among_those_compared() -> None:
     for problem in PROBLEMS.values():
         compiled = problem().on(nx.path_graph(5)).model.compile()
         seen |= {reason.solver for reason in compiled.explain()}
-    exact = {"factor", "active_set", "shrink"}
+    exact = {"factor", "active_set"}
     assert seen == exact | {"semismooth", "newton", "conic"}

@@ -11,7 +11,6 @@ so x is within :math:`\|r\| / s`, and a multiple of e, of the minimiser.
 """
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -32,7 +31,6 @@ from dald_model.solvers.exact.newton import Newton, NewtonSession
 from tests.duals import raw
 from tests.solvers.smooth_terms import (
     BOUND,
-    SMOOTH,
     expression,
     make_form,
     make_term,
@@ -106,55 +104,6 @@ def assert_proved(form: Form, answers: Answers, mu: np.ndarray, rho: float, tol:
 
 
 # --- one client -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("rest", ["", "rows", "abs"])
-@pytest.mark.parametrize("kind", SMOOTH)
-def test_every_kind_to_its_minimum(kind: str, rest: str) -> None:
-    rng = np.random.default_rng(4)
-    form = random_form(kind, rng, rest)
-    session, mu, rho = open_session([form]), rng.standard_normal(4), 0.7
-    x = cp.Variable(4)
-    own = cp.quad_form(x, form.quadratic.full) / 2 + 0.5
-    own += cp.sum([expression(term, x) for term in form.terms])
-    rows = [form.equalities.matrix @ x == form.equalities.rhs] * bool(form.equalities.rhs.size)
-    rows += [form.inequalities.matrix @ x <= form.inequalities.rhs] * bool(rows)
-    problem = cp.Problem(cp.Minimize(own + mu @ x + rho**2 * cp.sum_squares(x)), rows)
-    problem.solve(solver="CLARABEL", tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
-    answers = session.minimise(everyone(mu[None], rho), 1e-9)
-    assert answers.statuses == ["optimal"], answers.messages
-    assert_proved(form, answers, mu, rho, 1e-9)
-    # Clarabel's gap of 1e-9 leaves an error of about its root
-    assert np.abs(answers.points - x.value).max() <= 1e-4
-    assert answers.objectives[0] == pytest.approx(own.value, abs=1e-4)
-    x.value = answers.points
-    assert answers.objectives[0] == pytest.approx(own.value, rel=1e-12)
-
-
-@pytest.mark.parametrize("rest", ["", "rows", "abs"])
-@pytest.mark.parametrize("kind", SMOOTH)
-def test_clients_begin_where_they_stand_if_that_is_better(kind: str, rest: str) -> None:
-    """Beside the answer few points are tried; far away, or outside of the domain, is no start."""
-    rng = np.random.default_rng(4)
-    form = random_form(kind, rng, rest)
-    turn = everyone(rng.standard_normal((1, 4)))
-
-    def asked(start: np.ndarray) -> tuple[np.ndarray, int]:
-        session, tried = open_session([form]), []
-        (group,) = session._groups
-        group.terms = terms = copy(group.terms)
-        evaluate = terms.evaluate
-        terms.evaluate = lambda which, x: tried.append(x) or evaluate(which, x)
-        terms.part = lambda which: terms
-        answers = session.minimise(turn._replace(points=start), 1e-10)
-        assert answers.statuses == ["optimal"], answers.messages
-        return answers.points, len(tried)
-
-    right, most = asked(np.zeros(0))
-    _, near = asked(right * (1 + 1e-7))
-    assert near <= max(3, most + 1)
-    for start in (np.full(4, 1e6), np.full(4, np.nan)):
-        np.testing.assert_allclose(asked(start)[0], right, atol=1e-8)
 
 
 def test_sklearn_fits_the_same_logistic_regression() -> None:
@@ -325,90 +274,9 @@ def test_after_a_failure_the_client_starts_anew() -> None:
     np.testing.assert_allclose(found.points, [0.0, 0.0], atol=1e-9)
 
 
-def test_refusals_say_why() -> None:
-    def reason(form: Form) -> str:
-        return Newton().refuses(cast(Subproblem, Stub(form)))
-
-    smooth = make_term("exp", np.eye(3))
-    assert "cone" in reason(make_form([smooth], complete=False))
-    assert "smooth" in reason(make_form([make_term("abs", np.eye(3))]))
-    assert reason(make_form([smooth, make_term("norm", np.ones((3, 3)))])) == ""
-    assert "entropy" in reason(make_form([make_term("entropy", np.ones((2, 3)))]))
-
-
 # --- rounds ---------------------------------------------------------------------------------------
 
 TIGHT = 1e-12
-
-
-@pytest.mark.parametrize("rest", ["", "rows", "abs"])
-@pytest.mark.parametrize("kind", SMOOTH)
-def test_rounds_end_where_cold_solves_end_within_the_tolerance(kind: str, rest: str) -> None:
-    rng = np.random.default_rng(8)
-    forms = [random_form(kind, rng, rest) for _ in range(3)]
-    sessions = {tolerance: open_session(forms) for tolerance in (1e-1, 1e-3, 1e-6, 1e-9)}
-    mu, rho = rng.standard_normal((3, 4)), 0.7
-    for step in range(12):
-        mu = mu + 0.7**step * rng.standard_normal(mu.shape)
-        rho = 1.1 if step == 6 else rho
-        right = open_session(forms).minimise(everyone(mu, rho), TIGHT)
-        assert set(right.statuses) == {"optimal"}
-        for tolerance, session in sessions.items():
-            found = session.minimise(everyone(mu, rho), tolerance)
-            assert set(found.statuses) == {"optimal"}, found.messages
-            error = np.abs(found.points - right.points) / np.maximum(1, np.abs(right.points))
-            assert error.max() <= tolerance + TIGHT
-
-
-@pytest.mark.parametrize("kind", SMOOTH)
-def test_a_batch_is_its_clients_one_by_one(kind: str) -> None:
-    rng = np.random.default_rng(9)
-    forms = [random_form(kind, rng) for _ in range(7)]
-    mu = rng.standard_normal((7, 4))
-    together, alone = open_session(forms), [open_session([form]) for form in forms]
-    together._groups[0].at_once = 3
-    for which in ([0, 1, 2, 3, 4, 5, 6], [1, 3, 5], [0, 1, 4], [6], [0, 2, 3, 5, 6]):
-        mu = mu + 0.1 * rng.standard_normal(mu.shape)
-        turn = everyone(mu[which])._replace(which=np.array(which))
-        found = together.minimise(turn, 1e-9)
-        for i, at in enumerate(which):
-            one = alone[at].minimise(everyone(mu[at : at + 1]), 1e-9)
-            np.testing.assert_allclose(found.points.reshape(-1, 4)[i], one.points, atol=2e-9)
-            assert found.objectives[i] == pytest.approx(one.objectives[0], abs=1e-7)
-
-
-def test_late_rounds_need_no_hessian_and_repeated_ones_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rng = np.random.default_rng(10)
-    session = open_session([random_form("logistic", rng) for _ in range(5)])
-    mu = rng.standard_normal((5, 4))
-    session.minimise(everyone(mu), 1e-9)
-    session.minimise(everyone(mu + 1e-6), 1e-9)
-
-    def never(*args: Any) -> None:
-        raise AssertionError("asked for nothing new")
-
-    monkeypatch.setattr(Terms, "hessians", never)
-    for step in range(5):
-        session.minimise(everyone(mu + 1e-6 * step), 1e-9)
-    monkeypatch.setattr(Terms, "evaluate", never)
-    session.minimise(everyone(mu + 1e-6 * 4), 1e-9)
-
-
-def test_penalties_that_couple_the_variables() -> None:
-    rng = np.random.default_rng(11)
-    form, side, rho = random_form("logistic", rng), rng.standard_normal((3, 4)), 0.9
-    session = Newton().open(cast("list[Subproblem]", [Stub(form, side=side)]))
-    mu, z = rng.standard_normal(3), rng.standard_normal(3)
-    x = cp.Variable(4)
-    own = cp.quad_form(x, form.quadratic.full) / 2 + expression(form.terms[0], x)
-    gap = side @ x - z
-    cp.Problem(cp.Minimize(own + mu @ gap + rho**2 * cp.sum_squares(gap))).solve(solver="CLARABEL")
-    found = session.minimise(Turn(np.array([0]), mu, np.full(3, rho), z), 1e-9)
-    assert np.abs(found.points - x.value).max() <= 1e-4
-    slope = gradient(form, found.points) + side.T @ (mu + 2 * rho**2 * (side @ found.points - z))
-    assert np.abs(slope).max() <= 1e-7
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 import dald_model as dm
 from dald_model.compile.form import Form
 from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
-from dald_model.solvers.exact.semismooth_turn import LARGE
+from dald_model.solvers.exact.separable import LARGE
 from tests.solvers.quadratics import form, hessians, run, simplex, units, values
 
 TIGHT = 1e-9
@@ -187,11 +187,6 @@ def test_clients_of_other_numbers_of_rows_are_solved_together(density: float) ->
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
 
 
-def test_what_it_refuses() -> None:
-    assert SemismoothNewton.refuses(form(3)) == "it has neither rows nor terms without a gradient"
-    assert SemismoothNewton.refuses(random_form(np.random.default_rng(0), 3, 9, rows=True)) == ""
-
-
 def test_without_curvature_another_solver_takes_over() -> None:
     """An intercept of the client's own, which no edge holds: H is singular in it."""
     rng = np.random.default_rng(6)
@@ -223,31 +218,3 @@ def test_rows_that_nearly_meet_are_told_apart_by_their_multipliers(apart: float)
     _, step = run(SemismoothNewton, [given], 3e-3 * np.eye(2)[None], np.zeros((1, 2)))
     assert not step.failed.any()
     assert np.abs(step.points).max() <= 1e-3 * apart
-
-
-@pytest.mark.parametrize("moved", ["offsets", "weights", "matrices"])
-@pytest.mark.parametrize("size", [4, LARGE + 6])
-def test_forms_that_are_met_again_are_solved_as_by_a_method_made_anew(
-    size: int, moved: str
-) -> None:
-    rng = np.random.default_rng(size)
-    counts = (3, 30, 9)
-    first = [random_form(rng, size, count, rows=True) for count in counts]
-    H, c = hessians(rng, 3, size, decades=2), 10 * rng.normal(size=(3, size))
-    method, _ = run(SemismoothNewton, first, H, c)
-    assert isinstance(method, SemismoothNewton)
-    second = []
-    for one in first:
-        (term,) = one.terms
-        other = {
-            "offsets": {"offset": term.offset + rng.normal(size=term.offset.size)},
-            "weights": {"weight": rng.uniform(0, 2, term.weight.size)},
-            "matrices": {"matrix": rng.normal(size=term.matrix.shape)},
-        }
-        second.append(one.with_others(terms=(term._replace(**other[moved]),)))
-    method.take(second)
-    assert not method.factor(np.arange(3), H).any()
-    step, (_, anew) = method.solve(np.arange(3), c), run(SemismoothNewton, second, H, c)
-    np.testing.assert_array_equal(step.points, anew.points)
-    for i in range(3):
-        assert certified(second[i], H[i], c[i], step.points[i]) <= TIGHT
