@@ -121,7 +121,7 @@ class Multipliers(NamedTuple):
         return Multipliers(values, self.lengths[one], self.encodings[one])
 
 
-@lru_cache(maxsize=256)
+@lru_cache
 def _alike(count: int, width: int, encoding: Encoding) -> tuple[np.ndarray, np.ndarray]:
     """Lengths and encodings of so many clients; the same arrays each round, never written to."""
     return np.full(count, width), np.full(count, encoding, dtype=np.uint8)

@@ -18,8 +18,8 @@ from dald_model.declare.affine import (
 )
 
 NOTHING = np.zeros(0)
-KEPT = 64
-"""How many numbers of rows are known."""
+SMALL = 4096
+"""Entries up to which a product with a dense matrix takes less time than with a sparse one."""
 
 
 class AffineMaps:
@@ -124,7 +124,7 @@ class AffineMaps:
         return total
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache
 def _stops(sizes: tuple[int, ...]) -> np.ndarray:
     """Where pieces of these sizes begin and end: the same array for clients of one shape."""
     return np.cumsum([0, *sizes])

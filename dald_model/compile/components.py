@@ -73,6 +73,13 @@ class Component:
         return not any(self.q[c] or self.bend[c] for c in self.columns)
 
     @cached_property
+    def top(self) -> int | None:
+        """The one column with a cost, which is positive, where no column has curvature."""
+        costly = [c for c in self.columns if self.q[c]]
+        is_one = len(costly) == 1 and self.q[costly[0]] > 0
+        return costly[0] if is_one and not any(self.bend.values()) else None
+
+    @cached_property
     def maximum(self) -> tuple[int, list[Row]] | None:
         r"""The column t and one or two affine functions of rows :math:`t \ge l_k`."""
         if len(self.columns) != 1 or not 1 <= len(self.cones) <= 2:
@@ -108,18 +115,14 @@ class Component:
 
         :math:`(u_k - t, 1, w_k) \in K_{exp}` and :math:`\sum w_k \le 1`.
         """
-        q, columns = self.q, self.columns
+        columns, t = self.columns, self.top
         exps = [rows for kind, rows in self.cones if kind == "exp"]
         rest = [rows[0] for kind, rows in self.cones if kind == "nonneg"]
         if len(rest) != 1 or len(exps) + 1 != len(self.cones) or len(exps) < 2:
             return None
-        tops = [c for c in columns if q[c] > 0]
-        parts = [c for c in columns if c not in tops]
-        if len(tops) != 1 or len(parts) != len(exps):
+        parts = [c for c in columns if c != t]
+        if t is None or len(parts) != len(exps):
             return None
-        if any(self.bend.values()) or any(q[c] for c in parts):
-            return None
-        t = tops[0]
         if set(rest[0][0]) != set(parts) or any(rest[0][0][c] != -rest[0][1] for c in parts):
             return None
         seen, arguments = set(), []

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.affine_maps import AffineMaps, ColumnBlocks, dense, is_same, transposed
+from dald_model.compile.affine_maps import (
+    SMALL,
+    AffineMaps,
+    ColumnBlocks,
+    dense,
+    is_same,
+    transposed,
+)
 from dald_model.compile.cone_program import cone_program, wide_program
 from dald_model.compile.form import WIDE, ConeProgram, Form, Quadratic, Rows, Term
 from dald_model.compile.kinds.kind import Kind
@@ -26,8 +33,6 @@ from dald_model.compile.row_replication import (
 from dald_model.declare.affine import SPARSE, scaled
 
 NOTHING, NO_ROWS = np.zeros(0), sp.csr_array((0, 0))
-SMALL = 4096
-"""Entries up to which a product with a dense matrix takes less time than with a sparse one."""
 Sizes = tuple[np.ndarray, np.ndarray]
 """Weights and parameters."""
 

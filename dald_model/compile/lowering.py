@@ -44,7 +44,7 @@ UNREADABLE = (
 part, and atoms that cannot be made again from their arguments (perspective, suppfunc)."""
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache
 def _replication(groups: tuple[int, ...], sizes: tuple[int, ...]) -> RowReplication:
     """The same for all clients of one shape."""
     return RowReplication(groups, sizes)

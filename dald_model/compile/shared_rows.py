@@ -20,8 +20,6 @@ from dald_model.declare.affine import SPARSE, MadeOnce
 
 EQUAL = 10
 """Digits to which two rows are the same up to a factor."""
-KEPT = 256
-"""How many matrices are known by their factors."""
 _FACTOR, _BESIDE = MadeOnce(), MadeOnce()
 
 
@@ -41,7 +39,7 @@ def shared_rows(matrix: Any) -> tuple[Any, Any]:
     return _factors(stacked.shape, *((part.dtype.str, part.tobytes()) for part in arrays))
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache
 def _factors(shape: tuple[int, int], *parts: tuple[str, bytes]) -> tuple[Any, Any]:
     indptr, indices, data = (np.frombuffer(held, kind).copy() for kind, held in parts)
     stacked: Any = sp.csr_array((data, indices, indptr), shape=shape)

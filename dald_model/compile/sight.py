@@ -7,17 +7,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-SMALL = 4096
-"""Entries of a matrix up to which it is an array."""
+from dald_model.compile.affine_maps import SMALL
+from dald_model.declare.affine import MadeOnce
+
 ROUNDED = 1e-14
 """Entries below this share of the largest of their row are rounding errors of some that cancel: a
 difference of two means holds an intercept by 1e-17."""
 
-
-KEPT = 256
-"""How many are kept for other clients with the same matrix, which most have."""
-
-_known: dict[int, Sight] = {}
+_KNOWN = MadeOnce()
+"""Most clients share the same matrix."""
 
 
 class Sight:
@@ -54,12 +52,7 @@ class Sight:
     @classmethod
     def of(cls, matrix: sp.csr_array) -> Sight:
         """The one of a matrix; the same for clients whose matrix is the same object."""
-        found = _known.get(id(matrix))
-        if found is None or found.matrix is not matrix:
-            if len(_known) >= KEPT:
-                _known.clear()
-            found = _known[id(matrix)] = cls(matrix)
-        return found
+        return _KNOWN.of((id(matrix),), [matrix], lambda: cls(matrix))
 
     def lengths(self, along_sides: np.ndarray) -> np.ndarray:
         """Lengths along the sides as lengths of the variables, (..., m) from (..., q).

@@ -31,8 +31,6 @@ DENSE = np.ndarray | np.generic
 """Values of Parameters as numpy has them."""
 Sides = tuple[sp.csr_array, np.ndarray]
 """Matrix and offset."""
-KEPT = 64
-"""How many sets of edges are known by what is alike of them."""
 NEIGHBOURS = 5
 """The most neighbours whose terms are printed one by one."""
 
@@ -375,7 +373,7 @@ def _is_finite(value: Any) -> bool:
     return math.isfinite(dense.item()) if dense.size == 1 else bool(np.isfinite(dense).all())
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache
 def _ends(
     sizes: tuple[int, ...], signs: tuple[int, ...]
 ) -> tuple[list[slice], np.ndarray, np.ndarray]:

@@ -32,7 +32,7 @@ CONES = {
 """Our word for a cone -> Clarabel's type."""
 KEPT = 64
 """How many sets of numbers a template keeps its canonical form for."""
-SMALL = 512
+INVERTED = 512
 """Rows up to which it pays to know how dual values depend on their multipliers."""
 OFTEN = 3
 """Sets of numbers from which on it pays to know how the form depends on them."""
@@ -151,7 +151,7 @@ class Template:
         full[rows] = multipliers
         self._inverted += 1
         is_early = not self.height or self._inverted <= self.height
-        if is_early or self.height > SMALL or not np.isfinite(full).all():
+        if is_early or self.height > INVERTED or not np.isfinite(full).all():
             return self.inverted(full)
         if self._picks is None:  # they are linear in the rows' multipliers
             each = [self.inverted(unit) for unit in np.eye(self.height)]

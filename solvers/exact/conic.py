@@ -43,9 +43,6 @@ FAR = 100.0
 from there: beside large numbers Clarabel's tolerances, of which some are relative to them, say
 little."""
 
-PATIENCE = 10
-"""After so many turns a client that starts at a later attempt starts at the first one again."""
-
 
 class Conic:
     """Solve each client's cone program by Clarabel, kept from turn to turn."""
@@ -90,8 +87,7 @@ class ClarabelProgram:
         self._measure_by(lengths)
         self._tolerance = np.nan
         self._options: list[dict[str, Any]] = []
-        self._left = 0
-        self._stumbled = self._is_limited = False
+        self._is_limited = False
 
     def _measure_by(self, lengths: np.ndarray, units: Balance | None = None) -> None:
         """Write the program in these lengths of all variables, and rows in units of their own."""
@@ -109,7 +105,6 @@ class ClarabelProgram:
         self._centre = np.zeros(cone.linear.size)
         self._shifted = rhs
         self._solver: Any = None
-        self._first = 0
 
     @property
     def is_set(self) -> bool:
@@ -198,35 +193,10 @@ class ClarabelProgram:
         if self._centre.any():
             upper, centre = self._matrix, self._centre
             full += upper @ centre + upper.T @ centre - upper.diagonal() * centre
-        settled = tolerance == self._tolerance
-        if not settled:
+        is_settled = tolerance == self._tolerance
+        if not is_settled:
             self._tolerance, self._options = tolerance, attempts(tolerance)
-        self._left -= 1
-        if self._first and (not settled or self._left == 0):
-            self._first, self._solver, self._stumbled = 0, None, False
-        at, begun, last = self._first, self._first, len(self._options) - 1
-        while True:
-            native = self._solve(full, self._options[at], settled)
-            status = STATUSES.get(str(native.status), "solver_error")
-            if status == "optimal":
-                break
-            if status in PROVEN and not self._proves(full, native, status):
-                status = "solver_error"
-            # With exponential cones Clarabel fails for ever once a number was not finite.
-            self._solver = None
-            if status != "solver_error" or at == last:
-                break
-            at += 1
-        is_loose = str(native.status) == "AlmostSolved" and at >= LOOSE
-        if status == "optimal" and (at == last or is_loose):
-            # Better Clarabel's own notion of accuracy than no point at all.
-            status = "optimal_inaccurate"
-        elif status == "optimal" and at > begun and self._stumbled:
-            # Twice running is no accident; the first attempt is the most accurate, so not sooner.
-            self._first, self._left = at, PATIENCE
-        self._stumbled = at > begun
-        if at != self._first:
-            self._solver = None  # it has the settings of another attempt
+        native, status = self._attempted(full, is_settled)
         said = "" if status == "optimal" else f"CLARABEL: {native.status}"
         if status not in FOUND:
             multipliers = self._multipliers(np.array(native.z))
@@ -248,6 +218,26 @@ class ClarabelProgram:
         left = (bent + cone.linear + cone.rows.T @ multipliers)[: self._size]
         left = np.abs(left + linear + self._curvature @ point)
         return ClientAnswer(status, point, objective, multipliers, left, said)
+
+    def _attempted(self, linear: np.ndarray, is_settled: bool) -> tuple[Any, str]:
+        """What Clarabel finds by the first attempt that succeeds, and its status."""
+        native, status, last = None, "solver_error", len(self._options) - 1
+        for at, options in enumerate(self._options):
+            native = self._solve(linear, options, is_settled and at == 0)
+            status = STATUSES.get(str(native.status), "solver_error")
+            if status == "optimal":
+                if at:
+                    self._solver = None  # it has the settings of another attempt
+                # Better Clarabel's own notion of accuracy than no point at all
+                is_loose = str(native.status) == "AlmostSolved" and at >= LOOSE
+                return native, "optimal_inaccurate" if at == last or is_loose else status
+            if status in PROVEN and not self._proves(linear, native, status):
+                status = "solver_error"
+            # With exponential cones Clarabel fails for ever once a number was not finite
+            self._solver = None
+            if status != "solver_error":
+                break
+        return native, status
 
     def _multipliers(self, z: np.ndarray) -> np.ndarray:
         """What Clarabel found, in the user's units."""

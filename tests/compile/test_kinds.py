@@ -16,7 +16,7 @@ from dald_model.compile.components import Component, Recognised, combined
 from dald_model.compile.form import Term
 from dald_model.compile.kinds.kind import Evaluated, Kind
 from dald_model.engines.dispatch import SolverLayer
-from dald_model.solvers.arrays import padding
+from dald_model.solvers.arrays import matrices
 from dald_model.solvers.arrays.terms import Terms, shared
 from dald_model.values import flat
 
@@ -181,11 +181,11 @@ def logistics(rng: np.random.Generator, count: int) -> dm.Model:
     return model
 
 
-@pytest.mark.parametrize("spare", [0, padding.SPARE])
+@pytest.mark.parametrize("spare", [0, matrices.SPARE])
 def test_clients_of_any_number_of_rows_share_a_session(
     spare: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(padding, "SPARE", spare)
+    monkeypatch.setattr(matrices, "SPARE", spare)
     model = logistics(rng, 12)
     compiled = model.compile()
     assert len(SolverLayer(compiled, "auto").batches(list(model.clients))) == 1

@@ -31,15 +31,12 @@ class Cube(Kind):
 
     def read(self, component: Component) -> Recognised | None:
         r"""Rows :math:`|u| \le a`, and cones :math:`a^2 \le s` and :math:`s^2 \le t a`."""
-        columns, q = component.columns, component.q
-        tops = [c for c in columns if q[c]]
+        columns, t = component.columns, component.top
         pair = [rows[0] for kind, rows in component.cones if kind == "nonneg"]
         cones = [rows for kind, rows in component.cones if kind == "soc"]
-        if len(columns) != 3 or len(pair) != 2 or len(cones) != 2 or len(component.cones) != 4:
+        counts = len(columns), len(pair), len(cones), len(component.cones)
+        if counts != (3, 2, 2, 4) or t is None:
             return None
-        if any(component.bend.values()) or len(tops) != 1 or q[tops[0]] < 0:
-            return None
-        t = tops[0]
         for a, s in permutations(c for c in columns if c != t):
             square = [({s: 1.0}, 1.0), ({s: -1.0}, 1.0), ({a: 2.0}, 0.0)]
             cubic = [({t: 1.0, a: 1.0}, 0.0), ({t: 1.0, a: -1.0}, 0.0), ({s: 2.0}, 0.0)]
@@ -66,13 +63,12 @@ class Quartic(Kind):
 
     def read(self, component: Component) -> Recognised | None:
         r"""Cones :math:`u^2 \le s` and :math:`s^2 \le t`."""
-        columns, q = component.columns, component.q
-        tops = [c for c in columns if q[c]]
+        columns, t = component.columns, component.top
         if [kind for kind, _ in component.cones] != ["soc", "soc"] or len(columns) != 2:
             return None
-        if any(component.bend.values()) or len(tops) != 1 or q[tops[0]] < 0:
+        if t is None:
             return None
-        t, s = tops[0], columns[1 - columns.index(tops[0])]
+        s = columns[1 - columns.index(t)]
         cones = [rows for _, rows in component.cones]
         outer = [({t: 1.0}, 1.0), ({t: 1.0}, -1.0), ({s: 2.0}, 0.0)]
         inner = [rows for rows in cones if rows[:2] == [({s: 1.0}, 1.0), ({s: -1.0}, 1.0)]]
