@@ -52,10 +52,6 @@ PROBLEMS: dict[str, Problem] = {
     "rows": lambda r, x: (fit(r, x), [r.normal(size=(8, SIZE)) @ x <= 1]),
     "linear cost": lambda r, x: (r.normal(size=SIZE) @ x, [x >= -1, x <= 2]),
     "lasso": lambda r, x: (fit(r, x) + 3 * cp.norm1(x), []),
-    "quantiles of variables": lambda r, x: (
-        fit(r, x) + cp.sum(cp.maximum(3 * (x - 0.1), 0.1 - x)) + cp.norm1(x + 0.2),
-        [x[0] == 0.3],
-    ),
     "lasso in a box": lambda r, x: (fit(r, x) + cp.norm1(x), [x >= -0.2, x <= 0.2]),
     "fused": lambda r, x: (fit(r, x) + 2 * cp.norm1(cp.diff(x)), []),
     "absolute loss": lambda r, x: (cp.norm1(r.normal(size=(20, SIZE)) @ x - r.normal(size=20)), []),
@@ -86,11 +82,23 @@ PROBLEMS: dict[str, Problem] = {
     "poisson": lambda r, x: (cp.sum(cp.exp(r.normal(size=(9, SIZE)) @ x)) - cp.sum(x), []),
     "entropy": lambda r, x: (-cp.sum(cp.entr(x)) + r.normal(size=SIZE) @ x, [cp.sum(x) == 1]),
     "logarithm": lambda r, x: (-cp.sum(cp.log(x)) + r.uniform(1, 3, SIZE) @ x, []),
+    "quantiles of variables": lambda r, x: (
+        fit(r, x) + cp.sum(cp.maximum(3 * (x - 0.1), 0.1 - x)) + cp.norm1(x + 0.2),
+        [x[0] == 0.3],
+    ),
+    "norms of scaled arguments": lambda r, x: (
+        fit(r, x) + 0.3 * cp.norm(2 * x[[5, 0]] - 2) + 2 * cp.norm(x[[3, 1]] / 2 + 1),
+        [],
+    ),
+    "ball, norm and l1": lambda r, x: (
+        fit(r, x) + 0.7 * cp.norm(2 * x[1:3]) + cp.sum(cp.abs(x[[0, 3]] - 1)),
+        [cp.norm(x[4:] - np.array([0.3, -0.3])) <= 0.4],
+    ),
 }
 
 
 def client(name: str, seed: int = 0) -> Subproblem:
-    rng = np.random.default_rng([sorted(PROBLEMS).index(name), seed])
+    rng = np.random.default_rng([list(PROBLEMS).index(name), seed])
     x = cp.Variable(SIZE)
     cost, rules = PROBLEMS[name](rng, x)
     return make_sub(cost, [x, x[:2] - x[2:4]], rules)
