@@ -13,6 +13,9 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+ROUNDING = 1e-14
+"""Share of what a number is a sum of below which it is a rounding error."""
+
 REFUSALS = (
     AssertionError,
     AttributeError,

@@ -12,7 +12,7 @@ from dald_model.compile.form import Form
 from dald_model.declare.client import Client
 from dald_model.values import evaluated, flat, largest, preserved
 
-MANY, FEW = 24, 2
+MANY, SPOTS = 24, 2
 """Points at which the first form of a template, and each of the others, is compared with cvxpy."""
 SIZES = (1.0, 1.0, 10.0, 0.1, 3.0, 100.0)
 """How large they are, in turn."""
@@ -21,7 +21,7 @@ AGREE, ROUNDED = 1e-8, 1e-14
 quadratic is multiplied out to: a bounded variable may be far from zero wherever it is asked."""
 
 
-def agrees(form: Form, client: Client, points: int = FEW, seed: int = 0) -> bool:
+def agrees(form: Form, client: Client, points: int = SPOTS, seed: int = 0) -> bool:
     """Whether a form has the client's own values at random points, as cvxpy computes them.
 
     The points are of several sizes and signs: a misread kink shows only where it is crossed, and

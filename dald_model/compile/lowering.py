@@ -12,7 +12,7 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.compile.affine_maps import AffineMaps, is_same
-from dald_model.compile.agreement import FEW, MANY, agrees
+from dald_model.compile.agreement import MANY, SPOTS, agrees
 from dald_model.compile.form import Form, Rows
 from dald_model.compile.instantiation import Instantiator
 from dald_model.compile.lowered import Lowered, Read
@@ -112,7 +112,7 @@ class Lowering:
                 found = self._lowered(read, maps, None, like)
             except NotRowByRowError:
                 continue
-            if not representative.is_checked(shapes) or self._is_right(client, found, FEW):
+            if not representative.is_checked(shapes) or self._is_right(client, found, SPOTS):
                 return found
         return None
 
@@ -211,13 +211,13 @@ class Lowering:
         is_sound = self._sound.get(id(found.problem)) is found.problem
         near = self._near.get(id(read.template), (None, 0))[1]
         is_near = before is not None and found.problem.A is before.problem.A
-        is_sound = is_sound or (is_near and near > FEW)
+        is_sound = is_sound or (is_near and near > SPOTS)
         is_same = before is not None and maps is before.maps
         if before is not None and is_same and is_sound and found.structure is before.structure:
             return found
-        if found.moved > FEW:
+        if found.moved > SPOTS:
             return found
-        if not self._is_right(client, found, MANY if read.is_first else FEW):
+        if not self._is_right(client, found, MANY if read.is_first else SPOTS):
             return None
         if len(self._sound) >= KEPT:
             self._sound.clear()

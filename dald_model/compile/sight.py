@@ -9,10 +9,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.affine_maps import SMALL
 from dald_model.declare.affine import MadeOnce
-
-ROUNDED = 1e-14
-"""Entries below this share of the largest of their row are rounding errors of some that cancel: a
-difference of two means holds an intercept by 1e-17."""
+from dald_model.values import ROUNDING
 
 _KNOWN = MadeOnce()
 """Most clients share the same matrix."""
@@ -21,7 +18,9 @@ _KNOWN = MadeOnce()
 class Sight:
     r"""Absolute values and squares of a matrix G of sides, (q, m), and the sums of the squares.
 
-    What is given along sides or variables may be that of several clients, one a row.
+    Entries that are rounding errors of some that cancel count as zero: a difference of two means
+    holds an intercept by 1e-17. What is given along sides or variables may be that of several
+    clients, one a row.
 
     Attributes
     ----------
@@ -38,13 +37,13 @@ class Sight:
         if height * width <= SMALL:
             self.absolute: Any = abs(matrix.toarray())
             largest = self.absolute.max(axis=1, keepdims=True, initial=0.0)
-            self.absolute[self.absolute < ROUNDED * largest] = 0.0
+            self.absolute[self.absolute < ROUNDING * largest] = 0.0
         else:
             self.absolute = abs(matrix)
             rows = np.repeat(np.arange(height), np.diff(matrix.indptr))
             largest = np.zeros(height)
             np.maximum.at(largest, rows, self.absolute.data)
-            self.absolute.data[self.absolute.data < ROUNDED * largest[rows]] = 0.0
+            self.absolute.data[self.absolute.data < ROUNDING * largest[rows]] = 0.0
         self.squares = self.absolute * self.absolute
         self.of_sides = np.asarray(self.squares.sum(axis=1)).reshape(-1)
         self.of_variables = np.asarray(self.squares.sum(axis=0)).reshape(-1)

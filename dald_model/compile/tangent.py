@@ -17,11 +17,10 @@ from copy import copy
 import numpy as np
 
 from dald_model.compile.recognition import Canonical
+from dald_model.values import ROUNDING
 
 MOST = 16
 """The most numbers: for each the canonical form is made once."""
-ROUNDED = 1e-14
-"""What is left of a constant part below this share of what it is a difference of is none."""
 
 
 class Tangent:
@@ -65,7 +64,7 @@ class Tangent:
         part = np.array(slopes) * at[:, None]
         constant = known - part.sum(axis=0)
         size = np.abs(known) + np.abs(part).sum(axis=0)
-        constant[np.abs(constant) <= ROUNDED * size] = 0.0
+        constant[np.abs(constant) <= ROUNDING * size] = 0.0
         return cls(base, at, constant, np.array(slopes))
 
     def __call__(self, numbers: np.ndarray) -> Canonical | None:

@@ -9,11 +9,10 @@ import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.indexing import block_diagonal, ranges, selection
+from dald_model.solvers.arrays.matrices import CACHE
 from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.solvers.base import Turn
 
-SHARED = 2**20
-"""Bytes of numbers over edges that are worked on together: more would not be faster."""
 PRODUCTS = 2**16
 """Of entries of sides: so many are kept at most."""
 
@@ -238,7 +237,7 @@ class _Run(NamedTuple):
         told = turn.neighbours[self.entries].reshape(shape)
         own = None if points is None else points[self.columns].reshape(count, 1, self.size)
         total = gradients[self.columns].reshape(count, self.size)
-        at_once = max(1, SHARED // (8 * wide))
+        at_once = max(1, CACHE // (8 * wide))
         for at in range(0, count, at_once):
             part = slice(at, at + at_once)
             pull = -told[part] if own is None else own[part] - told[part]

@@ -28,9 +28,13 @@ SPARSE_GRAM = 0.1
 FEW = 0.5
 """Share of the rows with a weight up to which these are copied for a product."""
 
+CACHE, SHARED = 2**20, 2**22
+"""Bytes that stay in a core's own cache between two passes over them, and in the cache of all
+cores from one step of a batch to the next, where numpy's overhead is shared by many clients."""
+
 EVERY = slice(None)
 
-LARGE = 2**15
+SIZEABLE = 2**15
 """Bytes of a dense matrix from which a Python call costs less than a copy of it would."""
 
 ARGUMENT = 20
@@ -219,7 +223,7 @@ class Sparse:
             own = np.bincount(self._block.indices, squares, minlength=self._block.shape[1])
             found[:, range(width), range(width)] = own.reshape(-1, width)
             return found
-        is_small = 8 * height * width < LARGE
+        is_small = 8 * height * width < SIZEABLE
         if is_small or self._block.nnz > SPARSE_GRAM * self._block.shape[0] * width:
             return Dense(self.full).gram(diagonal)
         found = np.empty((len(diagonal), width, width))
@@ -254,7 +258,7 @@ def together(matrices: Sequence[Any], shape: tuple[int, int], *, stays: bool = F
             one.resize(shape)
         return Sparse(block_diagonal([sparse[id(one)] for one in matrices]), shape)
     dense = [np.asarray(a.toarray() if sp.issparse(a) else a, dtype=float) for a in matrices]
-    if stays and 8 * shape[0] * shape[1] >= LARGE:
+    if stays and 8 * shape[0] * shape[1] >= SIZEABLE:
         return Listed(dense, shape)
     if all(one.shape == shape for one in dense):
         return Dense(np.stack(dense))

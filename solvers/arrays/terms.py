@@ -9,11 +9,8 @@ import numpy as np
 
 from dald_model.compile.form import Term
 from dald_model.solvers.arrays.indexing import selection
-from dald_model.solvers.arrays.matrices import alike, is_sparse
+from dald_model.solvers.arrays.matrices import CACHE, alike, is_sparse
 from dald_model.solvers.arrays.stack import Evaluation, Stack
-
-CACHE = 2**20
-"""Bytes of matrices that stay in a core's own cache between two passes over them."""
 
 PROJECTIONS = 200
 """After how many the search for an inner point of a domain gives up."""

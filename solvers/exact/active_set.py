@@ -33,7 +33,7 @@ FLAT = 2e-11
 MISSED = 1e-8
 """A client has failed whose residuals exceed this share of the largest numbers in them."""
 
-FAR = 30.0
+OUTGROWN = 30.0
 """By which factor the size of a solution may leave that of the units before they are renewed."""
 
 OPTIMAL, NOT_CONVEX = 1, -5
@@ -170,7 +170,7 @@ class ActiveSet:
         units = self._units[at]
         linear = units * linear
         gradient_scale = np.abs(linear).max(axis=1)
-        outgrown = gradient_scale > FAR * self._sizes[which]
+        outgrown = gradient_scale > OUTGROWN * self._sizes[which]
         if outgrown.any():
             self._resize(which, gradient_scale, outgrown)
         points, forces, ended = self._run(which, linear)
@@ -178,7 +178,7 @@ class ActiveSet:
         sizes = np.maximum(gradient_scale, largest)
         now = self._sizes[which]
         # A working set that ended badly is no start, neither now nor next time
-        stale = (sizes > FAR * now) | (FAR * sizes < now) | ~ended
+        stale = (sizes > OUTGROWN * now) | (OUTGROWN * sizes < now) | ~ended
         if stale.any():
             self._is_new[which[~ended]] = True
             again = self._resize(which, sizes, stale)

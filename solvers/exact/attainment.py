@@ -49,9 +49,9 @@ MANY = 1_000_000
 where there is a minimiser and 6 s where there is none, 500,000 seven times as long."""
 EXACT = 1e-14
 """Relative tolerance to which a direction is made to keep equalities: what doubles resolve."""
-STEPS = 1000
+ITERATIONS = 1000
 """The most iterations for it: few variables may take several times their number."""
-ACTIVE = 1e-4
+STAYING = 1e-4
 """A row that a move changes by less than this, in balanced units, is one that it keeps: a solver
 leaves up to 3e-6 in rows that need not change."""
 
@@ -110,7 +110,7 @@ class _Cone(NamedTuple):
 
     def is_left(self, direction: np.ndarray) -> bool:
         """Whether a move keeps one of these rows, so that no slack is a multiple of the move."""
-        return bool((np.abs(self.rows @ direction)[self.sure] < ACTIVE).any())
+        return bool((np.abs(self.rows @ direction)[self.sure] < STAYING).any())
 
 
 @dataclass
@@ -244,9 +244,10 @@ class _Conditions:
 
     def _kept(self, direction: np.ndarray, falls: bool) -> np.ndarray:
         """The direction with the digits that a solver leaves out of equalities, and active rows."""
-        active = np.abs(self.below @ direction) < ACTIVE
+        active = np.abs(self.below @ direction) < STAYING
         rows = [self.equal, self.below[active]]
         rows += [] if falls else [sp.csr_array(self.slope[None])]
         kept = sp.csr_array(sp.vstack(rows))
         missed = kept @ direction
-        return direction - lsmr(kept, missed, atol=EXACT, btol=EXACT, conlim=0, maxiter=STEPS)[0]
+        left = lsmr(kept, missed, atol=EXACT, btol=EXACT, conlim=0, maxiter=ITERATIONS)[0]
+        return direction - left

@@ -29,10 +29,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 
+from dald_model.solvers.arrays.matrices import SPARSE
 from dald_model.solvers.exact.line_search import FLATTER, flattened
 from dald_model.solvers.exact.separable import Separable
 
-LIMIT = 60
+DUAL_STEPS = 60
 """Steps for one turn; a client that needs more has failed."""
 QUICK = 8
 """Steps after which minimisers for larger D are looked for first."""
@@ -43,8 +44,6 @@ MISSED, REFINED = 1e-9, 1e-13
 solved once more."""
 LARGE, PRODUCTS = 150, 60
 """Size of equations from which on conjugate gradients come first, of so many products at most."""
-SPARSE = 0.25
-"""Share of nonzeros below which products with sparse matrices are faster."""
 
 
 class LowRankClient:
@@ -111,7 +110,7 @@ class LowRankClient:
             is_last = bool((share * curved <= least).all())
             self.diagonal = least if is_last else np.maximum(least, share * curved)
             self._factor, self._multiplies = None, self._is_sparse
-            found = self._minimised(linear, LIMIT)
+            found = self._minimised(linear, DUAL_STEPS)
         return found
 
     def _minimised(

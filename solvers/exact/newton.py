@@ -25,6 +25,7 @@ from dald_model.compile.form import Form, Term
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.indexing import Index, selection, times
+from dald_model.solvers.arrays.matrices import SHARED
 from dald_model.solvers.arrays.terms import Terms, shared
 from dald_model.solvers.base import Answers, Multipliers, Turn
 from dald_model.solvers.exact.active_set import ActiveSet
@@ -38,9 +39,6 @@ from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 
 PRICE, PRICE_PER_VARIABLE = 10.0, 0.1
 """What a Hessian and its factor cost, in gradients: a line through measured costs."""
-
-SHARED = 2**22
-"""Bytes of one batch's matrices: they stay in cache, and numpy's overhead is shared by many."""
 
 STATUSES = ("solver_error", "optimal_inaccurate", "optimal")
 

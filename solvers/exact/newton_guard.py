@@ -8,8 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from dald_model.solvers.arrays.terms import Terms
+from dald_model.solvers.exact.line_search import SEARCHES
 from dald_model.solvers.exact.newton_model import QuadraticModels
 from dald_model.solvers.exact.newton_points import Points, Trial
+from dald_model.values import ROUNDING
 
 GOOD = 0.25
 r"""Below this :math:`\theta` the estimate of the error is believed.
@@ -21,14 +23,8 @@ the minimum is, and shrink by one half.
 DESCENT = 1e-4
 """Which share of the predicted descent a full guarded step must bring."""
 
-HALVINGS = 40
-"""Points along a guarded step that was too long; they cost no product with a matrix."""
-
 INWARD = 0.9
 """Share of the way to the edge of the domain that a point goes which breaks a row."""
-
-ROUNDING = 1e-14
-"""Differences of objectives below this share of their parts are rounding errors."""
 
 STALLS = 3
 """Steps without progress after which a guarded client whose descent is rounding gives up."""
@@ -124,7 +120,7 @@ class Guard:
             return longest
         rise, feasible = self._terms.along(at, kept.x[at], kept.steps[at]), self.feasible[at]
         low, high = np.zeros(at.size), longest
-        for _ in range(HALVINGS):
+        for _ in range(SEARCHES):
             middle = np.where(low == 0, high / 4, (low + high) / 2)
             found = rise(middle)
             # A point that breaks a row has no objective to go by: it need only stay in the domain

@@ -14,7 +14,7 @@ from dald_model.solvers.arrays.indexing import selection, times
 if TYPE_CHECKING:
     from dald_model.solvers.exact.newton import NewtonSession
 
-INNER = 0.05
+STEP_ERROR = 0.05
 """Error of a step beside that of the point, where the step method is iterative."""
 
 FLOOR = 1e-12
@@ -92,7 +92,7 @@ class QuadraticModels:
             step = found.points
         else:
             linear = gradient - times(hessians[selection(which)], x)
-            found = self._session.method.solve(which, linear, INNER * self.goal * natural)
+            found = self._session.method.solve(which, linear, STEP_ERROR * self.goal * natural)
             step = found.points - x
         length = np.abs(step)
         sizes = np.max(length / natural, axis=1, initial=0.0)

@@ -17,7 +17,7 @@ from dald_model.solvers.exact.newton_points import Points, TermGroup, tried
 if TYPE_CHECKING:
     from dald_model.solvers.exact.newton import NewtonSession
 
-LIMIT = 100
+TRIALS = 100
 """Trial points for one client in one turn."""
 
 SAFETY = 0.2
@@ -110,7 +110,7 @@ class NewtonBatch:
         is_there = points.sizes <= np.where(is_known, (1 - self.rates) * self.goal, 0.0)
         is_there &= ~self._are_trapped(np.arange(is_there.size), points, is_there)
         self.codes[is_there] = OPTIMAL
-        for trial in range(LIMIT):
+        for trial in range(TRIALS):
             live = live[(self.codes[live] == ERROR) & np.isfinite(points.sizes[live])]
             if live.size == 0:
                 break

@@ -12,7 +12,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.base import Answers, ClientAnswer, Encoding, Turn
 
-ALIKE = 10.0
+SERVING = 10.0
 """Factor up to which lengths and slopes may change before a program is made anew: its accuracy is
 relative to its own, and what they are at first is a guess from before the clients' own answers."""
 
@@ -47,7 +47,7 @@ class Scaling(NamedTuple):
     def serves(self, other: Scaling) -> bool:
         """Whether what is solved in these units is as accurate in others, to a factor."""
         pairs = zip(self, other, strict=True)
-        return all(bool((np.abs(np.log(one / two)) <= np.log(ALIKE)).all()) for one, two in pairs)
+        return all(bool((np.abs(np.log(one / two)) <= np.log(SERVING)).all()) for one, two in pairs)
 
 
 class SequentialSession:

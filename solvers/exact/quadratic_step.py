@@ -18,7 +18,7 @@ import numpy as np
 from dald_model.compile.form import Form
 
 NOTHING = np.zeros((0, 0))
-KEPT = 2**16
+REMEMBERED = 2**16
 """Entries of Hessians up to which it is known what was made of them."""
 
 
@@ -133,7 +133,7 @@ class Products:
         ):
             return known[2]
         made = make(which, hessians)
-        if hessians.size <= KEPT:
+        if hessians.size <= REMEMBERED:
             self._known = which.copy(), hessians.copy(), made
         return made
 

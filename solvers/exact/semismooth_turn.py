@@ -13,10 +13,12 @@ from scipy.linalg import cho_solve
 
 from dald_model.compile.form import Form
 from dald_model.solvers.arrays.indexing import outer, selection, times
+from dald_model.solvers.arrays.matrices import SHARED
 from dald_model.solvers.exact.elimination import variable_scales
 from dald_model.solvers.exact.line_search import FLATTER, flattened
 from dald_model.solvers.exact.nonsmooth_rows import NonsmoothRows
-from dald_model.solvers.exact.separable import LARGE, ActiveKinks
+from dald_model.solvers.exact.separable import INNER, LARGE, ActiveKinks
+from dald_model.values import ROUNDING
 
 SOFT = 10.0
 r"""The penalties :math:`\tau` at first, relative to what a row is held with by the diagonal of H.
@@ -24,18 +26,11 @@ r"""The penalties :math:`\tau` at first, relative to what a row is held with by 
 Soft ones make inner problems of few steps.
 """
 
-SHARED = 2**22
-"""Bytes of matrices that are worked on together: they stay in cache for all steps of a turn."""
-
-
 STIFF, GROWTH = 1e6, 5.0
 r"""The penalties :math:`\tau` at most, relative to what a row is held with by the diagonal of H.
 
 And by how much they grow with each s: stiff ones leave little of an error of s.
 """
-
-INNER = 0.1
-"""Share of the error for a step at which the inner problem counts as solved."""
 
 FIRM = 1e2
 r"""The penalties of balls at most: along the edge of a stiffer one Newton steps are short."""
@@ -48,12 +43,9 @@ MET = 10.0
 """How many errors of the points the rows may be off their kinks; blocks, which bend, only INNER:
 with errors of one, points were 1.7 times as wrong as allowed at condition 1e3."""
 
-SMALL = 2**13
+CARRIED = 2**13
 """Numbers up to which those who are done are carried along: to copy the others takes as long as a
 step, and most end within two of each other."""
-
-ROUNDING = 1e-14
-"""Steps below this share of a point, or of what moves it, are rounding errors."""
 
 
 class Group:
@@ -180,7 +172,7 @@ class SemismoothTurn:
     def run(self, steps: int, way: Way | None) -> tuple[np.ndarray, int, Way]:
         """Go on; say who is done, how many steps were taken, and where everybody is."""
         matrix, taken, units = self._rows.matrix, 0, self._units
-        is_large = self._hessians.size + self._values.size > SMALL
+        is_large = self._hessians.size + self._values.size > CARRIED
         is_done = np.zeros(len(self.x), dtype=bool)
         if way is None:
             way = Way(times(self._hessians, self.x), self._pulled(), is_done)

@@ -26,7 +26,7 @@ from scipy.linalg import cho_factor, cho_solve
 from dald_model.solvers.arrays.indexing import outer, selection, times
 from dald_model.solvers.exact.elimination import variable_scales
 
-LIMIT = 25
+SYSTEMS = 25
 """Systems after which it is given up."""
 LARGE = 64
 """Variables from which on factors of the free ones are kept in place of inverses of all."""
@@ -143,7 +143,7 @@ class ActiveKinks:
         points, live = start.copy(), np.flatnonzero(self._is_possible[members])
         found = np.zeros(members.size, dtype=bool)
         before, is_at = self._places(members[live], hessians[live], linear[live], start[live])
-        for _ in range(LIMIT):
+        for _ in range(SYSTEMS):
             at, H, c = members[live], hessians[live], linear[live]
             x = self._stepped(at, H, c, before, is_at)
             is_there = (np.abs(x - points[live]) <= INNER * errors[live]).all(axis=1)

@@ -19,17 +19,16 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import ConeProgram, Form
 from dald_model.solvers.arrays.terms import Terms
+from dald_model.solvers.exact.line_search import SEARCHES
 from dald_model.solvers.exact.lower_bound import Bound, bounded, nothing
 from dald_model.solvers.exact.native import STATUSES, solved_once
 
-STEPS = 4
+TANGENTS = 4
 """Newton steps of a bound at most: near an answer one or two are enough."""
-ENOUGH = 1e-9
+LOSABLE = 1e-9
 """Share of what the prices are worth in the box that a bound may lose, unless told otherwise."""
 FARTHEST = 30
 """Newton steps to a minimiser at most."""
-HALVINGS = 20
-"""How often a step to a minimiser is halved before it is no step."""
 SHARPER = 1e-6
 """Share of a decrease below which another step to a minimiser is not worth it."""
 
@@ -93,7 +92,7 @@ def minimiser(form: Form, start: np.ndarray) -> np.ndarray | None:
             u, fallen = u + step, np.finfo(float).tiny
             continue
         before, gained = form.objective(u), 0.0
-        for _ in range(HALVINGS):
+        for _ in range(SEARCHES):
             gained = before - form.objective(u + step)
             if gained >= 0:
                 break
@@ -110,11 +109,11 @@ def _by_tangents(
     """The best bound by tangents, and whether it is as high as the client's own values."""
     here, size = form.around(centre), form.size
     terms, worth = Terms([here.smooth], size), float(np.abs(linear) @ reach)
-    enough = max(enough, ENOUGH * worth)
+    enough = max(enough, LOSABLE * worth)
     level = float(linear @ centre)
     best, u = nothing(centre), np.zeros(size)
     with np.errstate(all="ignore"):
-        for _ in range(STEPS):
+        for _ in range(TANGENTS):
             value, slopes = float(terms.values(None, u[None])[0]), terms.gradients(None, u[None])[0]
             if not (np.isfinite(value) and np.isfinite(slopes).all()):
                 break

@@ -13,7 +13,7 @@ from dald_model.solvers.arrays.smooth import Smooth
 from dald_model.solvers.base import Answers, Multipliers, Turn
 from dald_model.solvers.prox.operators import Landed, Prox
 
-CHUNK = 2**26
+HESSIANS = 2**26
 """Bytes of Hessians that are solved with together."""
 
 
@@ -141,7 +141,7 @@ class NewtonStepsSession(_Session):
         starts = np.cumsum(sizes) - sizes
         for size in np.unique(sizes).tolist():
             alike = np.flatnonzero(sizes == size)
-            at_once = max(1, CHUNK // (8 * size**2))
+            at_once = max(1, HESSIANS // (8 * size**2))
             for part in np.array_split(alike, range(at_once, alike.size, at_once)):
                 columns = starts[part][:, None] + np.arange(size)
                 which = turn.which[part]
