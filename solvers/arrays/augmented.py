@@ -13,9 +13,6 @@ from dald_model.solvers.arrays.matrices import CACHE
 from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.solvers.base import Turn
 
-PRODUCTS = 2**16
-"""Of entries of sides: so many are kept at most."""
-
 
 class Augmented:
     r"""What equations (12) and (20) add to the objectives of clients of any sizes.
@@ -91,8 +88,6 @@ class Augmented:
                 part.add_diagonals(rho, diagonals)
             found[:, each, each] = diagonals.reshape(-1, size)
             return found
-        if chosen.products is not None:
-            return chosen.products.hessians(rho, size)
         heights = self._heights[which]
         stops = np.cumsum(heights)
         for out, at, start, stop in zip(found, which, stops - heights, stops, strict=True):
@@ -144,7 +139,7 @@ class Augmented:
                 )
                 parts.append(run)
             begin = end
-        is_diagonal, products = True, None
+        is_diagonal = True
         others = np.flatnonzero(edges == 0)
         if others.size:
             sides = [self._sides[at] for at in which[others].tolist()]
@@ -162,17 +157,14 @@ class Augmented:
                 np.concatenate([signs[i] for i in others.tolist()]),
             )
             parts.append(rest)
-            if not (is_diagonal or parts[1:] or (sizes != sizes[0]).any()):
-                products = _Products.of(matrix, int(sizes[0]))
         size = int(sizes.sum())
-        return _Chosen(parts, size, is_diagonal, selection(self._ends(which)), entries, products)
+        return _Chosen(parts, size, is_diagonal, selection(self._ends(which)), entries)
 
 
 class _Chosen(NamedTuple):
     """What is constant for one selection of clients.
 
     ``ends`` are their entries among those of all clients, ``starts`` where each one's begin here.
-    ``products`` are None unless the K of all of them are made at once.
     """
 
     parts: list[_Run | _Rest]
@@ -180,40 +172,6 @@ class _Chosen(NamedTuple):
     is_diagonal: bool
     ends: np.ndarray | slice
     starts: np.ndarray
-    products: _Products | None
-
-
-class _Products(NamedTuple):
-    """The products of every two entries of a row of block-diagonal sides, row by row.
-
-    ``cells`` is where they are added up in the K of all ``clients``, ``first`` and ``second`` are
-    the factors.
-    """
-
-    clients: int
-    rows: np.ndarray
-    cells: np.ndarray
-    first: np.ndarray
-    second: np.ndarray
-
-    @classmethod
-    def of(cls, sides: Any, size: int) -> _Products | None:
-        """Those of clients of one size; None of rows that have too many."""
-        counts = np.diff(sides.indptr)
-        if (counts.astype(float) ** 2).sum() > PRODUCTS:
-            return None
-        entries = np.repeat(np.arange(sides.nnz), np.repeat(counts, counts))
-        rows = np.repeat(np.arange(counts.size), counts**2)
-        others = ranges(np.repeat(sides.indptr[:-1], counts), np.repeat(counts, counts))
-        column, other = sides.indices[entries], sides.indices[others]
-        cells = column.astype(int) * size + other % size
-        clients = sides.shape[1] // size
-        return cls(clients, rows, cells, sides.data[entries], sides.data[others])
-
-    def hessians(self, rho: np.ndarray, size: int) -> np.ndarray:
-        """The K, shape (k, m, m)."""
-        values = self.first * (self.second * (2 * rho**2)[self.rows])
-        return np.bincount(self.cells, values, self.clients * size**2).reshape(-1, size, size)
 
 
 class _Run(NamedTuple):

@@ -25,7 +25,7 @@ from dald_model.deadline import check_time, is_limited
 from dald_model.solvers.arrays.indexing import outer, selection, times
 from dald_model.solvers.exact.cholesky import triangles
 from dald_model.solvers.exact.elimination import eliminate, unit_rows, variable_scales
-from dald_model.solvers.exact.quadratic_step import Errors, Products, Step, nonsmooth_terms
+from dald_model.solvers.exact.quadratic_step import Errors, Step, nonsmooth_terms
 
 FLAT = 2e-11
 """Smallest Cholesky pivot of the scaled H: DAQP regularises where it finds 1e-11 or less."""
@@ -114,7 +114,6 @@ class ActiveSet:
 
     def _read(self, forms: Sequence[Form], size: int) -> None:
         """Take the matrices of the rows."""
-        self._products = Products()
         first = forms[0].inequalities.matrix
         # Clients of one shape mostly have the very same rows: one copy does
         is_shared = all(form.inequalities.matrix is first for form in forms)
@@ -140,8 +139,10 @@ class ActiveSet:
 
     def factor(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
         """Take new H for some clients; failed are those that DAQP would regularise."""
-        units, scaled, rows, lengths, broken = self._products.of(which, hessians, self._scaled)
-        failed = broken.copy()
+        units = variable_scales(hessians)
+        scaled = hessians * outer(units)
+        rows, lengths = unit_rows(self._general[which] * units[:, None, :])
+        failed = triangles(scaled, FLAT)[1]
         divisors = np.concatenate([units[:, : self._simple], lengths], axis=1)
         self._hessians[which], self._units[which] = scaled, units
         self._rows[which], self._lengths[which] = rows, lengths
@@ -156,13 +157,6 @@ class ActiveSet:
         for i in np.flatnonzero(~failed):
             failed[i] = self._give(which[i]) == NOT_CONVEX
         return failed
-
-    def _scaled(self, which: np.ndarray, hessians: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Units of the variables, H and the rows in these, lengths of rows, and where H fails."""
-        units = variable_scales(hessians)
-        scaled = hessians * outer(units)
-        rows, lengths = unit_rows(self._general[which] * units[:, None, :])
-        return units, scaled, rows, lengths, triangles(scaled, FLAT)[1]
 
     def solve(self, which: np.ndarray, linear: np.ndarray, errors: Errors = None) -> Step:
         """Minimise for c = ``linear``, from where each client's last solve ended."""

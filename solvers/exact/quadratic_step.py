@@ -10,7 +10,7 @@ where H changes seldom (it holds the penalties) and c with every call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -18,8 +18,6 @@ import numpy as np
 from dald_model.compile.form import Form
 
 NOTHING = np.zeros((0, 0))
-REMEMBERED = 2**16
-"""Entries of Hessians up to which it is known what was made of them."""
 
 
 class Step(NamedTuple):
@@ -98,44 +96,12 @@ class StepMethod(Protocol):
 class LastingMethod(StepMethod, Protocol):
     """A step method of which more is worth keeping than the forms say, such as a solver's memory.
 
-    After :meth:`take` it holds no warm starts, and of Hessians what is right for the same alone.
+    After :meth:`take` it holds no warm starts and no Hessians.
     """
 
     def take(self, forms: Sequence[Form]) -> None:
         """Be as if made from these forms, of the same shape and number."""
         ...
-
-
-class Products:
-    """What was made of the last Hessians, for when the next ones are the same.
-
-    As where a Parameter moves offsets or weights of kinks, and penalties stay.
-    """
-
-    def __init__(self) -> None:
-        self._known: tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]] | None = None
-
-    def of(
-        self,
-        which: np.ndarray,
-        hessians: np.ndarray,
-        make: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, ...]],
-    ) -> tuple[np.ndarray, ...]:
-        """What ``make`` gives for clients ``which`` and their H, (k, m, m); not to be written to.
-
-        ``make`` is the same in every call.
-        """
-        known = self._known
-        if (
-            known is not None
-            and np.array_equal(known[0], which)
-            and np.array_equal(known[1], hessians)
-        ):
-            return known[2]
-        made = make(which, hessians)
-        if hessians.size <= REMEMBERED:
-            self._known = which.copy(), hessians.copy(), made
-        return made
 
 
 def again(method: StepMethod, forms: Sequence[Form]) -> StepMethod:

@@ -46,10 +46,9 @@ Solver layer
   server                    1       average     server                                        3          0
   bounded by active_set, not by factor: it has 3 rows of inequalities
   lasso by semismooth, not by factor: it has non-smooth terms (abs)
-  lasso by semismooth, not by active_set: it has no rows
+  lasso, ball by semismooth, not by active_set: it has no rows
   logistic by newton, not by factor, active_set, semismooth: its objective has logistic terms, which are not quadratic
   ball by semismooth, not by factor: it has non-smooth terms (ball)
-  ball by semismooth, not by active_set: it has no rows
   cone by conic, not by factor, active_set, semismooth, newton: its cone program has parts \
 that are no quadratic and no known function
 Coordination
