@@ -13,7 +13,7 @@ from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.base import Answers, Multipliers, Session, Turn
-from dald_model.solvers.exact.quadratic_step import StepMethod, again
+from dald_model.solvers.exact.quadratic_step import StepMethod, again, not_quadratic
 
 CHUNK = 128
 """Clients that are factored together: enough to be fast, few enough to need little memory."""
@@ -43,12 +43,7 @@ class Direct:
     def refuses(self, subproblem: Subproblem) -> str:
         """See :class:`dald_model.solvers.base.Solver`."""
         form = subproblem.form
-        if form is None or not form.complete:
-            return "its cone program has parts that are no quadratic and no known function"
-        smooth = [term.kind.name for term in form.terms if term.is_smooth]
-        if smooth:
-            return f"its objective has {' and '.join(smooth)} terms, which are not quadratic"
-        return self.method.refuses(form)
+        return not_quadratic(form) or (self.method.refuses(form) if form else "")
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`."""

@@ -23,7 +23,7 @@ from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.base import Answers, ClientAnswer, Encoding, Session, Turn
 from dald_model.solvers.exact.low_rank_client import LowRankClient
 from dald_model.solvers.exact.nonsmooth_rows import height, single_rows
-from dald_model.solvers.exact.quadratic_step import nonsmooth_terms, rows_of
+from dald_model.solvers.exact.quadratic_step import nonsmooth_terms, not_quadratic, rows_of
 from dald_model.solvers.exact.separable import Separable, multipliers
 
 NONE = np.zeros(0)
@@ -39,11 +39,9 @@ class LowRank:
     def refuses(self, subproblem: Subproblem) -> str:
         """See :class:`dald_model.solvers.base.Solver`."""
         form = subproblem.form
-        if form is None or not form.complete:
-            return "its cone program has parts that are no quadratic and no known function"
-        smooth = [term.kind.name for term in form.terms if term.is_smooth]
-        if smooth:
-            return f"its objective has {' and '.join(smooth)} terms, which are not quadratic"
+        reason = not_quadratic(form)
+        if form is None or reason:
+            return reason
         if not sp.issparse(form.quadratic.root):
             return "its quadratic is kept as a dense matrix, which is smaller"
         reason = nonsmooth_terms(form, but_polyhedral=True)

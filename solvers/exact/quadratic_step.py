@@ -113,6 +113,14 @@ def again(method: StepMethod, forms: Sequence[Form]) -> StepMethod:
     return method
 
 
+def not_quadratic(form: Form | None) -> str:
+    """A reason to refuse a client: it is more than a quadratic, rows and nonsmooth terms."""
+    if form is None or not form.complete:
+        return "its cone program has parts that are no quadratic and no known function"
+    smooth = [term.kind.name for term in form.terms if term.is_smooth]
+    return f"its objective has {' and '.join(smooth)} terms, which are not quadratic" * bool(smooth)
+
+
 def rows_of(kind: str, count: int) -> str:
     """A reason to refuse a form: it has rows."""
     return f"it has {count} row{'s' * (count != 1)} of {kind}" if count else ""
