@@ -16,7 +16,6 @@ shrink is guarded: a Hessian at every point and a line search along d.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -205,11 +204,10 @@ class NewtonSession:
         lengths, slopes = turn.tables(linear.shape[1])
         left = np.zeros(linear.shape)
         messages = {}
-        session: Any = self  # this file has two names, by which type checkers know two classes
         for at, group in self._parts(which):
             mine = which[at]
             members = mine if len(self._groups) == 1 else self._member[mine]
-            batch = NewtonBatch(session, group, mine, members, linear[at], lengths[at], tolerance)
+            batch = NewtonBatch(self, group, mine, members, linear[at], lengths[at], tolerance)
             batch.minimise()
             codes[at], multipliers[at] = batch.codes, batch.points.multipliers
             left[at] = batch.left

@@ -5,14 +5,11 @@ See :mod:`dald_model.solvers.exact.newton` for the method.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dald_model.solvers.arrays.indexing import selection, times
-
-if TYPE_CHECKING:
-    from dald_model.solvers.exact.newton import NewtonSession
 
 STEP_ERROR = 0.05
 """Error of a step beside that of the point, where the step method is iterative."""
@@ -48,7 +45,7 @@ class Steps(NamedTuple):
 
 
 class QuadraticModels:
-    """Quadratic models of the clients ``which`` of a session.
+    """Quadratic models of the clients ``which`` of a ``NewtonSession``.
 
     Attributes
     ----------
@@ -60,7 +57,7 @@ class QuadraticModels:
 
     def __init__(
         self,
-        session: NewtonSession,
+        session: Any,
         which: np.ndarray,
         linear: np.ndarray,
         lengths: np.ndarray,

@@ -5,7 +5,7 @@ See :mod:`dald_model.solvers.exact.newton` for the method.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from dald_model.solvers.arrays.indexing import selection
 from dald_model.solvers.exact.newton_guard import ERROR, GOOD, OPTIMAL, Guard
 from dald_model.solvers.exact.newton_model import QuadraticModels
 from dald_model.solvers.exact.newton_points import Points, TermGroup, tried
-
-if TYPE_CHECKING:
-    from dald_model.solvers.exact.newton import NewtonSession
 
 TRIALS = 100
 """Trial points for one client in one turn."""
@@ -50,7 +47,7 @@ r"""How much of the worst :math:`\theta` seen counts one iteration later."""
 
 
 class NewtonBatch:
-    """The turn of the clients ``which`` of a session, the ``members`` of a group of its terms.
+    """The turn of clients ``which`` of a ``NewtonSession``, ``members`` of a group of its terms.
 
     They are few enough for their matrices to stay in cache.
 
@@ -66,7 +63,7 @@ class NewtonBatch:
 
     def __init__(
         self,
-        session: NewtonSession,
+        session: Any,
         group: TermGroup,
         which: np.ndarray,
         members: np.ndarray,
