@@ -148,7 +148,7 @@ class InteriorSweeper:
         sites = {
             n: s.client.host for n in far if isinstance((s := compiled[n]).client, RemoteClient)
         }
-        homes = sites or placement.homes([[[compiled[name]] for name in far]])
+        homes = sites or placement.shared_out([[[compiled[name]] for name in far]])
 
         def reach(
             openings: Mapping[Hashable, Opening], here: Sequence[Member]

@@ -85,6 +85,10 @@ class Placement:
                 f"with a solver among {', '.join(repr(one.name) for one in NUMERICAL)}; leave "
                 "engine out"
             )
+        return self.shared_out(levels)
+
+    def shared_out(self, levels: Iterable[Sequence[Sequence[Subproblem]]]) -> dict[Hashable, int]:
+        """Client -> the number of its host, see :func:`shared_out`."""
         return shared_out(levels, len(self._places))
 
     def open(self, home: int, solver: str, subproblems: Sequence[Subproblem]) -> RemoteSession:
