@@ -113,10 +113,9 @@ class InteriorSweeper:
             self._first = abs(self._joint.coordinator.found.value)
             self._held = 0 if self._joint.resume(self._start) else None
         check_time()
-        if self._held is None:
+        found, is_stuck = self._held_round(self._joint), False
+        if found is None:
             found, is_stuck = self._iterate(self._joint, state)
-        else:
-            found, is_stuck = self._confirm(self._joint), False
         joint, worst = self._joint, self._worst(found)
         self._since = 0 if worst < self._best / 2 else self._since + 1
         if worst < self._best:
@@ -201,20 +200,22 @@ class InteriorSweeper:
         said += "; scale the data, or take the default algorithm, dm.DALD()"
         raise ClientFailedError(Termination(status, None, said))
 
-    def _confirm(self, joint: Joint) -> Found:
-        """A round with the active set held, after which it is given up if it is another one."""
-        held = (self._held or 0) + 1
+    def _held_round(self, joint: Joint) -> Found | None:
+        """A round with the active set held; None where it is another one, or none is held."""
+        if self._held is None:
+            return None
+        self._held, worst = self._held + 1, np.inf
         try:
             with np.errstate(all="ignore"):
                 joint.coordinator.confirm()
-            worst = self._worst(joint.coordinator.found)
+                worst = self._worst(joint.coordinator.found)
         except (np.linalg.LinAlgError, RuntimeError, ValueError):  # of a factor
-            worst = np.inf
-        self._held = held
-        if worst > FALL**-held:
-            joint = self._joint = self._opened()
-            self._held, self._best, self._since = None, np.inf, 0
-        return joint.coordinator.found
+            pass
+        if worst <= FALL**-self._held:
+            return joint.coordinator.found
+        self._joint = self._opened()
+        self._held, self._best, self._since = None, np.inf, 0
+        return None
 
     def _iterate(self, joint: Joint, state: State) -> tuple[Found, bool]:
         """A round, and whether there is none that gains any more."""

@@ -84,6 +84,24 @@ def test_where_everything_changes_the_run_begins_in_the_middle() -> None:
         np.testing.assert_allclose(result[x], np.minimum(shrunk, 1), atol=within)
 
 
+def test_states_that_have_nothing_to_do_with_those_before_are_answered() -> None:
+    rng, at, parts = np.random.default_rng(0), cp.Parameter(4, name="at"), []
+    model = dm.Model("four units")
+    for i in range(4):
+        x, u = cp.Variable(9, name=f"x{i}"), cp.Variable(8, name=f"u{i}")
+        rules = [x[0] == at[i], x[1:] == 0.95 * x[:-1] + u, cp.abs(u) <= 1]
+        model.client(i, cp.sum_squares(x) + 0.1 * cp.sum_squares(u), rules)
+        parts.append(u)
+    model.couple(sum(parts) == 1)
+    problem, result = model.monolithic(), None
+    for _ in range(10):
+        at.value = 3 * rng.normal(size=4)
+        result = model.solve(start=result, disclose="curvature")
+        problem.solve(solver="CLARABEL")
+        assert (result.status, result.rounds <= 15) == ("optimal", True)
+        assert result.value == pytest.approx(problem.value, rel=1e-6)
+
+
 def test_after_a_step_without_an_answer_the_next_one_has_it() -> None:
     x, most = cp.Variable(2, name="x"), cp.Parameter(name="most")
     model = dm.Model("sometimes")

@@ -57,7 +57,7 @@ class Cold(NamedTuple):
     rounds: float
 
 
-def along(make: Callable[[], Resolving]) -> tuple[Path, float, Cold]:
+def along(make: Callable[[], Resolving], disclose: str | None = None) -> tuple[Path, float, Cold]:
     """The path, the AIO's DPP re-solves, and cold solves of some steps."""
     given = make()
     result: dm.Result | None = None
@@ -74,14 +74,14 @@ def along(make: Callable[[], Resolving]) -> tuple[Path, float, Cold]:
             for mine, value in zip(fresh.parameters, values, strict=True):
                 mine.value = value
             clock.append(time.process_time())
-            anew = fresh.model.solve()
+            anew = fresh.model.solve(disclose=disclose)
             clock.append(time.process_time())
-            fresh.model.solve()  # which is compiled by now
+            fresh.model.solve(disclose=disclose)  # which is compiled by now
             clock.append(time.process_time())
             declared, first, again = clock[1] - clock[0], clock[3] - clock[2], clock[4] - clock[3]
             cold.append((declared + first, first, again, anew.rounds))
         begun = time.process_time()
-        result = given.model.solve(start=result)
+        result = given.model.solve(start=result, disclose=disclose)
         took += time.process_time() - begun
         assert result.status == "optimal"
         rounds.append(result.rounds)
@@ -97,11 +97,11 @@ def along(make: Callable[[], Resolving]) -> tuple[Path, float, Cold]:
     return Path(took, rounds, max(errors)), central, Cold(*np.median(cold, axis=0).tolist())
 
 
-def row(name: str, make: Callable[[], Resolving]) -> list[str]:
+def row(name: str, make: Callable[[], Resolving], disclose: str | None = None) -> list[str]:
     common.say(f"10 paths: {name}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of Clarabel, on logistic losses
-        path, central, cold = along(make)
+        path, central, cold = along(make, disclose)
     count = len(path.rounds)
     return [
         f"{name}, {count} steps",
@@ -138,4 +138,6 @@ def table() -> str:
         + common.markdown(heads, [row(*pair) for pair in MAKERS.items()])
         + "\n\nHeld out: nothing was chosen on these.\n\n"
         + common.markdown(heads, [row(*pair) for pair in held.items()])
+        + '\n\nBy curvature, `disclose="curvature"`:\n\n'
+        + common.markdown(heads, [row(*pair, "curvature") for pair in (MAKERS | held).items()])
     )
