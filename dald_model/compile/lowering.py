@@ -20,15 +20,13 @@ from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.representative import Representative, Shapes, is_read_from
 from dald_model.compile.row_replication import APART, NotRowByRowError, RowReplication
 from dald_model.compile.structure import SplitClient, split
-from dald_model.compile.template import Template
+from dald_model.compile.template import KEPT, Template
 from dald_model.declare.affine import Coefficients, affine_parts
 from dald_model.declare.client import Client
 from dald_model.declare.structure_key import StructureKey
 
 Part = tuple[Coefficients, np.ndarray]
 """An affine map: matrices by variable, and the offset."""
-KEPT = 64
-"""How many instantiators and row replications are kept."""
 ALIKE = 8
 """How many clients of one structure others are compared with."""
 UNREADABLE = (

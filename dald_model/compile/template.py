@@ -31,7 +31,7 @@ CONES = {
 }
 """Our word for a cone -> Clarabel's type."""
 KEPT = 64
-"""How many sets of numbers a template keeps its canonical form for."""
+"""How many canonical forms a template keeps, and how many instantiators a lowering."""
 INVERTED = 512
 """Rows up to which it pays to know how dual values depend on their multipliers."""
 OFTEN = 3

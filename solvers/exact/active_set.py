@@ -27,7 +27,7 @@ from dald_model.solvers.exact.cholesky import triangles
 from dald_model.solvers.exact.elimination import eliminate, unit_rows, variable_scales
 from dald_model.solvers.exact.quadratic_step import Errors, Step, nonsmooth_terms
 
-FLAT = 2e-11
+SINGULAR = 2e-11
 """Smallest Cholesky pivot of the scaled H: DAQP regularises where it finds 1e-11 or less."""
 
 MISSED = 1e-8
@@ -142,7 +142,7 @@ class ActiveSet:
         units = variable_scales(hessians)
         scaled = hessians * outer(units)
         rows, lengths = unit_rows(self._general[which] * units[:, None, :])
-        failed = triangles(scaled, FLAT)[1]
+        failed = triangles(scaled, SINGULAR)[1]
         divisors = np.concatenate([units[:, : self._simple], lengths], axis=1)
         self._hessians[which], self._units[which] = scaled, units
         self._rows[which], self._lengths[which] = rows, lengths

@@ -41,7 +41,7 @@ CARRIED = 1e-3
 """Share of the fall that a row has part in on which a proof rests."""
 MARGIN = 1e2
 """How many times farther than the worst of its rows says a direction may be from the cones."""
-ROUNDED = 1e-15
+NOTHING_LEFT = 1e-15
 """Of its terms: a sum that is less is zero for doubles, however far points may be."""
 BALANCES = 10
 """How often rows and columns are divided by the roots of their largest entries."""
@@ -69,7 +69,7 @@ def is_infeasible(cone: ConeProgram, multipliers: Any) -> bool:
         return False
     reach = np.maximum(REACH, BEYOND * _asked(cone, z, -fall))
     left, sizes = np.abs(cone.rows.T @ z), abs(cone.rows).T @ np.abs(z)
-    return bool(reach @ np.where(left > ROUNDED * sizes, left, 0.0) <= -fall)
+    return bool(reach @ np.where(left > NOTHING_LEFT * sizes, left, 0.0) <= -fall)
 
 
 def _of_linear_rows(cone: ConeProgram) -> tuple[ConeProgram, np.ndarray]:

@@ -29,7 +29,7 @@ import numpy as np
 
 from dald_model.compile.form import Form
 from dald_model.solvers.arrays.indexing import outer, selection, times
-from dald_model.solvers.exact.active_set import FLAT
+from dald_model.solvers.exact.active_set import SINGULAR
 from dald_model.solvers.exact.cholesky import triangles
 from dald_model.solvers.exact.elimination import variable_scales
 from dald_model.solvers.exact.nonsmooth_rows import height, matrices, parted
@@ -81,7 +81,7 @@ class SemismoothNewton:
     def factor(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
         """Take new H; failed are those that are not positive definite to working accuracy."""
         self._hessians[which] = hessians
-        self._failed[which] = triangles(hessians * outer(variable_scales(hessians)), FLAT)[1]
+        self._failed[which] = triangles(hessians * outer(variable_scales(hessians)), SINGULAR)[1]
         for number, group in enumerate(self._groups):
             own = np.flatnonzero((self._group[which] == number) & ~self._failed[which])
             if own.size:

@@ -43,7 +43,7 @@ MET = 10.0
 """How many errors of the points the rows may be off their kinks; blocks, which bend, only INNER:
 with errors of one, points were 1.7 times as wrong as allowed at condition 1e3."""
 
-CARRIED = 2**13
+ALONG = 2**13
 """Numbers up to which those who are done are carried along: to copy the others takes as long as a
 step, and most end within two of each other."""
 
@@ -172,7 +172,7 @@ class SemismoothTurn:
     def run(self, steps: int, way: Way | None) -> tuple[np.ndarray, int, Way]:
         """Go on; say who is done, how many steps were taken, and where everybody is."""
         matrix, taken, units = self._rows.matrix, 0, self._units
-        is_large = self._hessians.size + self._values.size > CARRIED
+        is_large = self._hessians.size + self._values.size > ALONG
         is_done = np.zeros(len(self.x), dtype=bool)
         if way is None:
             way = Way(times(self._hessians, self.x), self._pulled(), is_done)

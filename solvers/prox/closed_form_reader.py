@@ -17,7 +17,7 @@ from dald_model.solvers.prox.projections import (
     on_simplices,
 )
 
-ACTIVE = 1e-9
+HOLDING = 1e-9
 """A row whose slack is below this share of its numbers may have a multiplier."""
 
 SAME = 1e-12
@@ -235,7 +235,7 @@ class _Reader:
         lengths = np.linalg.norm(rows, axis=1)
         rows, right = rows / lengths[:, None], right / lengths
         inverse = np.linalg.pinv(rows, rcond=SAME)
-        if np.abs(rows @ (inverse @ right) - right).max() > ACTIVE * (1 + np.abs(right).max()):
+        if np.abs(rows @ (inverse @ right) - right).max() > HOLDING * (1 + np.abs(right).max()):
             self._impossible = "its equalities contradict each other"
         key = "planes", rows.shape, rows.tobytes()
         operator = partial(on_planes, rows, inverse)

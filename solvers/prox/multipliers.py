@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.form import Form
-from dald_model.solvers.prox.closed_form_reader import ACTIVE, RowCounts
+from dald_model.solvers.prox.closed_form_reader import HOLDING, RowCounts
 
 
 def multipliers(
@@ -26,7 +26,7 @@ def multipliers(
     equal, below = RowCounts.of(form.equalities.matrix), RowCounts.of(form.inequalities.matrix)
     E, A = form.equalities, form.inequalities
     slack = A.rhs - A.matrix @ point
-    is_held = slack <= ACTIVE * (1 + np.abs(A.rhs) + np.abs(A.matrix) @ np.abs(point))
+    is_held = slack <= HOLDING * (1 + np.abs(A.rhs) + np.abs(A.matrix) @ np.abs(point))
     nu, lam = np.zeros(E.rhs.size), np.zeros(A.rhs.size)
     bounds = below.single[is_held[below.single]]
     columns = below.columns[is_held[below.single]]
@@ -61,7 +61,7 @@ def _terms(form: Form, point: np.ndarray, left: np.ndarray) -> tuple[np.ndarray,
         lengths = np.linalg.norm(u, axis=1)
         unit = u / np.where(lengths > 0, lengths, 1.0)[:, None]
         if term.is_set:
-            is_held = lengths >= term.parameter * (1 - ACTIVE)
+            is_held = lengths >= term.parameter * (1 - HOLDING)
             pushes = matrix.multiply((unit * is_held[:, None]).reshape(-1, 1))
             owner = np.repeat(np.arange(len(u)), term.width)
             along = np.bincount(owner, np.asarray(pushes @ left), minlength=len(u))
@@ -70,7 +70,7 @@ def _terms(form: Form, point: np.ndarray, left: np.ndarray) -> tuple[np.ndarray,
             balls.append(held)
             left -= np.asarray(pushes.T @ np.repeat(held, term.width))
             continue
-        is_kink = lengths <= ACTIVE * (1 + np.abs(term.offset).reshape(u.shape).max(axis=1))
+        is_kink = lengths <= HOLDING * (1 + np.abs(term.offset).reshape(u.shape).max(axis=1))
         pull = term.weight[:, None] * unit * ~is_kink[:, None]
         left -= np.asarray(matrix.T @ pull.ravel())
         width = np.repeat(term.weight * is_kink, term.width)
