@@ -18,24 +18,27 @@ class Alike:
     ----------
     group : ndarray of int, shape (n,)
         The number of the group of each entry, from zero.
+    units : ndarray, shape (n,), or float
+        How long each entry is where the first of its group is one: copies in other units.
     """
 
-    def __init__(self, group: np.ndarray) -> None:
+    def __init__(self, group: np.ndarray, units: np.ndarray | float = 1.0) -> None:
         self._group, self._count = group, int(group.max(initial=-1)) + 1
+        self._units = units
 
     @classmethod
     def by_edges(cls, compiled: Decomposition) -> Alike:
-        """Entries that edges without any other entry, and without a factor, make equal."""
+        """Entries that edges without any other entry make equal, but for a factor."""
         sides, count = compiled.stacked.matrix, compiled.size
         is_single = (np.diff(sides.indptr) == 1).reshape(2, -1).all(axis=0)
         tails, heads = np.flatnonzero(is_single), np.flatnonzero(is_single) + count
         tails, heads = sides.indptr[tails], sides.indptr[heads]
-        is_equal = np.abs(sides.data[tails]) == np.abs(sides.data[heads])
-        one, two = sides.indices[tails[is_equal]], sides.indices[heads[is_equal]]
+        ratios: np.ndarray = np.abs(np.divide(sides.data[tails], sides.data[heads]))
+        pairs = np.array([sides.indices[tails], sides.indices[heads]])
         size = sum(sub.size for sub in compiled.values())
-        edges = sp.coo_array((np.ones(one.size), (one, two)), shape=(size, size))
+        edges = sp.coo_array((np.ones(ratios.size), tuple(pairs)), shape=(size, size))
         found: Any = connected_components(edges, directed=False)
-        return cls(found[1])
+        return cls(found[1], _units(found[1], pairs, ratios) if (ratios != 1).any() else 1.0)
 
     @classmethod
     def by_variable(cls, compiled: Decomposition) -> Alike:
@@ -54,14 +57,14 @@ class Alike:
     def most(self, values: np.ndarray) -> np.ndarray:
         """The largest of its group for each entry, of numbers that are not negative."""
         found = np.zeros(self._count)
-        np.maximum.at(found, self._group, values)
-        return found[self._group]
+        np.maximum.at(found, self._group, values / self._units)
+        return self._units * found[self._group]
 
     def least(self, values: np.ndarray) -> np.ndarray:
         """The least of its group for each entry."""
         found = np.full(self._count, np.inf)
-        np.minimum.at(found, self._group, values)
-        return found[self._group]
+        np.minimum.at(found, self._group, values / self._units)
+        return self._units * found[self._group]
 
 
 def _variables(compiled: Decomposition) -> tuple[np.ndarray, np.ndarray]:
@@ -69,3 +72,17 @@ def _variables(compiled: Decomposition) -> tuple[np.ndarray, np.ndarray]:
     local = [v for name in compiled.layout for v in compiled[name].variables]
     keys = np.unique([compiled.origins[v.id] for v in local], return_inverse=True)[1]
     return keys, np.array([v.size for v in local], dtype=int)
+
+
+def _units(group: np.ndarray, pairs: np.ndarray, ratios: np.ndarray) -> np.ndarray:
+    """The units of entries, told from one to the next of a group, of which the first has one."""
+    units = np.full(group.size, np.nan)
+    units[np.unique(group, return_index=True)[1]] = 1.0
+    while np.isnan(units).any():
+        one, two = units[pairs]
+        is_new = np.isnan(two) & np.isfinite(one)
+        units[pairs[1, is_new]] = (one * ratios)[is_new]
+        one, two = units[pairs]
+        is_new = np.isnan(one) & np.isfinite(two)
+        units[pairs[0, is_new]] = (two / ratios)[is_new]
+    return units

@@ -51,7 +51,7 @@ class DualValues:
     def row(self) -> Row:
         """Whether they are right: asked of the clients whose dual values differ."""
         judge = self._judge
-        scale, contradiction = judge.scale.worth, _contradiction(self._result)
+        scale, contradiction = judge.scale.cost, _contradiction(self._result)
         if contradiction:
             return Row("dual values", np.inf, scale, judge.priced, contradiction)
         worst = Row("dual values", 0.0, scale, judge.priced)

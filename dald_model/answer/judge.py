@@ -175,7 +175,7 @@ class Judge:
         """The best bound in a box, and its multipliers."""
         bounds, mu = self._bounds(reach, reach), self._multipliers
         best = bounds.of(mu, enough), mu
-        if best[0].size > enough and self.scale.is_agreed:
+        if best[0].size > enough and self.scale.paid <= self.scale.least:
             nothing = np.zeros(self.compiled.size)  # nobody is paid for anything
             best = min(best, (bounds.of(nothing, enough), nothing), key=_gap)
         if best[0].size > enough:
@@ -187,7 +187,7 @@ class Judge:
     @property
     def edge_lengths(self) -> np.ndarray:
         """How far the sides of each entry of an edge move over the lengths, (Q,)."""
-        sides = abs(self.compiled.stacked.matrix) @ self.scale.farther
+        sides = abs(self.compiled.stacked.matrix) @ self.scale.lengths
         found = np.maximum(*sides.reshape(2, -1))
         found[found == 0] = 1.0
         return found
@@ -195,12 +195,15 @@ class Judge:
     def gap_row(self) -> Row:
         """The proof of the objective."""
         gap = self.proof.size if np.isfinite(self.value) else np.nan
-        return self._row("gap to the bound", gap, f"most of it at {self.proof.weakest!r}")
+        where, slack = f"most of it at {self.proof.weakest!r}", self.scale.open
+        row = Row("gap to the bound", gap, self.scale.cost, self.tolerance, where, slack=slack)
+        return replace(row, is_seen=not self.is_blurred)
 
     def value_row(self) -> Row:
         """The value that is reported."""
         claimed = self.compiled.sense * self.claim.value
-        return self._row("reported value", abs(claimed - self.value), is_exact=True)
+        paid, slack = self.scale.paid, self.scale.open
+        return Row("reported value", abs(claimed - self.value), paid, self.tolerance, slack=slack)
 
     @cached_property
     def multiplier_row(self) -> Row:
@@ -244,7 +247,7 @@ class Judge:
         mu = self.claim.multipliers[sub.entries]
         matrix = sub.sides[0]
         paid = abs(matrix).T @ np.abs(mu) if sub.client.is_server else matrix.T @ (sub.signs * mu)
-        met = np.abs(_met(sub, np.asarray(paid))) * self.scale.lengths[part]
+        met = np.abs(_met(sub, np.asarray(paid))) * self.scale.farther[part]
         return max(float(met.max(initial=0.0)), self.scale.worth / self._at.size)
 
     @cached_property
@@ -286,14 +289,6 @@ class Judge:
         return {
             key: flat(part) for key, part in self.compiled.arrays.with_arrays(found, 1.0).items()
         }
-
-    def _row(
-        self, check: str, difference: float, where: str = "", *, is_exact: bool = False
-    ) -> Row:
-        """A difference of objectives beside the cost of consensus."""
-        slack = self.scale.open
-        row = Row(check, difference, self.scale.cost, self.tolerance, where, slack=slack)
-        return row if is_exact else replace(row, is_seen=not self.is_blurred)
 
 
 def _met(sub: Subproblem, price: np.ndarray) -> np.ndarray:

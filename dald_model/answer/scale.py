@@ -6,34 +6,50 @@ With x the point that the user reads,
 
 is what the clients pay for agreeing. It is made of differences of one function at two points, so
 constants and origins cancel, and it follows every unit of the objective and of the variables. A
-client without a minimiser of its own pays what it could gain within the lengths. Where nobody pays
-anything, a hundredth of what F changes by over the lengths takes the place of S: solvers leave some
-1e-7 of that. The length of an entry,
+client without a minimiser of its own pays what it could gain within the lengths.
+
+Where clients pay little or nothing, no gap is small beside S, and what cannot be seen of F takes
+its place: the yardstick is :math:`\max(S, u / 10^{-4})`, with
 
 .. math::
-    L_e = \min\Big( \max_i |x_{i,e}^{alone} - x_e|, \;
-        \max\big( \max_{e'} |x_{e'}|, m_e \big) \Big),
+    u = \max\Big( 10^{-7} \sum_i \min(|f_i(x) - c_i|, D_i), \; \frac{R^2}{\max(R, |F|)} \Big)
 
-is the way to the farthest standalone minimiser, or less: the size of its variable, but no more than
-its two bounds are apart, or, where that is longer, the move :math:`m_e` of this entry alone that
-changes a client's objective by S. So neither a far origin nor a client that hardly knows its own
-minimiser can make it large. An entry that all want where it is has the length of the move that is
-worth S, or that a row of constraints notices. Lengths bound the box of a proof and how far
+less what clients may pay that is not sure. So errors of 1e-7 of F pass: solvers leave 1e-8, and a
+proof adds several. The constants :math:`c_i` that a user adds do not count, and no client counts
+for more than :math:`D_i`, by which its objective changes where all of x doubles or vanishes:
+neither an offset of F nor one of x makes u large alone. R is what F changes by where x is rounded
+to the eight digits that are printed, and :math:`R / |F|` how far F is zero for who reads x. Every
+part is continuous, so nothing jumps where clients begin to pay. The length of an entry,
+
+.. math::
+    L_e = \max\Big( \min\big( \max_i |x_{i,e}^{alone} - x_e|, \;
+        \max(|x_e|, m_e(S)) \big), \; m_e(u / 10^{-4}) \Big),
+
+is the way to the farthest standalone minimiser, or less: the size of the entry, but no more than
+its two bounds are apart, or, where that is longer, the move :math:`m_e(S)` of this entry alone that
+changes a client's objective by S; and no shorter than a move that nobody sees in F. So neither a
+far origin nor a client that hardly knows its own minimiser can make it large. An entry that all
+want where it is has the length of that move, or of one that a row of constraints notices; what a
+client without an objective would choose is no way. Lengths bound the box of a proof and how far
 constraints may be violated, never the objective.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
+from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model._cvxpy import NegExpression
 from dald_model.answer.alike import Alike
 from dald_model.answer.claim import Claim, client_costs
 from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.standalone import Standalone
 from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.terms import Terms
 
 NOISE = 256 * np.finfo(float).eps
@@ -64,12 +80,13 @@ FAINTLY = 0.1
 NOTHING = 1e-13
 """Lengths below this share of a right-hand side, or of one where there is none, are of entries that
 are zero for everybody and of which nothing else says how far they move."""
-SETTLED = 1e-9
-"""The same where all clients agree on everything, and a solver's zero may be as large."""
-AGREE = 1e-15
-"""Share of the change of F over the size of x below which a cost of consensus is rounding."""
-AGREED = 1e-2
-"""Share of the change of F over the lengths that stands in for a cost of consensus of zero."""
+SEEN = 1e-7
+"""Share of F that may be wrong unseen: solvers leave 1e-8 of it, and a proof adds up several."""
+PRINTED = 1e-8
+"""Share of each entry of x that the eight digits which are printed of it leave open."""
+ALLOWED = 1e-4
+"""Share of the cost of consensus that a gap may be by default, which turns one into the other. It
+resolves prices to the root of it."""
 
 
 REACH = 10.0
@@ -81,22 +98,22 @@ class Scale:
 
     Attributes
     ----------
-    cost : float
-        S, the cost of consensus.
+    paid, cost : float
+        S, the cost of consensus, and the yardstick of gaps, which is more where S is not seen.
+    unseen, least : float
+        How wrong F may be before anybody sees it, and the yardstick that is the least for it.
     worth : float
-        The same for prices: where nobody pays anything, the whole change of F over the lengths.
+        The yardstick of prices, of which a gap resolves no more than its root.
     total : float
         The sum of the absolute values of the clients' objectives.
     noise, digits : float
         What doubles do not hold of F, and what rounding x by 1e-12 changes of it.
     doubt : float
         What clients who pay nothing that is sure may pay.
-    is_agreed : bool
-        Whether nobody pays anything, so that :attr:`cost` is what stands in.
     lengths : ndarray
         L, all clients' variables one after the other.
     farther : ndarray
-        The same for prices: where it is not known whether a length is a solver's error, the longer.
+        The same for prices: the longer where it is not known whether a length is a solver's error.
     reach : ndarray
         How far the wide box of a proof reaches: ten lengths, or ten times the way to the farthest
         standalone minimiser.
@@ -113,28 +130,52 @@ class Scale:
         paid = {name: max(fall, 0.0) for name, fall in alone.falls.items() if np.isfinite(fall)}
         self.total = float(sum(abs(cost) for cost in costs.values() if np.isfinite(cost)))
         self.noise = NOISE * self.total
-        self.digits = min(_rounding(compiled, claim, costs), DIGITS * _at_zero(compiled, claim))
+        sizes = _sizes(compiled, at)
+        rounded = _rounding(claim, np.abs(at), costs, DIGITS)
+        self.digits = min(rounded, DIGITS * _at_zero(compiled, claim))
+        changes = _changes(claim, sizes, costs)
         cost = float(sum(paid.values()))
-        least = AGREE * _change(claim, _sizes(compiled, at), costs)
-        nothing = max(self.open, least)
-        self.doubt = alone.doubt if cost <= nothing else 0.0
-        may_agree = self.doubt <= self.open
-        self.is_agreed = not alone.missing and cost <= nothing and may_agree
-        ways = np.abs(alone.points - at) * (not self.is_agreed)  # else what solvers leave of zero
-        moves = _moves(compiled, claim.live, at, 0.0 if self.is_agreed else cost)
-        ways = np.nan_to_num(ways, nan=0.0)
-        self.lengths = _lengths(compiled, at, Alike.by_entry(compiled).most(ways), moves)
-        self.farther = _farther(compiled, at, self.lengths, ways, moves)
-        self.reach = REACH * np.maximum(self.lengths, Alike.by_edges(compiled).most(ways))
+        unseen = self._unseen(claim, sizes, costs, changes, cost)
+        self.doubt = alone.doubt if cost <= unseen / ALLOWED else 0.0
+        self.unseen = max(unseen - self.doubt, 0.0)
+        self.least = self.unseen / ALLOWED
+        ways = np.nan_to_num(np.abs(alone.points - at), nan=0.0)
+        known = cost if alone.missing else max(cost, self.least)  # what others pay is known below
+        moves = [_moves(compiled, claim.live, at, one) for one in (known, self.least)]
+        self.reach = Alike.by_edges(compiled).most(ways)
+        for name, sub in compiled.items():
+            if _wants_nothing(sub):
+                ways[compiled.columns[name]] = 0.0
+        ways = Alike.by_entry(compiled).most(ways)
+        self.lengths = _lengths(compiled, at, ways, *moves)
+        self.farther = _farther(compiled, at, self.lengths, ways, moves[0])
+        self.reach = REACH * np.maximum(self.lengths, self.reach)
         for name in alone.missing:
             part = compiled.columns[name]
             client = alone.parts.cones.get(name) or ConeClient(compiled[name], at[part])
             paid[name] = client.fall(self.lengths[part], costs[name])
-        self.cost = float(sum(paid.values()))
-        self.is_agreed |= self.cost <= nothing and may_agree
-        if self.is_agreed:
-            self.cost = AGREED * _change(claim, self.lengths, costs)
-        self.worth = self.cost / AGREED if self.is_agreed else self.cost
+        self.paid = float(sum(paid.values()))
+        self.cost = max(self.paid, self.least)
+        change = sum(filter(np.isfinite, changes.values()))
+        self.worth = max(self.paid, self.least / np.sqrt(ALLOWED), PRINTED * change)
+
+    def _unseen(
+        self,
+        claim: Claim,
+        sizes: np.ndarray,
+        costs: Mapping[Hashable, float],
+        changes: Mapping[Hashable, float],
+        paid: float,
+    ) -> float:
+        """By how much F may be wrong before anybody sees it, see the module."""
+        own = {name: abs(cost) for name, cost in costs.items()}
+        if ALLOWED * paid < SEEN * self.total:  # else what is paid is more than that anyway
+            subs = claim.compiled
+            own = {name: abs(c - _constant(subs[name].client.cost)) for name, c in costs.items()}
+        of_value = SEEN * float(np.nansum([min(own[name], one) for name, one in changes.items()]))
+        of_point = _rounding(claim, sizes, costs, PRINTED)
+        size = max(of_point, float(np.nansum([*own.values()])))
+        return max(of_value, of_point * of_point / (size or 1.0))
 
     @property
     def open(self) -> float:
@@ -142,15 +183,27 @@ class Scale:
         return self.noise + self.digits
 
 
-def _rounding(compiled: Decomposition, claim: Claim, costs: Mapping[Hashable, float]) -> float:
-    """How much F changes at most where each entry of x is rounded by ``DIGITS`` of itself."""
+def _wants_nothing(sub: Subproblem) -> bool:
+    """Whether a client has constraints and no objective, and so is content anywhere among them."""
+    if sub.client.is_server or sub.form is None:
+        return sub.client.is_server
+    quadratic = sub.form.quadratic
+    is_flat = sub.form.valued and not (sub.form.terms or quadratic.linear.any())
+    return is_flat and sub.is_constrained and not quadratic.diagonal.any()
+
+
+def _rounding(
+    claim: Claim, sizes: np.ndarray, costs: Mapping[Hashable, float], share: float
+) -> float:
+    """How much F changes at most where the entries of x are rounded by a share of their sizes."""
     rng, worst, here = np.random.default_rng(0), 0.0, sum(costs.values())
+    columns = claim.compiled.columns
     for _ in range(DRAWS):
         moved = {
-            name: point * (1 + DIGITS * rng.choice([-1.0, 1.0], size=point.size))
+            name: point + share * sizes[columns[name]] * rng.choice([-1.0, 1.0], size=point.size)
             for name, point in claim.points.items()
         }
-        there = sum(client_costs(compiled, moved, claim.live).values())
+        there = sum(client_costs(claim.compiled, moved, claim.live).values())
         if np.isfinite(there):
             worst = max(worst, abs(there - here))
     return worst
@@ -162,33 +215,52 @@ def _at_zero(compiled: Decomposition, claim: Claim) -> float:
     return found if np.isfinite(found) else np.inf
 
 
-def _change(claim: Claim, lengths: np.ndarray, costs: Mapping[Hashable, float]) -> float:
-    """The largest change of the clients' objectives in sum where all entries move by lengths."""
-    compiled, found = claim.compiled, 0.0
+def _constant(cost: Any) -> float:
+    """What is added to an objective whatever its variables are, in sums and products by numbers."""
+    if cost.is_constant():
+        return float(cost.value)
+    if isinstance(cost, cp.AddExpression):
+        return sum(map(_constant, cost.args))
+    if isinstance(cost, NegExpression):
+        return -_constant(cost.args[0])
+    if isinstance(cost, cp.MulExpression | cp.multiply) and all(a.size == 1 for a in cost.args):
+        one, two = sorted(cost.args, key=lambda arg: not arg.is_constant())
+        return float(np.asarray(one.value).item()) * _constant(two)
+    return 0.0
+
+
+def _changes(
+    claim: Claim, sizes: np.ndarray, costs: Mapping[Hashable, float]
+) -> dict[Hashable, float]:
+    """The larger change of each client's objective where all entries move by their sizes."""
+    columns, found = claim.compiled.columns, dict.fromkeys(costs, 0.0)
     for sign in (1.0, -1.0):
-        moved = {n: x + sign * lengths[compiled.columns[n]] for n, x in claim.points.items()}
-        there = client_costs(compiled, moved, claim.live)
-        changes = [abs(there[name] - cost) for name, cost in costs.items()]
-        found = max(found, sum(change for change in changes if np.isfinite(change)))
+        moved = {name: x + sign * sizes[columns[name]] for name, x in claim.points.items()}
+        for name, there in client_costs(claim.compiled, moved, claim.live).items():
+            found[name] = float(np.fmax(found[name], abs(there - costs[name])))
     return found
 
 
 def _lengths(
-    compiled: Decomposition, at: np.ndarray, ways: np.ndarray, worth: np.ndarray
+    compiled: Decomposition,
+    at: np.ndarray,
+    ways: np.ndarray,
+    worth: np.ndarray,
+    unseen: np.ndarray,
 ) -> np.ndarray:
     """L of each entry, from the ways to the clients' own minimisers and the moves worth S.
 
-    Moves are infinite where none is known.
+    No shorter than those that change F by nothing that is seen. Infinite where none is known.
     """
     equal = Alike.by_edges(compiled)
-    own, move = equal.most(np.abs(at)), equal.least(worth)
+    own, move, least = equal.most(np.abs(at)), equal.least(worth), equal.least(unseen)
     ranges = _ranges(compiled)
     size, own = np.minimum(Alike.by_variable(compiled).most(own), ranges), np.minimum(own, ranges)
     is_known = np.isfinite(move)
-    most = np.maximum(size, np.where(is_known, move, np.where(size > 0, size, np.inf)))
+    most = np.where(is_known, np.maximum(own, move), np.where(size > 0, size, np.inf))
     own = np.where(own > FAINT * size, own, size)
     whole = np.where(ways > 0, np.minimum(ways, most), np.where(is_known, move, own))
-    whole = np.maximum(whole, np.where(is_known, LEAST * move, 0.0))
+    whole = np.maximum(whole, np.where(is_known, np.maximum(LEAST * move, least), 0.0))
     is_told = is_known | ((ways > 0) & np.isfinite(ways))
     whole = np.where(np.isfinite(whole), whole, 0.0)
     whole = _passed_on(compiled, whole, is_told)
@@ -198,8 +270,9 @@ def _lengths(
         moves = np.where(np.isfinite(moves), moves, 0.0)
         moves = np.maximum(moves, _moves_of_edges(compiled, whole))
         whole = np.where(whole <= FAINT * moves, FAINTLY * moves, whole)
+    right = equal.least(right)
     last = np.where(np.isfinite(right), right, 1.0)
-    nothing = SETTLED if is_agreed else NOTHING
+    nothing = PRINTED if is_agreed else NOTHING
     whole = np.where(whole <= nothing * last, FAINTLY * last, whole)
     whole = Alike.by_entry(compiled).most(whole)
     return np.where(whole > 0, whole, 1.0)
@@ -235,15 +308,16 @@ def _farther(
     ways: np.ndarray,
     moves: np.ndarray,
 ) -> np.ndarray:
-    """The lengths, or the longest of its variable of an entry that all may want where it is.
+    """The lengths for prices: no shorter than the way, or the size of the variable if it is less.
 
-    At most the size of the variable: its entries may be in units of their own.
+    And the longest of its variable for an entry that all may want where it is.
     """
     by_variable = Alike.by_variable(compiled)
-    longest = np.maximum(lengths, np.minimum(by_variable.most(lengths), by_variable.most(abs(at))))
+    size = by_variable.most(abs(at))
+    longest = np.maximum(lengths, np.minimum(by_variable.most(lengths), size))
     is_unknown = np.isinf(Alike.by_edges(compiled).least(moves))
-    is_unsure = is_unknown & (Alike.by_entry(compiled).most(ways) <= UNSURE * longest)
-    return np.where(is_unsure, longest, lengths)
+    is_unsure = is_unknown & (ways <= UNSURE * longest)
+    return np.where(is_unsure, longest, np.maximum(lengths, np.minimum(ways, size)))
 
 
 def _passed_on(compiled: Decomposition, lengths: np.ndarray, is_told: np.ndarray) -> np.ndarray:
@@ -265,8 +339,11 @@ def _passed_on(compiled: Decomposition, lengths: np.ndarray, is_told: np.ndarray
 
 
 def _sizes(compiled: Decomposition, at: np.ndarray) -> np.ndarray:
-    """The absolute value of each entry; one of a variable that is zero."""
-    return np.where(Alike.by_variable(compiled).most(np.abs(at)) <= NOTHING, 1.0, np.abs(at))
+    """The absolute value of each entry; of a variable that is zero what a row allows it, or one."""
+    right = _moves_of_rows(compiled, np.zeros(at.size), asks_all=True)[1]
+    right = Alike.by_edges(compiled).least(right)
+    right = np.where(np.isfinite(right), right, 1.0)
+    return np.where(Alike.by_variable(compiled).most(np.abs(at)) <= NOTHING, right, np.abs(at))
 
 
 def _moves_of_edges(compiled: Decomposition, lengths: np.ndarray) -> np.ndarray:
@@ -294,7 +371,7 @@ def _moves_of_rows(
     """
     found, right = np.full((2, lengths.size), np.inf)
     for name, sub in compiled.items():
-        form = None if sub.client.is_server or sub.client.is_remote else sub.form
+        form = None if sub.client.is_remote else sub.form
         own = lengths[compiled.columns[name]]
         is_even = not asks_all and bool((own > SHORTER * own.max(initial=0.0)).all())
         if form is None or not sub.is_constrained or is_even:

@@ -83,11 +83,11 @@ class Standalone:
         for name in self._endless(compiled, at, costs):
             self.points[compiled.columns[name]], self.falls[name] = np.nan, np.nan
         missing = [name for name, fall in self.falls.items() if not np.isfinite(fall)]
-        self.missing = frozenset(missing)
+        self.missing, self._others = frozenset(missing), frozenset(others)
 
     @property
     def doubt(self) -> float:
-        """How much lower smooth clients may be than was found, as another step's fall is rounded.
+        """How much lower smooth clients may be than Newton found, as another fall is rounded.
 
         Far out along a curvature of 1e-14 no fall is sure, and that nobody pays is not known.
         """
@@ -97,7 +97,8 @@ class Standalone:
             with np.errstate(all="ignore"):
                 step, _ = group.steps(points, group.gradients(points))
                 fall, error, _ = group.falls(points, points + step)
-            found += float(np.fmax(fall + error, 0.0).sum())
+            is_own = [name not in self._others for name in group.names]
+            found += float(np.fmax(fall + error, 0.0)[is_own].sum())
         return found
 
     def _endless(

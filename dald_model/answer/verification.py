@@ -269,8 +269,7 @@ def _gap_row(judge: Judge, gap: float) -> Row:
 
 def _sight_row(judge: Judge, gap: float, size: float) -> Row:
     """The two values as a reader sees them, unless both are zero beside what is added up."""
-    is_zero = size <= max(judge.scale.digits, ZERO * judge.scale.total)
-    is_zero |= judge.scale.is_agreed and size <= judge.allowed
+    is_zero = size <= max(judge.scale.digits, judge.scale.unseen, ZERO * judge.scale.total)
     return Row("in plain sight", 0.0 if is_zero else max(gap, 0.0), size, SIGHT)
 
 

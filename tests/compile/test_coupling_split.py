@@ -110,7 +110,6 @@ def test_a_perspective_of_two_clients() -> None:
     assert local[0].is_nonneg(), "which cvxpy asks of the scale"
 
 
-@pytest.mark.xfail(reason="the judge takes a solver's error in t, 1e-7, for a length of t")
 def test_two_couplings_may_have_a_variable_of_their_own_in_common() -> None:
     model, x = clients(2, 2, 2, 2)
     t = cp.Variable(2, name="t")

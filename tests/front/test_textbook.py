@@ -16,14 +16,7 @@ def made(name: str) -> cp.Problem:
     return PROBLEMS[name](np.random.default_rng(7))
 
 
-NOBODY_PAYS = pytest.mark.xfail(reason="right to eight digits, but the judge cannot prove it")
-"""Of water filling: the cost of consensus is 1e-10, beside which no gap is small."""
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=NOBODY_PAYS) if n == "water filling" else n for n in BOTH],
-)
+@pytest.mark.parametrize("name", BOTH)
 def test_right(name: str) -> None:
     problem, reference = made(name), made(name)
     value = problem.solve(method="dald")
