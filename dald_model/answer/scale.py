@@ -150,14 +150,31 @@ class Scale:
         self.lengths = _lengths(compiled, at, ways, *moves)
         self.farther = _farther(compiled, at, self.lengths, ways, moves[0])
         self.reach = REACH * np.maximum(self.lengths, self.reach)
-        for name in alone.missing:
-            part = compiled.columns[name]
-            client = alone.parts.cones.get(name) or ConeClient(compiled[name], at[part])
-            paid[name] = client.fall(self.lengths[part], costs[name])
+        paid |= self._within(claim, alone, at, costs)
         self.paid = float(sum(paid.values()))
         self.cost = max(self.paid, self.least)
         change = sum(filter(np.isfinite, changes.values()))
         self.worth = max(self.paid, self.least / np.sqrt(ALLOWED), PRINTED * change)
+
+    def _within(
+        self, claim: Claim, alone: Standalone, at: np.ndarray, costs: Mapping[Hashable, float]
+    ) -> dict[Hashable, float]:
+        """What clients without a minimiser could gain within the lengths, at least.
+
+        Where the search for one led somewhere, by the objective on the way there.
+        """
+        columns, found = claim.compiled.columns, {}
+        near = {}
+        for name in alone.missing:
+            part = columns[name]
+            reach = self.lengths[part]
+            if name in alone.falling:
+                near[name] = at[part] + np.clip(alone.falling[name] - at[part], -reach, reach)
+                continue
+            client = alone.parts.cones.get(name) or ConeClient(claim.compiled[name], at[part])
+            found[name] = client.fall(reach, costs[name])
+        there = client_costs(claim.compiled, near, near)
+        return found | {name: max(costs[name] - cost, 0.0) for name, cost in there.items()}
 
     def _unseen(
         self,

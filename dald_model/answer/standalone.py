@@ -25,14 +25,12 @@ HALVINGS = 30
 """How often a step is halved before a point is taken for the minimiser as far as doubles know."""
 FAINT, DOUBLINGS = 10, 60
 """Searches along curvatures that are rounding, and doublings of a step that surely falls: 1e18."""
-SHARPER = 1e-6
-"""Share of a decrease below which another Newton step is not worth it."""
+SHARPER = 1e-4
+"""Share of the decrease so far that another Newton step has to promise: S is a yardstick, and one
+that is this much too small makes a verdict that much stricter. Less than :data:`ENDLESS`."""
 ENDLESS = 1e-3
 """Share of a decrease that another step as long may bring, beyond which a point is where a solver's
 patience ended and no minimiser: twice as far a logarithm is as much lower as ever."""
-LEFT = 1e-3
-"""Share of the slopes that may be left where a client counts as minimised; where its objective is
-linear, as a Huber loss is far out, Newton's method has no step and a cone solver is asked."""
 
 
 class Standalone:
@@ -44,6 +42,8 @@ class Standalone:
         All variables one after the other; NaN of a client without a minimiser that was found.
     falls : dict
         Client -> how much lower its objective is at its own minimiser; NaN where it has none.
+    falling : dict
+        Client that falls for ever -> the point where the search for its minimiser ended.
     missing : frozenset
         The clients without a minimiser that was found, as they are unbounded alone.
     """
@@ -80,7 +80,9 @@ class Standalone:
         for name in others:
             fall = costs[name] - least[name] if name in least else np.nan
             self.falls[name] = float(np.fmax(fall, self.falls.get(name, np.nan)))
+        self.falling = {}
         for name in self._endless(compiled, at, costs):
+            self.falling[name] = self.points[compiled.columns[name]].copy()
             self.points[compiled.columns[name]], self.falls[name] = np.nan, np.nan
         missing = [name for name, fall in self.falls.items() if not np.isfinite(fall)]
         self.missing, self._others = frozenset(missing), frozenset(others)
@@ -176,9 +178,11 @@ def _joined(own: Rows, held: Rows, to_own: sp.csr_array, is_absent: np.ndarray) 
 def _by_newton(
     group: SmoothClients, start: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The minimisers of smooth clients, (k, m), how much lower they are, and which fell short."""
+    """The minimisers of smooth clients, (k, m), how much lower they are, and which have no step.
+
+    Where an objective is linear, as a Huber loss is far out, a cone solver is asked.
+    """
     point, fallen = _descended(group, start, np.zeros(len(start)))
-    slopes = group.gradients(start)
     for _ in range(FAINT):
         step = group.steps(point, group.gradients(point))[1]
         gained, far = np.zeros(len(start)), np.ones(len(start))
@@ -194,8 +198,8 @@ def _by_newton(
         point, fallen = _descended(group, point + step, fallen + gained)
     if group.is_quadratic:
         return point, fallen, np.zeros(len(start), dtype=bool)
-    left = np.abs(group.gradients(point)).max(axis=1)
-    return point, fallen, ~(left <= LEFT * np.abs(slopes).max(axis=1))
+    is_level = np.abs(group.gradients(point)) <= group.gradient_errors(point)
+    return point, fallen, ~(fallen > 0) & ~is_level.all(axis=1)
 
 
 def _descended(
@@ -204,19 +208,19 @@ def _descended(
     """Where Newton's method ends, and how much lower the clients are with what they had fallen."""
     point, live = start.copy(), np.ones(len(start), dtype=bool)
     for _ in range(STEPS):
-        step = group.steps(point, group.gradients(point))[0]
-        step[~(np.isfinite(step).all(axis=1) & live)] = 0.0
-        gained, is_worse = fallen, ~live
+        slopes = group.gradients(point)
+        step = group.steps(point, slopes)[0]
+        live &= -np.vecdot(slopes, step) / 2 > SHARPER * fallen  # NaN where there is none
+        if not live.any():
+            break
+        step, gained = np.where(live[:, None], step, 0.0), fallen
         for _ in range(HALVINGS):
             gained = group.sure_falls(point, point + step)
-            is_worse = ~(gained >= 0)  # NaN outside of the domain
+            is_worse = live & ~(gained >= 0)  # NaN outside of the domain
             if not is_worse.any():
                 break
             step[is_worse] /= 2
-        gained = np.where(is_worse, 0.0, gained)
-        step[is_worse] = 0.0
-        point, fallen = point + step, fallen + gained
-        live = gained > SHARPER * fallen
-        if not live.any():
-            break
+        live &= gained > 0
+        point = np.where(live[:, None], point + step, point)
+        fallen = np.where(live, fallen + gained, fallen)
     return point, fallen
