@@ -156,8 +156,21 @@ class Judge:
     def proof(self) -> Bound:
         """The least gap that one of a few multipliers proves, in the box of 10 L.
 
-        Or that in the wider box, where it is not small there.
+        Or that in the wider box, where it is not small there. Where no objective is ever negative
+        and multipliers prove too little, all of F.
         """
+        found = self._by_multipliers
+        if self.allowed < found.size and 0 <= self.value < found.size and self._is_nonnegative:
+            return found._replace(gap=self.value)
+        return found
+
+    @property
+    def _is_nonnegative(self) -> bool:
+        subs = [self.compiled[name].client for name in self.claim.live]
+        return all(one.is_server or (not one.is_remote and one.cost.is_nonneg()) for one in subs)
+
+    @cached_property
+    def _by_multipliers(self) -> Bound:
         enough = SPARE * self.allowed
         near, far = REACH * self.scale.lengths, self.scale.reach
         best, mu = self._least(near, enough)

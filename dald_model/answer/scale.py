@@ -80,6 +80,8 @@ FAINTLY = 0.1
 NOTHING = 1e-13
 """Lengths below this share of a right-hand side, or of one where there is none, are of entries that
 are zero for everybody and of which nothing else says how far they move."""
+SETTLED = 1e-9
+"""The same where all clients agree on everything, and a solver's zero may be as large."""
 SEEN = 1e-7
 """Share of F that may be wrong unseen: solvers leave 1e-8 of it, and a proof adds up several."""
 PRINTED = 1e-8
@@ -287,9 +289,8 @@ def _lengths(
         moves = np.where(np.isfinite(moves), moves, 0.0)
         moves = np.maximum(moves, _moves_of_edges(compiled, whole))
         whole = np.where(whole <= FAINT * moves, FAINTLY * moves, whole)
-    right = equal.least(right)
     last = np.where(np.isfinite(right), right, 1.0)
-    nothing = PRINTED if is_agreed else NOTHING
+    nothing = SETTLED if is_agreed else NOTHING
     whole = np.where(whole <= nothing * last, FAINTLY * last, whole)
     whole = Alike.by_entry(compiled).most(whole)
     return np.where(whole > 0, whole, 1.0)
@@ -360,7 +361,8 @@ def _sizes(compiled: Decomposition, at: np.ndarray) -> np.ndarray:
     right = _moves_of_rows(compiled, np.zeros(at.size), asks_all=True)[1]
     right = Alike.by_edges(compiled).least(right)
     right = np.where(np.isfinite(right), right, 1.0)
-    return np.where(Alike.by_variable(compiled).most(np.abs(at)) <= NOTHING, right, np.abs(at))
+    is_zero = Alike.by_variable(compiled).most(np.abs(at)) <= SETTLED * right
+    return np.where(is_zero, right, np.abs(at))
 
 
 def _moves_of_edges(compiled: Decomposition, lengths: np.ndarray) -> np.ndarray:
