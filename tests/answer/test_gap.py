@@ -40,13 +40,7 @@ def test_the_zoo_is_certified_without_the_all_in_one_solve(name: str) -> None:
     assert found.bound == pytest.approx(true, rel=1e-5)
 
 
-BOXED = pytest.mark.xfail(reason="a bound holds in a box, which has not the optimum in round four")
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["market", "network_lasso", pytest.param("cone", marks=BOXED), "soft_consensus"],
-)
+@pytest.mark.parametrize("name", ["market", "network_lasso", "cone", "soft_consensus"])
 def test_a_bound_holds_with_whatever_multipliers(name: str) -> None:
     """A run that was stopped early, and multipliers that nobody computed."""
     model = ZOO[name]().model

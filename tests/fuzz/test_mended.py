@@ -196,8 +196,8 @@ converge or cannot be proved."""
 
 
 BLUNT = {900035, 100002665}
-"""Mended once by a measure that had no bound above. A cone solver's bound of these is off by 2e-6 of
-F, or their prices of an optimum of zero by 1e-7: right, and not proved."""
+"""Mended once by a measure that had no bound above. A cone solver's bound is off by 2e-6 of F, or
+their prices of an optimum of zero by 1e-7: right, and not proved."""
 
 
 def _marks(seed: int) -> list[pytest.MarkDecorator]:
