@@ -13,7 +13,7 @@ from tests.fuzz.axes_judge import AxesVerdict, judge_row, judged
 from tests.fuzz.axes_table import axes_tables, coverage
 from tests.fuzz.crossed import Crossed, crossed
 from tests.fuzz.pairs import Row
-from tests.fuzz.planted import planted
+from tests.fuzz.planted import missed, planted
 from tests.fuzz.same import moved
 
 PLAIN: Row = {
@@ -147,6 +147,14 @@ def test_sites_and_processes_solve_the_model(way: str) -> None:
     graph = "shared" if way == "sites" else "chain"
     found = judge_row({**PLAIN, "entry point": way, "graph": graph}, 7)
     assert (found.verdict, found.status) == ("right", "optimal"), found
+
+
+@pytest.mark.parametrize("seed", [770431, 770446, 770448, 770453])
+def test_what_was_planted_and_passed_is_seen(seed: int) -> None:
+    """Nobody pays and x is 1e4 spreads away, or one client has an entry in units of its own."""
+    counts = missed(seed)
+    assert counts, "no honest result to plant in"
+    assert not [key for key in counts if key[2] == "passed"]
 
 
 def test_what_is_planted_is_wrong_by_the_truth() -> None:
