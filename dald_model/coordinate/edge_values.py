@@ -39,13 +39,20 @@ def place_missing(compiled: Decomposition, points: np.ndarray) -> None:
     sides = sides_of(compiled, points)
     names = [compiled.layout[at] for at in np.flatnonzero(lacking)]
     names.sort(key=lambda one: (not compiled[one].client.is_server, compiled.order[one]))
-    for name in names:
-        sub = compiled[name]
-        point = move_to(sub, np.zeros(sub.size), sides[1 - sub.rows, sub.entries])
-        if point is not None:
+    while names:  # what one is told now, its neighbours are told next
+        left = []
+        for name in names:
+            sub = compiled[name]
+            point = move_to(sub, np.zeros(sub.size), sides[1 - sub.rows, sub.entries])
+            if point is None:
+                left.append(name)
+                continue
             matrix, offset = sub.sides
             points[compiled.columns[name]] = point
             sides[sub.rows, sub.entries] = matrix @ point + offset
+        if len(left) == len(names):
+            return
+        names = left
 
 
 def _single(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
