@@ -39,13 +39,17 @@ RANK = 1e-10
 """Singular values below this share of the largest are none, and so is what rows miss by less."""
 
 
-def probed(sub: Subproblem, own: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def probed(
+    sub: Subproblem, own: np.ndarray, lengths: np.ndarray, steep: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     r"""The stiffness of an objective from its values so far from the client's answer, (m,).
 
     And from those half as far, again and again, where that is far less: :math:`1 / x` is steep
     beyond all measure next to zero, and :math:`e^x` ten lengths away, where the client would
     not go for any price. Gives also how straight
-    it is on the way: 1 where half as far is half the rise, 0 where a quarter.
+    it is on the way: 1 where half as far is half the rise, 0 where a quarter. Of many variables
+    random signs of all lengths are gone, and the rise is shared as they are ``steep``, as far as
+    that is known.
     """
     centre = np.nan_to_num(own)
     steps = np.diag(lengths)
@@ -72,7 +76,8 @@ def probed(sub: Subproblem, own: np.ndarray, lengths: np.ndarray) -> tuple[np.nd
             middles = np.where(sudden, nearest, middles)
             rise, part = np.where(sudden, half, rise), np.where(sudden, part / 2, part)
     if is_many:
-        rise, half = (np.full(sub.size, one.mean() / sub.size) for one in (rise, half))
+        shares = steep * lengths if steep.any() else np.ones(sub.size)
+        rise, half = (one.mean() * shares / shares.sum() for one in (rise, half))
     straight = np.divide(half, rise, out=np.ones(rise.size), where=rise > 0) - 1
     return 2 * rise / lengths**2, np.clip(straight, 0.0, 1.0)
 
