@@ -39,8 +39,6 @@ from dald_model.engines.dispatch import SolverLayer
 CAUTION = 0.25
 """Share of the distances that counts as a length: local minimisers are farther apart than prices
 move the clients."""
-NOISE = 1e-4
-"""Distances below this share of the largest of their equality are what solvers leave of zero."""
 ROUNDED = 1e-14
 """Distances below this share of the way from zero are rounding of both ends, some 50 eps."""
 FREE = 100.0
@@ -72,8 +70,6 @@ class _Scaling:
         self._compiled, self._local = compiled, local
         self._together, self._parts = together(compiled), Parts(compiled)
         self._distances = self._apart()
-        most = self._parts.largest(self._distances)
-        self._reaches = np.where(self._distances < NOISE * most, most, self._distances)
 
     def units(self) -> Units:
         """See the module."""
@@ -87,7 +83,7 @@ class _Scaling:
             energy[self._is_agreed] = energy[~self._is_agreed].max()
         # What costs less than rounding of the clients' other edges has no length of its own
         short = np.sqrt(ROUNDED * self._of_neighbours(energy) / stiffness)
-        reaches = np.maximum(self._reaches, short)
+        reaches = np.maximum(self._distances, short)
         energy = np.maximum(energy, stiffness * short**2)
         least = energy / (FREE * reaches) ** 2
         penalty = np.where(stiffness < least, np.maximum(penalty, least), penalty)
@@ -111,7 +107,7 @@ class _Scaling:
         origin = sides_of(compiled, np.zeros(points.size))
         size = np.abs(sides - origin).max(axis=0)
         moved = np.abs(sides - sides_of(compiled, self._local.base)).max(axis=0)
-        found[found <= BIASED * moved + ROUNDED * size] = 0.0
+        found[found <= BIASED * moved + ROUNDED * size + self._errors()] = 0.0
         self._is_agreed = self._parts.largest(found) == 0
         rest = found == 0
         if rest.any():
@@ -120,6 +116,14 @@ class _Scaling:
             is_both = (told > 0) & (size > 0)
             found[rest] = np.where(is_both, np.minimum(told, size), told + size)[rest]
         return np.where(found > 0, found, found.max() or 1.0)
+
+    def _errors(self) -> np.ndarray:
+        """How far solves may have left the sides off, (Q,)."""
+        found = np.zeros(self._compiled.size)
+        for alike in self._together:
+            own = alike.sight.along(self._local.errors[alike.columns])
+            np.maximum.at(found, alike.entries, own)
+        return found
 
     def _told_by_rows(self, asked: np.ndarray) -> np.ndarray:
         """The longest lengths that clients' rows tell around the minimisers, (Q,), or zero."""
@@ -195,7 +199,7 @@ class _Scaling:
 
         What is on no edge has units of its own: it is as long as what bends as much in all.
         """
-        found = alike.sight.lengths(self._reaches[alike.entries])
+        found = alike.sight.lengths(self._distances[alike.entries])
         if (found > 0).all():
             return found
         rest = np.broadcast_to(found.max(axis=1, keepdims=True), found.shape)
@@ -223,7 +227,6 @@ class _Scaling:
         if asked.any():
             least = np.where(asked, CHANCE * self._told_by_rows(asked), 0.0)
             self._distances = np.maximum(self._distances, least)
-            self._reaches = np.maximum(self._reaches, least)
 
     def _filled(self, given: np.ndarray) -> np.ndarray:
         """Stiffness of all entries: where there is none it is that of the variable on other edges.
@@ -232,11 +235,11 @@ class _Scaling:
         mean.
         """
         given = np.where(given > 0, given, self._of_same_variables(given))
-        squares = self._reaches**2
+        squares = self._distances**2
         energy = given * squares
         if not energy.any():
             return 1 / squares
-        energy = np.where(energy > 0, energy, self._of_neighbours(energy))
+        energy = np.where(energy > 0, energy, self._mean_of_neighbours(energy))
         rest = energy == 0
         energy[rest] = np.exp(np.log(energy[~rest]).mean())
         return energy / squares
@@ -257,6 +260,17 @@ class _Scaling:
             own = sight.along(mean)
             np.maximum.at(found, entries, np.where(own > 0, own, np.inf) ** -2)
         return found
+
+    def _mean_of_neighbours(self, energy: np.ndarray) -> np.ndarray:
+        """The mean energy of an edge's clients, on their edges that have one, (Q,)."""
+        found, counts = np.zeros((2, energy.size))
+        is_known = energy > 0
+        logarithms = np.log(np.where(is_known, energy, 1.0))
+        for alike in self._together:
+            for sums, given in ((found, logarithms), (counts, is_known)):
+                own = given[alike.entries].sum(axis=1, keepdims=True)
+                np.add.at(sums, alike.entries, np.broadcast_to(own, alike.entries.shape))
+        return np.where(counts > 0, np.exp(found / np.maximum(counts, 1)), 0.0)
 
     def _of_neighbours(self, energy: np.ndarray) -> np.ndarray:
         """The largest energy of an edge's clients, on any of their edges, (Q,)."""
