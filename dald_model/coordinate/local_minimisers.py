@@ -113,8 +113,8 @@ class LocalMinimisers(NamedTuple):
         Where a run begins.
     base : ndarray
         Where the clients were held last.
-    errors : ndarray
-        How far their solves may be off; zero of servers and sites.
+    lengths : ndarray
+        What the solves were measured by; zero of servers and sites.
     """
 
     points: np.ndarray
@@ -122,7 +122,7 @@ class LocalMinimisers(NamedTuple):
     curvatures: dict[Hashable, Curvature]
     starts: np.ndarray
     base: np.ndarray
-    errors: np.ndarray
+    lengths: np.ndarray
 
 
 class LocalSearch:
@@ -202,12 +202,11 @@ class LocalSearch:
             starts[compiled.columns[name]] = np.nan
         place_missing(compiled, starts)
         having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
-        errors = np.zeros(points.size)
+        lengths = np.zeros(points.size)
         for name in self._here:
-            part = compiled.columns[name]
-            errors[part] = ACCURACY * self._lengths[part]
+            lengths[compiled.columns[name]] = self._lengths[compiled.columns[name]]
         starts = np.nan_to_num(starts)
-        return LocalMinimisers(points, having, self._curvatures, starts, self._base, errors)
+        return LocalMinimisers(points, having, self._curvatures, starts, self._base, lengths)
 
     def of(self, name: Hashable) -> LocalMinimiser:
         """What is known of one client."""

@@ -40,7 +40,8 @@ CAUTION = 0.25
 """Share of the distances that counts as a length: local minimisers are farther apart than prices
 move the clients."""
 ROUNDED = 1e-14
-"""Distances below this share of the way from zero are rounding of both ends, some 50 eps."""
+"""Distances below this share of the way from zero, or of what solves measure by, are rounding of
+both ends, some 50 eps."""
 FREE = 100.0
 """How many distances a length may have: where nothing bends h is that of rounding."""
 CHANCE = 0.1
@@ -107,7 +108,7 @@ class _Scaling:
         origin = sides_of(compiled, np.zeros(points.size))
         size = np.abs(sides - origin).max(axis=0)
         moved = np.abs(sides - sides_of(compiled, self._local.base)).max(axis=0)
-        found[found <= BIASED * moved + ROUNDED * size + self._errors()] = 0.0
+        found[found <= BIASED * moved + ROUNDED * (size + self._measured())] = 0.0
         self._is_agreed = self._parts.largest(found) == 0
         rest = found == 0
         if rest.any():
@@ -117,11 +118,11 @@ class _Scaling:
             found[rest] = np.where(is_both, np.minimum(told, size), told + size)[rest]
         return np.where(found > 0, found, found.max() or 1.0)
 
-    def _errors(self) -> np.ndarray:
-        """How far solves may have left the sides off, (Q,)."""
+    def _measured(self) -> np.ndarray:
+        """What solves measured the sides by, (Q,)."""
         found = np.zeros(self._compiled.size)
         for alike in self._together:
-            own = alike.sight.along(self._local.errors[alike.columns])
+            own = alike.sight.along(self._local.lengths[alike.columns])
             np.maximum.at(found, alike.entries, own)
         return found
 

@@ -15,7 +15,7 @@ def stiffness(objective: cp.Expression, at: float, length: float) -> float:
     model.client("probed", objective)
     model.client("other", cp.square(x - 1))
     sub = model.compile()["probed"]
-    return float(probed(sub, np.array([at]), np.array([length]))[0][0])
+    return float(probed(sub, np.array([at]), np.array([length]), np.zeros(1))[0][0])
 
 
 def test_a_quadratic_is_as_stiff_as_its_second_derivative_over_any_length() -> None:
@@ -57,7 +57,7 @@ def test_variables_are_probed_by_themselves_where_rows_carry_their_costs(price: 
     """|g| + g^2 rises by L + L^2 over L: that is as stiff as 2 + 2 / L. In means all are alike."""
     sub = makers(price).compile()["makers"]
     length = 0.5
-    found = probed(sub, np.zeros(sub.size), np.full(sub.size, length))[0]
+    found = probed(sub, np.zeros(sub.size), np.full(sub.size, length), np.zeros(sub.size))[0]
     made, want, sent = sub.spread(found).values()
     assert made == pytest.approx(2 + 2 / length)
     assert want == pytest.approx(2 * price / length)

@@ -190,9 +190,9 @@ REFUSED = {
 """Right, and refused by a row of the verification that is stricter there than it has to be."""
 
 
-LOST = {5322, 20002271, 410001906}
-"""Mended once, and lost with the scaling that is measured to 10 %: they say that they did not
-converge or cannot be proved."""
+LOST = {20002271}
+"""Mended once, and lost with the scaling that is measured to 10 %: it says that it cannot be
+proved."""
 
 
 BLUNT = {900035, 100002665}
