@@ -190,8 +190,8 @@ REFUSED = {
 """Right, and refused by a row of the verification that is stricter there than it has to be."""
 
 
-LOST = {20002271}
-"""Mended once, and lost with the scaling that is measured to 10 %: it says that it cannot be
+LOST = {20002271, 410001906}
+"""Mended once, and lost with the scaling that is measured to 10 %: they say that they cannot be
 proved."""
 
 
