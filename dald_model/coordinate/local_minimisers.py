@@ -311,6 +311,10 @@ class LocalSearch:
                 waiting[name] = client.question("hold", told=there)
         self._take({name: wait()["point"] for name, wait in waiting.items()})
         self._hold_at_points()
+        apart = np.nan_to_num(np.abs(centre[0] - centre[1]))
+        for alike in together(self._compiled):
+            if alike.subs[0].name in self._curvatures:
+                self._measure(alike, alike.sight.lengths(apart[alike.entries]))
         zero = sides_of(self._compiled, np.zeros(self._points.size))
         beside = is_far(sides_of(self._compiled, self._points), zero, ROUNDING)
         if not self._remote and beside.any():
@@ -412,24 +416,28 @@ class LocalSearch:
             self._curvatures[name] = curvature(sub, own if there is None else (own + there) / 2)
 
     def _regularise(self, alike: Alike) -> None:
-        r"""The proximal terms of clients that are alike, and lengths :math:`\sqrt{E / h}`.
+        """The proximal terms of clients that are alike, by their way to the minimum of a model."""
+        answers = np.stack([self._curvatures[sub.name].answer for sub in alike.subs])
+        is_told = self._measure(alike, np.abs(answers - self._base[alike.columns]))
+        rows = np.stack([sub.rows for sub in alike.subs]), alike.entries
+        stiff = self._slopes[alike.columns] / self._lengths[alike.columns]
+        self._penalties[rows] = np.sqrt(WEAK / 2 * alike.sight.curvatures(stiff))
+        self._by_rows += [sub for sub, told in zip(alike.subs, is_told, strict=True) if not told]
 
-        E is the largest :math:`h_k L_k^2` with L the way to the minimum of the quadratic model; a
-        variable without a curvature is as long as the longest. Without any curvature lengths and E
-        are those that rows and costs tell.
+    def _measure(self, alike: Alike, far: np.ndarray) -> np.ndarray:
+        r"""Take the lengths :math:`\sqrt{E / h}` of clients that go so ``far``, (k, m).
+
+        E is the largest :math:`h_k L_k^2` with L how far; a variable without a curvature is as long
+        as the longest. Gives of which clients there is an E; of others rows and costs tell.
         """
-        known = [self._curvatures[sub.name] for sub in alike.subs]
-        bends = np.stack([one.diagonal for one in known])
-        far = np.abs(np.stack([one.answer for one in known]) - self._base[alike.columns])
+        bends = np.stack([self._curvatures[sub.name].diagonal for sub in alike.subs])
         energy = (bends * far**2).max(axis=1, keepdims=True)
         own = np.sqrt(energy / np.where(bends > 0, bends, np.inf))
         lengths = np.where(bends > 0, own, own.max(axis=1, keepdims=True))
         is_told = energy[:, 0] > 0
-        lengths = np.where(is_told[:, None], lengths, 1.0)
-        rows = np.stack([sub.rows for sub in alike.subs]), alike.entries
-        self._penalties[rows] = np.sqrt(WEAK / 2 * alike.sight.curvatures(energy / lengths**2))
-        self._lengths[alike.columns], self._slopes[alike.columns] = lengths, energy / lengths
-        self._by_rows += [sub for sub, told in zip(alike.subs, is_told, strict=True) if not told]
+        mine, lengths = alike.columns[is_told], lengths[is_told]
+        self._lengths[mine], self._slopes[mine] = lengths, energy[is_told] / lengths
+        return is_told
 
     def _regularise_by_rows(self) -> None:
         """The same of clients without any curvature, from where they are held now."""

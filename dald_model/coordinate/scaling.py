@@ -26,6 +26,7 @@ from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.edge_values import sides_of
 from dald_model.coordinate.local_minimisers import (
+    ACCURACY,
     BIASED,
     LocalMinimisers,
     LocalSearch,
@@ -39,9 +40,10 @@ from dald_model.engines.dispatch import SolverLayer
 CAUTION = 0.25
 """Share of the distances that counts as a length: local minimisers are farther apart than prices
 move the clients."""
+SHORT = 1e-4
+"""Distances below this share of what solves measure by say nothing of how stiff an entry is."""
 ROUNDED = 1e-14
-"""Distances below this share of the way from zero, or of what solves measure by, are rounding of
-both ends, some 50 eps."""
+"""Distances below this share of the way from zero are rounding of both ends, some 50 eps."""
 FREE = 100.0
 """How many distances a length may have: where nothing bends h is that of rounding."""
 CHANCE = 0.1
@@ -70,7 +72,10 @@ class _Scaling:
     def __init__(self, compiled: Decomposition, local: LocalMinimisers) -> None:
         self._compiled, self._local = compiled, local
         self._together, self._parts = together(compiled), Parts(compiled)
+        self._measured = self._of_solves()
         self._distances = self._apart()
+        is_short = self._distances < SHORT * self._measured
+        self._reaches = np.where(is_short, self._measured, self._distances)
 
     def units(self) -> Units:
         """See the module."""
@@ -84,7 +89,7 @@ class _Scaling:
             energy[self._is_agreed] = energy[~self._is_agreed].max()
         # What costs less than rounding of the clients' other edges has no length of its own
         short = np.sqrt(ROUNDED * self._of_neighbours(energy) / stiffness)
-        reaches = np.maximum(self._distances, short)
+        reaches = np.maximum(self._reaches, short)
         energy = np.maximum(energy, stiffness * short**2)
         least = energy / (FREE * reaches) ** 2
         penalty = np.where(stiffness < least, np.maximum(penalty, least), penalty)
@@ -98,7 +103,7 @@ class _Scaling:
         """The distances :math:`O_r`, (Q,).
 
         One client's way to the others says something of all who share the variable. Where all
-        agree it is the way from zero, or one.
+        agree it is what solves measure by, or of sites the way from zero.
         """
         compiled, points = self._compiled, self._local.points
         sides = np.nan_to_num(sides_of(compiled, points))
@@ -108,18 +113,20 @@ class _Scaling:
         origin = sides_of(compiled, np.zeros(points.size))
         size = np.abs(sides - origin).max(axis=0)
         moved = np.abs(sides - sides_of(compiled, self._local.base)).max(axis=0)
-        found[found <= BIASED * moved + ROUNDED * (size + self._measured())] = 0.0
+        least = ACCURACY * self._measured
+        found[found <= BIASED * moved + ROUNDED * size + least] = 0.0
         self._is_agreed = self._parts.largest(found) == 0
         rest = found == 0
         if rest.any():
             told = self._told_by_rows(rest)
-            size = self._parts.largest(size)
+            own = np.where(size > 0, size, self._parts.largest(size))
+            size = np.where(self._measured > 0, self._measured, own)
             is_both = (told > 0) & (size > 0)
             found[rest] = np.where(is_both, np.minimum(told, size), told + size)[rest]
         return np.where(found > 0, found, found.max() or 1.0)
 
-    def _measured(self) -> np.ndarray:
-        """What solves measured the sides by, (Q,)."""
+    def _of_solves(self) -> np.ndarray:
+        """What solves measured the sides by, (Q,); zero where sites alone say."""
         found = np.zeros(self._compiled.size)
         for alike in self._together:
             own = alike.sight.along(self._local.lengths[alike.columns])
@@ -200,7 +207,7 @@ class _Scaling:
 
         What is on no edge has units of its own: it is as long as what bends as much in all.
         """
-        found = alike.sight.lengths(self._distances[alike.entries])
+        found = alike.sight.lengths(self._reaches[alike.entries])
         if (found > 0).all():
             return found
         rest = np.broadcast_to(found.max(axis=1, keepdims=True), found.shape)
@@ -228,6 +235,7 @@ class _Scaling:
         if asked.any():
             least = np.where(asked, CHANCE * self._told_by_rows(asked), 0.0)
             self._distances = np.maximum(self._distances, least)
+            self._reaches = np.maximum(self._reaches, least)
 
     def _filled(self, given: np.ndarray) -> np.ndarray:
         """Stiffness of all entries: where there is none it is that of the variable on other edges.
@@ -236,7 +244,7 @@ class _Scaling:
         mean.
         """
         given = np.where(given > 0, given, self._of_same_variables(given))
-        squares = self._distances**2
+        squares = self._reaches**2
         energy = given * squares
         if not energy.any():
             return 1 / squares
