@@ -114,7 +114,9 @@ class LocalMinimisers(NamedTuple):
     base : ndarray
         Where the clients were held last.
     lengths : ndarray
-        What the solves were measured by; zero of servers and sites.
+        What the last solves were measured by; zero of servers and sites.
+    ways : ndarray
+        What the first were, from where zero is.
     """
 
     points: np.ndarray
@@ -123,6 +125,7 @@ class LocalMinimisers(NamedTuple):
     starts: np.ndarray
     base: np.ndarray
     lengths: np.ndarray
+    ways: np.ndarray
 
 
 class LocalSearch:
@@ -159,6 +162,7 @@ class LocalSearch:
             if alike.subs[0].name in self._curvatures:
                 self._regularise(alike)
         self._regularise_by_rows()
+        self._ways = self._lengths.copy()
 
     def of_all(self) -> LocalMinimisers:
         """See the module."""
@@ -202,11 +206,12 @@ class LocalSearch:
             starts[compiled.columns[name]] = np.nan
         place_missing(compiled, starts)
         having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
-        lengths = np.zeros(points.size)
+        is_here = np.zeros(points.size)
         for name in self._here:
-            lengths[compiled.columns[name]] = self._lengths[compiled.columns[name]]
+            is_here[compiled.columns[name]] = 1.0
+        lengths, ways = is_here * self._lengths, is_here * self._ways
         starts = np.nan_to_num(starts)
-        return LocalMinimisers(points, having, self._curvatures, starts, self._base, lengths)
+        return LocalMinimisers(points, having, self._curvatures, starts, self._base, lengths, ways)
 
     def of(self, name: Hashable) -> LocalMinimiser:
         """What is known of one client."""

@@ -72,7 +72,7 @@ class _Scaling:
     def __init__(self, compiled: Decomposition, local: LocalMinimisers) -> None:
         self._compiled, self._local = compiled, local
         self._together, self._parts = together(compiled), Parts(compiled)
-        self._measured = self._of_solves()
+        self._measured = self._along(local.lengths)
         self._distances = self._apart()
         is_short = self._distances < SHORT * self._measured
         self._reaches = np.where(is_short, self._measured, self._distances)
@@ -103,7 +103,7 @@ class _Scaling:
         """The distances :math:`O_r`, (Q,).
 
         One client's way to the others says something of all who share the variable. Where all
-        agree it is what solves measure by, or of sites the way from zero.
+        agree it is what the first solves measured by, or of sites the way from zero.
         """
         compiled, points = self._compiled, self._local.points
         sides = np.nan_to_num(sides_of(compiled, points))
@@ -120,18 +120,19 @@ class _Scaling:
         if rest.any():
             told = self._told_by_rows(rest)
             own = np.where(size > 0, size, self._parts.largest(size))
-            size = np.where(self._measured > 0, self._measured, own)
+            ways = self._along(self._local.ways)
+            size = np.where(ways > 0, ways, own)
             is_both = (told > 0) & (size > 0)
             found[rest] = np.where(is_both, np.minimum(told, size), told + size)[rest]
         return np.where(found > 0, found, found.max() or 1.0)
 
-    def _of_solves(self) -> np.ndarray:
-        """What solves measured the sides by, (Q,); zero where sites alone say."""
-        found = np.zeros(self._compiled.size)
+    def _along(self, lengths: np.ndarray) -> np.ndarray:
+        """Lengths of all clients' variables along the edges, at the shorter end that has one, (Q,)."""
+        found = np.full(self._compiled.size, np.inf)
         for alike in self._together:
-            own = alike.sight.along(self._local.lengths[alike.columns])
-            np.maximum.at(found, alike.entries, own)
-        return found
+            own = alike.sight.along(lengths[alike.columns])
+            np.minimum.at(found, alike.entries, np.where(own > 0, own, np.inf))
+        return np.where(np.isfinite(found), found, 0.0)
 
     def _told_by_rows(self, asked: np.ndarray) -> np.ndarray:
         """The longest lengths that clients' rows tell around the minimisers, (Q,), or zero."""
