@@ -72,10 +72,7 @@ class _Scaling:
     def __init__(self, compiled: Decomposition, local: LocalMinimisers) -> None:
         self._compiled, self._local = compiled, local
         self._together, self._parts = together(compiled), Parts(compiled)
-        self._measured = self._along(local.lengths)
-        self._distances = self._apart()
-        is_short = self._distances < SHORT * self._measured
-        self._reaches = np.where(is_short, self._measured, self._distances)
+        self._distances, self._reaches = self._apart()
 
     def units(self) -> Units:
         """See the module."""
@@ -99,11 +96,11 @@ class _Scaling:
         points = self._of_points(lengths, slopes, bends)
         return Units(lengths, slopes, kinks, *points, np.sqrt(penalty / 2), self._local.starts)
 
-    def _apart(self) -> np.ndarray:
-        """The distances :math:`O_r`, (Q,).
+    def _apart(self) -> tuple[np.ndarray, np.ndarray]:
+        """The distances :math:`O_r`, (Q,), and what stands for them where they are ``SHORT``.
 
         One client's way to the others says something of all who share the variable. Where all
-        agree it is what the first solves measured by, or of sites the way from zero.
+        agree it is what the first solves measured by, or else the way from zero.
         """
         compiled, points = self._compiled, self._local.points
         sides = np.nan_to_num(sides_of(compiled, points))
@@ -113,21 +110,24 @@ class _Scaling:
         origin = sides_of(compiled, np.zeros(points.size))
         size = np.abs(sides - origin).max(axis=0)
         moved = np.abs(sides - sides_of(compiled, self._local.base)).max(axis=0)
-        least = ACCURACY * self._measured
-        found[found <= BIASED * moved + ROUNDED * size + least] = 0.0
+        measured = self._along(self._local.lengths)
+        found[found <= BIASED * moved + ROUNDED * size + ACCURACY * measured] = 0.0
         self._is_agreed = self._parts.largest(found) == 0
+        reaches = np.where(found < SHORT * measured, measured, found)
         rest = found == 0
         if rest.any():
+            most = self._parts.largest(size)
+            way = most
+            for known in (size, self._along(self._local.ways)):
+                way = np.where(known > ROUNDED * most, known, way)
             told = self._told_by_rows(rest)
-            own = np.where(size > 0, size, self._parts.largest(size))
-            ways = self._along(self._local.ways)
-            size = np.where(ways > 0, ways, own)
-            is_both = (told > 0) & (size > 0)
-            found[rest] = np.where(is_both, np.minimum(told, size), told + size)[rest]
-        return np.where(found > 0, found, found.max() or 1.0)
+            way = np.where((told > 0) & (way > 0), np.minimum(told, way), told + way)
+            found[rest] = reaches[rest] = way[rest]
+        largest = found.max() or 1.0
+        return np.where(found > 0, found, largest), np.where(reaches > 0, reaches, largest)
 
     def _along(self, lengths: np.ndarray) -> np.ndarray:
-        """Lengths of all clients' variables along the edges, at the shorter end that has one, (Q,)."""
+        """Lengths of the clients' variables along edges, at the shorter end that has one, (Q,)."""
         found = np.full(self._compiled.size, np.inf)
         for alike in self._together:
             own = alike.sight.along(lengths[alike.columns])
