@@ -100,7 +100,7 @@ class _Scaling:
         """The distances :math:`O_r`, (Q,), and what stands for them where they are ``SHORT``.
 
         One client's way to the others says something of all who share the variable. Where all
-        agree it is what the first solves measured by, or else the way from zero.
+        agree it is what rows tell, else what the first solves measured by, or the way from zero.
         """
         compiled, points = self._compiled, self._local.points
         sides = np.nan_to_num(sides_of(compiled, points))
@@ -111,7 +111,8 @@ class _Scaling:
         size = np.abs(sides - origin).max(axis=0)
         moved = np.abs(sides - sides_of(compiled, self._local.base)).max(axis=0)
         measured = self._along(self._local.lengths)
-        found[found <= BIASED * moved + ROUNDED * size + ACCURACY * measured] = 0.0
+        least = ACCURACY * measured
+        found[found <= BIASED * moved + ROUNDED * size + least] = 0.0
         self._is_agreed = self._parts.largest(found) == 0
         reaches = np.where(found < SHORT * measured, measured, found)
         rest = found == 0
@@ -121,7 +122,8 @@ class _Scaling:
             for known in (size, self._along(self._local.ways)):
                 way = np.where(known > ROUNDED * most, known, way)
             told = self._told_by_rows(rest)
-            way = np.where((told > 0) & (way > 0), np.minimum(told, way), told + way)
+            told = np.where((told > 0) & (most > least), np.minimum(told, most), told)
+            way = np.where(told > 0, told, way)
             found[rest] = reaches[rest] = way[rest]
         largest = found.max() or 1.0
         return np.where(found > 0, found, largest), np.where(reaches > 0, reaches, largest)
