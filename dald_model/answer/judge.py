@@ -234,10 +234,12 @@ class Judge:
         found = bounds.of(self.claim.multipliers, SHORTEST * enough, SHORT * enough)
         worst = Row("multipliers", 0.0, scale, self.priced)
         for name, one in found.of_clients.items():
-            worth = self.worth_of(name)
             wrong = max(one, 0.0) / shares[name]
             if (client := self._parts.cones.get(name)) and client.is_blurred:
                 wrong = max(wrong - BLURRED * scale / SHORT, 0.0)
+            if wrong <= worst.measured * scale / own.size:  # which they are worth at least
+                continue
+            worth = self.worth_of(name)
             there = replace(worst, difference=wrong, scale=worth, where=f"at {name!r}")
             if not there.measured <= worst.measured:
                 worst = there
@@ -250,6 +252,16 @@ class Judge:
         """How wrong prices may be where the gap is proved, which resolves them no better."""
         return float(np.sqrt(self.tolerance))
 
+    @cached_property
+    def _paid(self) -> np.ndarray:
+        """What all clients' variables are paid, one after the other; of a server what passes."""
+        matrix, mu = self.compiled.stacked.matrix, self.claim.multipliers
+        paid = matrix.T @ np.concatenate([mu, -mu])
+        for name in self.compiled.servers:
+            part = self.compiled.columns[name]
+            paid[part] = abs(matrix[:, part]).T @ np.abs(np.concatenate([mu, mu]))
+        return paid
+
     def worth_of(self, name: Hashable) -> float:
         """What a client's prices are worth over the lengths: the most of an entry, or S / N.
 
@@ -257,10 +269,7 @@ class Judge:
         beside that.
         """
         sub, part = self.compiled[name], self.compiled.columns[name]
-        mu = self.claim.multipliers[sub.entries]
-        matrix = sub.sides[0]
-        paid = abs(matrix).T @ np.abs(mu) if sub.client.is_server else matrix.T @ (sub.signs * mu)
-        met = np.abs(_met(sub, np.asarray(paid))) * self.scale.farther[part]
+        met = np.abs(_met(sub, self._paid[part])) * self.scale.farther[part]
         return max(float(met.max(initial=0.0)), self.scale.worth / self._at.size)
 
     @cached_property
@@ -309,6 +318,8 @@ def _met(sub: Subproblem, price: np.ndarray) -> np.ndarray:
 
     Prices of a consensus of all entries may differ by any skew matrix.
     """
+    if all(len(v.shape) < 2 for v in sub.variables):
+        return price
     parts = zip(sub.variables, sub.spread(price).values(), strict=True)
     is_matrix = [(part, v.is_symmetric() and part.ndim == 2) for v, part in parts]
     return np.concatenate([flat((p + p.T) / 2 if both else p) for p, both in is_matrix])

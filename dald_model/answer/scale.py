@@ -47,8 +47,10 @@ from dald_model._cvxpy import NegExpression
 from dald_model.answer.alike import Alike
 from dald_model.answer.claim import Claim, client_costs
 from dald_model.answer.cone_clients import ConeClient
+from dald_model.answer.smooth_clients import ROOM
 from dald_model.answer.standalone import Standalone
 from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.terms import Terms
 
@@ -143,7 +145,8 @@ class Scale:
         self.least = self.unseen / ALLOWED
         ways = np.nan_to_num(np.abs(alone.points - at), nan=0.0)
         known = cost if alone.missing else max(cost, self.least)  # what others pay is known below
-        moves = [_moves(compiled, claim.live, at, one) for one in (known, self.least)]
+        steep, bent = _steepness(compiled, claim.live, at)
+        moves = [_moves(steep, bent, one) for one in (known, self.least)]
         self.reach = Alike.by_edges(compiled).most(ways)
         for name, sub in compiled.items():
             if _wants_nothing(sub):
@@ -216,12 +219,10 @@ def _rounding(
 ) -> float:
     """How much F changes at most where the entries of x are rounded by a share of their sizes."""
     rng, worst, here = np.random.default_rng(0), 0.0, sum(costs.values())
-    columns = claim.compiled.columns
+    columns, at = claim.compiled.columns, claim.vector
     for _ in range(DRAWS):
-        moved = {
-            name: point + share * sizes[columns[name]] * rng.choice([-1.0, 1.0], size=point.size)
-            for name, point in claim.points.items()
-        }
+        to = at + share * sizes * rng.choice([-1.0, 1.0], size=at.size)
+        moved = {name: to[columns[name]] for name in claim.points}
         there = sum(client_costs(claim.compiled, moved, claim.live).values())
         if np.isfinite(there):
             worst = max(worst, abs(there - here))
@@ -410,41 +411,61 @@ def _moves_of_rows(
     return found, right
 
 
-def _moves(
-    compiled: Decomposition, names: Collection[Hashable], at: np.ndarray, cost: float
-) -> np.ndarray:
+def _moves(steep: np.ndarray, bent: np.ndarray, cost: float) -> np.ndarray:
     r"""How far an entry alone has to move for a client's objective to change by S.
 
     :math:`|g_e| d + \tfrac12 h_e d^2 = S` with slopes g and curvatures h at the point, of which the
     shorter of both solutions is enough; infinite where an objective says nothing of the entry.
     """
-    found = np.full(at.size, np.inf)
     if not cost > 0:
-        return found
+        return np.full(steep.size, np.inf)
+    with np.errstate(divide="ignore"):
+        return np.fmin(cost / steep, np.sqrt(2 * cost / bent))
+
+
+def _steepness(
+    compiled: Decomposition, names: Collection[Hashable], at: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The slopes and curvatures of all clients' objectives, zero where they are not known."""
+    steep, bent = np.zeros((2, at.size))
+    alike: dict[Hashable, list[Subproblem]] = {}
     for name in names:
-        sub, part = compiled[name], compiled.columns[name]
-        form = None if sub.client.is_server or sub.client.is_remote else sub.form
-        if form is None or not form.valued:
+        sub = compiled[name]
+        if sub.client.is_server or sub.client.is_remote:
             continue
-        point = at[part]
-        slopes, bends = form.quadratic.times(point) + form.quadratic.linear, form.quadratic.diagonal
-        kinks = np.zeros(form.size)
-        with np.errstate(all="ignore"):
+        if sub.form is not None and sub.form.valued:
+            alike.setdefault(sub.form.shape, []).append(sub)
+    for subs in alike.values():
+        at_once = max(1, ROOM // max(1, subs[0].size ** 2))
+        for first in range(0, len(subs), at_once):
+            part = subs[first : first + at_once]
+            columns = np.concatenate([np.r_[compiled.columns[sub.name]] for sub in part])
+            slopes, bends = _steepness_alike([sub.form for sub in part if sub.form], at[columns])
+            steep[columns], bent[columns] = slopes.ravel(), bends.ravel()
+    return steep, bent
+
+
+def _steepness_alike(forms: list[Form], at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of clients of one shape, (k, m)."""
+    points = at.reshape(len(forms), -1)
+    pairs = list(zip([form.quadratic for form in forms], points, strict=True))
+    slopes = np.stack([quadratic.times(point) + quadratic.linear for quadratic, point in pairs])
+    bends = np.stack([quadratic.diagonal for quadratic, _ in pairs])
+    kinks = np.zeros(slopes.shape)
+    with np.errstate(all="ignore"):
+        if forms[0].smooth:
+            terms = Terms([form.smooth for form in forms], points.shape[1])
+            slopes = slopes + terms.gradients(None, points)
+            bends = bends + np.diagonal(terms.hessians(None, points), axis1=1, axis2=2)
+        for form, sharp in zip(forms, kinks, strict=True):
             for term in form.terms:
-                if term.is_smooth:
-                    slopes = slopes + term.subgradient(point)
-                elif not term.is_set:  # whichever way it turns it is as steep as its weights
+                if not (term.is_smooth or term.is_set):  # it is as steep as its weights either way
                     rows = abs(sp.csr_array(term.matrix))
-                    kinks = kinks + np.asarray(rows.T @ np.repeat(term.weight, term.width))
-            if form.smooth:
-                hessian = Terms([form.smooth], form.size).hessians(None, point[None])[0]
-                bends = bends + np.diagonal(hessian)
-            by_slope = cost / _beyond_rounding(np.abs(slopes) + kinks, CANCELLED)
-            by_bend = np.sqrt(2 * cost / _beyond_rounding(np.maximum(bends, 0.0), CANCELLED**2))
-        found[part] = np.fmin(np.fmin(by_slope, by_bend), np.inf)
-    return found
+                    sharp += np.asarray(rows.T @ np.repeat(term.weight, term.width))
+        steep = _beyond_rounding(np.abs(slopes) + kinks, CANCELLED)
+        return steep, _beyond_rounding(np.maximum(bends, 0.0), CANCELLED**2)
 
 
 def _beyond_rounding(sizes: np.ndarray, share: float) -> np.ndarray:
-    """Zero in the place of what rounding left of it beside the largest."""
-    return np.where(sizes > share * sizes.max(initial=0.0), sizes, 0.0)
+    """Zero in the place of what rounding left of it beside the largest of a row."""
+    return np.where(sizes > share * sizes.max(axis=1, keepdims=True, initial=0.0), sizes, 0.0)

@@ -19,6 +19,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
 from dald_model.eigen import eigh
+from dald_model.solvers.arrays.matrices import together
 from dald_model.solvers.arrays.terms import Terms
 
 ROOM = 2**22
@@ -61,6 +62,11 @@ class SmoothClients:
         self._linear = np.stack([one.linear for one in self._quadratics])
         self._is_dense = all(one.matrix is not None for one in self._quadratics)
         self._matrix = np.stack([one.full for one in self._quadratics]) if self._is_dense else None
+        self._roots = None
+        if all(one.root is not None for one in self._quadratics):
+            roots = [one.root for one in self._quadratics]
+            shape = max(root.shape[0] for root in roots), subs[0].size
+            self._roots = together(roots, shape), together([abs(root) for root in roots], shape)
         self._terms = Terms([f.terms for f in forms], subs[0].size) if forms[0].terms else None
 
     @property
@@ -184,6 +190,8 @@ class SmoothClients:
         sizes = np.abs(vectors)
         if self._matrix is not None:
             return np.einsum("kij,kj->ki", np.abs(self._matrix), sizes)
+        if self._roots is not None:
+            return self._roots[1].back(self._roots[1].times(sizes))
         return np.stack(
             [
                 np.abs(one.full) @ size
@@ -196,6 +204,8 @@ class SmoothClients:
     def _times(self, vectors: np.ndarray) -> np.ndarray:
         if self._matrix is not None:
             return np.einsum("kij,kj->ki", self._matrix, vectors)
+        if self._roots is not None:
+            return self._roots[0].back(self._roots[0].times(vectors))
         pairs = zip(self._quadratics, vectors, strict=True)
         return np.stack([one.times(vector) for one, vector in pairs])
 
