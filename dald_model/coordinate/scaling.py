@@ -46,10 +46,6 @@ ROUNDED = 1e-14
 """Distances below this share of the way from zero are rounding of both ends, some 50 eps."""
 FREE = 100.0
 """How many distances a length may have: where nothing bends h is that of rounding."""
-CHANCE = 0.1
-"""Where no objective is stiff any point of a face is a minimiser: distances below this share of
-what rows tell are chance. (A third of them is as good; a thousandth took a power flow 52 rounds in
-place of 17, by angles of two areas that were near.)"""
 KINKED = 10.0
 """How many times stiffer a kink counts in a client's penalty: prices turn on a far shorter way than
 that between the minimisers. (From 6 to 32 nine kinked models took 0.92 to 1.24 times the rounds of
@@ -234,9 +230,9 @@ class _Scaling:
             self._distances[entries] = (sub.sight.absolute @ reach)[is_new]
 
     def _see_rows(self, asked: np.ndarray) -> None:
-        """Where no objective is stiff, a distance far below what rows tell is chance."""
+        """Where no objective is stiff, a distance far below what rows tell is a solver's error."""
         if asked.any():
-            least = np.where(asked, CHANCE * self._told_by_rows(asked), 0.0)
+            least = np.where(asked, BIASED * self._told_by_rows(asked), 0.0)
             self._distances = np.maximum(self._distances, least)
             self._reaches = np.maximum(self._reaches, least)
 
