@@ -107,7 +107,7 @@ def from_matrices(
     ...     quadratic=2 * np.eye(3), owners=["north", "north", "south"],
     ... )
     >>> result = model.solve()
-    >>> print(result.status, np.round(result["x"], 4), round(result.value, 4))
+    >>> print(result.status, np.round(result["x"], 4) + 0.0, round(result.value, 4))
     optimal [1. 0. 2.] -11.0
     """
     linear = np.asarray(cost, dtype=float)

@@ -110,7 +110,6 @@ class _Scaling:
         least = ACCURACY * measured
         found[found <= BIASED * moved + ROUNDED * size + least] = 0.0
         self._is_agreed = self._parts.largest(found) == 0
-        reaches = np.where(found < SHORT * measured, measured, found)
         rest = found == 0
         if rest.any():
             most = self._parts.largest(size)
@@ -120,9 +119,12 @@ class _Scaling:
             told = self._told_by_rows(rest)
             told = np.where((told > 0) & (most > least), np.minimum(told, most), told)
             way = np.where(told > 0, told, way)
-            found[rest] = reaches[rest] = way[rest]
-        largest = found.max() or 1.0
-        return np.where(found > 0, found, largest), np.where(reaches > 0, reaches, largest)
+            found[rest] = way[rest]
+        found = np.where(found > 0, found, found.max() or 1.0)
+        # Sites do not tell what they measure by
+        long = np.where(measured > 0, measured, self._parts.largest(found))
+        is_short = (found < SHORT * long) & ~(rest & (measured > 0))
+        return found, np.where(is_short, long, found)
 
     def _along(self, lengths: np.ndarray) -> np.ndarray:
         """Lengths of the clients' variables along edges, at the shorter end that has one, (Q,)."""
@@ -247,7 +249,11 @@ class _Scaling:
         energy = given * squares
         if not energy.any():
             return 1 / squares
-        energy = np.where(energy > 0, energy, self._mean_of_neighbours(energy))
+        # A site is known along its one way alone. (With the mean logistic sites took 167 rounds for
+        # 52; with the largest IEEE's 118 buses in four areas stalled, and took 605 with the mean.)
+        is_told = any(sub.client.is_remote for sub in self._compiled.values())
+        others = self._of_neighbours if is_told else self._mean_of_neighbours
+        energy = np.where(energy > 0, energy, others(energy))
         rest = energy == 0
         energy[rest] = np.exp(np.log(energy[~rest]).mean())
         return energy / squares
