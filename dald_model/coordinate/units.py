@@ -27,7 +27,7 @@ class Units:
         The same as lengths and slopes for all clients' variables, one after the other.
     penalty : ndarray, shape (Q,)
         The natural penalty, :math:`\rho_r^2 = h_r / 2` with the spread of the curvatures, and with
-        kinks 16 times as stiff, but those at variables of zero: prices turn on a far shorter way
+        kinks ten times as stiff, but those at variables of zero: prices turn on a far shorter way
         than that between the minimisers.
     start : ndarray
         Where the clients' variables start, one after the other.
