@@ -33,6 +33,8 @@ class Alike:
         is_single = (np.diff(sides.indptr) == 1).reshape(2, -1).all(axis=0)
         tails, heads = np.flatnonzero(is_single), np.flatnonzero(is_single) + count
         tails, heads = sides.indptr[tails], sides.indptr[heads]
+        is_tie = (sides.data[tails] != 0) & (sides.data[heads] != 0)  # a Parameter may be zero
+        tails, heads = tails[is_tie], heads[is_tie]
         ratios: np.ndarray = np.abs(np.divide(sides.data[tails], sides.data[heads]))
         pairs = np.array([sides.indices[tails], sides.indices[heads]])
         size = sum(sub.size for sub in compiled.values())

@@ -32,7 +32,9 @@ class Certificate(Judged, Printed):
         No point of the box around these is better: within ten lengths, and more where the clients'
         own minimisers are farther.
     cost : float
-        The cost of consensus, which gaps are measured by: what the clients pay for agreeing.
+        What gaps are measured by: the cost of consensus, or more where that is not seen of F.
+    paid : float
+        The cost of consensus, what the clients pay for agreeing.
     weakest : Hashable
         The client that most of the gap is from.
     rows : tuple of Row
@@ -51,6 +53,7 @@ class Certificate(Judged, Printed):
     value: float
     bound: float
     cost: float
+    paid: float
     weakest: Hashable
     rows: tuple[Row, ...]
 
@@ -66,6 +69,14 @@ class Certificate(Judged, Printed):
             self[check].measured for check in ("constraint violation", "consensus violation")
         )
 
+    @property
+    def yardstick(self) -> tuple[str, str, str]:
+        """Name and size of the measure of gaps, and how it is found."""
+        if self.cost > self.paid:
+            said = f"what is not seen of F, over 1e-4; the clients pay {self.paid:.3g}"
+            return "measure of gaps", f"{self.cost:.3g}", said
+        return "cost of consensus", f"{self.cost:.3g}", "sum of f_i(x) - min f_i"
+
     def report(self, *, wide: bool) -> list[Part]:
         """The bound, what it is measured by, and the comparisons."""
         top = {
@@ -74,7 +85,7 @@ class Certificate(Judged, Printed):
                 f"{self.bound:.8g}",
                 f"by client solves alone, within {REACH:g} lengths",
             ),
-            "cost of consensus": (f"{self.cost:.3g}", "sum of f_i(x) - min f_i"),
+            self.yardstick[0]: self.yardstick[1:],
         }
         return [
             Heading(f"Certificate of {self.name!r}: {self.said}"),
@@ -130,6 +141,7 @@ def certified(judge: Judge) -> Certificate:
         sense * judge.value,
         sense * (judge.value - judge.proof.gap),
         judge.scale.cost,
+        judge.scale.paid,
         judge.proof.weakest,
         tuple(judge.rows),
     )

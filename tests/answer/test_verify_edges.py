@@ -386,3 +386,26 @@ def test_a_divergence_is_broken_by_far_less_than_values_are_known_to(
     moved = {y: 0.5, w: 0.5, z: share * 0.5 * np.exp(-1 - (most - 0.01) / 0.5)}
     check = off(result, moved).verify()["constraint violation"]
     assert check.ok == is_ok, str(check)
+
+
+def test_a_consensus_whose_parameter_is_zero_ties_its_other_side_to_zero() -> None:
+    """With x of 1 and y of 0 it is 2 (0 - 2)^2 = 8. It stalled, by a length in units of zero."""
+    weight = cp.Parameter(value=0.0)
+    model, x, y = dm.Model("zero"), cp.Variable(2, name="x"), cp.Variable(2, name="y")
+    model.client("a", cp.sum_squares(x - 1))
+    model.client("b", cp.sum_squares(y - 2))
+    model.consensus(weight * x == y)
+    result = model.solve()
+    assert (result.status, result.value) == ("optimal", pytest.approx(8.0, rel=1e-6))
+    assert result.verify().ok
+
+
+def test_where_nobody_pays_a_certificate_says_what_gaps_are_measured_by() -> None:
+    """All want 3: the clients pay nothing, which is no measure of a gap."""
+    model, w = dm.Model("agreed"), cp.Variable(name="w")
+    for i in range(3):
+        model.client(i, cp.square(w - 3) + 1)
+    said = str(model.solve().certificate())
+    assert "measure of gaps" in said
+    assert "what is not seen of F, over 1e-4; the clients pay" in said
+    assert "cost of consensus" not in said
