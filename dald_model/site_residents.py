@@ -10,10 +10,9 @@ import scipy.sparse as sp
 
 from dald_model.compile.subproblem import Subproblem
 from dald_model.engines.messages import asked
-from dald_model.engines.portable import Portable
+from dald_model.engines.portable import Portable, unpack_edges
 from dald_model.engines.residents import Residents
 from dald_model.engines.schema import check_arrays
-from dald_model.engines.site_edges import unpack_edges
 from dald_model.solvers.base import FOUND, Answers, Multipliers, Session, Solver, Turn
 from dald_model.solvers.interior.member import Answer, Member
 

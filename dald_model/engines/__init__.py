@@ -20,7 +20,7 @@ from dald_model.engines.engine import Engine, Host, HostLostError, Reply
 from dald_model.engines.flower import Flower
 from dald_model.engines.in_process import InProcess, Sites
 from dald_model.engines.mpi_ranks import MPI
-from dald_model.engines.outgoing import sent
+from dald_model.engines.message_table import sent
 from dald_model.engines.housed import Loss
 from dald_model.engines.processes import Processes
 from dald_model.engines.ray_actors import Ray

@@ -12,8 +12,7 @@ from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
 from dald_model.deadline import check_time
 from dald_model.engines.assignment import Assignment, Event
-from dald_model.engines.batches import Batch, Layout
-from dald_model.engines.bench import Bench, Given
+from dald_model.engines.batches import Batch, Given, Layout, OpenSession
 from dald_model.engines.housed import Loss
 from dald_model.engines.place import RemoteSession
 from dald_model.engines.placement import Placement
@@ -60,16 +59,16 @@ class SolverLayer:
         self.round = 0
         self._assignment = Assignment(compiled, solver)
         self._centre = self._points(centre)
-        self._benches: dict[Hashable, Bench] = {}
+        self._open_sessions: dict[Hashable, OpenSession] = {}
         self._layout = Layout(compiled)
         self._placement = placement
         kinds = self._assignment.kinds
-        self._homes = (
-            {} if placement is None else placement.homes(compiled, self._assignment.chains, kinds)
+        self._hosts = (
+            {} if placement is None else placement.hosts(compiled, self._assignment.chains, kinds)
         )
         together: dict[Any, list[Hashable]] = {}
         for name in compiled.layout:
-            together.setdefault((kinds[name], self._homes.get(name)), []).append(name)
+            together.setdefault((kinds[name], self._hosts.get(name)), []).append(name)
         for names in together.values():
             self._open(names)
         self._together = list(together.values())
@@ -81,16 +80,16 @@ class SolverLayer:
 
         Answers then depend on the arguments alone, in this run and in one that goes on from here.
         """
-        for bench in {id(bench): bench for bench in self._benches.values()}.values():
-            names = [name for name in bench.places if self._benches[name] is bench]
+        for opened in {id(opened): opened for opened in self._open_sessions.values()}.values():
+            names = [name for name in opened.places if self._open_sessions[name] is opened]
             solver = self._assignment[names[0]]
             if solver.name in MEMORYLESS:
                 continue
-            if isinstance(bench.session, RemoteSession):
-                bench.session.renew()
+            if isinstance(opened.session, RemoteSession):
+                opened.session.renew()
             else:
-                anew = bench._replace(session=solver.open(bench.given.clients))
-                self._benches |= dict.fromkeys(names, anew)
+                anew = opened._replace(session=solver.open(opened.given.clients))
+                self._open_sessions |= dict.fromkeys(names, anew)
         self._batches = self._forgotten()
 
     def again(self, solver: Any, centre: np.ndarray | None) -> bool:
@@ -198,7 +197,7 @@ class SolverLayer:
     def _parted(self, stage: tuple[Hashable, ...]) -> list[Batch]:
         parted: dict[int, list[Hashable]] = {}
         for name in stage:
-            parted.setdefault(id(self._benches[name].session), []).append(name)
+            parted.setdefault(id(self._open_sessions[name].session), []).append(name)
         return [self._batch(names) for names in parted.values()]
 
     def answers(
@@ -257,7 +256,7 @@ class SolverLayer:
     def _around(self, batch: Batch, wait: Callable[[], Answers]) -> Answers:
         """Answers from elsewhere, in the user's coordinates."""
         answers, centre = wait(), self._centre[batch.columns]
-        if not centre.any() or not self._benches[batch.names[0]].given.is_centred:
+        if not centre.any() or not self._open_sessions[batch.names[0]].given.is_centred:
             return answers
         return answers._replace(points=answers.points + centre)
 
@@ -275,11 +274,11 @@ class SolverLayer:
             return
         layout = self.compiled.layout
         missing = np.flatnonzero(encodings == Encoding.ELSEWHERE)
-        for home in sorted({self._homes[layout[at]] for at in missing}):
-            places = np.array([at for at in missing if self._homes[layout[at]] == home])
+        for host in sorted({self._hosts[layout[at]] for at in missing}):
+            places = np.array([at for at in missing if self._hosts[layout[at]] == host])
             names = [layout[at] for at in places]
             if not all(name in self._unanswered for name in names):
-                yield places, self._placement.collect(home, names)
+                yield places, self._placement.collect(host, names)
 
     def _answered(
         self, batch: Batch, turn: Turn, answers: Answers, tolerance: float
@@ -316,14 +315,14 @@ class SolverLayer:
         """What the clients' session answers, whether it found points or not."""
         check_time()
         centre = self._centre[batch.columns]
-        if not centre.any() or not self._benches[batch.names[0]].given.is_centred:
+        if not centre.any() or not self._open_sessions[batch.names[0]].given.is_centred:
             return batch.session.minimise(turn, tolerance)
         answers = batch.session.minimise(turn._replace(points=turn.points - centre), tolerance)
         return answers._replace(points=answers.points + centre)
 
     def _open(self, names: list[Hashable]) -> bool:
         """Have a session of some clients with their present numbers; whether it is another one."""
-        solver, before = self._assignment[names[0]], self._benches.get(names[0])
+        solver, before = self._assignment[names[0]], self._open_sessions.get(names[0])
         if before is not None and (before.solver is not solver or list(before.places) != names):
             before = None
         subs = [self.compiled[name] for name in names]
@@ -334,23 +333,23 @@ class SolverLayer:
         # Of Lasting, but to ask for a protocol takes longer than to begin again
         begin_again = getattr(before and before.session, "begin_again", None)
         if before and begin_again is not None and begin_again(given.clients):
-            self._benches |= dict.fromkeys(names, before._replace(given=given))
+            self._open_sessions |= dict.fromkeys(names, before._replace(given=given))
             return False
         places = {name: at for at, name in enumerate(names)}
-        home = self._homes.get(names[0])
+        host = self._hosts.get(names[0])
         is_elsewhere = solver in NUMERICAL or isinstance(solver, AtSite)
-        if self._placement is not None and home is not None and is_elsewhere:
-            session: Session = self._placement.open(home, solver.name, given.clients)
+        if self._placement is not None and host is not None and is_elsewhere:
+            session: Session = self._placement.open(host, solver.name, given.clients)
         else:
             session = solver.open(given.clients)
-        bench = Bench(session, solver, places, given)
-        self._benches |= dict.fromkeys(names, bench)
+        opened = OpenSession(session, solver, places, given)
+        self._open_sessions |= dict.fromkeys(names, opened)
         return True
 
     def _batch(self, names: list[Hashable]) -> Batch:
-        bench = self._benches[names[0]]
-        which = np.array([bench.places[name] for name in names])
-        return self._layout.batch(names, bench.session, which)
+        opened = self._open_sessions[names[0]]
+        which = np.array([opened.places[name] for name in names])
+        return self._layout.batch(names, opened.session, which)
 
 
 @uncollected()

@@ -8,13 +8,14 @@ from importlib import import_module
 from threading import Event
 from typing import Any
 
-from dald_model.engines.courier import Courier
 from dald_model.engines.engine import HostLostError
-from dald_model.engines.flower_client import FIELD, RECORD
+from dald_model.engines.io_thread import IOThread
 from dald_model.errors import OptionError, RunError
 from dald_model.text import counted
 from dald_model.validate import argument, check_positive, check_whole
 
+RECORD, FIELD = "dald_model", "message"
+"""Where the bytes of a message and of its reply are in Flower's record."""
 POLL = 0.1
 """Seconds between two looks for a reply."""
 
@@ -132,7 +133,7 @@ class Flower:
 
 
 class FlowerNode:
-    """A SuperNode, and the :class:`Courier` that sends to it and waits for its replies."""
+    """A SuperNode, and the :class:`IOThread` that sends to it and waits for its replies."""
 
     def __init__(self, grid: Any, node: int, deadline: float) -> None:
         self.name = f"node {node}"
@@ -141,11 +142,11 @@ class FlowerNode:
 
     def _begin(self) -> None:
         ended = self._ended = Event()
-        self._courier = Courier(lambda message: self._asked(message, ended), ended.set)
+        self._thread = IOThread(lambda message: self._asked(message, ended), ended.set)
 
     def send(self, message: bytes) -> Future[bytes]:
         """See :class:`dald_model.engines.engine.Host`."""
-        return self._courier.send(message)
+        return self._thread.send(message)
 
     def restart(self) -> None:
         """See :class:`dald_model.engines.engine.Host`; a late reply is not read any more."""
@@ -155,7 +156,7 @@ class FlowerNode:
     def stop(self) -> None:
         """Wait for nothing any more."""
         self._ended.set()
-        self._courier.stop()
+        self._thread.stop()
 
     def _asked(self, message: bytes, ended: Event) -> bytes:
         app = import_module("flwr.app")  # who has a grid has it

@@ -13,9 +13,8 @@ from dald_model.declare.remote import RemoteClient
 from dald_model.engines.engine import Engine, HostLostError
 from dald_model.engines.housed import Housed, Loss, Seat, Sent
 from dald_model.engines.messages import answers, multipliers
-from dald_model.engines.portable import pack
+from dald_model.engines.portable import pack, pack_edges
 from dald_model.engines.residents import Known, read_answers, read_multipliers
-from dald_model.engines.site_edges import pack_edges
 from dald_model.engines.wire import NUMBERS, Expected, Message, encode
 from dald_model.engines.witness import Witness
 from dald_model.errors import LostError

@@ -41,7 +41,7 @@ class Placement:
         self._turned = [seats[at:] + seats[:at] for at in range(len(seats))]
         self._places = [Place(mine, engine, self.losses) for mine in self._turned]
 
-    def homes(
+    def hosts(
         self,
         compiled: Decomposition,
         chains: Mapping[Hashable, Sequence[Solver]],
@@ -91,9 +91,9 @@ class Placement:
         """Client -> the number of its host, see :func:`shared_out`."""
         return shared_out(levels, len(self._places))
 
-    def open(self, home: int, solver: str, subproblems: Sequence[Subproblem]) -> RemoteSession:
+    def open(self, host: int, solver: str, subproblems: Sequence[Subproblem]) -> RemoteSession:
         """A session at a host."""
-        return self._places[home].open(solver, subproblems)
+        return self._places[host].open(solver, subproblems)
 
     def ask(
         self, asked: Sequence[Asked], tolerance: float, round_: int
@@ -112,26 +112,26 @@ class Placement:
         for place in self._places:
             place.keep()
 
-    def collect(self, home: int, names: Sequence[Hashable]) -> Multipliers:
+    def collect(self, host: int, names: Sequence[Hashable]) -> Multipliers:
         """See :meth:`Place.collect`."""
-        return self._places[home].collect(names)
+        return self._places[host].collect(names)
 
     def reach(
-        self, shown: Mapping[Hashable, Shown], homes: Mapping[Hashable, int], here: Sequence[Member]
+        self, shown: Mapping[Hashable, Shown], hosts: Mapping[Hashable, int], here: Sequence[Member]
     ) -> tuple[list[Seen], Spread]:
         """Open members of an interior point at their hosts; gives what they tell, and all."""
         names = list(shown)
         places: dict[int, list[int]] = {}
         for at, name in enumerate(names):
-            places.setdefault(homes[name], []).append(at)
+            places.setdefault(hosts[name], []).append(at)
         self._groups = [
             Group(
                 {names[at]: shown[names[at]] for at in place},
-                self._turned[home],
+                self._turned[host],
                 self._engine,
                 self.losses,
             )
-            for home, place in places.items()
+            for host, place in places.items()
         ]
         spread = Spread(self._groups, list(places.values()), here, self._waits)
         return spread.open(), spread

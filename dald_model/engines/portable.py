@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import NOTHING, Subproblem
-from dald_model.engines.admission import Admission, read_header
 from dald_model.engines.archive import Archive, archived
 from dald_model.engines.schema import HEADER
+from dald_model.engines.validation import Validation, read_header
+from dald_model.engines.wire import decode, encode
 from dald_model.errors import OptionError
 from dald_model.validate import is_whole
 
@@ -160,7 +161,7 @@ def unpack(data: bytes) -> Portable:
     """The inverse of :func:`pack`, for bytes from anywhere.
 
     They are checked before they are used, see :mod:`dald_model.engines.archive` and
-    :mod:`dald_model.engines.admission`: nothing is run, and beside a header of at most
+    :mod:`dald_model.engines.validation`: nothing is run, and beside a header of at most
     :data:`dald_model.engines.archive.HEADER` bytes no more memory is taken than a small multiple
     of what came.
 
@@ -198,7 +199,7 @@ def unpack(data: bytes) -> Portable:
 
 
 def _admitted(archive: Archive, header: dict[str, Any]) -> Portable:
-    admission = Admission(archive, header)
+    admission = Validation(archive, header)
     form, sides = admission.form(), admission.sides()
     signs = admission.signs(sides[1].size)
     admission.close()
@@ -217,3 +218,53 @@ def _put(arrays: dict[str, np.ndarray], name: str, matrix: Any) -> None:
         }
     elif matrix is not None:
         arrays[name] = matrix
+
+
+class SiteEdges(NamedTuple):
+    """Sides of the edges in the m shared entries, (q, m) and (q,), and signs of the ends, (q,)."""
+
+    sides: tuple[sp.csr_array, np.ndarray]
+    signs: np.ndarray
+    size: int
+
+
+def pack_edges(sub: Subproblem) -> bytes:
+    """The edges of a client whose objective is elsewhere."""
+    matrix, offset = sub.sides
+    cells = sp.coo_array(matrix)
+    arrays = {
+        "rows": cells.row.astype(np.int64),
+        "columns": cells.col.astype(np.int64),
+        "values": cells.data,
+        "offset": offset,
+        "signs": sub.signs,
+    }
+    return encode({"size": sub.size}, arrays)
+
+
+def unpack_edges(data: bytes, size: int) -> SiteEdges:
+    """The inverse of :func:`pack_edges`, for bytes from anywhere.
+
+    Raises
+    ------
+    OptionError
+        If they are not the edges of a client that shares ``size`` entries.
+    """
+    try:
+        said, arrays = decode(data)
+        offset, signs = arrays["offset"], arrays["signs"]
+        cells = tuple(arrays[name] for name in ("rows", "columns", "values"))
+        numbers = np.concatenate([cells[2], offset])
+        is_sound = said["size"] == size and offset.shape == signs.shape == (offset.size,)
+        is_sound = is_sound and bool((np.abs(signs) == 1).all() and np.isfinite(numbers).all())
+        is_sound = is_sound and min(cells[0].min(initial=0), cells[1].min(initial=0)) >= 0
+        if not is_sound:
+            raise ValueError("sizes, signs or numbers")
+        # Made of triples, whose indices scipy compares with the shape
+        matrix = sp.csr_array((cells[2], cells[:2]), shape=(offset.size, size))
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise OptionError(
+            f"site: what came are no edges of {size} shared entries; see that the coordinator has "
+            "this version of dald_model, and let the site introduce itself again"
+        ) from error
+    return SiteEdges((matrix, offset), signs, size)

@@ -9,8 +9,8 @@ import weakref
 from concurrent.futures import Future
 from functools import partial
 
-from dald_model.engines.courier import Courier, lost, read_message, write_message
 from dald_model.engines.engine import HostLostError, check_patience
+from dald_model.engines.io_thread import IOThread, lost, read_message, write_message
 from dald_model.validate import argument, check_whole
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
@@ -126,13 +126,13 @@ def environment(threads: int) -> dict[str, str]:
 
 
 class Worker:
-    """One process, and the :class:`Courier` that writes to it and reads from it."""
+    """One process, and the :class:`IOThread` that writes to it and reads from it."""
 
     def __init__(self, name: str, threads: int = 1) -> None:
         self.name = name
         self._threads = threads
         self._process: subprocess.Popen[bytes] | None = None
-        self._courier: Courier | None = None
+        self._thread: IOThread | None = None
         self._obstacle = "no process was started"
 
     @property
@@ -159,11 +159,11 @@ class Worker:
             self._obstacle = f"no process could be started: {error}"
             return
         self._process = process
-        self._courier = Courier(partial(_exchange, process), partial(_close, process))
+        self._thread = IOThread(partial(_exchange, process), partial(_close, process))
 
     def send(self, message: bytes) -> Future[bytes]:
         """See :class:`dald_model.engines.engine.Host`."""
-        return lost(self._obstacle) if self._courier is None else self._courier.send(message)
+        return lost(self._obstacle) if self._thread is None else self._thread.send(message)
 
     def restart(self) -> None:
         """See :class:`dald_model.engines.engine.Host`."""
@@ -175,10 +175,10 @@ class Worker:
     def stop(self) -> None:
         """End the process, whatever it does."""
         process, self._process = self._process, None
-        courier, self._courier = self._courier, None
-        if process is None or courier is None:
+        thread, self._thread = self._thread, None
+        if process is None or thread is None:
             return
-        courier.stop()
+        thread.stop()
         process.kill()
         process.wait(PATIENCE)
 

@@ -9,8 +9,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from dald_model.engines.courier import lost
 from dald_model.engines.engine import HostLostError, Reply, check_patience
+from dald_model.engines.io_thread import lost
 from dald_model.engines.processes import environment
 from dald_model.engines.residents import Residents
 from dald_model.errors import OptionError

@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import IO
 
-from dald_model.engines.courier import read_message, write_message
+from dald_model.engines.io_thread import read_message, write_message
 from dald_model.engines.residents import Residents
 
 

@@ -67,9 +67,9 @@ def watched(clock: Clock) -> Iterator[None]:
         def _open(self, names: list[Any]) -> bool:
             is_another = super()._open(names)
             at = "server" if self.solver(names[0]).name == "average" else "clients"
-            bench = self._benches[names[0]]
+            bench = self._open_sessions[names[0]]
             timed = bench._replace(session=_Timed(bench.session, at, clock))
-            self._benches |= dict.fromkeys(names, timed)
+            self._open_sessions |= dict.fromkeys(names, timed)
             return is_another
 
     with ExitStack() as stack:

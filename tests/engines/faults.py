@@ -28,8 +28,8 @@ import cvxpy as cp
 import numpy as np
 
 import dald_model as dm
-from dald_model.engines.courier import Courier
 from dald_model.engines.engine import HostLostError
+from dald_model.engines.io_thread import IOThread
 from tests.engines.declared import ENVIRONMENT, hundred, left
 from tests.engines.test_sites import at_sites, in_one_place
 
@@ -133,7 +133,7 @@ class ServedSite:
     def __init__(self, address: Path, kind: str, at: int) -> None:
         self.name, self._address = f"site {at}", address
         self._serve = partial(_serve, kind, at, address)
-        self._courier = Courier(self._exchange, lambda: None)
+        self._thread = IOThread(self._exchange, lambda: None)
         self._process: Any = None
 
     @property
@@ -142,7 +142,7 @@ class ServedSite:
 
     def send(self, message: bytes) -> Future[bytes]:
         self._start()
-        return self._courier.send(message)
+        return self._thread.send(message)
 
     def restart(self) -> None:
         self.stop()
@@ -238,14 +238,14 @@ class Slow:
 
     def __init__(self, site: dm.Site, seconds: float) -> None:
         self.name, self._site, self._left, self._seconds = site.name, site, 4, seconds
-        self._courier = Courier(self._late, lambda: None)
+        self._thread = IOThread(self._late, lambda: None)
 
     def send(self, message: bytes) -> Future[bytes]:
-        return self._courier.send(message)
+        return self._thread.send(message)
 
     def restart(self) -> None:
-        self._courier.stop()
-        self._courier = Courier(self._late, lambda: None)
+        self._thread.stop()
+        self._thread = IOThread(self._late, lambda: None)
 
     def _late(self, message: bytes) -> bytes:
         self._left -= 1

@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import Any
 
 import dald_model as dm
-from dald_model.engines import flower_client
-from dald_model.engines.flower_client import FIELD, LOG, RECORD
+from dald_model.engines import flower
+from dald_model.engines.flower import FIELD, LOG, RECORD
 from tests.engines.test_sites import at_sites
 
 declared: list[int] = []
@@ -22,7 +22,7 @@ def answered(
     task: Any = import_module("flwr.supercore.task_identity").TaskIdentity
     task.run_id, task.node_id, task.task_id = 1, 1, 1
     if forgets:
-        flower_client._live.clear()
+        flower._live.clear()
 
     def declare(context: Any) -> dm.Site:
         declared.append(at)

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.engines.flower_client import FIELD, RECORD
+from dald_model.engines.flower import FIELD, RECORD
 from dald_model.engines.wire import decode
 from dald_model.errors import RunError
 from tests.engines.declared import ENVIRONMENT, REPOSITORY, block

@@ -19,9 +19,9 @@ import pytest
 
 import dald_model as dm
 from dald_model.datasets import Dataset, load_hospitals, standardised_together
-from dald_model.engines.courier import Courier
 from dald_model.engines.engine import HostLostError
 from dald_model.engines.in_process import SiteHost
+from dald_model.engines.io_thread import IOThread
 from dald_model.engines.wire import decode, encode
 from dald_model.models import hospitals
 from tests.engines.test_engines import rounds
@@ -408,10 +408,10 @@ class Threaded(SiteHost):
     def __init__(self, site: dm.Site, again: Callable[[], dm.Site], at: int) -> None:
         super().__init__(site)
         self._again, self._left = again, at
-        self._courier = Courier(self._answered, lambda: None)
+        self._thread = IOThread(self._answered, lambda: None)
 
     def send(self, message: bytes) -> Future[bytes]:
-        return self._courier.send(message)
+        return self._thread.send(message)
 
     def _answered(self, message: bytes) -> bytes:
         self._left -= 1

@@ -40,7 +40,7 @@ def _exactly(stream: IO[bytes], size: int) -> bytes:
     return found
 
 
-class Courier:
+class IOThread:
     """A thread that waits for a host instead of the caller, who so can have a deadline.
 
     It is a daemon, so that it does not keep Python from ending.

@@ -1,4 +1,4 @@
-r"""Admission of a client that comes from elsewhere: every number is checked before it is used.
+r"""Validation of a client that comes from elsewhere: every number is checked before it is used.
 
 Types, shapes against the header, indices of sparse matrices (before scipy, which trusts them, is
 given any), finiteness, and the cones against the rows. What is not checked is convexity: a matrix
@@ -49,7 +49,7 @@ def read_header(text: bytes) -> dict[str, Any]:
     return found
 
 
-class Admission:
+class Validation:
     """The arrays of one client, checked against its header as they are asked for."""
 
     def __init__(self, archive: Archive, header: dict[str, Any]) -> None:

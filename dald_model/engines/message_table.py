@@ -10,8 +10,7 @@ from dald_model.compile.form import Form
 from dald_model.declare.remote import RemoteClient
 from dald_model.engines.messages import HELD
 from dald_model.engines.placement import obstacle
-from dald_model.engines.portable import pack
-from dald_model.engines.site_edges import pack_edges
+from dald_model.engines.portable import pack, pack_edges
 from dald_model.later import pd
 
 FLOAT = 8
