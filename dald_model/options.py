@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from os import PathLike
 from typing import Any
 
@@ -72,8 +73,24 @@ def check_checkpoint(path: Any, every: Any) -> None:
 
 def check_kind(what: str, given: Any, needs: str, example: str) -> None:
     """Refuse an object that lacks what the loop asks of it."""
-    if given is not None and (isinstance(given, type) or not hasattr(given, needs)):
-        raise OptionError(f"{what}: given {given!r}, expected an object such as {example}")
+    if isinstance(given, type):
+        raise OptionError(
+            f"{what}: given the class {given.__name__}, expected an object such as {example}; "
+            f"call it, as in dm.{given.__name__}(...)"
+        )
+    if given is not None and not hasattr(given, needs):
+        raise OptionError(
+            f"{what}: given {given!r}, expected an object such as {example}{_meant(given, needs)}"
+        )
+
+
+def _meant(given: Any, needs: str) -> str:
+    """The public class that a string was probably meant for."""
+    package = import_module("dald_model")
+    word = given.lower() if isinstance(given, str) else ""
+    near = [one for one in dir(package) if word and word in one.lower()]
+    near = [one for one in near if hasattr(getattr(package, one), needs)]
+    return f"; did you mean dm.{near[0]}(...)?" if near else ""
 
 
 def check_metrics(given: Any) -> Mapping[str, Callable[..., Any]]:

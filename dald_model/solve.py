@@ -263,7 +263,7 @@ def solve(
     try:
         timed.enter_context(within(time_limit))
         check_kind("algorithm", algorithm, "open", "dm.DALD()")
-        check_kind("sequence", sequence, "bind", "dm.Sequence.natural()")
+        check_kind("sequence", sequence, "bind", "dm.Sequence.levels([...])")
         check_kind("acceleration", acceleration, "open", "dm.Anderson(), or None")
         among = engine if isinstance(engine, AmongPeers) else None
         engine = None if among else engine

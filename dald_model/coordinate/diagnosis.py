@@ -186,11 +186,12 @@ class FailureMonitor:
         if found is None:
             return None
         if found.status == Status.UNBOUNDED:
+            goes = "falls" if self.compiled.sense > 0 else "rises"
             return Termination(
                 Status.UNBOUNDED,
                 found.client,
-                f"the objective falls without bound along a direction on which all clients agree; "
-                f"it falls fastest at client {found.client!r}; add a constraint or a regulariser",
+                f"the objective {goes} without bound along a direction on which all clients agree; "
+                f"it {goes} fastest at client {found.client!r}; add a constraint or a regulariser",
             )
         edge, gaps = self._worst_edge(state), np.abs(state.primal)
         said = f": on edge {edge} the sides stay {gaps.max():.3g} apart; relax a constraint of one"

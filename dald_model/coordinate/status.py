@@ -48,10 +48,10 @@ class Status(StrEnum):
     )
     SETTLED = "settled", "the iterates stopped moving; this algorithm's limit need not be optimal"
     INFEASIBLE = "infeasible", "no point satisfies all constraints"
-    UNBOUNDED = "unbounded", "the objective falls without bound"
+    UNBOUNDED = "unbounded", "the objective improves without bound"
     NO_MINIMISER = (
         "no_minimiser",
-        "the objective keeps falling towards a bound that no point attains",
+        "the objective keeps improving towards a bound that no point attains",
     )
     ROUND_LIMIT = "round_limit", "max_rounds was reached before the tolerances"
     TIME_LIMIT = "time_limit", "time_limit was reached before the tolerances"

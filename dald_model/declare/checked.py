@@ -308,10 +308,26 @@ def check_data(part: Any, where: str) -> None:
                 "data; write the real and the imaginary part as rows of their own"
             )
     for constant in part.constants():
-        data = constant.value.data if sp.issparse(constant.value) else np.asarray(constant.value)
-        bad = int(np.size(data) - np.count_nonzero(np.isfinite(data)))
-        if bad:
+        value = constant.value
+        data = value.data if sp.issparse(value) else np.asarray(value)
+        if not np.isfinite(data).all():
             raise DeclarationError(
-                f"{where}: {short(part)} holds {bad} NaN or infinite entries in a constant of "
-                f"shape {constant.shape}; clean the data first (drop or impute those rows)"
+                f"{where}: {short(part)} holds {_not_finite(value)}; clean the data first (drop or "
+                "impute those rows)"
             )
+
+
+def _not_finite(value: Any) -> str:
+    """How many entries of a constant are NaN or infinite, and the first of them."""
+    if np.ndim(value) == 0 and not sp.issparse(value):
+        return f"the constant {value}"
+    if sp.issparse(value):
+        by_rows = value.tocsr().tocoo()
+        entries, places = by_rows.data, np.transpose([by_rows.row, by_rows.col])
+    else:
+        entries, places = np.ravel(value), np.argwhere(np.full(value.shape, True))
+    bad = np.flatnonzero(~np.isfinite(entries))
+    return (
+        f"{len(bad)} NaN or infinite entries in a constant of shape {value.shape}, the first is "
+        f"{entries[bad[0]]} at {places[bad[0]].tolist()}"
+    )

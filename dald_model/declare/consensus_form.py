@@ -217,11 +217,13 @@ def check_connected(clients: Mapping[Hashable, Client], edges: Sequence[Edge]) -
     graph = consensus_graph(clients, edges)
     for name in clients:
         if graph.degree[name] == 0:
+            named = {v.name() for v in clients[name].variables}
             raise DeclarationError(
                 f"client {name!r} has no coupling: none of its variables "
                 f"({', '.join(v.name() for v in clients[name].variables)}) stands in a consensus "
-                "equality, a coupling or another client; add model.consensus(...) or "
-                "model.couple(...) for it, or solve it on its own with cvxpy"
+                f"equality, a coupling or another client{_namesake(name, named, clients)}; add "
+                "model.consensus(...) or model.couple(...) for it, or solve it on its own with "
+                "cvxpy"
             )
     pieces = list(nx.connected_components(graph))
     if len(pieces) > 1:
@@ -230,6 +232,15 @@ def check_connected(clients: Mapping[Hashable, Client], edges: Sequence[Edge]) -
             "connected graph (Remark 1 of the paper); add a consensus equality between them or a "
             "coupling, or declare one model for each part"
         )
+
+
+def _namesake(name: Hashable, named: set[str], clients: Mapping[Hashable, Client]) -> str:
+    """A variable of another client with the name of one of these, which may be meant to be it."""
+    for other, client in clients.items():
+        for v in client.variables if other != name else ():
+            if v.name() in named:
+                return f" (the variable {v.name()!r} of client {other!r} is another object)"
+    return ""
 
 
 def consensus_graph(clients: Iterable[Hashable], edges: Iterable[Edge]) -> nx.Graph:

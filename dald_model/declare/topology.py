@@ -41,9 +41,9 @@ def checked_topology(
         )
     unknown = [node for node in graph if node not in clients]
     if unknown:
+        are = "is no client" if len(unknown) == 1 else "are no clients"
         raise DeclarationError(
-            f"topology: {listed(unknown)} is no client of {name!r}; "
-            f"expected nodes among {listed(clients)}"
+            f"topology: {listed(unknown)} {are} of {name!r}; expected nodes among {listed(clients)}"
         )
     loop = next(nx.selfloop_edges(graph), None)
     if loop is not None:

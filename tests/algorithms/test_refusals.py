@@ -266,6 +266,13 @@ def test_a_penalty_or_solver_besides_that_of_the_methods_of_one_client() -> None
     model.solve(algorithm=dm.ProximalPoint(1.0), solver="conic")
 
 
-@pytest.mark.parametrize("given", ["fedprox", dm.FedProx])
-def test_no_algorithm(given: Any) -> None:
-    refused(shared(), given, f"algorithm: given {given!r}, expected an object such as dm.DALD()")
+@pytest.mark.parametrize(
+    ("given", "said", "remedy"),
+    [
+        ("fedprox", "'fedprox'", "did you mean dm.FedProx(...)?"),
+        (dm.FedProx, "the class FedProx", "call it, as in dm.FedProx(...)"),
+    ],
+)
+def test_no_algorithm(given: Any, said: str, remedy: str) -> None:
+    expected = f"algorithm: given {said}, expected an object such as dm.DALD(); {remedy}"
+    refused(shared(), given, expected)

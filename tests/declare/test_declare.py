@@ -111,9 +111,11 @@ def test_nan_and_inf_are_refused_with_their_number_and_shape(bad: float) -> None
     for given in (data, sp.csr_array(data)):
         message = refused(cp.sum_squares(given @ V))
         says(message, "client 'ward'", "2 NaN or infinite", "shape (3, 2)", "clean the data")
-    says(refused(cp.square(X), [bad >= X]), "client 'ward'", "x <= ", "1 NaN or infinite", "clean")
-    says(refused(cp.square(X) + bad), "client 'ward'", "1 NaN or infinite", "clean")
-    says(refused(cp.Minimize(bad), [X >= 0]), "client 'ward'", "1 NaN or infinite", "clean")
+        says(message, f"the first is {bad} at [0, 1]")
+    said = f"holds the constant {bad}"
+    says(refused(cp.square(X), [bad >= X]), "client 'ward'", "x <= ", said, "clean")
+    says(refused(cp.square(X) + bad), "client 'ward'", said, "clean")
+    says(refused(cp.Minimize(bad), [X >= 0]), "client 'ward'", said, "clean")
 
 
 def test_infinite_bounds_are_no_data() -> None:

@@ -76,7 +76,7 @@ def test_the_users_graph_may_change_afterwards() -> None:
         (nx.DiGraph([("a", "b"), ("b", "c")]), ["given DiGraph", "order", "sequence"]),
         (nx.MultiGraph([("a", "b"), ("a", "b"), ("b", "c")]), ["given MultiGraph", "expected an"]),
         (nx.path_graph("abcz"), ["'z' is no client of 'shared'", "among 'a', 'b', 'c'"]),
-        (nx.path_graph(3), ["0, 1, 2 is no client", "expected nodes among"]),
+        (nx.path_graph(3), ["0, 1, 2 are no clients", "expected nodes among"]),
         (nx.path_graph("ab"), ["client 'c'", "'w'", "no node of the graph", "add it"]),
         (
             nx.Graph(list(zip("abb", "bcb", strict=True))),
