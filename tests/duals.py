@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+import dald_model as dm
 from dald_model.answer.assemble import dual_values
-from dald_model.compile.subproblem import Subproblem
-from dald_model.solvers.base import Answers, Encoding, Multipliers
+from dald_model.solvers import Answers, Encoding, Multipliers
 
 
 def raw(multipliers: Multipliers, i: int = 0) -> np.ndarray:
@@ -16,13 +16,13 @@ def raw(multipliers: Multipliers, i: int = 0) -> np.ndarray:
     return multipliers.of(i).values
 
 
-def duals(sub: Subproblem, answers: Answers) -> tuple[Any, ...]:
+def duals(sub: dm.Subproblem, answers: Answers) -> tuple[Any, ...]:
     """For each constraint of the only client the values of its cvxpy ``dual_variables``."""
     return held(sub, answers.multipliers, answers.points)
 
 
 def held(
-    sub: Subproblem, multipliers: Multipliers, point: np.ndarray, i: int = 0
+    sub: dm.Subproblem, multipliers: Multipliers, point: np.ndarray, i: int = 0
 ) -> tuple[Any, ...]:
     """The same of the i-th client, which stands at a point."""
     one = multipliers.of(i)

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 
+import dald_model as dm
 from dald_model.compiled import Compiled
-from dald_model.coordinate.penalty import ResidualBalancing
 from dald_model.coordinate.state import State
 from dald_model.coordinate.sweeper import SerialSweeper
 from dald_model.engines.dispatch import SolverLayer
-from dald_model.solvers.base import Turn
+from dald_model.solvers import Turn
 from tests.benchmarks import common
 from tests.benchmarks.common import GOOD, KINDS, LEAST_SQUARES, TIGHT, Array, Hand, Kind
 
@@ -93,7 +93,7 @@ def settled(compiled: Compiled) -> tuple[Any, SolverLayer, list[Hashable]]:
     layer = SolverLayer(compiled, "auto")
     sweeper = SerialSweeper(layer)
     clients = list(compiled.model.clients)
-    state = State.start(compiled, ResidualBalancing().init(compiled))
+    state = State.start(compiled, dm.ResidualBalancing().init(compiled))
     begun = time.perf_counter()
     for at in range(SETTLE):
         if at > 2 and time.perf_counter() - begun > ENOUGH:

@@ -14,12 +14,11 @@ import numpy as np
 import dald_model as dm
 from dald_model import solve as coordinator
 from dald_model.coordinate import sweeper
-from dald_model.coordinate.penalty import Fixed
 from dald_model.coordinate.recorder import Recorder
 from dald_model.coordinate.state import State
 from dald_model.engines import dispatch
 from dald_model.engines.dispatch import SolverLayer
-from dald_model.solvers.base import Answers, Session, Turn
+from dald_model.solvers import Answers, Session, Turn
 from tests.benchmarks import common
 from tests.benchmarks.common import LEAST_SQUARES, QP, Kind
 
@@ -99,7 +98,7 @@ def run(kind: Kind, count: int, m: int, rows: int) -> Run:
     parts = list(kind.data(count, rows, m))
     model = common.star(kind, parts, m)
     compiled = model.compile()
-    rho = Fixed(dm.ResidualBalancing().init(compiled))
+    rho = dm.Fixed(dm.ResidualBalancing().init(compiled))
     marks: list[tuple[float, dict[str, float]]] = []
     clock = Clock()
     measure = sweeper.residuals

@@ -11,7 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 
 import dald_model as dm
-from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers import Answers, Choice, Turn
 from dald_model.solvers.base import FOUND
 from dald_model.values import number
@@ -20,7 +19,7 @@ from tests.compile.clients import Make
 GAP = 1e-8
 
 
-def whole(make: Make) -> Subproblem:
+def whole(make: Make) -> dm.Subproblem:
     """The client as a subproblem whose edges tie all its variables, its names kept."""
     cost, rules = make()
     return compiled(cost, rules)["client"]
@@ -38,13 +37,13 @@ def compiled(cost: Any, rules: Sequence[Any]) -> dm.Compiled:
     return model.compile()
 
 
-def turn(sub: Subproblem, seed: int) -> Turn:
+def turn(sub: dm.Subproblem, seed: int) -> Turn:
     rng = np.random.default_rng(seed)
     q = sub.entries.size
     return Turn(np.zeros(1, int), rng.normal(size=q), 1 + rng.random(q), rng.normal(size=q) / 2)
 
 
-def by_cvxpy(sub: Subproblem, given: Turn) -> tuple[np.ndarray, float, list[Any]]:
+def by_cvxpy(sub: dm.Subproblem, given: Turn) -> tuple[np.ndarray, float, list[Any]]:
     """Point, augmented Lagrangian and dual values of the user's own constraints."""
     sub.set(given.mu, given.rho, given.neighbours)
     options: dict[str, Any] = {"tol_gap_abs": GAP, "tol_gap_rel": GAP, "tol_feas": GAP}
@@ -66,7 +65,7 @@ def native(cones: Any) -> tuple[Any, list[Any]]:
     return kinds, made
 
 
-def by_clarabel(sub: Subproblem, given: Turn) -> tuple[np.ndarray, float, Any]:
+def by_clarabel(sub: dm.Subproblem, given: Turn) -> tuple[np.ndarray, float, Any]:
     """The form's cone program with the augmented terms, given to Clarabel by hand."""
     cone, (G, g) = sub.form.cone, sub.sides
     n, m = cone.linear.size, sub.size
@@ -88,7 +87,7 @@ def by_clarabel(sub: Subproblem, given: Turn) -> tuple[np.ndarray, float, Any]:
     return np.array(found.x)[:m], found.obj_val + cone.constant + constant, np.array(found.z)
 
 
-def first_answer(sub: Subproblem, given: Turn, tolerance: float) -> Answers:
+def first_answer(sub: dm.Subproblem, given: Turn, tolerance: float) -> Answers:
     """That of the first of the client's solvers that has one, else that of the last."""
     tried = (solver.open([sub]).minimise(given, tolerance) for solver in Choice("auto").chain(sub))
     answers = next(tried)

@@ -18,7 +18,6 @@ import pytest
 import dald_model as dm
 from dald_model._cvxpy import domain_of_atoms, has_domain
 from dald_model.compile.lowering import Lowering
-from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.curvature import curvature
 from dald_model.declare.checked import declare_client
 from dald_model.solvers import Turn
@@ -30,7 +29,7 @@ from tests.duals import duals as values
 
 
 @cache
-def client(name: str) -> Subproblem:
+def client(name: str) -> dm.Subproblem:
     """Made once, as several tests ask it."""
     return whole(CLIENTS[name][1])
 
@@ -60,7 +59,7 @@ def compare_duals(ours: Any, theirs: Any, atol: float = 2e-4) -> None:
             np.testing.assert_allclose(flat(a), flat(c), atol=atol, rtol=1e-3)
 
 
-def points_of(sub: Subproblem, count: int = 30) -> Any:
+def points_of(sub: dm.Subproblem, count: int = 30) -> Any:
     """Random points of several sizes that attributes allow, half of them positive."""
     rng = np.random.default_rng(11)
     for at in range(count):
@@ -71,7 +70,7 @@ def points_of(sub: Subproblem, count: int = 30) -> Any:
         yield np.concatenate([flat(v.value) for v in sub.variables])
 
 
-def is_plain(sub: Subproblem) -> bool:
+def is_plain(sub: dm.Subproblem) -> bool:
     """Whether the form describes the client at every point, without further variables."""
     form = sub.form
     is_like_cvxpy = form is not None and form.complete and not getattr(form, "extra", 0)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import dald_model as dm
 from dald_model.compile import lowering as room
 from dald_model.compile.lowering import Lowering
 from dald_model.declare.checked import declare_client
-from dald_model.declare.client import Client
 from dald_model.values import largest, number, preserved
 from tests.compile.clients import Share, untyped
 
@@ -96,7 +96,7 @@ def arrays(form: Any) -> list[np.ndarray]:
     return [one.toarray() if sp.issparse(one) else np.asarray(one) for one in found]
 
 
-def read_off(clients: list[Client], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def read_off(clients: list[dm.Client], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """All but the first, and what is read off it, once it has the arrays of their own reading."""
     alone = [Lowering()(one) for one in clients]
     lowering = Lowering()

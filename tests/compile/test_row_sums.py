@@ -14,7 +14,6 @@ from dald_model.compile.lowered import Lowered
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.row_replication import APART, is_row_sum
 from dald_model.compile.structure import split
-from dald_model.declare.client import Client
 from dald_model.solvers.exact.conic import ClarabelProgram
 from dald_model.solvers.exact.one_by_one import Scaling
 from dald_model.values import flat
@@ -51,9 +50,9 @@ REFUSED: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-def declared(name: str) -> Client:
+def declared(name: str) -> dm.Client:
     cost, rules = {**BY_ROWS, **OTHERWISE, **REFUSED}[name]
-    return Client(name, cp.Minimize(cost), tuple(rules))
+    return dm.Client(name, cp.Minimize(cost), tuple(rules))
 
 
 def solved(lowered: Lowered, c: np.ndarray) -> Any:

@@ -27,7 +27,6 @@ import numpy as np
 
 import dald_model as dm
 from dald_model.compiled import Compiled
-from dald_model.declare.consensus import Edge
 from tests.zoo import GRAPHS, PROBLEMS, Array, Built
 
 ONE = dm.FixedBudget(1)
@@ -84,7 +83,7 @@ class Saddle(NamedTuple):
     maps: dict[Hashable, tuple[Array, Array]]
 
 
-def _gap(edge: Edge) -> Any:
+def _gap(edge: dm.Edge) -> Any:
     return edge.side(edge.tail) - edge.side(edge.head)
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.solvers import NAMED, Answers, Factor, Reference, Step, Turn
-from dald_model.solvers.base import Multipliers
+from dald_model.solvers import NAMED, Answers, Factor, Multipliers, Reference, Step, Turn
 from dald_model.solvers.exact.one_by_one import SequentialSession
 from tests.coordinate.chain import MEAN, Spy, by_hand, capped, chain, follows
 from tests.expect import near

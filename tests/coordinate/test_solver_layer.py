@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.compile.subproblem import Subproblem
-from dald_model.solvers import NAMED, Answers, Average, Conic, Reference, Solver, Turn
-from dald_model.solvers.base import Multipliers
+from dald_model.solvers import NAMED, Answers, Average, Conic, Multipliers, Reference, Solver, Turn
 from tests.coordinate.chain import MEAN, TAKEN, TARGETS, Spy, capped, chain
 from tests.expect import near, says
 
@@ -230,7 +228,7 @@ def test_a_solver_of_ones_own_may_refuse() -> None:
 
 def test_a_client_that_cannot_be_written_as_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reference takes it; a solver of one's own is asked itself."""
-    monkeypatch.setattr(Subproblem, "lowered", property(lambda sub: None))
+    monkeypatch.setattr(dm.Subproblem, "lowered", property(lambda sub: None))
     model, x = chain()
     (one,) = model.compile().explain()
     assert (one.solver, one.then) == ("reference (CLARABEL)", ())

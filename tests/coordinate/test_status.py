@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.solvers import Answers, Reference, Turn
-from dald_model.solvers.base import Multipliers
+from dald_model.solvers import Answers, Multipliers, Reference, Turn
 from tests.coordinate.two import agreeing, consistent, squares
 from tests.expect import near
 

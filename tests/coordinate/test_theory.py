@@ -34,7 +34,6 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.compile.subproblem import Subproblem
 from dald_model.compiled import Compiled
 from dald_model.coordinate.state import State
 from dald_model.solvers import Answers, Average, Turn
@@ -81,7 +80,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Built, Watch
         given = {k: options.pop(k) for k in ("spread", "start", "grow", "loops") if k in options}
         watch = Watch(**given)
 
-        def open_(self: Average, subproblems: Sequence[Subproblem]) -> Any:
+        def open_(self: Average, subproblems: Sequence[dm.Subproblem]) -> Any:
             session = opened(self, subproblems)
 
             def minimise(turn: Turn, tolerance: float) -> Answers:

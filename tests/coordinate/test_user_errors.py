@@ -12,7 +12,6 @@ import pytest
 import scipy.sparse as sp
 
 import dald_model as dm
-from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers import NAMED
 
 clarabel: Any = typed_clarabel
@@ -72,7 +71,7 @@ class Solver:
 
     name, batches, is_exact = "mine", False, True
 
-    def refuses(self, subproblem: Subproblem) -> str:
+    def refuses(self, subproblem: dm.Subproblem) -> str:
         return ""
 
     def open(self, subproblems: Any) -> Any:
@@ -266,7 +265,7 @@ def test_an_interruption_while_the_numbers_are_made(monkeypatch: pytest.MonkeyPa
     model, _ = three()
     model.compile()
     with monkeypatch.context() as patch:
-        patch.setattr(Subproblem, "instantiate", raises(2, KeyboardInterrupt()))
+        patch.setattr(dm.Subproblem, "instantiate", raises(2, KeyboardInterrupt()))
         assert model.solve().status == "interrupted"
     assert model.solve().value == pytest.approx(4.0, rel=1e-4)
 
@@ -277,7 +276,7 @@ def test_an_interruption_while_compiling_leaves_the_model_to_be_compiled_again(
     """There is nothing that a result could say yet."""
     model, _ = three()
     with monkeypatch.context() as patch:
-        patch.setattr(Subproblem, "instantiate", raises(2, KeyboardInterrupt()))
+        patch.setattr(dm.Subproblem, "instantiate", raises(2, KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             model.solve()
     assert model.solve().value == pytest.approx(4.0, rel=1e-4)

@@ -9,7 +9,6 @@ import cvxpy as cp
 import numpy as np
 
 import dald_model as dm
-from dald_model.compile.subproblem import Subproblem
 from dald_model.compiled import Compiled
 from dald_model.coordinate.method import Method
 from dald_model.coordinate.state import State
@@ -31,14 +30,14 @@ class Watch:
     start: float = 1.0
     grow: float = 1.0
     loops: int = 2
-    turns: list[tuple[int, Subproblem, Turn, Array]] = field(default_factory=list)
+    turns: list[tuple[int, dm.Subproblem, Turn, Array]] = field(default_factory=list)
     outer: int = 0
     name, batches, is_exact, period = "watch", False, False, 1
 
-    def refuses(self, subproblem: Subproblem) -> str:
+    def refuses(self, subproblem: dm.Subproblem) -> str:
         return ""
 
-    def open(self, subproblems: Sequence[Subproblem]) -> Any:
+    def open(self, subproblems: Sequence[dm.Subproblem]) -> Any:
         choice = Choice("auto")
         sessions = [choice.chain(sub)[0].open([sub]) for sub in subproblems]
 
@@ -128,7 +127,7 @@ class At:
         return total
 
 
-def put(sub: Subproblem, point: Array) -> None:
+def put(sub: dm.Subproblem, point: Array) -> None:
     for variable in sub.variables:
         variable.save_value(sub.spread(point)[variable.id])
 
@@ -139,7 +138,7 @@ def side_of(compiled: Compiled, name: Hashable) -> Array:
     return np.concatenate(mine)
 
 
-def gradient_of(sub: Subproblem, expression: cp.Expression) -> Array:
+def gradient_of(sub: dm.Subproblem, expression: cp.Expression) -> Array:
     """Cvxpy's (sub)gradient at the values of the variables, shape (m, size)."""
     found = expression.grad
     blank = {v.id: np.zeros((v.size, expression.size)) for v in sub.variables}
@@ -147,7 +146,7 @@ def gradient_of(sub: Subproblem, expression: cp.Expression) -> Array:
     return np.vstack([np.reshape((blank | known)[v.id], blank[v.id].shape) for v in sub.variables])
 
 
-def is_constrained(sub: Subproblem) -> bool:
+def is_constrained(sub: dm.Subproblem) -> bool:
     return bool(sub.client.constraints) or any(v.is_psd() for v in sub.variables)
 
 
@@ -162,14 +161,14 @@ class Step:
     rounding: float
 
 
-def _slack(at: At, sub: Subproblem, G: Array, off: float, x: Array) -> tuple[float, Array]:
+def _slack(at: At, sub: dm.Subproblem, G: Array, off: float, x: Array) -> tuple[float, Array]:
     """Epsilon of (I) where the client is at x now, and by how much its sides may be off."""
     slope = sub.signs * at.next[sub.entries]
     e = off * np.maximum(1.0, np.abs(x))
     return float(np.abs(gradient_of(sub, sub.client.cost)[:, 0] + G.T @ slope) @ e), np.abs(G) @ e
 
 
-def _cost(sub: Subproblem) -> float:
+def _cost(sub: dm.Subproblem) -> float:
     cost: Any = sub.client.cost.value
     return float(cost or 0.0)  # a server has none
 

@@ -28,7 +28,6 @@ import cvxpy as cp
 import numpy as np
 
 import dald_model as dm
-from dald_model.engines.engine import HostLostError
 from dald_model.engines.io_thread import IOThread
 from tests.engines.declared import ENVIRONMENT, hundred, left
 from tests.engines.test_sites import at_sites, in_one_place
@@ -170,7 +169,7 @@ class ServedSite:
                 if self._process is None or not self._process.is_alive():
                     break
                 time.sleep(0.01)
-        raise HostLostError("its process ended")
+        raise dm.engines.HostLostError("its process ended")
 
 
 def _serve(kind: str, at: int, address: Path) -> None:

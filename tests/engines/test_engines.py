@@ -23,7 +23,7 @@ from dald_model.engines import HostLostError, InProcess, Processes
 from dald_model.engines.residents import Known, Residents
 from dald_model.engines.schema import DamagedError
 from dald_model.engines.wire import decode, encode
-from dald_model.solvers.base import Turn
+from dald_model.solvers import Turn
 from tests.engines.declared import market
 from tests.zoo import GRAPHS, PROBLEMS
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.engines.engine import HostLostError
 from dald_model.engines.residents import Residents
 from dald_model.engines.wire import decode
 from dald_model.solvers.interior.coordinator import Plain
@@ -101,7 +100,7 @@ class Wire:
         self.messages += 1
         if self.messages in self.loses or (self.is_dead and self.messages >= self.loses[0]):
             self._residents = Residents()
-            reply.set_exception(HostLostError("it is gone"))
+            reply.set_exception(dm.engines.HostLostError("it is gone"))
             return reply
         answer = self._residents.handle(message)
         self.numbers += in_rounds([answer], [message])

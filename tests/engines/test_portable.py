@@ -15,8 +15,7 @@ import pytest
 import scipy.sparse as sp
 
 import dald_model as dm
-from dald_model.compile.subproblem import Subproblem
-from dald_model.engines.portable import VERSION, pack, unpack
+from dald_model.engines.portable import VERSION
 from dald_model.solvers import NAMED, Choice, Turn
 from dald_model.solvers.base import FOUND
 from tests.duals import duals
@@ -40,7 +39,7 @@ def cones() -> dict[str, Any]:
     }
 
 
-def of_cone(name: str) -> Subproblem:
+def of_cone(name: str) -> dm.Subproblem:
     x, y = cp.Variable(3), cp.Variable(3)
     model = dm.Model(name)
     model.client("a", cp.sum_squares(x - np.array([1.0, 2.0, 3.0])), cones()[name](x))
@@ -49,7 +48,7 @@ def of_cone(name: str) -> Subproblem:
     return model.compile()["a"]
 
 
-def clients(name: str) -> list[Subproblem]:
+def clients(name: str) -> list[dm.Subproblem]:
     compiled = PROBLEMS[name]().on(GRAPHS["star"]()).model.compile()
     return [sub for sub in compiled.values() if not sub.client.is_server]
 
@@ -65,7 +64,7 @@ def same(one: Any, two: Any) -> None:
     np.testing.assert_array_equal(*dense)
 
 
-def same_client(sub: Subproblem, found: Any) -> None:
+def same_client(sub: dm.Subproblem, found: Any) -> None:
     form = sub.form
     assert form is not None
     assert found.name == str(sub.name)
@@ -101,7 +100,7 @@ def same_client(sub: Subproblem, found: Any) -> None:
     same(sub.signs, found.signs)
 
 
-def turn(sub: Subproblem, seed: int = 0) -> Turn:
+def turn(sub: dm.Subproblem, seed: int = 0) -> Turn:
     rng = np.random.default_rng(seed)
     q = sub.entries.size
     return Turn(np.zeros(1, int), rng.normal(size=q), 1 + rng.random(q), rng.normal(size=q))
@@ -110,13 +109,13 @@ def turn(sub: Subproblem, seed: int = 0) -> Turn:
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_every_client_of_the_zoo_arrives_as_it_was_sent(name: str) -> None:
     for sub in clients(name):
-        same_client(sub, unpack(pack(sub)))
+        same_client(sub, dm.unpack(dm.pack(sub)))
 
 
 @pytest.mark.parametrize("name", cones())
 def test_every_cone_arrives_and_is_solved_alike(name: str) -> None:
     sub = of_cone(name)
-    found = unpack(pack(sub))
+    found = dm.unpack(dm.pack(sub))
     same_client(sub, found)
     given = turn(sub)
     solver = Choice("auto").chain(sub)[0]
@@ -137,7 +136,7 @@ def test_the_multipliers_of_a_packed_client_are_turned_into_dual_values_by_its_o
         sub = of_cone(name)
         solver, given = Choice("auto").chain(sub)[0], turn(sub)
         here = duals(sub, solver.open([sub]).minimise(given, 1e-9))
-        packed: Any = unpack(pack(sub))
+        packed: Any = dm.unpack(dm.pack(sub))
         back = duals(sub, solver.open([packed]).minimise(given, 1e-9))
         assert here
         for one, two in zip(here, back, strict=True):
@@ -148,7 +147,7 @@ def test_the_multipliers_of_a_packed_client_are_turned_into_dual_values_by_its_o
 def test_the_bytes_hold_no_code_and_a_small_header() -> None:
     for name in ("logistic", "lasso", "semidefinite"):
         for sub in clients(name):
-            with np.load(io.BytesIO(pack(sub)), allow_pickle=False) as stored:
+            with np.load(io.BytesIO(dm.pack(sub)), allow_pickle=False) as stored:
                 arrays = dict(stored)
             assert all(array.dtype.kind in "iufb" for array in arrays.values())
             header = arrays["header"].tobytes()
@@ -164,7 +163,7 @@ def test_bytes_grow_with_the_data_and_not_with_the_client() -> None:
     model.client("b", cp.sum_squares(y))
     model.consensus(x == y)
     # The matrix of the terms and the same in the cone program: values, and an index to each
-    assert len(pack(model.compile()["a"])) < 6 * A.nbytes
+    assert len(dm.pack(model.compile()["a"])) < 6 * A.nbytes
 
 
 PROGRAM = """
@@ -207,7 +206,7 @@ def test_another_process_that_cannot_use_cvxpy_finds_the_same_points(tmp_path: P
     }
     turns = {solver: turn(sub, 3) for solver, sub in subs.items()}
     for solver, given in turns.items():
-        (tmp_path / solver).write_bytes(pack(subs[solver]))
+        (tmp_path / solver).write_bytes(dm.pack(subs[solver]))
         file = tmp_path / f"{solver}-turn.npz"
         np.savez(file, mu=given.mu, rho=given.rho, neighbours=given.neighbours)
     command = [sys.executable, "-W", "error", "-c", PROGRAM, str(tmp_path), *SOLVED_BY]
@@ -231,7 +230,7 @@ def stored(**arrays: Any) -> bytes:
 
 
 def damaged() -> dict[str, bytes]:
-    whole = pack(of_cone("rows"))
+    whole = dm.pack(of_cone("rows"))
     single, many = io.BytesIO(), io.BytesIO()
     np.save(single, np.arange(3))
     np.savez(many, header=np.array([{}], dtype=object))
@@ -266,17 +265,17 @@ def damaged() -> dict[str, bytes]:
 @pytest.mark.parametrize("name", damaged())
 def test_bytes_that_are_no_client_are_refused(name: str) -> None:
     with pytest.raises(dm.OptionError) as caught:
-        unpack(damaged()[name])
+        dm.unpack(damaged()[name])
     assert str(caught.value) == NO_CLIENT
 
 
 def test_bytes_of_another_version_are_refused() -> None:
-    with np.load(io.BytesIO(pack(of_cone("rows")))) as given:
+    with np.load(io.BytesIO(dm.pack(of_cone("rows")))) as given:
         arrays = dict(given)
     header = json.loads(arrays["header"].tobytes()) | {"version": 99}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     with pytest.raises(dm.OptionError) as caught:
-        unpack(stored(**arrays))
+        dm.unpack(stored(**arrays))
     assert str(caught.value) == (
         f"unpack: the client was packed in format 99, expected {VERSION}; "
         "pack and unpack with the same version of dald_model"
@@ -287,7 +286,7 @@ def test_a_server_has_no_numbers_to_send() -> None:
     compiled = PROBLEMS["least_squares"]().on(GRAPHS["star"]()).model.compile()
     (server,) = compiled.servers
     with pytest.raises(dm.OptionError) as caught:
-        pack(compiled[server])
+        dm.pack(compiled[server])
     assert str(caught.value) == (
         f"client {server!r} has no numerical form: it is a server, or cvxpy alone can "
         "solve it; keep it in this process"

@@ -8,7 +8,7 @@ import pytest
 
 import dald_model as dm
 from dald_model.engines.dispatch import SolverLayer, rested
-from dald_model.solvers.base import Turn
+from dald_model.solvers import Turn
 from dald_model.solvers.exact.active_set import made_up
 
 SIZE = 3

@@ -19,7 +19,6 @@ import pytest
 
 import dald_model as dm
 from dald_model.datasets import Dataset, load_hospitals, standardised_together
-from dald_model.engines.engine import HostLostError
 from dald_model.engines.in_process import SiteHost
 from dald_model.engines.io_thread import IOThread
 from dald_model.engines.wire import decode, encode
@@ -258,7 +257,7 @@ class Failing(SiteHost):
         self._left -= 1
         if self._left == 0:
             reply: Future[bytes] = Future()
-            reply.set_exception(HostLostError("the process ended"))
+            reply.set_exception(dm.engines.HostLostError("the process ended"))
             return reply
         return super().send(message)
 

@@ -12,7 +12,7 @@ import pytest
 
 import dald_model as dm
 from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
-from dald_model.coordinate.status import ClientFailedError, Status, Termination
+from dald_model.coordinate.status import ClientFailedError, Termination
 from dald_model.coordinate.sweeper import SerialSweeper
 from tests.zoo import GRAPHS, PROBLEMS
 
@@ -79,7 +79,7 @@ def test_a_solver_that_fails_at_a_proposal_says_nothing_of_the_model(
 
     def failing(self, state, *args):
         if np.abs(state.mu).max() > 1e4:
-            raise ClientFailedError(Termination(Status.INFEASIBLE, 0, "cold start"))
+            raise ClientFailedError(Termination(dm.Status.INFEASIBLE, 0, "cold start"))
         return honest(self, state, *args)
 
     monkeypatch.setattr(SerialSweeper, "run", failing)
