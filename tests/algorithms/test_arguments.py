@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.declare.wording import short
 from dald_model.errors import OptionError
 from tests.algorithms.small import alone, peers, refused, shared
 
@@ -248,16 +247,16 @@ CONVEX = (
     [
         pytest.param(
             lambda x, y: cp.sum_squares(STRAY),
-            f"the surrogate of client 'two' is {{}}, {SCALAR}",
+            f"the surrogate of client 'two' is sum_squares(stray), {SCALAR}",
             id="foreign",
         ),
         pytest.param(
             lambda x, y: cp.sum_squares(x) + cp.sum(STRAY),
-            f"the surrogate of client 'two' is {{}}, {SCALAR}",
+            f"the surrogate of client 'two' is sum_squares(x) + sum(stray), {SCALAR}",
             id="partly foreign",
         ),
         pytest.param(
-            lambda x, y: x + 1, f"the surrogate of client 'two' is {{}}, {SCALAR}", id="vector"
+            lambda x, y: x + 1, f"the surrogate of client 'two' is x + 1.0, {SCALAR}", id="vector"
         ),
         pytest.param(
             lambda x, y: 4.0, f"the surrogate of client 'two' is 4.0, {SCALAR}", id="number"
@@ -267,27 +266,24 @@ CONVEX = (
         ),
         pytest.param(
             lambda x, y: -cp.sum_squares(x),
-            f"the surrogate {{}} of client 'two' {CONVEX}",
+            f"the surrogate -sum_squares(x) of client 'two' {CONVEX}",
             id="concave",
         ),
         pytest.param(
             lambda x, y: cp.sum_squares(cp.multiply(y, x - y)),
-            f"the surrogate {{}} of client 'two' {CONVEX}",
+            f"the surrogate sum_squares(multiply(x before, x - x before)) of client 'two' {CONVEX}",
             id="not DPP",
         ),
     ],
 )
 def test_what_is_no_bound(bound: Any, said: str) -> None:
-    made = []
-
     def make(client: dm.Client, at: Any) -> Any:
         (x,) = client.variables
-        made.append(bound(x, at[x]))
-        return made[-1]
+        return bound(x, at[x])
 
     with pytest.raises(OptionError) as caught:
         _three().solve(algorithm=dm.BSUM(make), rho=1.0)
-    assert str(caught.value) == f"BSUM: {said.format(short(made[-1]))}"
+    assert str(caught.value) == f"BSUM: {said}"
 
 
 def test_the_bound_that_the_message_recommends() -> None:

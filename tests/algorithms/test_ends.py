@@ -14,7 +14,6 @@ import sklearn.datasets
 import sklearn.linear_model
 
 import dald_model as dm
-from dald_model.coordinate.method import Algorithm
 from dald_model.models.mean import common_number
 from tests.algorithms.blocks import Coupled, above, coupled
 from tests.algorithms.textbook import (
@@ -134,7 +133,7 @@ def _private() -> tuple[dm.Model, cp.Variable]:
     [dm.BCGD(0.1), dm.JacobiGradientDescent(0.1), dm.BCPG(0.1), dm.BSUM(above(PRIVATE, 3.0))],
     ids=["BCGD", "Jacobi", "BCPG", "BSUM"],
 )
-def test_private_variables_have_to_come_to_rest_too(algorithm: Algorithm) -> None:
+def test_private_variables_have_to_come_to_rest_too(algorithm: Any) -> None:
     """With rho = 1 and multipliers zero: a = 1 / 3, x = -1 / 3, and y = 5 by itself."""
     model, mine = _private()
     result = model.solve(algorithm=algorithm, rho=1.0, max_rounds=5000, accuracy=1e-10)
@@ -152,7 +151,7 @@ def test_private_variables_have_to_come_to_rest_too(algorithm: Algorithm) -> Non
     ],
     ids=["BCGD", "BCPG", "BSUM"],
 )
-def test_private_variables_are_optimal_where_a_run_says_so(algorithm: Algorithm) -> None:
+def test_private_variables_are_optimal_where_a_run_says_so(algorithm: Any) -> None:
     model, mine = _private()
     result = model.solve(algorithm=algorithm, rho=1.0, max_rounds=10_000)
     assert result.status == "optimal"
@@ -300,7 +299,7 @@ def test_the_others_end_at_the_optimum(kind: str, name: str) -> None:
     ],
     ids=["PA", "PG", "BSUM"],
 )
-def test_one_client_ends_at_the_optimum(algorithm: Algorithm) -> None:
+def test_one_client_ends_at_the_optimum(algorithm: Any) -> None:
     whole = total(clients("logistic"))
     assert lipschitz(whole, 8) < 1
     model, _, z = alone(whole, 8)
@@ -412,9 +411,7 @@ PEERS = {dm.DGD, dm.EXTRA}
     ],
     ids=lambda one: type(one).__name__ if not isinstance(one, str) else "",
 )
-def test_what_a_diverged_method_is_told_to_try_mends_it(
-    long: Algorithm, said: str, short: Algorithm
-) -> None:
+def test_what_a_diverged_method_is_told_to_try_mends_it(long: Any, said: str, short: Any) -> None:
     model = common_number([0, 1, 5], peers=type(long) in PEERS)
     result = model.solve(algorithm=long)
     assert result.status == "diverged"

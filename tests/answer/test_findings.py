@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.answer.findings import Diagnosis
 
 COUNT = 12
 
@@ -146,7 +145,7 @@ def test_what_is_proved_or_raised_is_told_again() -> None:
     model.consensus(x == y)
     result = model.solve()
     assert result.status == "infeasible"
-    found: Diagnosis = result.diagnose()
+    found = result.diagnose()
     assert [one.said for one in found.findings] == [result.detail]
     assert found.remedies == []
 
@@ -160,7 +159,7 @@ def test_of_a_run_that_ended_before_its_first_round(status: str) -> None:
     failing = dm.solvers.Reference("CLARABEL", max_iter=1)
     result = model.solve(solver=failing if is_error else "auto")
     assert (result.status, result.rounds) == (status, 0)
-    found: Diagnosis = result.diagnose()
+    found = result.diagnose()
     assert [one.said for one in found.findings] == [result.detail]
     assert result.detail in str(found)
 

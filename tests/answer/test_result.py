@@ -1,12 +1,16 @@
 """What a result answers when asked, and what it refuses, against numbers by hand."""
 
 import time
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import cvxpy as cp
 import pytest
 
 import dald_model as dm
-from dald_model.coordinate.measured import Measured
+from dald_model.solvers import NAMED, Answers, Turn
+from tests.coordinate.chain import Spy
 from tests.coordinate.two import squares
 from tests.expect import near
 
@@ -72,22 +76,29 @@ def test_verifying_leaves_values_and_duals_alone() -> None:
 
 
 def test_seconds_count_from_the_call_of_solve(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock that stands still but where natural units are measured and in the metrics."""
-    model = squares()
+    """By a clock that stands still but in the metrics and where a client is asked."""
+    model, now, before = squares(), [50.0], []
     model.compile()
-    now, anew = [50.0], Measured.anew
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
 
-    def measured(*given: object) -> Measured:
-        now[0] += 100.0
-        return anew(*given)  # pyright: ignore[reportArgumentType]
+    class Slow(Spy):
+        def open(self, subproblems: Sequence[Any]) -> Any:
+            session = super().open(subproblems)
 
-    monkeypatch.setattr(Measured, "anew", measured)
+            def minimise(turn: Turn, tolerance: float) -> Answers:
+                now[0] += 100.0 if not before else 0.0
+                return session.minimise(turn, tolerance)
+
+            return SimpleNamespace(minimise=minimise)
 
     def waits(at: dm.Iterate) -> float:
+        before.append(now[0] - 50.0)
         now[0] += 10.0
         return at.objective
 
-    result = model.solve(rho=1.0, max_rounds=3, metrics={"objective again": waits})
-    assert result.history.seconds.tolist() == [100.0, 110.0, 120.0]
-    assert result.seconds == 130.0
+    result = model.solve(
+        rho=1.0, max_rounds=3, metrics={"objective again": waits}, solver=Slow(NAMED["factor"])
+    )
+    assert before[0] >= 200.0, "both clients are asked for their own minimisers, too"
+    assert result.history.seconds.tolist() == before
+    assert result.seconds == before[-1] + 10.0

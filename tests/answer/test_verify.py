@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.answer.verification import Row
 from dald_model.values import flat
 
 Corruption = Callable[[dm.Result], dm.Result]
@@ -279,10 +278,11 @@ def test_a_corrupt_dual_of_a_constraint_that_two_clients_share() -> None:
 
 def test_the_table_of_a_verification_that_fails(peers: Case) -> None:
     result = replace(peers.result, value=1.25, seconds=0.504, rounds=42)
+    kind = type(peers.result.verify().rows[0])
     rows = (
-        Row("objective gap", 1.23e-7, 1.0, 1e-4),
-        Row("consensus violation", 0.02, 0.5, 1e-4, "edge 0 - 1"),
-        Row("solution distance", 0.5, 2.0, None, "x0"),
+        kind("objective gap", 1.23e-7, 1.0, 1e-4),
+        kind("consensus violation", 0.02, 0.5, 1e-4, "edge 0 - 1"),
+        kind("solution distance", 0.5, 2.0, None, "x0"),
     )
     check = dm.Verification(result, rows, "optimal", 1.2499999, 0.0123)
     assert str(check) == (

@@ -35,7 +35,6 @@ import pytest
 
 import dald_model as dm
 from dald_model.compiled import Compiled
-from dald_model.coordinate.state import State
 from dald_model.solvers import Answers, Average, Turn
 from tests.coordinate.watched import (
     ROUNDING,
@@ -473,7 +472,7 @@ class Doubling:
     def init(self, compiled: Compiled) -> Array:
         return np.ones(compiled.size)
 
-    def update(self, state: State, outer: int) -> Array:
+    def update(self, state: Any, outer: int) -> Array:
         return np.sqrt(2.0) * state.rho
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import dald_model as dm
 from dald_model.compiled import Compiled
 from dald_model.coordinate.method import Method
-from dald_model.coordinate.state import State
 from dald_model.solvers import Answers, Choice, Turn
 from tests.duals import joined
 from tests.zoo import Array
@@ -75,7 +74,7 @@ class Watch:
             raise KeyboardInterrupt  # that is enough; ends the run in good order
         return dm.DALD().update(mu, rho, gap)
 
-    def update(self, state: State, outer: int) -> Array:
+    def update(self, state: Any, outer: int) -> Array:
         return self.grow * state.rho
 
 

@@ -15,9 +15,7 @@ import pytest
 import scipy.sparse as sp
 
 import dald_model as dm
-from dald_model.engines.portable import VERSION
 from dald_model.solvers import NAMED, Choice, Turn
-from dald_model.solvers.base import FOUND
 from tests.duals import duals
 from tests.zoo import GRAPHS, PROBLEMS
 
@@ -121,7 +119,7 @@ def test_every_cone_arrives_and_is_solved_alike(name: str) -> None:
     solver = Choice("auto").chain(sub)[0]
     here = solver.open([sub]).minimise(given, 1e-8)
     there = solver.open([found]).minimise(given, 1e-8)  # pyright: ignore[reportArgumentType]
-    assert here.statuses[0] in FOUND
+    assert here.statuses[0] in ("optimal", "optimal_inaccurate")
     np.testing.assert_array_equal(here.points, there.points)
     np.testing.assert_array_equal(here.objectives, there.objectives)
     conic = NAMED["conic"]
@@ -151,7 +149,7 @@ def test_the_bytes_hold_no_code_and_a_small_header() -> None:
                 arrays = dict(stored)
             assert all(array.dtype.kind in "iufb" for array in arrays.values())
             header = arrays["header"].tobytes()
-            assert json.loads(header)["version"] == VERSION
+            assert json.loads(header)["version"] == 2
             assert len(header) < 1000
 
 
@@ -277,7 +275,7 @@ def test_bytes_of_another_version_are_refused() -> None:
     with pytest.raises(dm.OptionError) as caught:
         dm.unpack(stored(**arrays))
     assert str(caught.value) == (
-        f"unpack: the client was packed in format 99, expected {VERSION}; "
+        "unpack: the client was packed in format 99, expected 2; "
         "pack and unpack with the same version of dald_model"
     )
 

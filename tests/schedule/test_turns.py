@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.schedule.moment import Residuals
 from dald_model.solvers import NAMED, Answers, Solver, Turn
 from tests.expect import near, says
 from tests.schedule.numbers import model_on
+from tests.schedule.turns import UNKNOWN
 
 CHAIN = nx.path_graph("abc")
 
@@ -85,8 +85,7 @@ def stages(sequence: dm.Sequence, full: bool = False) -> list[list[Hashable]]:
     graph.add_nodes_from(TREE_NODES)
     graph.add_edges_from(TREE.edges)
     bound = sequence.along(dm.Sequence.from_root(7)).bind(graph)
-    unknown = Residuals(*4 * [np.inf])
-    return bound.stages(dm.Moment(1, 1, 1, tuple(graph), (), True, full, unknown, lambda: moved))
+    return bound.stages(dm.Moment(1, 1, 1, tuple(graph), (), True, full, UNKNOWN, lambda: moved))
 
 
 def test_figure_a_a_full_cycle_with_a_server() -> None:
