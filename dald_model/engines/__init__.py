@@ -5,7 +5,7 @@ machine, :class:`Ray` actors on a cluster, :class:`MPI` the ranks of a job; :cla
 sends the same messages without a process, as the reference. Another engine, of another machine or
 framework, is an object with ``hosts()``, ``retries`` and ``deadline`` (:class:`Engine`), whose
 hosts take bytes and give bytes (:class:`Host`), from a
-:class:`dald_model.engines.residents.Residents` where the clients are: what is sent, what is asked
+:class:`Residents` where the clients are: what is sent, what is asked
 again, deadlines and the exactly-once of answers are the same for all. :func:`sent` lists what
 leaves a client.
 
@@ -24,6 +24,7 @@ from dald_model.engines.message_table import sent
 from dald_model.engines.housed import Loss
 from dald_model.engines.processes import Processes
 from dald_model.engines.ray_actors import Ray
+from dald_model.engines.residents import Residents
 
 __all__ = [
     "MPI",
@@ -36,6 +37,7 @@ __all__ = [
     "Processes",
     "Ray",
     "Reply",
+    "Residents",
     "Sites",
     "flower",
     "sent",

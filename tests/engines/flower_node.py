@@ -7,7 +7,6 @@ from typing import Any
 
 import dald_model as dm
 from dald_model.engines import flower
-from dald_model.engines.flower import FIELD, LOG, RECORD
 from tests.engines.test_sites import at_sites
 
 declared: list[int] = []
@@ -28,7 +27,7 @@ def answered(
         declared.append(at)
         return at_sites(kind, "curvature")[context.node_config["partition-id"]]
 
-    records = {RECORD: flwr.ConfigRecord({LOG: log})} if log else {}
+    records = {flower.RECORD: flwr.ConfigRecord({flower.LOG: log})} if log else {}
     context = flwr.Context(
         run_id=0,
         node_id=at,
@@ -36,8 +35,12 @@ def answered(
         state=flwr.RecordDict(records),
         run_config={},
     )
-    content = flwr.RecordDict({RECORD: flwr.ConfigRecord({FIELD: asked})})
+    content = flwr.RecordDict({flower.RECORD: flwr.ConfigRecord({flower.FIELD: asked})})
     message = flwr.Message(content, at, "query")
     message.metadata._message_id = "asked"
     reply = dm.engines.flower.client_app(declare)(message, context)
-    return reply.content[RECORD][FIELD], context.state[RECORD][LOG], len(declared)
+    return (
+        reply.content[flower.RECORD][flower.FIELD],
+        context.state[flower.RECORD][flower.LOG],
+        len(declared),
+    )

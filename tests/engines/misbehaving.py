@@ -10,7 +10,7 @@ import cvxpy as cp
 import numpy as np
 
 import dald_model as dm
-from dald_model.engines.wire import decode, encode
+from tests.engines.messages import decode, encode
 
 SIZE, ROWS, FIRST = 3, 30, 3
 """Entries of w, rows at each site, and the round from which one misbehaves."""

@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dald_model as dm
-from dald_model.engines.schema import DamagedError
-from dald_model.engines.wire import decode, encode
 from dald_model.models.mean import common_number
 from tests.engines import misbehaving
+from tests.engines.messages import DamagedError, decode, encode
 from tests.engines.tampered import packed
 
 OTHERS = (None, True, 7, -1, 1e300, "x", "", [], {}, [[1]], {"a": 1})

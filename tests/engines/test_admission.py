@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.engines.wire import decode, encode
 from tests.engines import misbehaving, mutants
+from tests.engines.messages import decode, encode
 from tests.engines.misbehaving import ALL, BEFORE, IN_ROUNDS, LIES, OTHERS, federation
 
 

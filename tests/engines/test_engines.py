@@ -19,12 +19,9 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.engines import HostLostError, InProcess, Processes
-from dald_model.engines.residents import Known, Residents
-from dald_model.engines.schema import DamagedError
-from dald_model.engines.wire import decode, encode
-from dald_model.solvers import Turn
+from dald_model.engines import HostLostError, InProcess, Processes, Residents
 from tests.engines.declared import market
+from tests.engines.messages import DamagedError, decode, encode
 from tests.zoo import GRAPHS, PROBLEMS
 
 SEVERAL = [
@@ -249,28 +246,6 @@ def test_processes_end_with_their_coordinator_however_it_ends(tmp_path: Path) ->
             return
         time.sleep(0.05)
     pytest.fail("a process is still there")
-
-
-def test_a_message_that_comes_twice_is_answered_once() -> None:
-    sub = PROBLEMS["svm"]().on(GRAPHS["chain"]()).model.compile()
-    first = next(iter(sub.values()))
-    q, m = first.signs.size, first.size
-    clients = {"client 7": np.frombuffer(dm.pack(first), dtype=np.uint8)}
-    turn = Turn(np.arange(1), np.ones(q), np.ones(q), np.zeros(q), np.zeros(m))
-    news = Known(np.array([q]), np.array([m])).news(turn)
-    ask = {
-        "number": 1,
-        "asks": [{"session": 3, "news": list(news)}],
-        "tolerance": 1e-6,
-        "place": [{"session": 3, "solver": "semismooth", "clients": [7]}],
-    }
-    message = encode(ask, clients | {f"0.{name}": values for name, values in news.items()})
-    residents = Residents()
-    reply = residents.handle(message)
-    assert residents.handle(message) is reply
-    assert decode(reply).arrays["0.points"].size == m
-    unknown = residents.handle(encode(ask | {"number": 2, "place": []}, {}))
-    assert decode(unknown).said["error"] == "the message was refused: the array 0.mu is missing"
 
 
 class Unreliable:

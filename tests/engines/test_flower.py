@@ -22,11 +22,11 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.engines.flower import FIELD, RECORD
-from dald_model.engines.wire import decode
+from dald_model.engines import flower
 from dald_model.errors import RunError
 from tests.engines.declared import ENVIRONMENT, REPOSITORY, block
 from tests.engines.flower_node import answered
+from tests.engines.messages import decode
 from tests.engines.test_engines import rounds
 from tests.engines.test_members import ALONE, in_rounds, values_by_round
 from tests.engines.test_sites import (
@@ -69,7 +69,7 @@ class LocalGrid:
             node, number = message.metadata.dst_node_id, len(self.sent)
             name = f"message {number}"
             message.metadata._message_id = name
-            self.sent.append((message.content[RECORD][FIELD], node))
+            self.sent.append((message.content[flower.RECORD][flower.FIELD], node))
             ended = self.before(node, number)
             if ended == "silent":
                 reply = None
@@ -122,12 +122,12 @@ class Scattered(LocalGrid):
         self.declared = 0
 
     def _answered(self, node: int, message: Any) -> Any:
-        at, asked = node - 100, message.content[RECORD][FIELD]
+        at, asked = node - 100, message.content[flower.RECORD][flower.FIELD]
         log = self.logs.get(at, [])
         job = self.processes.submit(answered, self.kind, at, log, asked, self.forgets)
         reply, self.logs[at], self.declared = job.result()
-        record = flwr.app.ConfigRecord({FIELD: reply})
-        return flwr.app.Message(flwr.app.RecordDict({RECORD: record}), reply_to=message)
+        record = flwr.app.ConfigRecord({flower.FIELD: reply})
+        return flwr.app.Message(flwr.app.RecordDict({flower.RECORD: record}), reply_to=message)
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ def test_a_site_in_another_process_for_each_message_has_the_same_iterates(
 
 def test_a_node_whose_declare_gives_no_site_is_said() -> None:
     app = dm.engines.flower.client_app(lambda context: "site")  # type: ignore[arg-type,return-value] - refused
-    content = flwr.app.RecordDict({RECORD: flwr.app.ConfigRecord({FIELD: b""})})
+    content = flwr.app.RecordDict({flower.RECORD: flwr.app.ConfigRecord({flower.FIELD: b""})})
     asked = flwr.app.Message(content, 1, "query")
     state = flwr.app.RecordDict()
     context = flwr.app.Context(run_id=1, node_id=1, node_config={}, state=state, run_config={})
@@ -268,7 +268,7 @@ def test_curvature_has_the_iterates_and_the_bytes_of_one_place(kind: str, spared
     assert (found.status, found.rounds) == ("optimal", wanted.rounds)
     np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
     stated = (sum(found.shown.values()) - 3 * 8 * spared) * found.rounds
-    sent = [r.content[RECORD][FIELD] for r in grid._replies.values()]
+    sent = [r.content[flower.RECORD][flower.FIELD] for r in grid._replies.values()]
     assert in_rounds(sent, [message for message, _ in grid.sent]) == stated
 
 

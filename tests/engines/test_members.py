@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.engines.residents import Residents
-from dald_model.engines.wire import decode
+from dald_model.engines import Residents
 from dald_model.solvers.interior.coordinator import Plain
 from tests.algorithms.test_interior_point import KINDS, drawn
+from tests.engines.messages import decode
 from tests.engines.test_sites import at_sites, in_one_place
 
 ALONE = dm.InteriorPoint(aggregator=Plain())

@@ -13,8 +13,7 @@ import pytest
 
 import dald_model as dm
 from dald_model.engines import Processes, sent
-from dald_model.engines.processes import Worker
-from dald_model.engines.wire import decode
+from tests.engines.messages import decode
 
 ROWS, SIZE = 700, 4
 
@@ -49,13 +48,14 @@ def test_what_passes_in_a_round_is_what_the_list_says(
     kind: str, processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     messages: list[tuple[bytes, Future[bytes]]] = []
-    send = Worker.send
+    worker: Any = type(processes.hosts()[0])
+    send = worker.send
 
-    def listen(self: Worker, message: bytes) -> Future[bytes]:
+    def listen(self: Any, message: bytes) -> Future[bytes]:
         messages.append((message, send(self, message)))
         return messages[-1][1]
 
-    monkeypatch.setattr(Worker, "send", listen)
+    monkeypatch.setattr(worker, "send", listen)
     declared = model(kind)
     listed = sent(declared.compile())
     result = declared.solve(engine=processes)
@@ -86,14 +86,15 @@ def test_a_round_that_changes_little_sends_little(
 ) -> None:
     """With one penalty and no acceleration: multipliers and neighbours' values, byte by byte."""
     seen: list[tuple[dict[str, Any], Future[bytes]]] = []
-    send = Worker.send
+    worker: Any = type(processes.hosts()[0])
+    send = worker.send
 
-    def listen(self: Worker, message: bytes) -> Future[bytes]:
+    def listen(self: Any, message: bytes) -> Future[bytes]:
         reply = send(self, message)
         seen.append((decode(message).arrays, reply))
         return reply
 
-    monkeypatch.setattr(Worker, "send", listen)
+    monkeypatch.setattr(worker, "send", listen)
     declared = model("logistic")
     listed = sent(declared.compile())
     options: dict[str, Any] = {"acceleration": None, "rho": 1.0, "eps_pri": 0.0, "max_rounds": 9}

@@ -1,4 +1,4 @@
-"""Solver layers that a second run takes over from the first, against layers that are made anew."""
+"""Sessions that a second run takes over from the first, against a model that is declared anew."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.engines.dispatch import SolverLayer, rested
-from dald_model.solvers import Turn
-from dald_model.solvers.exact.active_set import made_up
+from dald_model.solvers import NAMED
+from tests.coordinate.chain import Spy
 
 SIZE = 3
 SOLVERS = {"lasso": "semismooth"}
@@ -58,86 +57,38 @@ def model_of(build):
     return model, level, weight
 
 
-def answers(compiled, layer, seed):
-    """Points and objectives of all clients for some random turn."""
-    rng = np.random.default_rng(seed)
-    found = []
-    for batch in layer.batches(tuple(compiled)):
-        size = batch.signs.size
-        mu, told = rng.normal(size=size), rng.normal(size=size)
-        points = np.zeros(sum(sub.size for sub in batch.subproblems))
-        ones = np.ones(points.size)
-        rho = np.full(size, 0.7)
-        turn = Turn(batch.which, mu, rho, told, points, ones, ones)
-        answer = layer.first_answer(batch, turn, 1e-10)
-        assert set(answer.statuses) == {"optimal"}
-        found += [answer.points, answer.objectives]
-    return np.concatenate(found)
+OPTIONS = {
+    "acceleration": None, "rho": 0.7, "accuracy": 1e-10, "max_rounds": 6, "eps_pri": 0.0,
+    "eps_dual": 0.0,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", kinds())
-@pytest.mark.parametrize("is_centred", [False, True])
-def test_a_layer_begun_again_answers_as_one_that_is_made_anew(name, is_centred):
+def test_a_run_that_takes_sessions_over_is_that_of_a_model_declared_anew(name):
+    """Along a path of Parameters, on which factors and warm starts of other values are left."""
     model, level, weight = model_of(kinds()[name])
-    level.value, weight.value = 0.1, 1.0
-    compiled = model.compile()
-    centre = np.full(3 * SIZE, 0.2) if is_centred else None
-    layer = SolverLayer(compiled, None, centre)
-    assert {layer.solver(one).name for one in compiled} == {SOLVERS.get(name, name)}
-    for step, (one, two) in enumerate([(0.1, 1.0), (0.3, 1.0), (0.3, 2.5), (-0.2, 0.4)]):
-        for seed in range(3):  # leaves warm starts
-            answers(compiled, layer, seed)
-        level.value, weight.value = one, two
-        compiled.instantiate()
-        assert layer.again(None, centre)
-        fresh = SolverLayer(compiled, None, centre)
-        for seed in (step, 10 + step):
-            now, anew = (answers(compiled, each, seed) for each in (layer, fresh))
-            assert np.allclose(now, anew, rtol=1e-7, atol=1e-7)
+    for one, two in [(0.1, 1.0), (0.3, 1.0), (0.3, 2.5), (-0.2, 0.4)]:
+        fresh, its_level, its_weight = model_of(kinds()[name])
+        level.value = its_level.value = one
+        weight.value = its_weight.value = two
+        assert {each.solver for each in model.compile().explain()} == {SOLVERS.get(name, name)}
+        now, anew = (each.solve(**OPTIONS) for each in (model, fresh))
+        for column in ("objective", "primal", "dual"):
+            np.testing.assert_allclose(
+                now.history[column], anew.history[column], rtol=1e-6, atol=1e-7, err_msg=column
+            )
 
 
-@pytest.mark.parametrize("name", ["factor", "active_set", "lasso", "newton"])
-def test_what_another_value_of_a_parameter_leaves_keeps_its_session(name):
-    model, level, weight = model_of(kinds()[name])
-    level.value, weight.value = 0.1, 1.0
-    compiled = model.compile()
-    layer = SolverLayer(compiled, None)
-    before = {id(batch.session) for batch in layer.batches(tuple(compiled))}
-    weight.value = 1.5
-    compiled.instantiate()
-    assert layer.again(None, None)
-    assert {id(batch.session) for batch in layer.batches(tuple(compiled))} == before
-
-
-def test_a_path_makes_no_model_of_a_quadratic_program_anew(monkeypatch):
-    made = []
-    monkeypatch.setattr(
-        "dald_model.solvers.exact.active_set.made_up",
-        lambda *given: made.append(1) or made_up(*given),
-    )
-    model, level, weight = model_of(kinds()["active_set"])
-    level.value, weight.value = 0.0, 1.0
-    result = model.solve()
-    count = len(made)
-    assert count >= 3
-    for value in (0.9, 0.8, 0.7):
-        weight.value = value
-        result = model.solve(start=result)
-        assert result.status == "optimal"
-    assert len(made) == count
-
-
-def test_another_option_or_side_takes_another_layer():
+def test_another_option_or_side_takes_other_sessions():
     model, level, weight = model_of(kinds()["factor"])
     level.value, weight.value = 0.1, 1.0
-    compiled = model.compile()
-    layer = SolverLayer(compiled, None)
-    assert not layer.again("conic", None)
-    compiled.resting = layer
-    assert rested(compiled, "conic") is not layer
-    compiled.resting = layer
-    assert rested(compiled, None) is layer
-    assert compiled.resting is None  # a run inside of that run has its own
+    model.solve()
+    spy = Spy(NAMED["conic"])
+    model.solve(solver=spy)
+    assert spy.turns
+    before = len(spy.turns)
+    model.solve()
+    assert len(spy.turns) == before
 
     shift = cp.Parameter(value=0.0)
     moved, x, y = dm.Model("moved"), cp.Variable(name="x"), cp.Variable(name="y")

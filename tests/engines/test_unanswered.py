@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.engines import HostLostError
+from dald_model.engines import HostLostError, Residents
 from dald_model.engines.housed import Pending
-from dald_model.engines.residents import Residents
-from dald_model.engines.wire import decode
 from tests.engines.declared import market
+from tests.engines.messages import decode
 from tests.zoo import GRAPHS, PROBLEMS
 
 

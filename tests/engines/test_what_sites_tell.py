@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.engines.wire import decode, encode
+from tests.engines.messages import decode, encode
 from tests.engines.test_sites import Listening, at_sites
 
 PATIENT, RISK = np.array([63.0, 1.0, 145.0, 233.0]), 1.0

@@ -12,8 +12,8 @@ import pytest
 
 import dald_model as dm
 from dald_model.engines.dispatch import SolverLayer
-from dald_model.engines.wire import encode
 from dald_model.engines.witness import Witness
+from tests.engines.messages import encode
 from tests.engines.misbehaving import OTHERS, federation, with_array
 from tests.paths import GALLERY, NONCONVEX
 

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from dald_model.solvers.exact import active_set
 from dald_model.solvers.exact.active_set import ActiveSet
+from tests.engines.test_rested import kinds, model_of
 from tests.solvers.quadratics import (
     form,
     hessians,
@@ -138,3 +140,22 @@ def test_warm_starts_from_far_and_near() -> None:
             fresh = run(ActiveSet, forms, H, c)[1]
             scale = max(np.abs(c).max() / 40, 1e-300)
             assert np.abs(step.points - fresh.points).max() <= 1e-10 * scale
+
+
+def test_a_path_makes_no_model_of_a_quadratic_program_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(
+        active_set,
+        "made_up",
+        lambda *given, once=active_set.made_up: made.append(1) or once(*given),
+    )
+    model, level, weight = model_of(kinds()["active_set"])
+    level.value, weight.value = 0.0, 1.0
+    result = model.solve()
+    count = len(made)
+    assert count >= 3
+    for value in (0.9, 0.8, 0.7):
+        weight.value = value
+        result = model.solve(start=result)
+        assert result.status == "optimal"
+    assert len(made) == count
