@@ -38,9 +38,18 @@ def pooled(targets: list[cp.Parameter], data: list) -> np.ndarray:
     return np.linalg.lstsq(A, b)[0]
 
 
-@pytest.mark.parametrize("graph", [None, nx.path_graph(COUNT), nx.cycle_graph(COUNT)])
-def test_quadratics_with_other_targets_take_three_rounds(graph: nx.Graph | None) -> None:
-    """One to hear the answers, one at the models' consensus, which is the optimum, one to see."""
+@pytest.mark.parametrize(
+    ("graph", "dense"),
+    [(None, 600), (nx.path_graph(COUNT), 600), (nx.cycle_graph(COUNT), 600), (None, 0)],
+)
+def test_quadratics_with_other_targets_take_three_rounds(
+    graph: nx.Graph | None, dense: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One to hear the answers, one at the models' consensus, which is the optimum, one to see.
+
+    Systems of more unknowns than ``dense`` are sparse.
+    """
+    monkeypatch.setattr("dald_model.coordinate.acceleration.joint_model.DENSE", dense)
     model, x, targets, data = fit(graph)
     first = model.solve()
     assert first.recalled == ()

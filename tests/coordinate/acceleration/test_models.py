@@ -5,8 +5,6 @@ corrections find it after as many independent answers as there are directions (N
 2006, Theorem 6.1), and the consensus of the models is a linear system.
 """
 
-from typing import Any
-
 import cvxpy as cp
 import networkx as nx
 import numpy as np
@@ -16,25 +14,10 @@ import scipy.sparse as sp
 import dald_model as dm
 from dald_model.coordinate.acceleration.agreed_points import AgreedPoints
 from dald_model.coordinate.acceleration.coordinates import Coordinates
-from dald_model.coordinate.acceleration.joint_model import MANY, JointModel, _inverse
-from dald_model.coordinate.acceleration.responses import EDGE, LARGE, Responses, Stiffness
+from dald_model.coordinate.acceleration.joint_model import MANY, _inverse
+from dald_model.coordinate.acceleration.responses import EDGE, LARGE, Responses
 
 RNG = np.random.default_rng(5)
-
-
-def test_a_quadratic_is_learned_from_as_many_answers_as_it_has_directions() -> None:
-    size, count = 5, 3
-    roots = RNG.normal(size=(count, size, size))
-    hessians = roots @ np.swapaxes(roots, 1, 2)
-    responses = np.linalg.inv(np.eye(size) + hessians)
-    model = Responses(np.array([0.2, 0.5, 0.9]), size)
-    for _ in range(size):
-        told = RNG.normal(size=(count, size))
-        moved = np.einsum("nij,nj->ni", responses, told)
-        model.learn(moved, moved, told)
-    change = RNG.normal(size=(count, size))
-    found, expected = model.stiffness().times(change), np.einsum("nij,nj->ni", hessians, change)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_a_hard_constraint_and_a_free_direction_stay_within_bounds() -> None:
@@ -44,13 +27,6 @@ def test_a_hard_constraint_and_a_free_direction_stay_within_bounds() -> None:
     values = np.linalg.eigvalsh(model.stiffness().matrices)
     assert values.min() == pytest.approx(1e-6, rel=1e-3)
     assert values.max() == pytest.approx(1e6, rel=1e-3)
-
-
-def test_an_answer_to_nothing_teaches_nothing() -> None:
-    model = Responses(np.array([0.5]), 2)
-    before = model.stiffness()
-    model.learn(np.ones((1, 2)), np.full((1, 2), 1e-16), np.full((1, 2), -1e-16))
-    np.testing.assert_array_equal(model.stiffness().matrices, before.matrices)
 
 
 @pytest.mark.parametrize(("graph", "most"), [(None, 50), (nx.full_rary_tree(2, 14), 30)])
@@ -131,77 +107,6 @@ def test_one_variable_of_all_clients_is_one_class_an_entry_on_any_graph() -> Non
     agreed = AgreedPoints(Coordinates(compiled, np.ones(compiled.size)))
     assert agreed.count == 3
     assert agreed.rhs.size == 0
-
-
-@pytest.mark.parametrize("dense", [600, 0])
-def test_the_consensus_of_true_models_is_the_optimum_with_its_prices(
-    monkeypatch: pytest.MonkeyPatch, dense: int
-) -> None:
-    monkeypatch.setattr("dald_model.coordinate.acceleration.joint_model.DENSE", dense)
-    compiled = affine().compile()
-    coordinates = Coordinates(compiled, RNG.uniform(0.5, 2, size=compiled.size))
-    # Models of the quadratics |x_i - i|^2 at random points, in these coordinates
-    stiffness = []
-    points = RNG.normal(size=coordinates.matrix.shape[1])
-    slopes = np.empty_like(points)
-    for group in coordinates.groups:
-        roots = np.empty((len(group.columns), group.columns.shape[1], 2))
-        for at, columns in enumerate(group.columns):
-            roots[at], slopes[columns] = _quadratic(compiled, coordinates, columns, points)
-        stiffness.append(Stiffness(2 * roots @ np.swapaxes(roots, 1, 2)))
-    solved = JointModel(coordinates).solve(points, slopes, stiffness, np.zeros(compiled.size))
-    assert solved is not None
-    sides = coordinates.sides(solved[0])
-    # x0 = -1/5 and x1 = x2 = -3/5; x3 = -x4 with a difference of -6/5, from 3 and -4: -1/2 -+ 3/5
-    np.testing.assert_allclose(sides[0, compiled.slots[0, 1]], -0.2, atol=1e-7)
-    np.testing.assert_allclose(sides[1, compiled.slots[1, 2]], -0.6, atol=1e-7)
-    np.testing.assert_allclose(sides[0, compiled.slots[3, 4]], [-1.1, 0.1], atol=1e-7)
-    problem = compiled.model.monolithic()
-    problem.solve(solver="CLARABEL")
-    # Where the graph is a tree prices are unique: those of x3 == -x4
-    last: Any = problem.constraints[-1].dual_value
-    np.testing.assert_allclose(solved[2][compiled.slots[3, 4]], last, atol=1e-6)
-
-
-def test_the_consensus_of_models_keeps_its_digits_far_from_the_origin() -> None:
-    """The slope of a stiff client is its stiffness times a difference of points."""
-    x, model = cp.Variable(1), dm.Model("path")
-    for i in range(3):
-        model.client(i, cp.sum_squares(x))
-    model.topology(nx.path_graph(3))
-    compiled = model.compile()
-    coordinates = Coordinates(compiled, np.full(compiled.size, np.sqrt(0.5)))
-    unit = coordinates.points(np.ones((2, compiled.size)))
-    near = coordinates.points(np.array([[0.25, 0.75], [0.75, -0.5]]))
-    slopes, bends = np.array([1.0, -2.0, 0.5]), np.array([1.0, 4.0, 1e6])
-    stiffness = [Stiffness(bends[group.columns][:, :, None]) for group in coordinates.groups]
-    # min over z of the sum of slopes (u z - p) + bends (u z - p)^2 / 2
-    z = unit @ (bends * near - slopes) / (unit @ (bends * unit))
-    expected = slopes + bends * (unit * z - near)
-    for origin in (0.0, 2.0**20):
-        prices = np.zeros(compiled.size)
-        found = JointModel(coordinates).solve(near + origin * unit, slopes, stiffness, prices)
-        assert found is not None
-        np.testing.assert_allclose(found[0] - origin * unit, unit * z, atol=1e-9)
-        np.testing.assert_allclose(found[1], expected, atol=1e-9)
-
-
-def _quadratic(compiled, coordinates, columns, points):
-    """The map from x to the coordinates of one client, and its slope there."""
-    local = coordinates.matrix[:, columns].tocsr()
-    rows = np.flatnonzero(np.diff(local.indptr))
-    row, entry = divmod(rows[0], compiled.size)
-    edge = next(
-        e
-        for e in compiled.edges
-        if compiled.slots[e.ends].start <= entry < compiled.slots[e.ends].stop
-    )
-    name = edge.ends[row]
-    sub = compiled[name]
-    matrix = local[sub.rows * compiled.size + sub.entries].toarray()
-    to_x = np.linalg.lstsq(sub.sides[0].toarray(), matrix)[0]
-    x = to_x @ points[columns]
-    return to_x.T, to_x.T @ (2 * (x - name))
 
 
 @pytest.mark.parametrize("links", ["star", "path"])
