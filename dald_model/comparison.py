@@ -25,7 +25,7 @@ from dald_model.coordinate.acceleration.evaluation import BYTES, Acceleration
 from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.method import Algorithm
 from dald_model.errors import OptionError
-from dald_model.later import pd
+from dald_model.lazy_imports import pd
 from dald_model.model import Model
 from dald_model.options import DEFAULT_ACCELERATION, opened
 from dald_model.solvers.interior.shown import foretold

@@ -11,7 +11,7 @@ from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.stopping import Stopping
 from dald_model.declare.client import Client
 from dald_model.explain import Explanation, explain
-from dald_model.later import pd
+from dald_model.lazy_imports import pd
 from dald_model.options import DEFAULT_ACCELERATION
 from dald_model.schedule import drawing
 from dald_model.schedule.sequence import Sequence

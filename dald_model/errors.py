@@ -235,7 +235,7 @@ class MissingError(DaldError, ImportError):
     Examples
     --------
     >>> import dald_model as dm
-    >>> from dald_model.later import optional
+    >>> from dald_model.lazy_imports import optional
     >>> try:
     ...     _ = optional("no_such_library", "plot", "draw")
     ... except dm.MissingError as error:

@@ -25,7 +25,7 @@ from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.stopping import Stopping
 from dald_model.declare.client import Problem
 from dald_model.declare.wording import short
-from dald_model.later import pd
+from dald_model.lazy_imports import pd
 from dald_model.options import DEFAULT_ACCELERATION, opened, with_algorithm
 from dald_model.schedule.moment import Moment, Residuals
 from dald_model.schedule.network import Levels

@@ -20,7 +20,6 @@ from dald_model.answer.end_test import end_test, gap_test, unproved
 from dald_model.answer.local_run import LocalRun
 from dald_model.answer.result import Result
 from dald_model.answer.saved import Compilable
-from dald_model.bulk import uncollected
 from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.checkpoint import Checkpoint, Saved, reserved, signature
 from dald_model.coordinate.iterate import Iterate
@@ -41,6 +40,7 @@ from dald_model.deadline import TimeUpError, within
 from dald_model.engines.dispatch import SolverLayer, rested
 from dald_model.engines.engine import Engine
 from dald_model.engines.placement import Placement
+from dald_model.gc_pause import gc_paused
 from dald_model.option_names import named_options
 from dald_model.options import (
     DEFAULT_ACCELERATION,
@@ -367,7 +367,7 @@ def solve(
             interior=start.interior if start is not None and start.compiled is compiled else (),
         )
         progress.begins(max_rounds, (eps_pri, eps_dual))
-        with uncollected():
+        with gc_paused():
             run = Run(membership, method, state, rule, layer, settings, progress)
         if saved is not None:
             run.restore(saved.restored(run.kept()))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, TypeAlias
 
-from dald_model.later import pd
+from dald_model.lazy_imports import pd
 
 NUMBER = re.compile(r"(?:(?<![\w)\].])-)?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 """A number in a text; a minus belongs to it where none can be subtracted."""

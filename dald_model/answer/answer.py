@@ -21,8 +21,8 @@ from dald_model.declare.wording import symbolic
 from dald_model.engines.assignment import Event
 from dald_model.engines.housed import Loss
 from dald_model.errors import ResultError
-from dald_model.identity import Identified
-from dald_model.later import pd
+from dald_model.lazy_imports import pd
+from dald_model.not_picklable import NotPicklable
 from dald_model.text import (
     FOLDED,
     Heading,
@@ -37,7 +37,7 @@ from dald_model.text import (
 from dald_model.values import flat
 
 
-class Duals(Identified, Printed, Mapping[cp.Constraint, Any]):
+class Duals(NotPicklable, Printed, Mapping[cp.Constraint, Any]):
     """Dual values by the very constraint object that was declared, with cvxpy's signs."""
 
     elsewhere = "send the values, such as list(result.duals.values())"
@@ -97,7 +97,7 @@ class Duals(Identified, Printed, Mapping[cp.Constraint, Any]):
 
 
 @dataclass(eq=False)
-class Answer(Identified):
+class Answer(NotPicklable):
     r"""The answer of a run.
 
     ``result[x]``, or ``result["x"]`` by name, is the value of a variable (of a shared variable: the

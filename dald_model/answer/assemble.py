@@ -11,17 +11,17 @@ import numpy as np
 
 from dald_model.answer.claim import Points, client_costs, recovered, split
 from dald_model.answer.result import Result
-from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition, Recovered
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.outcome import Outcome, objective
 from dald_model.coordinate.status import Status
+from dald_model.gc_pause import gc_paused
 from dald_model.solvers.base import Encoding
 from dald_model.solvers.prox.multipliers import multipliers as multipliers_of_force
 from dald_model.solvers.prox.nonsmooth import without_smooth
 
 
-@uncollected()
+@gc_paused()
 def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) -> Result:
     """Turn the answer into the user's terms, and set values and dual values."""
     membership, termination, state = outcome.membership, outcome.termination, outcome.best.state

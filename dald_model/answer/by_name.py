@@ -9,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.errors import ResultError
-from dald_model.later import pd
+from dald_model.lazy_imports import pd
 from dald_model.text import counted, listed, shortened
 
 

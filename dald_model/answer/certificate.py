@@ -13,7 +13,7 @@ from dald_model.answer.claim import Claim
 from dald_model.answer.judge import REACH, Judge
 from dald_model.answer.verdict import Judged, Row, table
 from dald_model.errors import ResultError
-from dald_model.later import pd
+from dald_model.lazy_imports import pd
 from dald_model.text import Bare, Heading, Part, Printed
 from dald_model.values import holding
 

@@ -16,12 +16,12 @@ import numpy as np
 
 from dald_model.answer.claim import Claim
 from dald_model.answer.judge import Judge
-from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.end_proof import EndProof, EndTest
 from dald_model.coordinate.penalty import LEAST, MOST
 from dald_model.coordinate.state import State
 from dald_model.coordinate.units import Units
+from dald_model.gc_pause import gc_paused
 from dald_model.text import listed
 
 TOLERANCE = 100.0
@@ -35,7 +35,7 @@ def end_test(compiled: Decomposition, eps: float) -> EndTest:
     """A function that says what is proved of an iterate of a run with this tolerance."""
     allowed = TOLERANCE * max(eps, 1e-6)
 
-    @uncollected()
+    @gc_paused()
     @np.errstate(all="ignore")  # of numbers at the edge of what doubles hold nothing is proved
     def test(state: State) -> EndProof:
         judge = Judge(Claim.of_state(compiled, state), allowed, allowed)

@@ -17,7 +17,7 @@ from dald_model.coordinate.pace import rounds_left
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.declare.client import summands
-from dald_model.later import pd
+from dald_model.lazy_imports import pd
 from dald_model.text import Bare, Heading, Part, Printed, counted, shortened
 
 NEAR = 100.0

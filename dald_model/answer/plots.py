@@ -7,7 +7,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dald_model.coordinate.status import Status
-from dald_model.later import optional, pd
+from dald_model.lazy_imports import optional, pd
 from dald_model.text import counted
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from dald_model.engines.assignment import Event
 from dald_model.engines.housed import Loss
 from dald_model.errors import OptionError, ResultError
 from dald_model.files import replace
-from dald_model.later import pd
+from dald_model.lazy_imports import pd
 from dald_model.solvers.interior.shown import foretold, reveals
 from dald_model.text import Bare, Heading, Part, Printed, counted, listed
 from dald_model.validate import check_flag

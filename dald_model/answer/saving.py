@@ -23,7 +23,7 @@ from dald_model.declare.wording import symbolic
 from dald_model.engines.archive import Archive, archived
 from dald_model.engines.schema import WORDS, DamagedError
 from dald_model.errors import ResultError
-from dald_model.later import pd
+from dald_model.lazy_imports import pd
 from dald_model.text import printable
 from dald_model.values import flat
 

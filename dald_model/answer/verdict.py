@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dald_model.later import pd
+from dald_model.lazy_imports import pd
 
 
 class Verdict(StrEnum):

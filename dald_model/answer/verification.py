@@ -26,7 +26,7 @@ from dald_model.answer.reference import Reference, all_in_one, measured_from
 from dald_model.answer.verdict import Judged, Row, table
 from dald_model.compile.measures import Measure
 from dald_model.coordinate.status import Status
-from dald_model.later import pd
+from dald_model.lazy_imports import pd
 from dald_model.text import Bare, Heading, Part, Printed, counted
 from dald_model.values import flat, holding
 

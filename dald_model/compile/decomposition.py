@@ -12,7 +12,6 @@ import cvxpy as cp
 import networkx as nx
 import numpy as np
 
-from dald_model.bulk import uncollected
 from dald_model.compile.coupling_split import take_apart
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.stacked_sides import StackedSides
@@ -21,7 +20,8 @@ from dald_model.declare.consensus import Edge
 from dald_model.declare.consensus_form import consensus_form, consensus_graph, owners_of
 from dald_model.declare.declaration import Declaration
 from dald_model.errors import ResultError
-from dald_model.identity import Identified
+from dald_model.gc_pause import gc_paused
+from dald_model.not_picklable import NotPicklable
 from dald_model.schedule.network import HierarchicalNetwork, safest
 from dald_model.text import listed
 from dald_model.values import flat
@@ -52,7 +52,7 @@ class Recovered:
     local_duals: Mapping[Hashable, Any]
 
 
-class Decomposition(Identified, Mapping[Hashable, Subproblem]):
+class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
     r"""A model taken apart: one :class:`Subproblem` for each client and server.
 
     ``compiled["hospital 0"]`` is a subproblem; iterating gives the names, servers last. Vectors
@@ -97,10 +97,10 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         What a run leaves to the next, as its solvers' factorisations.
     """
 
-    elsewhere = f"{Identified.elsewhere}; a client travels by dald_model.pack(compiled[name])"
+    elsewhere = f"{NotPicklable.elsewhere}; a client travels by dald_model.pack(compiled[name])"
     again = "compile a model of its own, copy.copy(model).compile()"
 
-    @uncollected()
+    @gc_paused()
     def __init__(self, model: Declaration) -> None:
         begun = time.perf_counter()
         self.arrays = model.by_entry
@@ -199,7 +199,7 @@ class Decomposition(Identified, Mapping[Hashable, Subproblem]):
         """Both."""
         return self._subproblems.items()
 
-    @uncollected()
+    @gc_paused()
     def instantiate(self) -> None:
         """Make every client's numbers that are not made yet or whose user's Parameters changed."""
         for sub in self.values():

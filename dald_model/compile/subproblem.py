@@ -23,7 +23,7 @@ from dald_model.declare.affine import stacked_map
 from dald_model.declare.client import Client, Problem
 from dald_model.declare.consensus import Edge
 from dald_model.declare.wording import symbolic
-from dald_model.identity import Identified
+from dald_model.not_picklable import NotPicklable
 from dald_model.text import together
 from dald_model.values import flat
 
@@ -36,7 +36,7 @@ NEIGHBOURS = 5
 """The most neighbours whose terms are printed one by one."""
 
 
-class Subproblem(Identified):
+class Subproblem(NotPicklable):
     r"""The local augmented Lagrangian of one client, equation (12) with a server and (20) without.
 
     .. math::

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.certificates import proof
 from dald_model.coordinate.state import State
@@ -24,6 +23,7 @@ from dald_model.engines.members import Shown, Spread
 from dald_model.engines.placement import Placement, obstacle
 from dald_model.engines.portable import pack
 from dald_model.errors import DaldError
+from dald_model.gc_pause import gc_paused
 from dald_model.schedule.moment import Residuals
 from dald_model.schedule.network import Levels
 from dald_model.solvers.base import Encoding, Multipliers
@@ -95,7 +95,7 @@ class InteriorSweeper:
         self._best, self._is_stuck, self._since = np.inf, False, 0
         self._found = Found(*6 * [np.inf])
 
-    @uncollected()
+    @gc_paused()
     def run(self, state: State, stages: Levels, tolerance: float) -> Record:
         """See :class:`dald_model.coordinate.sweeper.Sweeper`.
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
 from dald_model.coordinate.curvature import steepness
 from dald_model.coordinate.scaling import natural_units
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
+from dald_model.gc_pause import gc_paused
 
 MOVED = 0.75
 """Numbers that moved by more than this share of their length, before or after, are those of another
@@ -47,7 +47,7 @@ class Measured:
     centre: np.ndarray
 
     @classmethod
-    @uncollected()
+    @gc_paused()
     def anew(cls, compiled: Decomposition, layer: SolverLayer) -> Measured:
         """Measure the units of a model with the present values of the user's Parameters.
 

@@ -10,11 +10,11 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Asking
 from dald_model.errors import OptionError
+from dald_model.gc_pause import gc_paused
 from dald_model.schedule.changes import Change, Online, Schedule
 from dald_model.schedule.coordination import Bound
 from dald_model.schedule.moment import Moment
@@ -129,7 +129,7 @@ class Membership:
             if change.sequence is not None
         }
 
-    @uncollected()
+    @gc_paused()
     def follow(self, sequence: Sequence) -> None:
         """Take another sequence."""
         self.sequence = sequence

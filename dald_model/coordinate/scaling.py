@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.edge_values import sides_of
 from dald_model.coordinate.local_minimisers import (
@@ -36,6 +35,7 @@ from dald_model.coordinate.stiffness import bounds_of_largest, carried, probed
 from dald_model.coordinate.together import Alike, Parts, together
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
+from dald_model.gc_pause import gc_paused
 
 CAUTION = 0.25
 """Share of the distances that counts as a length: local minimisers are farther apart than prices
@@ -52,7 +52,7 @@ that between the minimisers. (From 6 to 32 nine kinked models took 0.92 to 1.24 
 the frozen panel, in no order.) A coupling's counts once: it is where its parties agree."""
 
 
-@uncollected()
+@gc_paused()
 def natural_units(compiled: Decomposition, layer: SolverLayer) -> Units:
     """The scaling of a model with the present values of the user's Parameters.
 

@@ -17,7 +17,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from dald_model.errors import DatasetError
-from dald_model.later import optional, pd
+from dald_model.lazy_imports import optional, pd
 
 Folder = str | os.PathLike[str] | None
 

@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 import cvxpy as cp
 
-from dald_model.bulk import uncollected
 from dald_model.declare.checked import check_name, declare_client
 from dald_model.declare.client import Client
 from dald_model.declare.frames import met_by_cvxpy
@@ -15,6 +14,7 @@ from dald_model.declare.lazy_client import AlikeClient, Datum
 from dald_model.declare.structure_key import Shape, StructureKey
 from dald_model.declare.traced import traced
 from dald_model.errors import DeclarationError
+from dald_model.gc_pause import gc_paused
 
 WANTED = (
     "expected what gives a key and its data, such as frame.groupby('school'), a dict, or pairs of "
@@ -44,7 +44,7 @@ class Clients(dict[Hashable, Client]):
         super().__init__(known)
         self._model = model
 
-    @uncollected()
+    @gc_paused()
     def __call__(self, data: Any, function: Callable[[Any], Any]) -> dict[Hashable, Client]:
         """Declare a client for each key of some data.
 

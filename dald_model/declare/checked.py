@@ -15,7 +15,7 @@ from dald_model.declare.client import Client
 from dald_model.declare.convexity import check_asserted, warn_of_outer, why_not
 from dald_model.declare.wording import short
 from dald_model.errors import DeclarationError
-from dald_model.later import optional
+from dald_model.lazy_imports import optional
 
 NONLINEAR = frozenset({"UNO", "IPOPT", "KNITRO", "COPT"})
 """cvxpy's solvers of smooth non-linear programs."""

@@ -22,7 +22,7 @@ from dald_model._cvxpy import (
 )
 from dald_model.declare.structure_key import Leaves, leaves_of
 from dald_model.declare.wording import sized, symbolic
-from dald_model.identity import Identified
+from dald_model.not_picklable import NotPicklable
 from dald_model.text import Heading, Part, Printed, counted, shortened, together
 from dald_model.values import REFUSALS, number, unset
 
@@ -31,7 +31,7 @@ SHOWN = 12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Client(Identified, Printed):
+class Client(NotPicklable, Printed):
     r"""One owner's share of the problem.
 
     .. math:: \min_{x_i} f_i(x_i) \quad \text{s.t. } x_i \in X_i

@@ -22,7 +22,7 @@ from dald_model._cvxpy import Equality
 from dald_model.declare.checked import check_data, check_variable
 from dald_model.declare.wording import short
 from dald_model.errors import DeclarationError
-from dald_model.identity import Identified
+from dald_model.not_picklable import NotPicklable
 from dald_model.text import listed
 
 Owners = Mapping[int, Sequence[Hashable]]
@@ -61,7 +61,7 @@ class Part:
 
 
 @dataclass(eq=False, repr=False)
-class Edge(Identified):
+class Edge(NotPicklable):
     """The consensus between two clients: ``tail_side - head_side == 0``, flat.
 
     Attributes

@@ -15,13 +15,13 @@ from dald_model.declare.consensus import ConsensusEquality
 from dald_model.declare.consensus_form import owners_of
 from dald_model.declare.couplings import Coupling
 from dald_model.declare.listing import Listing
-from dald_model.identity import Identified
+from dald_model.not_picklable import NotPicklable
 from dald_model.text import Part, Printed
 
 Divided = tuple[cp.Constraint, Sequence[tuple[cp.Constraint, np.ndarray]]]
 
 
-class Declared(Identified, Printed):
+class Declared(NotPicklable, Printed):
     """The declarations of a model, as compilation and answers read them.
 
     Attributes
@@ -38,8 +38,8 @@ class Declared(Identified, Printed):
         else empty.
     """
 
-    elsewhere = f"{Identified.elsewhere}; a compiled client travels by dald_model.pack"
-    again = f"{Identified.again}, or take copy.copy(model), a model over the same variables"
+    elsewhere = f"{NotPicklable.elsewhere}; a compiled client travels by dald_model.pack"
+    again = f"{NotPicklable.again}, or take copy.copy(model), a model over the same variables"
 
     def __init__(self, name: str = "model") -> None:
         self.name = name

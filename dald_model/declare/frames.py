@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 
-from dald_model.later import pd
+from dald_model.lazy_imports import pd
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

@@ -12,7 +12,7 @@ from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality, Owners
 from dald_model.declare.couplings import Coupling
 from dald_model.declare.wording import sized, symbolic
-from dald_model.later import pd
+from dald_model.lazy_imports import pd
 from dald_model.text import (
     FOLDED,
     KINDS,

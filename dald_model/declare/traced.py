@@ -24,7 +24,7 @@ from dald_model.declare.client import Client
 from dald_model.declare.lazy_client import AlikeClient, Datum
 from dald_model.declare.structure_key import frozen
 from dald_model.errors import DeclarationError
-from dald_model.later import pd
+from dald_model.lazy_imports import pd
 from dald_model.values import REFUSALS, preserved
 
 GUARDS = 2

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from dald_model.bulk import uncollected
 from dald_model.compile.decomposition import Decomposition
 from dald_model.deadline import check_time
 from dald_model.engines.assignment import Assignment, Event
@@ -17,6 +16,7 @@ from dald_model.engines.housed import Loss
 from dald_model.engines.place import RemoteSession
 from dald_model.engines.placement import Placement
 from dald_model.errors import LostError
+from dald_model.gc_pause import gc_paused
 from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.solvers.base import (
     FOUND,
@@ -352,7 +352,7 @@ class SolverLayer:
         return self._layout.batch(names, opened.session, which)
 
 
-@uncollected()
+@gc_paused()
 def rested(
     compiled: Decomposition,
     solver: Any,

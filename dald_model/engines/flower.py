@@ -21,7 +21,7 @@ from dald_model.engines.flower_strategy import Strategy
 from dald_model.engines.in_process import Answering
 from dald_model.engines.wire import decode
 from dald_model.errors import DeclarationError
-from dald_model.later import optional
+from dald_model.lazy_imports import optional
 
 __all__ = ["FIELD", "RECORD", "Flower", "Strategy", "client_app"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from dald_model.engines.flower_engine import Flower
 from dald_model.errors import OptionError
-from dald_model.later import Later, optional
+from dald_model.lazy_imports import LazyModule, optional
 
-federation = Later("dald_model.federation")  # above the engines; who starts a strategy imports it
+federation = LazyModule("dald_model.federation")  # above the engines: imported by a strategy
 
 UNUSED = {
     "initial_arrays": "a run starts at the sites' own minimisers",

@@ -11,7 +11,7 @@ from dald_model.declare.remote import RemoteClient
 from dald_model.engines.messages import HELD
 from dald_model.engines.placement import obstacle
 from dald_model.engines.portable import pack, pack_edges
-from dald_model.later import pd
+from dald_model.lazy_imports import pd
 
 FLOAT = 8
 """Bytes of a number."""

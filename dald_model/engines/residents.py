@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dald_model.engines.hosted import HostedMembers
+from dald_model.engines.members import HostedMembers
 from dald_model.engines.messages import check_request
 from dald_model.engines.portable import Portable, unpack
 from dald_model.engines.schema import Array, DamagedError, Whole

@@ -21,7 +21,7 @@ from dald_model.experiments.mnist_federated import (
     images,
     over,
 )
-from dald_model.later import optional
+from dald_model.lazy_imports import optional
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

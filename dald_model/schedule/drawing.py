@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 import numpy as np
 
-from dald_model.later import optional
+from dald_model.lazy_imports import optional
 from dald_model.schedule.network import HierarchicalNetwork, Levels
 from dald_model.text import counted, shortened
 

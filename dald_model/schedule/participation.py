@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dald_model.errors import SequenceError
-from dald_model.schedule.fairness import check_fairness
+from dald_model.schedule.checks import check_fairness
 from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import HierarchicalNetwork, Levels
 from dald_model.validate import check_clients

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from dald_model.schedule import arguments
+from dald_model.schedule import checks
 from dald_model.schedule import network as networks
 from dald_model.schedule import participation as strategies
 from dald_model.schedule.coordination import Coordination
@@ -92,7 +92,7 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
         optimal
         """
-        fixed = arguments.levels(levels)
+        fixed = checks.levels(levels)
         return cls("levels", lambda graph: networks.from_levels(graph, fixed))
 
     @classmethod
@@ -115,7 +115,7 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
         optimal
         """
-        arguments.check_depth_first(depth_first)
+        checks.check_depth_first(depth_first)
         return cls(f"root {root}", lambda graph: networks.from_root(graph, root, depth_first))
 
     @classmethod
@@ -138,7 +138,7 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
         optimal
         """
-        fixed = arguments.matrix(matrix)
+        fixed = checks.matrix(matrix)
         return cls("matrix", lambda graph: networks.from_matrix(graph, fixed))
 
     @classmethod
@@ -158,7 +158,7 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
         optimal
         """
-        return cls._by(strategies.Given(arguments.subsets(subsets)))
+        return cls._by(strategies.Given(checks.subsets(subsets)))
 
     @classmethod
     def random(cls, k: int, seed: int = 0) -> Sequence:
@@ -175,8 +175,8 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
         optimal
         """
-        k = arguments.count(k, "random")
-        return cls._by(strategies.Random(k, arguments.seed(seed, "random")))
+        k = checks.count(k, "random")
+        return cls._by(strategies.Random(k, checks.seed(seed, "random")))
 
     @classmethod
     def participating(cls, k: int, seed: int = 0) -> Sequence:
@@ -193,8 +193,8 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2]).solve(sequence=sequence).status)
         optimal
         """
-        k = arguments.count(k, "participating")
-        return cls._by(strategies.Participation(k, arguments.seed(seed, "participating")))
+        k = checks.count(k, "participating")
+        return cls._by(strategies.Participation(k, checks.seed(seed, "participating")))
 
     @classmethod
     def jacobi(cls) -> Sequence:
@@ -225,8 +225,8 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
         optimal
         """
-        k = arguments.count(k, "essentially_cyclic")
-        return cls._by(strategies.EssentiallyCyclic(k, arguments.seed(seed, "essentially_cyclic")))
+        k = checks.count(k, "essentially_cyclic")
+        return cls._by(strategies.EssentiallyCyclic(k, checks.seed(seed, "essentially_cyclic")))
 
     @classmethod
     def greedy(cls, k: int) -> Sequence:
@@ -242,7 +242,7 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
         optimal
         """
-        return cls._by(strategies.Greedy(arguments.count(k, "greedy")))
+        return cls._by(strategies.Greedy(checks.count(k, "greedy")))
 
     @classmethod
     def custom(cls, choose: Chooser, seed: int = 0, label: str = "custom") -> Sequence:
@@ -254,7 +254,7 @@ class Sequence(Coordination, metaclass=Constructed):
             Takes a :class:`Moment` (``live``, ``round``, ``staleness``, ...) and a
             ``numpy.random.Generator`` made from the seed and the number of the round; returns the
             clients of the inner loop in any order. It is tried on 2,000 inner loops before a run
-            begins: see :func:`dald_model.schedule.fairness.check_fairness`.
+            begins: see :func:`dald_model.schedule.checks.check_fairness`.
         seed : int
         label : str
             What tables and messages call it.
@@ -274,8 +274,8 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
         optimal
         """
-        arguments.check_chooser(choose)
-        return cls._by(strategies.Custom(choose, label, arguments.seed(seed, "custom")))
+        checks.check_chooser(choose)
+        return cls._by(strategies.Custom(choose, label, checks.seed(seed, "custom")))
 
     @classmethod
     def repeat(cls, clients: Iterable[Hashable], times: int = 2) -> Sequence:
@@ -296,8 +296,8 @@ class Sequence(Coordination, metaclass=Constructed):
         >>> print(common_number([0, 1, 2], peers=True).solve(sequence=sequence).status)
         optimal
         """
-        times = arguments.count(times, "repeat")
-        chosen = arguments.clients(clients)
+        times = checks.count(times, "repeat")
+        chosen = checks.clients(clients)
         again = (times - 1) * (cls._by(strategies.Given((chosen,), "repeat")),) if chosen else ()
         return cls("repeat", parts=(*again, cls("full cycle")))
 

@@ -91,7 +91,7 @@ def test_a_missing_solver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> No
     def missing(name: str) -> Any:
         raise ImportError(name)
 
-    monkeypatch.setattr("dald_model.later.import_module", missing)
+    monkeypatch.setattr("dald_model.lazy_imports.import_module", missing)
     x = cp.Variable(name="x")
     with pytest.raises(dm.MissingError, match=r'pip install "dald_model\[nonconvex\]"'):
         dm.Model("m").client("a", -cp.square(x), nonconvex=True)

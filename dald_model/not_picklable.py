@@ -1,4 +1,4 @@
-"""Identity: objects that know cvxpy's variables and constraints by their ids."""
+"""Objects that know cvxpy's variables and constraints by their ids, and so cannot be pickled."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NoReturn, Self
 from dald_model.errors import CopyError
 
 
-class Identified:
+class NotPicklable:
     """A class whose objects are tied to the cvxpy objects of this process.
 
     cvxpy numbers its variables from 1 on in each process, so what is pickled here would belong to

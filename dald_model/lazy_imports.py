@@ -1,4 +1,4 @@
-"""Libraries that are imported when they are first used, and what to install where one is missing.
+"""Lazy imports of libraries, and what to install where one is missing.
 
 pandas takes a quarter of the time that cvxpy takes to import, and many programs print no table.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Later(ModuleType):
+class LazyModule(ModuleType):
     """A module that is imported with its first attribute."""
 
     def __getattr__(self, name: str) -> Any:
@@ -51,6 +51,6 @@ def optional(module: str, extra: str, purpose: str) -> Any:
 
 
 if not TYPE_CHECKING:
-    pd = Later("pandas")
+    pd = LazyModule("pandas")
 
-__all__ = ["Later", "optional", "pd"]
+__all__ = ["LazyModule", "optional", "pd"]
