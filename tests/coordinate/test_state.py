@@ -85,8 +85,9 @@ def test_a_run_goes_on_from_a_state_that_was_stored(tmp_path: Path) -> None:
 
 def test_a_file_that_holds_something_else_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "other.npz", mu=np.zeros(3))
+    kind: Any = type(solved("ridge").state)
     with pytest.raises(dm.OptionError) as error:
-        type(solved("ridge").state).load(tmp_path / "other.npz")
+        kind.load(tmp_path / "other.npz")
     assert "holds the arrays mu, expected those of a saved state: encodings, " in str(error.value)
 
 

@@ -11,10 +11,9 @@ import scipy.sparse as sp
 
 import dald_model as dm
 from dald_model.compile.form import ConeProgram
-from dald_model.coordinate.acceleration.bundle import BundleModel, _bounded
+from dald_model.coordinate.acceleration.bundle import _bounded
 from dald_model.coordinate.acceleration.coordinates import Coordinates
 from dald_model.coordinate.acceleration.cuts import RECENT, Cuts
-from dald_model.coordinate.acceleration.evaluation import Evaluation
 from dald_model.coordinate.acceleration.joint_model import JointModel
 from tests.benchmarks.acceleration import GRAPHS, drawn
 
@@ -82,34 +81,6 @@ def test_old_bounds_are_kept_while_they_are_active() -> None:
     cuts.prune(is_active)
     rows = cuts.rows()
     assert list(rows.owner) == [1, *RECENT * [0, 1]]
-
-
-def test_where_clients_answer_where_they_were_asked_the_proposal_is_the_optimum() -> None:
-    """Of 2 |x| and |x - 1| that is 0, at the price -1, which both support: no pull is left."""
-    x, model = cp.Variable(1, name="x"), dm.Model("two")
-    model.client("low", 2 * cp.abs(x[0]))
-    model.client("high", cp.abs(x[0] - 1))
-    model.topology(nx.path_graph(["low", "high"]))
-    compiled = model.compile()
-    rho = np.full(compiled.size, 3.0)
-    coordinates = Coordinates(compiled, rho)
-    bundle = BundleModel(JointModel(coordinates), np.ones(1, dtype=bool))
-
-    def told(before: np.ndarray, at: float, low: float, high: float) -> np.ndarray:
-        """What it proposes once both answered ``at``, with these slopes."""
-        objectives = np.array([2 * abs(at), abs(at - 1)])
-        prices = np.array([[-low], [high]])  # the tail's slope is less the price it balanced
-        sides, none = np.full((2, 1), at), np.zeros((2, 1))
-        evaluation = Evaluation(before, none, sides, prices, objectives, np.zeros(2))
-        bundle.observe(evaluation, rho)
-        found = bundle.propose(evaluation, rho)
-        assert found is not None
-        return found.point
-
-    told(np.zeros((2, 1)), -1.0, -2.0, -1.0)
-    asked = told(np.zeros((2, 1)), 2.0, 2.0, 1.0)
-    assert asked[1] == pytest.approx(0.0, abs=1e-7)
-    np.testing.assert_allclose(told(asked, 0.0, 1.0, -1.0), [[-1.0], [0.0]], atol=1e-7)
 
 
 @pytest.mark.parametrize(("count", "size"), [(3, 1), (3, 5), (30, 1), (30, 5), (450, 10)])

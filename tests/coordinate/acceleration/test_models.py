@@ -12,8 +12,6 @@ import pytest
 import scipy.sparse as sp
 
 import dald_model as dm
-from dald_model.coordinate.acceleration.agreed_points import AgreedPoints
-from dald_model.coordinate.acceleration.coordinates import Coordinates
 from dald_model.coordinate.acceleration.joint_model import MANY, _inverse
 from dald_model.coordinate.acceleration.responses import EDGE, LARGE, Responses
 
@@ -52,61 +50,6 @@ def test_answers_on_both_sides_of_kinks_are_no_hard_constraints(
     assert result.status == "optimal"
     assert result.rounds <= most
     np.testing.assert_allclose(np.asarray(x.value), expected, atol=1e-7)
-
-
-def affine() -> dm.Model:
-    """Ties with factors and constants, a cycle that fixes a value, and rows that are no ties."""
-    x = [cp.Variable(2, name=f"x{i}") for i in range(5)]
-    model = dm.Model("affine")
-    for i, one in enumerate(x):
-        model.client(i, cp.sum_squares(one - i))
-    model.consensus(
-        x[0] == 2 * x[1] + 1,
-        x[1] == x[2],
-        x[2] == 3 * x[0],  # x0 = 6 x0 + 1
-        cp.sum(x[2]) == x[3][0] - x[3][1],
-        x[3] == -x[4],
-    )
-    return model
-
-
-def test_agreed_points_fulfil_every_constraint_and_are_all_of_them() -> None:
-    compiled = affine().compile()
-    coordinates = Coordinates(compiled, RNG.uniform(0.5, 2, size=compiled.size))
-    agreed = AgreedPoints(coordinates)
-    # {x0, x1} and {x2} and {x3} and {x4}, entry by entry: x2 and x3 have a row that is no tie
-    assert agreed.count == 8
-    assert agreed.rows.shape == (7, 8)
-    free = np.linalg.lstsq(agreed.rows.toarray(), agreed.rhs)[0]
-    np.testing.assert_allclose(agreed.rows @ free, agreed.rhs, atol=1e-12)
-    sides = coordinates.sides(agreed.expand(free))
-    np.testing.assert_allclose(sides[0], sides[1], atol=1e-12)
-    np.testing.assert_allclose(sides[0, compiled.slots[0, 1]], -0.2, atol=1e-12)
-
-
-def test_ties_with_factors_are_one_class_and_a_cycle_may_fix_it() -> None:
-    x, model = [cp.Variable(name=f"x{i}") for i in range(3)], dm.Model("cycle")
-    for i, one in enumerate(x):
-        model.client(i, cp.square(one - i))
-    model.consensus(x[0] == 2 * x[1] + 1, x[1] == x[2], x[2] == 3 * x[0])  # x0 = 6 x0 + 1
-    compiled = model.compile()
-    coordinates = Coordinates(compiled, RNG.uniform(0.5, 2, size=compiled.size))
-    agreed = AgreedPoints(coordinates)
-    assert (agreed.count, agreed.rows.shape) == (1, (1, 1))
-    sides = coordinates.sides(agreed.expand(agreed.rhs / agreed.rows.toarray()[0]))
-    np.testing.assert_allclose(sides[0], sides[1], atol=1e-12)
-    np.testing.assert_allclose(sides[0, compiled.slots[0, 1]], -0.2, atol=1e-12)
-
-
-def test_one_variable_of_all_clients_is_one_class_an_entry_on_any_graph() -> None:
-    x, model = cp.Variable(3), dm.Model("ring")
-    for i in range(7):
-        model.client(i, cp.sum_squares(x - i))
-    model.topology(nx.cycle_graph(7))
-    compiled = model.compile()
-    agreed = AgreedPoints(Coordinates(compiled, np.ones(compiled.size)))
-    assert agreed.count == 3
-    assert agreed.rhs.size == 0
 
 
 @pytest.mark.parametrize("links", ["star", "path"])
