@@ -129,9 +129,10 @@ def dual_values(
     if encoding == Encoding.FORCE:
         return sub.local_duals(*multipliers_of_force(without_smooth(form), point, given))
     first, last = form.equalities.rhs.size, form.equalities.rhs.size + form.inequalities.rhs.size
-    if given.size < last:
+    end = last + sum(term.weight.size for term in form.terms if term.is_set)
+    if given.size < end:
         return ()
-    return sub.local_duals(given[:first], given[first:last], given[last:])
+    return sub.local_duals(given[:first], given[first:last], given[last:end])
 
 
 def _shaped(sub: Subproblem, given: np.ndarray) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ from dald_model.compile.lowered import values
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.state import State
 from dald_model.declare.client import all_in_one
+from dald_model.solvers.base import Encoding
 from dald_model.values import flat, holding
 
 Points = Mapping[Hashable, np.ndarray]
@@ -46,6 +47,8 @@ class Claim:
         The clients that are still there.
     off : ndarray of bool, shape (Q,)
         The entries of edges that do not count any more.
+    own_multipliers : dict
+        Client -> those of its own constraints and kinks, where it told them as rows.
     """
 
     compiled: Decomposition
@@ -56,6 +59,7 @@ class Claim:
     value: float
     live: tuple[Hashable, ...]
     off: np.ndarray
+    own_multipliers: Mapping[Hashable, np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def of(cls, result: Answer) -> Claim:
@@ -96,6 +100,11 @@ class Claim:
             float("nan"),
             everybody,
             nothing,
+            {
+                name: told
+                for name, (encoding, told) in zip(compiled.layout, state.held, strict=True)
+                if encoding == Encoding.ROWS
+            },
         )
 
     @property

@@ -15,7 +15,7 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.answer.claim import client_cost
-from dald_model.answer.holding import held_cut
+from dald_model.answer.holding import held_cut, known_cut
 from dald_model.answer.rescaling import Solved, minimise
 from dald_model.compile.form import ConeProgram, Form
 from dald_model.compile.measures import Measure
@@ -40,6 +40,8 @@ class ConeClient:
         The point, and the client's own, where it was minimised.
     form : Form
         In the place of the client's own, with rules that a server holds for it.
+    multipliers : ndarray
+        Of its own constraints and kinks, where a method told them.
 
     Attributes
     ----------
@@ -53,6 +55,7 @@ class ConeClient:
         at: np.ndarray,
         own: np.ndarray | None = None,
         form: Form | None = None,
+        multipliers: np.ndarray | None = None,
     ) -> None:
         self._sub, self._at = sub, at
         self._form = sub.form if form is None else form
@@ -60,6 +63,9 @@ class ConeClient:
         self._is_split = self._form is not None and is_split(self._form)
         self._cuts: list[Cut] = []
         self.is_blurred = False
+        if multipliers is not None and self._here is not None:
+            cut = known_cut(self._here, multipliers, self._own)
+            self._cuts += [] if cut is None else [cut]
 
     @cached_property
     def _here(self) -> Form | None:
@@ -72,10 +78,12 @@ class ConeClient:
         here = self._form.around(self._at)
         if not self._is_split:
             return here
-        constant, cone = here.quadratic.constant, here.cone
-        cone = cone._replace(constant=cone.constant - constant)
-        plain = here.quadratic._replace(constant=0.0)
-        return here.with_others(quadratic=plain, program=lambda: cone)
+        constant, plain = here.quadratic.constant, here.quadratic._replace(constant=0.0)
+
+        def program() -> ConeProgram:
+            return here.cone._replace(constant=here.cone.constant - constant)
+
+        return here.with_others(quadratic=plain, program=program)
 
     @cached_property
     def _program(self) -> ConeProgram:

@@ -7,8 +7,8 @@ at most its weight for a kink) the Lagrangian is nowhere above the client, so
 
 .. math:: f(y) \ge \varphi(u) + \sum_k z_k v_k + (s + C z)^\top (y - u).
 
-Where u is the client's minimiser, least squares find the z that leaves nothing of s + p, and no
-program is solved.
+Where a method knows z the cut is evaluated. Else, where u is the client's minimiser, least squares
+find the z that leaves nothing of s + p. No program is solved.
 """
 
 from __future__ import annotations
@@ -39,19 +39,59 @@ class Holds(NamedTuple):
     most: np.ndarray
 
 
-def held_cut(form: Form, price: np.ndarray, u: np.ndarray, reach: np.ndarray) -> Cut | None:
-    """The cut at u, counted from zero; None where it is not known how the client is held.
+def known_cut(form: Form, multipliers: np.ndarray, u: np.ndarray) -> Cut | None:
+    """The cut at u of known z, counted from zero; None where these are not those of all that holds.
 
-    ``price`` and ``reach`` say what is to be left of the slopes.
+    Of equalities, inequalities, and of each argument of a kink or norm, in the form's order: the
+    gradient of each where it has one. What is beyond its limits is brought back to them.
     """
-    if form.extra or not (form.complete and form.valued):
+    kinks = [term for term in form.terms if not term.is_smooth]
+    heights = [form.equalities.rhs.size, form.inequalities.rhs.size]
+    heights += [term.offset.size for term in kinks]
+    is_known = all(term.kind.name in ("abs", "norm") for term in kinks)
+    if not (is_known and _is_split(form) and multipliers.size == sum(heights)):
         return None
+    slopes, level = _smooth(form, u)
+    equal, over, *parts = np.split(multipliers, np.cumsum(heights)[:-1])
+    for (matrix, right), z in zip(
+        (form.equalities, form.inequalities), (equal, np.maximum(over, 0.0)), strict=True
+    ):
+        slopes, level = slopes + matrix.T @ z, level + float(z @ (matrix @ u - right))
+    for term, part in zip(kinks, parts, strict=True):
+        groups = part.reshape(-1, term.width)
+        sizes = np.maximum(np.linalg.norm(groups, axis=1), term.weight)
+        z = (groups * (term.weight / sizes)[:, None]).ravel()
+        slopes, level = (
+            slopes + term.matrix.T @ z,
+            level + float(z @ (term.matrix @ u + term.offset)),
+        )
+    level -= float(slopes @ u)
+    return Cut(level, slopes) if np.isfinite(level) else None
+
+
+def _is_split(form: Form) -> bool:
+    return not form.extra and form.complete and form.valued
+
+
+def _smooth(form: Form, u: np.ndarray) -> tuple[np.ndarray, float]:
+    """Slopes and value at u of what is smooth."""
     bent = form.quadratic.times(u)
     slopes, level = bent + form.quadratic.linear, float((bent / 2 + form.quadratic.linear) @ u)
     if form.smooth:
         terms = Terms([form.smooth], form.size)
         slopes = slopes + terms.gradients(None, u[None])[0]
         level += float(terms.values(None, u[None])[0])
+    return slopes, level
+
+
+def held_cut(form: Form, price: np.ndarray, u: np.ndarray, reach: np.ndarray) -> Cut | None:
+    """The cut at u, counted from zero; None where it is not known how the client is held.
+
+    ``price`` and ``reach`` say what is to be left of the slopes.
+    """
+    if not _is_split(form):
+        return None
+    slopes, level = _smooth(form, u)
     over = form.inequalities.matrix @ u - form.inequalities.rhs
     near = over >= -ACTIVE * (np.abs(form.inequalities.matrix) @ reach)
     ends = np.zeros(form.equalities.rhs.size), np.zeros(int(near.sum()))

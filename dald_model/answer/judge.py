@@ -82,7 +82,9 @@ class Judge:
         cones = {}
         for name in others:
             part = self.compiled.columns[name]
-            cones[name] = ConeClient(self.compiled[name], self._at[part], self._own[part])
+            here = self._at[part], self._own[part]
+            told = self.claim.own_multipliers.get(name)
+            cones[name] = ConeClient(self.compiled[name], *here, multipliers=told)
         return Parts(groups, cones)
 
     @cached_property

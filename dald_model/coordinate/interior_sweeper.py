@@ -32,7 +32,7 @@ from dald_model.solvers.interior.joint import Joint, Opening
 from dald_model.solvers.interior.member import Member, Seen
 from dald_model.solvers.interior.shown import sent
 
-SHARPER = 100.0
+SHARPER = 1000.0
 """So many times smaller than the loop's tolerances violations and gap become, two rounds more:
 prices have half the digits of the value where a constraint is nearly active."""
 STEEPER = 100.0

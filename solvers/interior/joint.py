@@ -76,7 +76,7 @@ class Joint:
         if not is_apart:
             own = {name: of[compiled.columns[name]] for name in forms}
             agreed = (rows, agreement.right) if agreement.right.size else None
-            one = Member(forms, own, np.ones(count, dtype=bool), agreed)
+            one = Member(forms, own, np.ones(count, dtype=bool), agreed, tells_kinks=True)
             self.clients: Clients = Here([one])
             shown = int(one.shared.sum())
             self._places.append(_Place(list(forms), one.seen, np.arange(shown)))

@@ -25,7 +25,7 @@ class Answer(NamedTuple):
     prices : ndarray
         What the slopes of each leave of its Lagrangian, for its consensus constraints to balance.
     multipliers : ndarray
-        Those of their own constraints.
+        Those of their own constraints, and of their kinks where these are told.
     rest : ndarray
         Those of rows that are no client's.
     """
@@ -75,6 +75,8 @@ class Member(Participant):
         Which of these variables others see.
     agreed : tuple or None
         Rows and right side over the variables that are no client's.
+    tells_kinks : bool
+        Whether they answer with the multipliers of kinks, which are one for each record of data.
 
     Raises
     ------
@@ -88,6 +90,8 @@ class Member(Participant):
         columns: Mapping[Hashable, np.ndarray],
         seen: np.ndarray,
         agreed: tuple[Any, np.ndarray] | None = None,
+        *,
+        tells_kinks: bool = False,
     ) -> None:
         self._forms, self._of, self._size = forms, columns, seen.size
         assembly = Assembly(seen.size)
@@ -102,12 +106,15 @@ class Member(Participant):
         shown = np.concatenate([seen, beyond])
         shared = np.concatenate([shown, _shown_multipliers(programme, shown)])
         super().__init__(programme, shared)
-        told = [programme.places[name] for name in forms]
-        heights = [[p.rows.stop - p.rows.start for p in places] for _, places in told]
+        self._told = {
+            name: [p for p in programme.places[name][1] if tells_kinks or not p.is_kinked]
+            for name in forms
+        }
+        heights = [[p.rows.stop - p.rows.start for p in places] for places in self._told.values()]
         self.seen = Seen(
             int(shared[shown.size :].sum()),
             self.is_linear,
-            [encoding for encoding, _ in told],
+            [programme.places[name][0] for name in forms],
             [sum(each) for each in heights],
         )
         width = sum(own.size for own in columns.values())
@@ -122,9 +129,9 @@ class Member(Participant):
         equal, rest = equal[:kept], equal[kept:]
         groups = {**groups, EQUAL: equal}
         rows = [
-            groups[place.key][place.rows]
+            -groups[place.key][place.rows] if place.is_kinked else groups[place.key][place.rows]
             for name in names
-            for place in program.places[name][1]
+            for place in self._told[name]
             if place.rows.stop > place.rows.start
         ]
         x = self.x * self.columns / tau
@@ -144,7 +151,7 @@ class Member(Participant):
             sum(
                 float(np.abs(groups[p.key][p.rows] * rights[p.key][p.rows]).sum())
                 for p in self.programme.places[name][1]
-                if p.rows.stop > p.rows.start
+                if p.rows.stop > p.rows.start and not p.is_kinked
             )
             for name in self._forms
         ]

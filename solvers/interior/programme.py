@@ -45,6 +45,11 @@ class Place(NamedTuple):
     key: Any
     rows: slice
 
+    @property
+    def is_kinked(self) -> bool:
+        """Whether they are the tails of heads, and no constraint of the client's."""
+        return bool(self.key[0] == "top")
+
 
 class Group(NamedTuple):
     """Rows of cones of one kind: :math:`s = b - A x`, of which ``tops`` are the heads' weights.
@@ -192,8 +197,9 @@ class Assembly:
                 self._smooth.setdefault((term.kind.name, term.width), []).append((term, own))
                 continue
             key = ("top", term.width)
-            self._add(key, -term.matrix, term.offset, own[: term.matrix.shape[1]])
+            place = self._add(key, -term.matrix, term.offset, own[: term.matrix.shape[1]])
             self._weights.setdefault(key, []).append(term.weight)
+            places.append(place)
         self._places[name] = Encoding.ROWS, places
 
     def _add_cones(self, cone: ConeProgram, columns: np.ndarray) -> list[Place]:

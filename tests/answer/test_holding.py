@@ -1,0 +1,68 @@
+"""Cuts from known multipliers: never above the client, whatever these are."""
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import dald_model as dm
+from dald_model.answer.holding import known_cut
+from dald_model.compile.form import Form
+
+
+def client() -> tuple[Form, cp.Problem, cp.Variable]:
+    """One with all that may hold a client: rows, absolute values, a norm and a smooth term."""
+    rng = np.random.default_rng(71)
+    data = rng.normal(size=(12, 4))
+    x = cp.Variable(4, name="x")
+    cost = cp.norm1(data @ x - rng.normal(size=12)) + 3 * cp.norm2(x[:3] - 1)
+    cost += cp.sum_squares(x) + cp.sum(cp.logistic(data[:5] @ x))
+    rules = [cp.sum(x) == 1, x <= 0.4]
+    model = dm.Model()
+    model.client("one", cost, rules)
+    model.client("two", cp.sum_squares(x))
+    form = model.compile()["one"].form
+    assert form is not None
+    return form, cp.Problem(cp.Minimize(cost), rules), x
+
+
+def height(form: Form) -> int:
+    kinks = sum(term.offset.size for term in form.terms if not term.is_smooth)
+    return form.equalities.rhs.size + form.inequalities.rhs.size + kinks
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_cut_of_any_multipliers_is_nowhere_above_the_client(seed):
+    form, problem, x = client()
+    rng = np.random.default_rng(seed)
+    multipliers = rng.normal(scale=10.0**seed / 100, size=height(form))
+    cut = known_cut(form, multipliers, rng.normal(size=4))
+    assert cut is not None
+    for _ in range(50):
+        point = rng.normal(size=4)
+        point = np.minimum(point, 0.4)
+        point[3] = 1 - point[:3].sum()
+        if point[3] > 0.4:
+            continue
+        x.value = point
+        value: Any = problem.objective.value
+        here = float(value)
+        assert cut.level + cut.slopes @ point <= here + 1e-9 * (1 + np.abs(cut.slopes).sum())
+
+
+def test_multipliers_of_another_number_are_none():
+    form, _, _ = client()
+    assert known_cut(form, np.zeros(height(form) - 1), np.zeros(4)) is None
+
+
+def test_an_optimum_by_curvature_is_proved_by_its_own_multipliers():
+    """The dual value is the optimum's: f(w) = sum |w - a_i| with rules, checked by the median."""
+    numbers = [-4.0, 1.0, 2.0, 7.0, 30.0]
+    model, w = dm.Model(), cp.Variable(name="w")
+    for at, number in enumerate(numbers):
+        model.client(at, cp.abs(w - number), [w >= -100])
+    result = model.solve(disclose="curvature")
+    assert result.status == "optimal"
+    assert result.value == pytest.approx(sum(abs(2.0 - n) for n in numbers), rel=1e-8)
+    assert result.verify().ok
