@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import cvxpy as cp
 import networkx as nx
 import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.coordinate.acceleration.coordinates import Coordinates
-from dald_model.coordinate.acceleration.joint_model import JointModel
-from dald_model.coordinate.acceleration.learnt import Learnt, recall
-from dald_model.coordinate.acceleration.responses import Responses, Stiffness
 
 RNG = np.random.default_rng(4)
 COUNT, SIZE = 8, 3
@@ -94,40 +88,3 @@ def test_without_acceleration_nothing_is_learnt_or_recalled() -> None:
     assert again.recalled == ()
     assert again.status == "optimal"
     assert model.solve(start=again, acceleration=dm.Anderson()).recalled == ()
-
-
-def test_models_in_other_coordinates_are_of_the_same_client() -> None:
-    """A quadratic of the variables has the Hessian T' B T where coordinates are T times others."""
-    x, y = cp.Variable(3, name="x"), cp.Variable(2, name="y")
-    model = dm.Model("two")
-    model.client("a", cp.sum_squares(x))
-    model.client("b", cp.sum_squares(y))
-    model.consensus(cp.sum(x[:2]) - x[2] == y[0], x[0] + 2 * x[2] == y[1])
-    compiled = model.compile()
-    hessian = np.diag([1.0, 2.0, 5.0])
-    then, now = (Coordinates(compiled, RNG.uniform(0.2, 4, size=compiled.size)) for _ in range(2))
-    # On the two directions that are seen: of all x that look alike the shortest
-    exact = []
-    for one in (then, now):
-        back = np.linalg.pinv(one.seen("a"))
-        exact.append(back.T @ hessian @ back)
-    kept = []
-    for group in then.groups:
-        blocks = np.stack(
-            [exact[0] if _owner(then, c) == "a" else np.eye(2) for c in group.columns]
-        )
-        kept.append(Stiffness(blocks))
-    models = [Responses(np.full(len(g.columns), 0.5), g.columns.shape[1]) for g in now.groups]
-    names = recall(now, models, Learnt(JointModel(then), kept))
-    assert set(names) == {"a", "b"}
-    for group, one in zip(now.groups, models, strict=True):
-        for at, columns in enumerate(group.columns):
-            if _owner(now, columns) == "a":
-                change = np.zeros((len(group.columns), 2))
-                change[at] = [0.3, -1.0]
-                found = one.stiffness().times(change)[at]
-                np.testing.assert_allclose(found, exact[1] @ change[at], rtol=1e-7)
-
-
-def _owner(coordinates: Coordinates, columns: np.ndarray) -> Hashable:
-    return next(n for n, part in coordinates.clients.items() if part.start == columns[0])
