@@ -225,3 +225,26 @@ def test_what_is_left_of_an_excursion_taken_back_is_the_plain_run_with_who_lags_
     for name in ("sides", "mu", "points"):
         left, right = (getattr(run.state, name) for run in runs)
         np.testing.assert_allclose(right, left, rtol=0, atol=1e-13)
+
+
+def test_the_residual_of_a_whole_loop_is_that_of_the_fixed_point() -> None:
+    r"""The later end balanced the new multiplier, the earlier one that and w D."""
+    rng = np.random.default_rng(2)
+    rho, before = rng.uniform(0.5, 2.0, size=7), rng.normal(size=(2, 7))
+    weight, early, late = 2 * rho**2, *rng.normal(size=(2, 7))
+    mu = before[0] + weight * (early - late)
+    estimates = np.stack([before[0] + weight * (early - before[1]), mu])
+    made = Evaluation(
+        before, np.stack([mu, late]), np.stack([early, late]), estimates, np.zeros(2), np.zeros(2)
+    )
+    assert made.size(rho) == pytest.approx(length(made.after - before, rho), rel=1e-12)
+
+
+def test_it_is_zero_where_all_agree_whenever_they_answered() -> None:
+    prices, point = np.full((2, 3), 2.0), np.array([[2.0] * 3, [1.0] * 3])
+    made = Evaluation(
+        np.zeros((2, 3)), point, np.ones((2, 3)), prices, *np.zeros((2, 2)), is_whole=False
+    )
+    assert made.size(np.ones(3)) == 0.0
+    prices[0, 0] = np.nan
+    assert np.isnan(made.size(np.ones(3)))
