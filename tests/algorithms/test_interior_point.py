@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 import dald_model as dm
 from dald_model.solvers.interior import programme
-from dald_model.solvers.interior.coordinator import Plain
 from dald_model.solvers.interior.joint import Agreement, Joint
+from tests.adding import Adding
 from tests.answer.families import redrawn
 from tests.paths import GALLERY, NONCONVEX
 from tests.zoo import GRAPHS, PROBLEMS
@@ -133,7 +133,7 @@ def test_each_client_alone_has_the_iterates_of_all_together(kind: str) -> None:
 def test_an_aggregator_is_all_that_a_coordinator_needs(kind: str) -> None:
     model = drawn(4, kind)[0]
     together = model.solve(algorithm=dm.InteriorPoint())
-    apart = model.solve(algorithm=dm.InteriorPoint(aggregator=Plain()))
+    apart = model.solve(algorithm=dm.InteriorPoint(aggregator=Adding()))
     assert apart.status == together.status == "optimal"
     assert apart.value == pytest.approx(together.value, rel=1e-8)  # to which both are solved
 

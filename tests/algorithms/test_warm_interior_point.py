@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.solvers.interior.coordinator import Plain
+from tests.adding import Adding
 from tests.benchmarks import held_paths
 from tests.front.resolving import (
     Resolving,
@@ -62,7 +62,7 @@ def test_an_unchanged_active_set_is_confirmed_in_one_round() -> None:
 
 def test_an_aggregator_starts_from_an_earlier_result_too() -> None:
     model, x, aim, _ = _boxed()
-    algorithm = dm.InteriorPoint(aggregator=Plain())
+    algorithm = dm.InteriorPoint(aggregator=Adding())
     aim.value = np.array([3.0, 1.0, 0.2])
     first = model.solve(algorithm=algorithm)
     aim.value = np.array([2.0, 1.2, -0.1])

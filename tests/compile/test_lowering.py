@@ -17,11 +17,8 @@ import pytest
 
 import dald_model as dm
 from dald_model._cvxpy import domain_of_atoms, has_domain
-from dald_model.compile.lowering import Lowering
 from dald_model.coordinate.curvature import curvature
-from dald_model.declare.checked import declare_client
 from dald_model.solvers import Turn
-from dald_model.solvers.base import FOUND
 from dald_model.values import flat, largest
 from tests.compile.both_ways import GAP, by_clarabel, by_cvxpy, compiled, first_answer, turn, whole
 from tests.compile.clients import CLIENTS, DUALS, FITS, LONG, fit
@@ -140,20 +137,17 @@ def test_the_solver_of_a_client_has_the_answer_of_cvxpy(name: str) -> None:
         given = turn(sub, seed)
         point, value, duals = known(name, seed)
         answers = first_answer(sub, given, 1e-7)
-        assert answers.statuses[0] in FOUND
+        assert answers.statuses[0] in ("optimal", "optimal_inaccurate")
         np.testing.assert_allclose(answers.points, point, rtol=0, atol=allowed(given, value) + 1e-6)
         if name in DUALS:
             compare_duals(values(sub, answers), duals, atol=1e-3)
 
 
 def test_few_rows_keep_their_root() -> None:
-    sub = whole(CLIENTS["few rows of many columns"][1])
-    assert sub.form is not None
     x = cp.Variable(6)
-    found = Lowering()(declare_client("a", cp.sum_squares(LONG @ x - 1)))
-    assert found is not None
-    root = found.form.quadratic.root
-    assert found.form.quadratic.matrix is None
+    form: Any = compiled(cp.sum_squares(LONG @ x - 1), [])["client"].form
+    root = form.quadratic.root
+    assert form.quadratic.matrix is None
     assert root is not None
     assert root.shape == (2, 6)
     np.testing.assert_allclose(root.T @ root, 2 * LONG.T @ LONG, rtol=1e-12)

@@ -1,4 +1,4 @@
-"""Outlines: equal for clients that differ in data alone, and for no others."""
+"""Structure keys: equal for clients that differ in data alone, and for no others."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.declare.checked import declare_client
-from dald_model.declare.structure_key import StructureKey
 from tests.expect import says
 
 RNG = np.random.default_rng(3)
@@ -22,8 +20,8 @@ x: Any = cp.Variable(3)
 y: Any = cp.Variable(3)
 
 
-def key(cost: Any, *rules: Any) -> StructureKey | None:
-    found = declare_client("a", cost, rules).leaves
+def key(cost: Any, *rules: Any) -> Any:
+    found = dm.Model().client("a", cost, rules).leaves
     return found and found.key
 
 
@@ -62,7 +60,8 @@ def test_clients_that_differ_in_data_have_one_structure_key(name: str) -> None:
 
 def test_other_rows_of_data_are_other_shapes_of_one_structure_key() -> None:
     found = [
-        declare_client("a", cp.sum_squares(1 - A[:rows] @ x - b[:rows])).leaves for rows in (5, 4)
+        dm.Model().client("a", cp.sum_squares(1 - A[:rows] @ x - b[:rows])).leaves
+        for rows in (5, 4)
     ]
     one, two = found
     assert one is not None
@@ -95,7 +94,7 @@ def test_signs_that_convexity_rests_on_are_part_of_it(convex: Any, other: Any) -
     good, bad = other
     assert key(convex(good)) is not None
     with pytest.raises(dm.DeclarationError):
-        declare_client("a", convex(bad))
+        dm.Model().client("a", convex(bad))
 
 
 def test_one_matrix_twice_is_not_two_matrices() -> None:

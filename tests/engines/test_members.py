@@ -11,12 +11,12 @@ import pytest
 
 import dald_model as dm
 from dald_model.engines import Residents
-from dald_model.solvers.interior.coordinator import Plain
+from tests.adding import Adding
 from tests.algorithms.test_interior_point import KINDS, drawn
 from tests.engines.messages import decode
 from tests.engines.test_sites import at_sites, in_one_place
 
-ALONE = dm.InteriorPoint(aggregator=Plain())
+ALONE = dm.InteriorPoint(aggregator=Adding())
 """Each client a participant of its own, in one process."""
 
 
