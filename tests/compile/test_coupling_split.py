@@ -7,44 +7,10 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import dald_model as dm
-from dald_model.compile.shared_rows import product, shared_rows
 
 DATA = np.random.default_rng(3)
-
-
-@pytest.mark.parametrize(
-    ("matrix", "height"),
-    [
-        (np.ones((1, 5)), 1),
-        ([[1, 2, 3], [-2, -4, -6], [0, 0, 0]], 1),  # multiples of one row
-        ([[0, 3, 0], [0, 0, -2]], 2),  # entries as they are
-        ([[0, 3, 0], [0, 1, 0]], 1),
-        (np.eye(3)[[2, 0, 1]], 3),
-        (DATA.normal(size=(7, 3)), 3),  # rather the variables
-        (DATA.normal(size=(2, 6)), 2),
-        (np.zeros((2, 3)), 0),
-    ],
-)
-def test_few_rows_say_all(matrix: Any, height: int) -> None:
-    given = sp.csr_array(np.asarray(matrix, float))
-    basis, factor = shared_rows(given)
-    again: Any = factor @ basis
-    assert basis.shape[0] == height
-    np.testing.assert_allclose(again.toarray(), given.toarray(), atol=1e-12)
-
-
-def test_products_are_written_as_a_user_would() -> None:
-    x, Y, z = cp.Variable(2, name="x"), cp.Variable((2, 2), name="Y"), cp.Variable(name="z")
-    matrix = DATA.normal(size=(3, 7))
-    for v in (x, Y, z):
-        v.value = DATA.normal(size=v.shape)
-    stacked = np.concatenate([np.ravel(np.asarray(v.value), order="F") for v in (x, Y, z)])
-    found = product(sp.csr_array(matrix), [x, Y, z])
-    np.testing.assert_allclose(np.asarray(found.value), matrix @ stacked)
-    assert product(sp.csr_array(np.eye(2)), [x]) is x
 
 
 def clients(*shapes: Any) -> tuple[dm.Model, list[cp.Variable]]:

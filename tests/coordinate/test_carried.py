@@ -11,52 +11,17 @@ from dald_model.coordinate.stiffness import carried
 from tests.front.couplings import ZOO
 
 
-def area(costs, rules_of, seen):
-    """The first of two clients: what it makes has costs, and ``seen`` of it is shared."""
-    made, sent = cp.Variable(len(costs), name="made"), cp.Variable(2, name="sent")
-    other = cp.Variable(name="other")
-    model = dm.Model()
-    model.client("a", cp.sum(cp.multiply(costs, cp.square(made))), rules_of(made, sent))
-    model.client("b", cp.square(other))
-    model.consensus(seen(made, sent) == other)
-    compiled = model.compile()
-    sub = compiled["a"]
-    diagonal = np.diag(sub.form.quadratic.full)
-    names = [v.name().partition("@")[0] for v in sub.variables for _ in range(v.size)]
-    return dict(zip(range(len(names)), names, strict=True)), carried(sub, diagonal), diagonal
-
-
 @pytest.mark.parametrize("costs", [[1.0], [2.0, 3.0], [0.5, 1.0, 4.0]])
 def test_what_is_sent_is_as_stiff_as_all_who_make_it_together(costs):
-    # min sum c g^2 with sum g = s is s^2 / sum(1 / c): its second derivative
-    names, found, _ = area(
-        np.array(costs), lambda g, s: [cp.sum(g) == s[0] + 1, s[1] == 0], lambda g, s: s[0]
-    )
-    stiff = 2 / np.sum(1 / np.array(costs))
-    at = next(k for k, name in names.items() if name == "sent")
-    assert found[at] == pytest.approx(stiff)
-
-
-def test_what_rows_leave_free_of_cost_stays_without():
-    # What is sent one way may come back the other way for nothing
-    _, found, diagonal = area(
-        np.ones(2), lambda g, s: [cp.sum(g) == s[0] - s[1]], lambda g, s: s[0]
-    )
-    assert (found == diagonal).all()
-
-
-def test_what_rows_hold_still_stays_without():
-    _, found, diagonal = area(
-        np.ones(2), lambda g, s: [s[0] == 3, cp.sum(g) == s[1]], lambda g, s: s[0]
-    )
-    assert (found == diagonal).all()
-
-
-def test_who_is_curved_by_itself_is_left_alone():
-    _, found, diagonal = area(
-        np.ones(2), lambda g, s: [cp.sum(g) == s[0], s[1] == 0], lambda g, s: g[0]
-    )
-    assert (found == diagonal).all()
+    """Of sum c g^2 with sum g = s + 1 the least is (s + 1)^2 / sum(1 / c)."""
+    made, sent, other = cp.Variable(len(costs)), cp.Variable(), cp.Variable()
+    model = dm.Model()
+    model.client("a", cp.sum(cp.multiply(costs, cp.square(made))), [cp.sum(made) == sent + 1])
+    model.client("b", cp.square(other))
+    model.consensus(sent == other)
+    sub = model.compile()["a"]
+    found = sub.spread(carried(sub, np.diag(sub.form.quadratic.full)))
+    assert found[sent.id] == pytest.approx(2 / np.sum(1 / np.array(costs)))
 
 
 def test_a_power_flow_takes_few_rounds():
