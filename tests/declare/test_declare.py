@@ -206,7 +206,7 @@ def test_the_declaration_can_be_read_but_not_changed_from_outside() -> None:
         model.clients["f"].name = "other"  # pyright: ignore[reportAttributeAccessIssue]
 
 
-UPPER = cp.upper_tri(np.eye(2))
+UPPER: Any = cp.upper_tri(np.eye(2))
 
 
 @pytest.mark.skipif(
