@@ -56,12 +56,18 @@ def proof(compiled: Decomposition, state: State) -> Proof | None:
     for options in PATHS:
         found = solved_once(cone, **options)
         status = STATUSES.get(str(found.status))
+        # Rows in units far apart are "solved" to tolerances in which they contradict each other
+        if status in ("infeasible", "optimal"):
+            z = infeasibility(cone, found.z)
+            if z is not None:
+                return joint.infeasible(compiled, z)
         if status == "optimal":
             return None
-        if status == "infeasible" and (z := infeasibility(cone, found.z)) is not None:
-            said = contradiction(compiled, cone, z, joint.rows)
-            return Proof(Status.INFEASIBLE, joint.heaviest(np.abs(cone.rhs * z), joint.rows), said)
         if status == "unbounded" and is_unbounded(cone, found.x, found.s):
+            # Along a ray the objective falls also where no point keeps all constraints
+            z = infeasibility(cone, solved_once(_without_cost(cone)).z)
+            if z is not None:
+                return joint.infeasible(compiled, z)
             return Proof(Status.UNBOUNDED, joint.heaviest(-cone.linear * found.x, joint.columns))
     return None
 
@@ -80,9 +86,11 @@ def has_point(sub: Subproblem) -> bool:
     """Whether a client by itself has a point, whatever its objective."""
     if sub.form is None:
         return False
-    cone = sub.form.cone
-    flat = cone._replace(matrix=0 * cone.matrix, linear=np.zeros(cone.linear.size))
-    return STATUSES.get(str(solved_once(flat).status)) == "optimal"
+    return STATUSES.get(str(solved_once(_without_cost(sub.form.cone)).status)) == "optimal"
+
+
+def _without_cost(cone: ConeProgram) -> ConeProgram:
+    return cone._replace(matrix=0 * cone.matrix, linear=np.zeros(cone.linear.size))
 
 
 def is_proved_infeasible(sub: Subproblem) -> bool:
@@ -153,6 +161,12 @@ class Joint(NamedTuple):
             (*(one for part in parts for one in part.cones), ("ZeroConeT", apart.size)),
         )
         return cls(cone, rows, columns, energy)
+
+    def infeasible(self, compiled: Decomposition, z: np.ndarray) -> Proof:
+        """What a certificate of infeasibility says."""
+        said = contradiction(compiled, self.cone, z, self.rows)
+        weights = np.abs(self.cone.rhs * z)
+        return Proof(Status.INFEASIBLE, self.heaviest(weights, self.rows), said)
 
     def heaviest(self, weights: np.ndarray, parts: dict[Hashable, slice]) -> Hashable:
         """The client with most of these weights."""

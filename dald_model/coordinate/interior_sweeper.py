@@ -45,6 +45,9 @@ SHORTEST = 1e-7
 PATIENCE = 3
 """Rounds in which residuals do not halve after which rounding is at work: they fall by ten a round
 near the end."""
+PROVED = 1e-7
+"""What of a ray of length one may be left of the zero that it ought to be: then no point within
+1e7 units is feasible, or the fall goes on as far."""
 BEHIND = 1e3
 """So many times the best residual is no progress that is left for later."""
 INACCURATE = 1e-4
@@ -56,7 +59,7 @@ FALL = 10.0
 worth another round."""
 
 
-KEPT = ("first", "has_ground", "best", "is_stuck", "since", "found", "round", "held")
+KEPT = ("first", "has_ground", "best", "is_stuck", "since", "found", "round", "held", "nearest")
 """Attributes that a file holds as they are."""
 
 
@@ -94,6 +97,8 @@ class InteriorSweeper:
         self._first, self._has_ground = 0.0, False
         self._best, self._is_stuck, self._since = np.inf, False, 0
         self._found = Found(*6 * [np.inf])
+        # How near the run came to an optimum, or to a certificate that there is none
+        self._nearest, self._ray = np.inf, np.inf
 
     @gc_paused()
     def run(self, state: State, stages: Levels, tolerance: float) -> Record:
@@ -117,14 +122,16 @@ class InteriorSweeper:
         if found is None:
             found, is_stuck = self._iterate(self._joint, state)
         joint, worst = self._joint, self._worst(found)
-        self._since = 0 if worst < self._best / 2 else self._since + 1
+        nearest = min(worst, self._ray)
+        self._since = 0 if nearest < self._nearest / 2 else self._since + 1
+        self._nearest = min(nearest, self._nearest)
         if worst < self._best:
             self._best, self._found = worst, found
             self._put(joint, state)
             state.objectives = self._objectives(found)
-        is_stuck = is_stuck or (self._since >= PATIENCE and self._best <= INACCURATE)
+        is_stuck = is_stuck or (self._since >= PATIENCE and self._nearest <= INACCURATE)
         if is_stuck and self._is_stuck:
-            self._give_up()
+            self._give_up(joint, state)
         self._is_stuck = is_stuck
         # Where rounding ends the progress, what was reached is held against what was asked for
         sharper, steeper = (1.0, 1.0) if is_stuck else (SHARPER, SHARPER * STEEPER)
@@ -189,8 +196,10 @@ class InteriorSweeper:
         self._joint = self._opened(kept["coordinator"])
         self._joint.clients.restore(kept["told"])
 
-    def _give_up(self) -> None:
-        """End a run that rounding keeps from its tolerances."""
+    def _give_up(self, joint: Joint, state: State) -> None:
+        """End a run that rounding keeps from its tolerances, with a proof if there is one."""
+        if self._best > INACCURATE or joint.coordinator.tau < joint.coordinator.kappa:
+            self._prove(state)
         if self._best > INACCURATE:
             said = f"the interior point broke down with residuals of {self._best:.1e}"
             status = Status.STALLED if np.isfinite(self._best) else Status.SOLVER_ERROR
@@ -214,7 +223,7 @@ class InteriorSweeper:
         if worst <= FALL**-self._held:
             return joint.coordinator.found
         self._joint = self._opened()
-        self._held, self._best, self._since = None, np.inf, 0
+        self._held, self._best, self._nearest, self._since = None, np.inf, np.inf, 0
         return None
 
     def _iterate(self, joint: Joint, state: State) -> tuple[Found, bool]:
@@ -228,34 +237,52 @@ class InteriorSweeper:
             raise
         except (np.linalg.LinAlgError, RuntimeError, ValueError):  # of a factor
             return before, True
-        found = coordinator.found
+        found, self._ray = coordinator.found, np.inf
         if coordinator.tau < coordinator.kappa:
             self._check(joint, state)
-        worst = self._worst(found)
-        is_stuck = found.step < SHORTEST or worst > max(BEHIND * self._best, 1e-6)
+        worst = min(self._worst(found), self._ray)
+        is_stuck = found.step < SHORTEST or worst > max(BEHIND * self._nearest, 1e-6)
         return found, is_stuck and bool(np.isfinite(self._best) or not np.isfinite(worst))
 
     def _check(self, joint: Joint, state: State) -> None:
-        """End with a proof, if there is one."""
-        if joint.coordinator.proves_infeasible:
+        """End with a certificate that there is no optimum, or say how near it is."""
+        self._ray = joint.coordinator.infeasible_ray
+        if self._ray <= PROVED:
             name = joint.heaviest()
             said = (
                 "no point satisfies all constraints: multipliers of the clients' constraints prove "
                 f"it, most of them of client {name!r}; relax one of these"
             )
             raise ClientFailedError(Termination(Status.INFEASIBLE, None, said))
-        is_known = not any(sub.client.is_remote for sub in self._compiled.values())
-        if is_known and not self._has_ground and joint.coordinator.falls_along_a_ray:
-            # Least squares of collinear columns fall along a ray by all digits of an iterate
-            found = proof(self._compiled, state)
-            if found is not None and found.status == Status.UNBOUNDED:
-                said = (
-                    "the objective falls without bound along a direction that keeps all "
-                    f"constraints, fastest at client {found.client!r}; bound the variables or add "
-                    "a regulariser"
-                )
-                raise ClientFailedError(Termination(Status.UNBOUNDED, None, said))
-            self._has_ground = True
+        if self._is_known and not self._has_ground:
+            ray = joint.coordinator.falling_ray
+            self._ray = min(self._ray, ray)
+            if ray <= PROVED:
+                # Least squares of collinear columns fall along a ray by all digits of an iterate
+                self._prove(state)
+                self._has_ground = True
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether all objectives are known here."""
+        return not any(sub.client.is_remote for sub in self._compiled.values())
+
+    def _prove(self, state: State) -> None:
+        """End with a proof on the cone program of all clients, if there is one."""
+        found = proof(self._compiled, state) if self._is_known else None
+        if found is None:
+            return
+        said = (
+            "the objective falls without bound along a direction that keeps all "
+            f"constraints, fastest at client {found.client!r}; bound the variables or add "
+            "a regulariser"
+        )
+        if found.status == Status.INFEASIBLE:
+            said = (
+                "no point satisfies all constraints: multipliers of the clients' constraints prove "
+                f"it, most of them of client {found.client!r}; relax one of these"
+            )
+        raise ClientFailedError(Termination(found.status, None, said))
 
     def _worst(self, found: Found) -> float:
         worst = float(np.max([found.primal, found.dual, self._relative(found)]))

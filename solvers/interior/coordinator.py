@@ -23,9 +23,6 @@ from dald_model.solvers.interior.participant import REGULAR, Participant
 
 PASSES = 4
 """Passes of the balance of columns; more change the number of rounds by less than one."""
-PROVED = 1e-7
-"""What of a ray of length one may be left of the zero that it ought to be: then no point within
-1e7 units is feasible, or the fall goes on as far."""
 FALL = 1e-2
 """Share of what a linear residual would fall by that one has to fall by, as in Armijo's rule."""
 KEPT = (
@@ -262,16 +259,19 @@ class Coordinator:
         return Found(primal, self._steep / tau, gap / cost, value, bound, self._step)
 
     @property
-    def proves_infeasible(self) -> bool:
-        """Whether the multipliers are a ray that no point can meet, by Farkas' lemma."""
+    def infeasible_ray(self) -> float:
+        """What the multipliers, as a ray, leave of the zero that proves by Farkas' lemma.
+
+        As a share of what they prove: no point within its inverse is feasible.
+        """
         left = self._steep + self._steepness
-        return self._right < 0 and left <= PROVED * -self._right
+        return left / -self._right if self._right < 0 else np.inf
 
     @property
-    def falls_along_a_ray(self) -> bool:
-        """Whether the variables are a ray that keeps all constraints and falls, to some digits."""
+    def falling_ray(self) -> float:
+        """The same of the variables, as a ray that keeps all constraints and falls."""
         falls = self._number(self._ask(("falls",))[0])
-        return falls < 0 and self._infeasible + self._largest <= PROVED * -falls
+        return (self._infeasible + self._largest) / -falls if falls < 0 else np.inf
 
     def iterate(self) -> None:
         """One round."""

@@ -159,14 +159,53 @@ def _unbounded(rng: np.random.Generator) -> dm.Model:
     return model
 
 
+def _drawn_loss(rng: np.random.Generator, w: cp.Variable, across: Any, unit: float) -> Any:
+    """A loss of any kind, in units from 1e-3 to 1e3, that sees nothing but ``across`` of w."""
+    data = rng.normal(size=(2 * w.size, w.size)) @ across
+    left = data @ w - unit * rng.normal(size=len(data))
+    kinds = (cp.sum_squares, cp.norm1, cp.norm2, lambda u: cp.sum(cp.huber(u, unit)))
+    return [*kinds, lambda _: cp.sum(cp.logistic(data @ w / unit))][rng.integers(5)](left)
+
+
+def _contradicting_units(rng: np.random.Generator) -> dm.Model:
+    """Owners of any losses, two of whom want a row on different sides, by a thousandth or more."""
+    model, w = dm.Model("infeasible"), cp.Variable(rng.integers(2, 6))
+    unit, row = 10 ** rng.uniform(-3, 3), rng.normal(size=w.size)
+    apart = unit * 10 ** rng.uniform(-3, 0)
+    rules = [row @ w >= unit + apart], [row @ w <= unit], []
+    for at in range(rng.integers(2, 6)):
+        model.client(at, _drawn_loss(rng, w, np.eye(w.size), unit), rules[min(at, 2)])
+    return model
+
+
+def _falling_units(rng: np.random.Generator) -> dm.Model:
+    """Owners of any losses that do not see the way along which one gains."""
+    model, w = dm.Model("unbounded"), cp.Variable(rng.integers(2, 6))
+    unit, way = 10 ** rng.uniform(-3, 3), rng.normal(size=w.size)
+    across = np.eye(w.size) - np.outer(way, way) / (way @ way)
+    for at in range(rng.integers(2, 6)):
+        loss = _drawn_loss(rng, w, across, unit)
+        model.client(at, loss - unit * (way @ w) * (at == 0), [way @ w >= -unit] * (at == 1))
+    return model
+
+
 @pytest.mark.parametrize(
-    ("build", "status"), [(_infeasible, "infeasible"), (_unbounded, "unbounded")]
+    ("build", "status", "stalls"),
+    [
+        (_infeasible, "infeasible", 0),
+        (_unbounded, "unbounded", 0),
+        (_contradicting_units, "infeasible", 0),
+        (_falling_units, "unbounded", 1),
+    ],
 )
 def test_fifty_drawn_models_without_an_answer_are_proved_to_have_none(
-    build: Callable[[np.random.Generator], dm.Model], status: str
+    build: Callable[[np.random.Generator], dm.Model], status: str, stalls: int
 ) -> None:
+    """Or end without an answer: none is called optimal."""
     found = [build(np.random.default_rng(seed)).solve(disclose="curvature") for seed in range(50)]
-    assert {str(one.status) for one in found} == {status}
+    said = [str(one.status) for one in found]
+    assert said.count(status) >= 50 - stalls
+    assert set(said) <= {status, "stalled"}
     assert max(one.rounds for one in found) <= ROUNDS
 
 
