@@ -1,6 +1,5 @@
 """How exactly solvers are asked, against the formula, and that the answer is none the worse."""
 
-import math
 from typing import Any
 
 import cvxpy as cp
@@ -9,7 +8,6 @@ import pytest
 
 import dald_model as dm
 from dald_model.coordinate.stopping import Accuracy
-from dald_model.schedule.moment import Residuals
 from dald_model.solvers import NAMED
 from tests.coordinate.chain import MEAN, TAKEN, Spy, chain
 from tests.expect import NEAR, near
@@ -56,26 +54,6 @@ def test_the_default_accuracy_follows_the_residuals(eps: tuple[float, float]) ->
     low = 1e-3 * min(eps)
     assert asked[1:, 0] == pytest.approx(np.clip(1e-2 * worst, low, 1e-3), rel=1e-12)
     assert asked[-1, 0] <= 0.1 * min(eps), "coarse answers end no run"
-
-
-@pytest.mark.parametrize(
-    ("eps", "primal", "dual", "delta"),
-    [
-        (1e-6, math.inf, math.inf, 1e-3),
-        (1e-6, 1.0, 1e-9, 1e-3),
-        (1e-6, 1e-9, 0.02, 2e-4),
-        (1e-6, 3e-4, 1e-4, 3e-6),
-        (1e-6, 1e-7, 1e-8, 1e-9),
-        (1e-6, 0.0, 0.0, 1e-9),
-        (1e-8, 0.0, 0.0, 1e-10),
-        (0.0, 0.0, 0.0, 1e-10),
-        (0.0, 1e-3, 0.0, 1e-5),
-    ],
-)
-def test_the_formula_of_the_accuracy(eps: float, primal: float, dual: float, delta: float) -> None:
-    found = Residuals(7.0, 7.0, primal, dual)  # the first two are in the units of the variables
-    assert Accuracy(None, eps, eps).of(found) == pytest.approx(delta, rel=1e-12)
-    assert Accuracy(0.5, eps, eps).of(found) == 0.5
 
 
 def test_which_accuracy_may_end_a_run() -> None:

@@ -106,9 +106,12 @@ def test_smooth_clients_need_no_bounds() -> None:
     assert "bundle" not in set(model.solve().history["proposal"])
 
 
+# Each kind on two graphs, and each graph with two kinds
 @pytest.mark.slow
-@pytest.mark.parametrize("graph", GRAPHS)
-@pytest.mark.parametrize("kind", KINKED)
+@pytest.mark.parametrize(
+    ("kind", "graph"),
+    [(kind, list(GRAPHS)[(i + j) % 5]) for i, kind in enumerate(KINKED) for j in (0, 2)],
+)
 def test_kinks_take_few_rounds(kind: str, graph: str) -> None:
     """Issue on few rounds: at most 160 on a star and 420 on other graphs, verified."""
     result = drawn(kind, graph).solve()
@@ -127,8 +130,13 @@ UNLUCKY = pytest.mark.xfail(reason="254 rounds for 37 with this seed; the next t
         pytest.param(kind, graph, marks=UNLUCKY)
         if (kind, graph) == ("linear program", "path")
         else (kind, graph)
-        for kind in ("hinge", "absolute", "linear program")
-        for graph in ("star", "grid", "path")
+        for kind, graph in (
+            ("hinge", "star"),
+            ("hinge", "path"),
+            ("absolute", "grid"),
+            ("linear program", "star"),
+            ("linear program", "path"),
+        )
     ],
 )
 def test_a_third_absent_costs_few_rounds(kind: str, graph: str) -> None:
