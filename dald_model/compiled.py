@@ -116,7 +116,7 @@ class Compiled(Printed, Decomposition):
 
 
 def _counted(neighbours: Collection[Hashable], servers: Collection[Hashable]) -> str:
-    """Who stands beside one of many clients."""
+    """The neighbours of one of many clients."""
     if len(neighbours) == 1 and all(name in servers for name in neighbours):
         return str(next(iter(neighbours)))
     return f"{len(neighbours)} clients"

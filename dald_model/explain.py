@@ -44,9 +44,9 @@ class Reason:
     clients : tuple
         Their names.
     solver : str
-        Who solves them.
+        Their solver.
     then : tuple of str
-        Who does where that one fails, in order.
+        The fallback solvers, in order.
     what : str
         What the clients are to the solver.
     stated, solved : tuple of int
@@ -111,7 +111,7 @@ class Explanation(Printed, tuple[Reason, ...]):
         return list(widths.values())
 
     def report(self, *, wide: bool) -> list[Part]:
-        """Who solves whom, why nobody faster does, and how the order is coordinated."""
+        """The solver of each client, why no faster one takes it, and the order."""
         layer = [Heading("Solver layer"), self._frame(120 if wide else 40), self._refusals()]
         lines = [f"  {line}" for line in self._coordination()]
         folds = lines if wide else [part for line in lines for part in _wrapped(line)]

@@ -65,8 +65,8 @@ def _held(parts: Sequence[Any]) -> set[int]:
 def _variable(variable: cp.Variable, measure: Measure) -> cp.Expression:
     """The variable as an expression of a new one that has the same attributes.
 
-    Who has a sign keeps the origin, and who is semidefinite one unit for all entries: cvxpy's
-    rules of convexity may rest on these attributes.
+    A variable with a sign keeps its origin, and a semidefinite one has one unit for all entries:
+    cvxpy's rules of convexity may rest on these attributes.
     """
     kept = {k: v for k, v in variable.attributes.items() if v is not None and v is not False}
     if any(kept.get(name) for name in SIGNS) and len(kept) == 1:

@@ -104,7 +104,7 @@ class ByEntry(NamedTuple):
 
 
 class Owning:
-    """Who uses the entries of variables that an expression uses.
+    """The users of the entries of variables that an expression uses.
 
     Parameters
     ----------

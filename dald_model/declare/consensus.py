@@ -28,7 +28,7 @@ from dald_model.text import listed
 Owners = Mapping[int, Sequence[Hashable]]
 """Variable id -> the clients that use the variable."""
 UsersOf = Callable[[cp.Expression], Mapping[cp.Variable, Sequence[Hashable]]]
-"""Who uses the entries of each variable that an expression uses."""
+"""Expression -> the users of the entries of each of its variables."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

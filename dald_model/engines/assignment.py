@@ -112,7 +112,7 @@ class Assignment:
         self._is_exact = None
 
     def tried(self) -> dict[Hashable, list[str]]:
-        """What a file holds of the order."""
+        """The order, as a file holds it."""
         return {name: [one.name for one in solvers] for name, solvers in self.chains.items()}
 
     def restore(self, tried: Mapping[Hashable, list[str]], events: list[Event]) -> None:

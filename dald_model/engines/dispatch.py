@@ -114,7 +114,7 @@ class SolverLayer:
         return self._assignment.events
 
     def kept(self) -> dict[str, Any]:
-        """What a file holds of it."""
+        """The state of the layer, as a file holds it."""
         return {
             "tried": self._assignment.tried(),
             "centre": self._centre,
@@ -235,7 +235,7 @@ class SolverLayer:
     def _asked(
         self, batches: Sequence[Batch], turns: Sequence[Turn], tolerance: float
     ) -> list[Callable[[], Answers]]:
-        """What gives the first answers of each batch; those elsewhere are on their way."""
+        """Functions that return the first answers of each batch; hosts are already asked."""
         if self._placement is None:
             pairs = zip(batches, turns, strict=True)
             return [partial(self.first_answer, *pair, tolerance) for pair in pairs]
@@ -312,7 +312,7 @@ class SolverLayer:
         return self._batch([name]), one if is_last else verdict
 
     def first_answer(self, batch: Batch, turn: Turn, tolerance: float) -> Answers:
-        """What the clients' session answers, whether it found points or not."""
+        """The answers of the clients' session, with or without points."""
         check_time()
         centre = self._centre[batch.columns]
         if not centre.any() or not self._open_sessions[batch.names[0]].given.is_centred:

@@ -1,4 +1,4 @@
-"""Clients at a host of an engine, that find another host where it is lost."""
+"""Clients at a host of an engine, and their failover to another host where it is lost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Pending(NamedTuple):
         return self.reply.result(max(0.0, self.since + deadline - time.monotonic()))
 
 
-class Seat:
+class HostHandle:
     """A host in one run, at which several groups of clients may be once another host was lost.
 
     Attributes
@@ -100,12 +100,12 @@ class Sent(NamedTuple):
     expected: Expected
 
 
-class Housed:
+class Failover:
     """Clients of one run at a host.
 
     Parameters
     ----------
-    seats : sequence of Seat
+    handles : sequence of HostHandle
         The hosts that may have them, their own first.
 
     Attributes
@@ -114,9 +114,9 @@ class Housed:
         In which they are asked.
     """
 
-    def __init__(self, seats: Sequence[Seat], engine: Engine, losses: list[Loss]) -> None:
-        self._seats, self._engine, self._losses = seats, engine, losses
-        self._seat, self._life = seats[0], seats[0].life
+    def __init__(self, handles: Sequence[HostHandle], engine: Engine, losses: list[Loss]) -> None:
+        self._handles, self._engine, self._losses = handles, engine, losses
+        self._handle, self._life = handles[0], handles[0].life
         self.round = 0
 
     def _names(self) -> Collection[Hashable]:
@@ -134,7 +134,7 @@ class Housed:
         read: Callable[[Message], Read] = lambda message: message,
     ) -> Read:
         """Wait for a reply; where none comes, or it is refused, find a host and ask again."""
-        tried: list[Seat] = []
+        tried: list[HostHandle] = []
         while True:
             try:
                 # A site in a thread of this process may compile; packed clients never do
@@ -142,11 +142,11 @@ class Housed:
                     reply = sent.pending.result(self._engine.deadline)
                 return read(admitted(reply, sent.number, sent.expected))
             except (TimeoutError, HostLostError) as error:
-                tried.append(self._seat)
+                tried.append(self._handle)
                 self._lose(str(error) or f"no reply within {self._engine.deadline} s", tried)
                 sent = again()
 
-    def _lose(self, said: str, tried: Sequence[Seat]) -> None:
+    def _lose(self, said: str, tried: Sequence[HostHandle]) -> None:
         """Write a loss down, and find the clients a host, which has none of them yet.
 
         Raises
@@ -154,32 +154,34 @@ class Housed:
         LostError
             If there is none.
         """
-        lost = self._seat
+        lost = self._handle
         is_there = lost.restart(self._life) and tried.count(lost) <= self._engine.retries
         found = lost if is_there else self._another(tried)
         if found is not None and found is not lost:
             lost.groups, found.groups = lost.groups - 1, found.groups + 1
-            self._seat, self._life = found, NEVER
+            self._handle, self._life = found, NEVER
         self._notice()
-        moved = "" if found in (None, lost) else f"; its clients are at {self._seat.name} now"
+        moved = "" if found in (None, lost) else f"; its clients are at {self._handle.name} now"
         self._losses.append(Loss(self.round, lost.name, tuple(self._names()), said + moved))
         if found is None:
             raise self._gone(said, tried)
 
-    def _another(self, tried: Sequence[Seat]) -> Seat | None:
+    def _another(self, tried: Sequence[HostHandle]) -> HostHandle | None:
         """Another host that may have the clients: one that replies, with as few as may be."""
         if len({*tried}) > self._engine.retries or not self._engine.interchangeable:
             return None
-        free = [seat for seat in self._seats if seat not in tried]
+        free = [handle for handle in self._handles if handle not in tried]
         return min(
-            free, key=lambda seat: (not seat.has_replied, seat.life, seat.groups), default=None
+            free,
+            key=lambda handle: (not handle.has_replied, handle.life, handle.groups),
+            default=None,
         )
 
-    def _gone(self, said: str, tried: Sequence[Seat]) -> LostError:
-        """What ends the run, or has the clients absent."""
+    def _gone(self, said: str, tried: Sequence[HostHandle]) -> LostError:
+        """The error that ends the run, or makes the clients absent."""
         when = f"in round {self.round}" if self.round else "before round 1"
         kept = "what was found is kept, as `result` of this error; " if self.round else ""
-        times = Counter(seat.name for seat in tried).items()
+        times = Counter(handle.name for handle in tried).items()
         who = " and ".join(f"{name} was lost {counted(n, 'time')}" for name, n in times)
         return LostError(
             f"engine: {who} {when} ({said}); its clients are {self._who()}; {kept}allow more "

@@ -13,7 +13,7 @@ from dald_model.validate import argument, check_whole
 
 
 class Answering(Protocol):
-    """Who answers messages, such as :class:`dald_model.Site`."""
+    """An object that answers messages, such as :class:`dald_model.Site`."""
 
     name: str
 
@@ -23,9 +23,9 @@ class Answering(Protocol):
 
 
 class OwnHost:
-    """A host that answers before it is waited for, by whoever ``begins`` there.
+    """A host in this process.
 
-    Who answers anew after a restart; what raises counts as a host that does not reply.
+    ``begins`` makes the object that answers, at first and after a restart. A message whose answer raises counts as one without a reply.
     """
 
     def __init__(self, name: str, begins: Callable[[], Residents | Answering]) -> None:

@@ -59,7 +59,7 @@ class IOThread:
         Thread(target=self._run, daemon=True).start()
 
     def send(self, message: bytes) -> Future[bytes]:
-        """What waits for the reply."""
+        """Queue a message; the future holds the reply."""
         reply: Future[bytes] = Future()
         self._jobs.put((reply, message))
         return reply

@@ -16,7 +16,7 @@ import numpy as np
 
 from dald_model.deadline import check_time
 from dald_model.engines.engine import Engine
-from dald_model.engines.housed import Housed, Loss, Seat, Sent
+from dald_model.engines.housed import Failover, HostHandle, Loss, Sent
 from dald_model.engines.messages import called, opened
 from dald_model.engines.wire import NUMBERS, Expected, encode
 from dald_model.errors import LostError
@@ -29,7 +29,7 @@ Arrays = dict[str, np.ndarray]
 PAUSE = 0.1
 """Seconds before a host is asked again that was lost, which another process may start."""
 BROKEN = (np.linalg.LinAlgError, RuntimeError, ValueError)
-"""What a client raises whose arithmetic ended."""
+"""Exceptions of a client whose arithmetic broke down."""
 
 
 class Shown(NamedTuple):
@@ -48,17 +48,17 @@ class Shown(NamedTuple):
     seen: np.ndarray
 
 
-class Group(Housed):
+class Group(Failover):
     """Clients of one run at one host."""
 
     def __init__(
         self,
         shown: Mapping[Hashable, Shown],
-        seats: Sequence[Seat],
+        handles: Sequence[HostHandle],
         engine: Engine,
         losses: list[Loss],
     ) -> None:
-        super().__init__(seats, engine, losses)
+        super().__init__(handles, engine, losses)
         self._clients, self._shown = list(shown), list(shown.values())
         self._number = next(NUMBERS)
         self._log: list[tuple[list[str], list[np.ndarray]]] = []
@@ -107,7 +107,7 @@ class Group(Housed):
         self._dispatch({"close": True}, {}, called([]))
 
     def kept(self) -> list[Any]:
-        """What the clients were told."""
+        """The log of what the clients were told."""
         return self._log
 
     def restore(self, log: list[Any]) -> None:
@@ -123,7 +123,7 @@ class Group(Housed):
             arrays[f"data {at}"] = np.frombuffer(one.data, dtype=np.uint8)
             arrays[f"columns {at}"] = one.columns.astype(np.int64)
             arrays[f"seen {at}"] = one.seen.astype(np.uint8)
-        self._life = self._seat.life
+        self._life = self._handle.life
         count = len(self._shown)
         return self._dispatch({"open": count}, arrays, opened(count))
 
@@ -136,7 +136,7 @@ class Group(Housed):
         return self._send(names, numbers, silent=len(names))
 
     def _notice(self) -> None:
-        if self._life != self._seat.life:
+        if self._life != self._handle.life:
             self._opening()
             self._again()
 
@@ -149,7 +149,7 @@ class Group(Housed):
     def _dispatch(self, said: dict[str, Any], arrays: Arrays, expected: Expected) -> Sent:
         number = next(NUMBERS)
         said = {"number": number, "members": self._number, **said}
-        return Sent(self._seat.send(encode(said, arrays)), number, expected)
+        return Sent(self._handle.send(encode(said, arrays)), number, expected)
 
 
 class Spread:
@@ -207,7 +207,7 @@ class Spread:
         calls: Sequence[Sequence[Call]],
         wait: Callable[[], list[list[Any]]],
     ) -> list[list[Any]]:
-        """What a group answers; sums lack nobody, so that all wait for one that is lost."""
+        """The answers of a group. A sum needs every client, so all wait for a lost host."""
         tried = 0
         while True:
             try:
@@ -221,7 +221,7 @@ class Spread:
                 wait = group.ask(calls)
 
     def kept(self) -> dict[str, Any]:
-        """What all were told."""
+        """The log of what all clients were told."""
         return {"groups": [group.kept() for group in self._groups], "here": self._here.kept()}
 
     def restore(self, kept: Mapping[str, Any]) -> None:
@@ -245,7 +245,7 @@ class HostedMembers:
         self._groups: dict[int, list[Member]] = {}
 
     def answered(self, said: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
-        """What is said to a message to members."""
+        """The reply to a message to members."""
         number = said["members"]
         if "open" in said:
             return self._open(number, said["open"], arrays), {}

@@ -43,7 +43,7 @@ MOST = 2**20
 NUMBERED = {"number": Whole()}
 FLAGS = ("is_exact", "is_angular")
 QUESTIONS = ("alone", "hold", "answer")
-"""What a site is asked before the first round."""
+"""The questions to a site before the first round."""
 HELD = 3
 """Answers that a question asks for, see :mod:`dald_model.coordinate.secants`."""
 
@@ -68,7 +68,7 @@ REQUESTS: Mapping[str, Record] = {
     ),
     "question": Record(NUMBERED | {"question": OneOf(("introduce", *QUESTIONS))}),
 }
-"""What a host is asked, by the field that tells which it is."""
+"""Schemas of the requests to a host, by the field that identifies each."""
 
 
 def check_request(said: Mapping[str, Any]) -> None:
@@ -156,7 +156,7 @@ def multipliers(count: int) -> Expected:
 
 
 def opened(count: int) -> Expected:
-    """What so many clients of an interior point tell before their first call."""
+    """Replies of ``count`` clients of an interior point before their first call."""
     heights = Many(Whole())
     one = (Whole(), FLAG, heights, heights, Whole(), Whole(), Whole())
     said = Record(NUMBERED | {"seen": Many(tuple(Many(one) for _ in range(count)))})
@@ -169,7 +169,7 @@ def opened(count: int) -> Expected:
 
 
 def called(sizes: Sequence[int]) -> Expected:
-    """What clients of an interior point answer to calls, so many numbers each.
+    """Answers of clients of an interior point to calls, with these numbers of entries.
 
     They lack some where the arithmetic broke down.
     """
@@ -211,7 +211,7 @@ def asked(kind: str, size: int) -> Mapping[str, Array]:
 
 
 def question(kind: str, size: int) -> Callable[[dict[str, Any]], Mapping[str, Array]]:
-    """What such a site answers; NaN where it has no answer."""
+    """The answer of such a site; NaN where it has none."""
     said, is_held = Record(NUMBERED), kind == "answer"
     arrays = {"point": Array("f8", (HELD, size) if is_held else (size,), may_lack=True)}
     if is_held:

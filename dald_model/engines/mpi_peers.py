@@ -39,7 +39,7 @@ class Peers:
         return self._reduced(values, self._mpi.SUM)
 
     def gathered(self, said: bytes) -> list[bytes]:
-        """What each rank says, in their order."""
+        """The messages of all ranks, in their order."""
         sizes = np.empty(self.size, dtype=np.int64)
         mine = np.array([len(said)], dtype=np.int64)
         wait(self._world.Iallgather(mine, sizes).Test, None)

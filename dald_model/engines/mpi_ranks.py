@@ -238,7 +238,7 @@ class Rank:
 
     @property
     def why_lost(self) -> str:
-        """What is said of who asks it then."""
+        """The message of the error for calls after that."""
         return f"{self.name} is lost, and MPI starts none again"
 
     def receive(self) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.remote import RemoteClient
 from dald_model.engines.engine import Engine, HostLostError
-from dald_model.engines.housed import Housed, Loss, Seat, Sent
+from dald_model.engines.housed import Failover, HostHandle, Loss, Sent
 from dald_model.engines.messages import answers, multipliers
 from dald_model.engines.portable import pack, pack_edges
 from dald_model.engines.residents import Known, read_answers, read_multipliers
@@ -68,7 +68,7 @@ class RemoteSession:
             self.place.renewed.append(self.number)
 
     def withheld(self, size: int) -> Multipliers:
-        """What stands for the multipliers of so many of its clients."""
+        """Placeholders for the multipliers of ``count`` of its clients."""
         if size not in self._nothing:
             encodings = np.full(size, Encoding.ELSEWHERE, dtype=np.uint8)
             self._nothing[size] = Multipliers(NOTHING, np.zeros(size, dtype=int), encodings)
@@ -82,12 +82,12 @@ class RemoteSession:
 Asked = tuple[RemoteSession, Turn]
 
 
-class Place(Housed):
+class Place(Failover):
     """One group of clients in one run, what their host has of them, and what it is asked.
 
     Parameters
     ----------
-    seats : sequence of Seat
+    handles : sequence of HostHandle
         The hosts that may have them, their own first.
 
     Attributes
@@ -98,8 +98,8 @@ class Place(Housed):
         Sessions that are to be opened anew.
     """
 
-    def __init__(self, seats: Sequence[Seat], engine: Engine, losses: list[Loss]) -> None:
-        super().__init__(seats, engine, losses)
+    def __init__(self, handles: Sequence[HostHandle], engine: Engine, losses: list[Loss]) -> None:
+        super().__init__(handles, engine, losses)
         self._sessions: weakref.WeakValueDictionary[int, RemoteSession] = (
             weakref.WeakValueDictionary()
         )
@@ -222,13 +222,13 @@ class Place(Housed):
         if self._is_to_keep:
             said["keep"] = [session.number for session, _ in self._kept]
             self._is_to_keep, self._has_kept = False, True
-        return Sent(self._seat.send(encode(said, arrays)), said["number"], expected)
+        return Sent(self._handle.send(encode(said, arrays)), said["number"], expected)
 
     def _notice(self) -> None:
         """Be ready to place everybody anew where the host was given up, by whomever."""
-        if self._life == self._seat.life:
+        if self._life == self._handle.life:
             return
-        self._life = self._seat.life
+        self._life = self._handle.life
         self._has_kept = self._is_to_keep = False
         self._missing = set(self._clients.values())
         self.renewed = []  # all are

@@ -10,7 +10,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.remote import RemoteClient
 from dald_model.engines.engine import Engine
-from dald_model.engines.housed import Loss, Seat
+from dald_model.engines.housed import HostHandle, Loss
 from dald_model.engines.members import Group, Shown, Spread
 from dald_model.engines.place import Asked, Place, RemoteSession
 from dald_model.errors import OptionError
@@ -37,8 +37,8 @@ class Placement:
         self.goes_on, self._leave_after = goes_on, leave_after
         self._engine = engine
         self._groups: list[Group] = []
-        seats = [Seat(host) for host in engine.hosts()]
-        self._turned = [seats[at:] + seats[:at] for at in range(len(seats))]
+        handles = [HostHandle(host) for host in engine.hosts()]
+        self._turned = [handles[at:] + handles[:at] for at in range(len(handles))]
         self._places = [Place(mine, engine, self.losses) for mine in self._turned]
 
     def hosts(

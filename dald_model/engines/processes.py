@@ -14,7 +14,7 @@ from dald_model.engines.io_thread import IOThread, lost, read_message, write_mes
 from dald_model.validate import argument, check_whole
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
-"""What says to the libraries below numpy and to Clarabel how many threads they may have."""
+"""Environment variables that limit the threads of BLAS libraries and of Clarabel."""
 PATIENCE = 5.0
 """Seconds that a process has to end once it is asked to."""
 
@@ -118,7 +118,7 @@ def _stop(workers: list[Worker]) -> None:
 
 
 def environment(threads: int) -> dict[str, str]:
-    """What a new process is to find besides: its threads, and what can be imported here."""
+    """Environment of a new process: its threads, and the import path of this one."""
     return {
         **dict.fromkeys(THREADS, str(threads)),
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),

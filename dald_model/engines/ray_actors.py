@@ -208,7 +208,7 @@ def _stop(ray: ModuleType, actors: list[Actor], is_guest: bool) -> None:
 
 
 class Resident:
-    """What an actor is: bytes come, bytes go."""
+    """The class of an actor: bytes in, bytes out."""
 
     def __init__(self) -> None:
         self._residents = Residents()

@@ -22,15 +22,15 @@ from dald_model.solvers.interior.member import Member
 from dald_model.solvers.registry import NAMED
 
 ANEW = "it was started anew, and has not who is asked"
-"""What a host says that has lost its clients, and does not know it."""
+"""The reply of a host that was restarted and no longer has its clients."""
 NUMBER, UNKNOWN = Whole(), -1
 """Number of a message, and what stands for that of one which has none."""
 PER_EDGE, PER_VARIABLE = ("mu", "rho", "neighbours"), ("lengths", "slopes")
-"""What a turn says of each entry of a client's edges, and of each of its variables."""
+"""Arrays of a turn with one entry per edge entry, and per variable, of a client."""
 
 
 class Known:
-    """What the clients of a session were told last; the coordinator has the same.
+    """The last values sent to the clients of a session; the coordinator holds the same.
 
     So only what changed is sent. Of the arrays of a turn each has an entry for all edges or all
     variables of the session's clients, one client after the other.
@@ -52,7 +52,7 @@ class Known:
         self.values = {name: np.full(int(each.sum()), np.nan) for name, each in self._each.items()}
 
     def news(self, turn: Turn) -> dict[str, np.ndarray]:
-        """What of a turn is not known, which from now on it is.
+        """The arrays of a turn that changed; they are known from now on.
 
         Of all clients of the turn, if of one.
         """
@@ -98,7 +98,7 @@ class Known:
         return news
 
     def copy(self) -> Turn:
-        """What was told last of all clients that were told something."""
+        """The last turn of all clients that had one."""
         starts = np.cumsum(self._each["mu"]) - self._each["mu"]
         which = np.flatnonzero(~np.isnan(self.values["mu"][starts]))
         found = self.turn({"which": which})
@@ -171,7 +171,7 @@ class Residents:
     def answered(
         self, said: dict[str, Any], arrays: dict[str, np.ndarray]
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """What is said to a message that is not answered yet."""
+        """The reply to a message that was not answered before."""
         if "members" in said:
             return self._members.answered(said, arrays)
         for number in said.get("release", ()):
@@ -288,6 +288,6 @@ def read_answers(
 
 
 def read_multipliers(message: Message) -> Multipliers:
-    """What was collected."""
+    """The collected multipliers."""
     arrays = message.arrays
     return Multipliers(arrays["values"], arrays["lengths"], arrays["encodings"])

@@ -37,7 +37,7 @@ class DamagedError(ValueError):
 
 
 class Schema(Protocol):
-    """What a value has to be."""
+    """The schema of a value."""
 
     def check(self, given: Any, where: str) -> None:
         """Refuse another value."""

@@ -30,7 +30,7 @@ FIELDS = {
     "cones",
     "terms",
 }
-"""What the header holds, no more and no less."""
+"""The fields of the header, all of them required."""
 SIDED = {*LINEAR, "SecondOrderConeT"}
 """Clarabel's cones whose argument is their number of rows."""
 EXPONENTS = 1e-6

@@ -42,10 +42,10 @@ TYPES = {"f8": "<f8", "i8": "<i8", "u1": "|u1"}
 """The types of arrays that are taken."""
 WIDTHS = {kind: np.dtype(kind).itemsize for kind in TYPES}
 ENVELOPE = Record({"said": OBJECT, "arrays": Many(Many((FREE_TEXT, OneOf(tuple(TYPES)), Size())))})
-"""What a header has."""
+"""The schema of a header."""
 
 Expected = Callable[[dict[str, Any]], Mapping[str, Array]]
-"""What is said -> the arrays that go with it; refuses what should not be said."""
+"""Header -> the schemas of the arrays that go with it; refuses a wrong header."""
 
 
 NUMBERS = count(time.time_ns())
@@ -53,7 +53,7 @@ NUMBERS = count(time.time_ns())
 
 
 class Message(NamedTuple):
-    """What is said, as JSON has it, and arrays by name."""
+    """A header, as parsed from JSON, and arrays by name."""
 
     said: dict[str, Any]
     arrays: dict[str, np.ndarray]

@@ -82,7 +82,7 @@ class Witness:
         self._known: deque[Answered] = deque(maxlen=REMEMBERED)
 
     def seen(self, turn: Turn, answers: Answers, tolerance: float) -> str:
-        """What an answer contradicts; empty where nothing, and then it is remembered."""
+        """The contradiction of an answer to earlier ones, or "", and then it is remembered."""
         if answers.statuses[0] != "optimal":
             return ""  # of which nothing is claimed
         new = self._answered(turn, answers, tolerance)

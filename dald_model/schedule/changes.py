@@ -27,17 +27,17 @@ class Change:
     sequence : Sequence or None
         The sequence from now on.
     leave, join : iterable of clients
-        Who leaves, and who comes back. While a client is away the problem is that of the others;
-        its value and its multipliers are kept, and it goes on with them when it returns.
+        Clients that leave, and that come back. While a client is away the problem is that of the
+        others; its value and its multipliers are kept, and it goes on with them when it returns.
     disconnect, connect : iterable of pairs
         Consensus edges that are dropped from the problem, and those that come back: from the next
         outer loop on. The others keep their multipliers.
     absent : iterable of clients
-        Who does not take part in this inner loop. Its neighbours go on with its last value, and
-        the multipliers of its edges stay.
+        Clients that do not take part in this inner loop. Their neighbours go on with their last
+        values, and the multipliers of their edges stay.
     stale : iterable of clients
-        Who is told nothing new in this inner loop, being at work since an earlier one; if it
-        takes part, its answer is to what it was told then.
+        Clients that receive nothing new in this inner loop, being at work since an earlier one; one
+        that takes part answers what it was told then.
     lost : iterable of pairs (sender, receiver)
         Messages that do not arrive in this inner loop. The receiver goes on with what it had, and
         the multiplier of the edge stays, since its ends cannot both update it.
@@ -82,7 +82,7 @@ class Online(Protocol):
     """A schedule of changes, or a model of failures."""
 
     def before(self, moment: Moment, neighbours: Neighbours) -> Change | None:
-        """What changes before this inner loop; ``neighbours`` is the consensus graph."""
+        """The changes before this inner loop; ``neighbours`` is the consensus graph."""
         ...
 
 
@@ -103,7 +103,7 @@ class Dropout:
         From 0, below 1.
     seed : int
     clients : iterable of clients, optional
-        Who may drop out; default every client that is no server.
+        Clients that may drop out; by default all but servers.
 
     Examples
     --------

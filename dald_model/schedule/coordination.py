@@ -1,4 +1,4 @@
-"""What a coordination sequence is: an order, a strategy, and what is known of the two."""
+"""A coordination sequence: an order, a strategy, and the convergence results for the two."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ class Coordination:
         return f"Sequence({self.label!r})"
 
     def explain(self) -> str:
-        """What the sequence does and what is known of its convergence, with sources.
+        """The order, the strategy and the convergence results of the sequence, with sources.
 
         Examples
         --------

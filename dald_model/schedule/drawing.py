@@ -175,7 +175,7 @@ def _by_level(
 
 
 def _legend(servers: Collection[Hashable], couplings: Collection[Hashable]) -> list[str]:
-    """What the colours mean that there are."""
+    """The legend of the colours in use."""
     said = ["servers: orange"] if servers else []
     return [*said, "couplings: green"] if couplings else said
 

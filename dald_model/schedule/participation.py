@@ -15,7 +15,7 @@ from dald_model.schedule.network import HierarchicalNetwork, Levels
 from dald_model.validate import check_clients
 
 Chooser = Callable[[Moment, np.random.Generator], Iterable[Hashable]]
-"""What a user writes: the clients of the inner loop that is about to begin, in any order."""
+"""A user's function: the clients of the next inner loop, in any order."""
 
 
 class Strategy(Protocol):
@@ -92,9 +92,9 @@ class Jacobi:
 class Participation:
     """Partial participation: ``k`` clients drawn with equal probability, and every server.
 
-    Who does not take part stays out until it is drawn again: no full cycle closes an outer loop,
-    and the multipliers of its edges stay. So of two clients that agree peer to peer both must be
-    drawn for their multiplier to move, and ``k`` must be 2 at least.
+    A client that does not take part stays out until it is drawn again: no full cycle closes an
+    outer loop, and the multipliers of its edges stay. So of two clients that agree peer to peer
+    both must be drawn for their multiplier to move, and ``k`` must be 2 at least.
     """
 
     k: int

@@ -47,7 +47,7 @@ class Sequence(Coordination, metaclass=Constructed):
         Consensus graph -> hierarchical network; ``None`` is the default order
         (:func:`dald_model.schedule.network.safest`).
     strategy : Strategy
-        Who takes part in an inner loop; not asked where there are parts.
+        The participants of an inner loop; not asked where there are parts.
     parts : tuple of Sequence
         What a composition is made of.
     in_turn : bool

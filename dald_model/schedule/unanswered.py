@@ -1,4 +1,4 @@
-"""What becomes of clients that an engine has no answer from."""
+"""Clients without an answer from their engine: absent for a round, or leaving."""
 
 from __future__ import annotations
 
