@@ -25,7 +25,8 @@ class Answering(Protocol):
 class OwnHost:
     """A host in this process.
 
-    ``begins`` makes the object that answers, at first and after a restart. A message whose answer raises counts as one without a reply.
+    ``begins`` makes the object that answers, at first and after a restart. A message whose answer
+    raises counts as one without a reply.
     """
 
     def __init__(self, name: str, begins: Callable[[], Residents | Answering]) -> None:
