@@ -15,7 +15,7 @@ from dald_model.solvers.exact.conic import Conic
 from dald_model.solvers.exact.direct import Direct
 from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.inexact.local import GradientSteps, NewtonSteps, ProximalGradientSteps
-from dald_model.solvers.exact.newton import Newton
+from dald_model.solvers.exact.direct import Newton
 from dald_model.solvers.exact.nonlinear import Nonlinear
 from dald_model.solvers.prox.operators import Prox
 from dald_model.solvers.exact.reference import Reference

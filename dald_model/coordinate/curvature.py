@@ -14,8 +14,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.affine import MadeOnce
 from dald_model.declare.remote import RemoteClient
 from dald_model.solvers.arrays.terms import Terms
-from dald_model.solvers.exact.low_rank_client import LowRankClient, by_columns
-from dald_model.solvers.exact.separable import Separable
+from dald_model.solvers.exact.low_rank_client import LowRankClient, Separable, by_columns
 
 EXACT = 64
 """Up to this many variables the eigenvalues of a Hessian are computed."""

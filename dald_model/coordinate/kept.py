@@ -26,7 +26,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.stacked_sides import StackedSides
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.smooth import Smooth
-from dald_model.solvers.exact.active_manifold import ActiveManifold
+from dald_model.solvers.exact.sensitivity import ActiveManifold
 
 PACKAGES = (
     "dald_model.algorithms.",

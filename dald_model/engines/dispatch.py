@@ -27,8 +27,7 @@ from dald_model.solvers.base import (
     Solver,
     Turn,
 )
-from dald_model.solvers.exact.at_site import AtSite
-from dald_model.solvers.registry import NUMERICAL
+from dald_model.solvers.registry import NUMERICAL, AtSite
 
 MEMORYLESS = ("average", "factor")
 """Solvers whose answers do not depend on earlier ones, down to the last bit."""

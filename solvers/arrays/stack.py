@@ -89,14 +89,9 @@ class Stack(NamedTuple):
         return self.matrix.back(self._weighted(slopes))
 
     def evaluate(self, x: np.ndarray) -> Evaluation:
-        """Values, gradients and weighted second derivatives in one pass.
-
-        Who is inside of a domain by rounding is outside: a row at its edge would keep points there.
-        """
+        """Values, gradients and weighted second derivatives in one pass."""
         u = self.arguments(x)
-        values, slopes, bends = self.kind.evaluate(u, self.parameter)
-        if self.kind.is_positive and self.offset is not None:
-            values = np.where(u > ROUNDED * np.abs(self.offset), values, np.inf)
+        values, slopes, bends = self._evaluated(u)
         return Evaluation(
             np.vecdot(self.weight, values),
             self.matrix.back(self._weighted(slopes)),
@@ -116,9 +111,19 @@ class Stack(NamedTuple):
         r""":math:`\sum_t w_t \varphi'(u_t) \dot u_t`, shape (k,); infinite off the domain."""
         if not self.kind.is_smooth:
             return self._rise(self.kind.gradient(u, self.parameter), change)
-        values, slopes, _ = self.kind.evaluate(u, self.parameter)
+        values, slopes, _ = self._evaluated(u)
         is_outside = np.isinf(values).any(axis=1)
         return np.where(is_outside, np.inf, self._rise(slopes, change))
+
+    def _evaluated(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The functions and their derivatives.
+
+        Who is inside of a domain by rounding is outside: a row at its edge would keep points there.
+        """
+        values, slopes, bends = self.kind.evaluate(u, self.parameter)
+        if self.kind.is_positive and self.offset is not None:
+            values = np.where(u > ROUNDED * np.abs(self.offset), values, np.inf)
+        return values, slopes, bends
 
     def _rise(self, slopes: np.ndarray, change: np.ndarray) -> np.ndarray:
         inner = np.vecdot(slopes, change) if self.kind.is_joint else slopes * change

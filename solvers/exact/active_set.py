@@ -23,8 +23,7 @@ import numpy as np
 from dald_model.compile.form import Form
 from dald_model.deadline import check_time, is_limited
 from dald_model.solvers.arrays.indexing import outer, selection, times
-from dald_model.solvers.exact.cholesky import triangles
-from dald_model.solvers.exact.elimination import eliminate, unit_rows, variable_scales
+from dald_model.solvers.exact.cholesky import eliminate, triangles, unit_rows, variable_scales
 from dald_model.solvers.exact.quadratic_step import Errors, Step, nonsmooth_terms
 
 SINGULAR = 2e-11

@@ -1,4 +1,4 @@
-r"""Direct: clients whose objective is quadratic but for what a step method takes, in one step."""
+r"""Direct: clients whose objective is quadratic but for what a step method takes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import operator
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.sparse as sp
 
-from dald_model.compile.form import Form
+from dald_model.compile.form import Form, Term
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
-from dald_model.solvers.arrays.selection_cache import SelectionCache
-from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.base import Answers, Multipliers, Session, Turn
 from dald_model.solvers.exact.quadratic_step import StepMethod, again, not_quadratic
+from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 
 CHUNK = 128
 """Clients that are factored together: enough to be fast, few enough to need little memory."""
@@ -63,13 +63,14 @@ class _Session:
         forms = _forms(subproblems)
         self._method = method(forms)
         self._augmented = Augmented(subproblems)
-        self._terms: Terms | None = None
+        self._is_new = np.ones(len(forms), dtype=bool)
         self._set(forms)
 
     def begin_again(self, subproblems: Sequence[Subproblem]) -> bool:
         """See :class:`dald_model.solvers.base.Lasting`."""
         forms = _forms(subproblems)
         self._method = again(self._method, forms)
+        self._is_new[:] = True
         self._augmented = self._augmented.again(subproblems)
         if all(map(operator.is_, forms, self._forms)):
             self._broken[:] = False
@@ -81,17 +82,15 @@ class _Session:
         self._forms = forms
         self._linear = np.stack([form.quadratic.linear for form in self._forms])
         self._constants = np.array([form.quadratic.constant for form in self._forms])
-        valued = [[t for t in form.terms if not t.is_set] for form in self._forms]
-        if valued[0]:
-            known = self._terms
-            self._terms = Terms(valued, forms[0].size) if known is None else known.again(valued)
-            self._parts = SelectionCache(self._terms.part, len(forms))
         self._broken = np.zeros(len(forms), dtype=bool)
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         """See :class:`dald_model.solvers.base.Session`."""
         which = turn.which
-        moved = which[self._augmented.changed(turn)]
+        if turn.points.size and isinstance(self._method, SemismoothNewton):
+            self._method.start(which, turn.points.reshape(which.size, -1))
+        moved = which[self._augmented.changed(turn) | self._is_new[which]]
+        self._is_new[moved] = False
         for part in np.array_split(moved, range(CHUNK, moved.size, CHUNK)) if moved.size else ():
             hessians = self._augmented.last_hessians(part)
             for hessian, at in zip(hessians, part, strict=True):
@@ -105,11 +104,36 @@ class _Session:
         points = step.points
         bend = step.energy - self._augmented.energies(turn, points.reshape(-1))
         objectives = bend / 2 + np.vecdot(self._linear[which], points) + self._constants[which]
-        if self._terms is not None:
-            objectives += self._parts(which).values(None, points)
+        if step.values.size:
+            objectives += step.values
         held = Multipliers.table(step.multipliers)
         if not failed.any():
             return Answers(points.reshape(-1), objectives, ["optimal"] * which.size, held, {})
         statuses = np.where(failed, "solver_error", "optimal").tolist()
-        said = dict.fromkeys(np.flatnonzero(failed).tolist(), "no minimiser to working accuracy")
+        told = "no minimiser to working accuracy"
+        if self._forms[0].smooth:
+            told += ": no point in the domain of the terms, or steps that do not shrink"
+        said = dict.fromkeys(np.flatnonzero(failed).tolist(), told)
         return Answers(points.reshape(-1), objectives, statuses, held, said)
+
+
+class Newton(Direct):
+    """Clients with smooth terms, whatever rows and terms without a gradient they have beside."""
+
+    def __init__(self) -> None:
+        super().__init__("newton", SemismoothNewton)
+
+    def refuses(self, subproblem: Subproblem) -> str:
+        """Why this solver cannot take the client; empty if it can."""
+        form = subproblem.form
+        if form is None or not form.complete:
+            return "its cone program has parts that are no quadratic and no known function"
+        if not form.smooth:
+            return "it has no smooth term that is not quadratic"
+        if mixed := [t.kind.name for t in form.terms if t.kind.is_of_entries and _mixes(t)]:
+            return f"an argument of its {mixed[0]} terms is more than one variable"
+        return self.method.refuses(form)
+
+
+def _mixes(term: Term) -> bool:
+    return any(np.count_nonzero(row) > 1 for row in sp.csr_array(term.matrix).toarray())

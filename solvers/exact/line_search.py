@@ -10,6 +10,10 @@ FLATTER = 0.1
 """Share of the slope that a step begins with which it may end with: Fletcher's fairly accurate
 search (1987, section 2.6). With 0.5 kinks of data took up to 1.5 times the rounds."""
 
+EDGE = 0.05
+"""Share of the way to the edge of a domain that is left where the objective falls up to it, as
+interior point methods leave 0.01 to 0.1: the next step is not short."""
+
 SEARCHES = 40
 """Evaluations at most: halves then resolve a step to 1e-12 of its length."""
 
@@ -20,7 +24,8 @@ def flattened(
     """Lengths in (0, 1] at which the slopes are at most ``FLATTER`` of those at 0, (k,).
 
     By regula falsi between a point before and one beyond the minimum, where the slope at an end
-    that stays is halved (the Illinois rule), and by halves where most of the interval is left.
+    that stays is halved (the Illinois rule), and by halves each third time and where the slope at
+    the end is infinite, as beyond a domain.
 
     Parameters
     ----------
@@ -37,7 +42,8 @@ def flattened(
         if not is_open.any():
             break
         width = high - low
-        line = np.full(first.size, 0.5) if turn % 3 == 2 else -below / (above - below)
+        halves = ~np.isfinite(above) | (turn % 3 == 2)
+        line = np.where(halves, 0.5, -below / (above - below))
         found = np.where(is_open, low + line * width, found)
         here = slope(found)
         is_low, stays = here < 0, (here < 0) == was_low
@@ -45,4 +51,6 @@ def flattened(
         kept = np.where(is_low, above, below) * np.where(stays & (turn > 0), 0.5, 1.0)
         below, above = np.where(is_low, here, kept), np.where(is_low, kept, here)
         is_open, was_low = is_open & (np.abs(here) > allowed), is_low
+        is_edge = is_open & np.isinf(above) & (high <= (1 + EDGE) * low)
+        found, is_open = np.where(is_edge, low, found), is_open & ~is_edge
     return found

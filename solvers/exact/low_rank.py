@@ -20,13 +20,10 @@ import scipy.sparse as sp
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
-from dald_model.solvers.base import Answers, ClientAnswer, Encoding, Session, Turn
-from dald_model.solvers.exact.low_rank_client import LowRankClient
+from dald_model.solvers.base import NOTHING, Answers, ClientAnswer, Encoding, Session, Turn
+from dald_model.solvers.exact.low_rank_client import LowRankClient, Separable, multipliers
 from dald_model.solvers.exact.nonsmooth_rows import height, single_rows
 from dald_model.solvers.exact.quadratic_step import nonsmooth_terms, not_quadratic, rows_of
-from dald_model.solvers.exact.separable import Separable, multipliers
-
-NONE = np.zeros(0)
 
 
 class LowRank:
@@ -137,7 +134,7 @@ class _Client:
         x, values, tilt = found
         mine = values[: self._height]  # the others are those of the edges
         objective = (mine @ mine + (self._own * x) @ x) / 2 + self._linear @ x + self._constant
-        held = NONE
+        held = NOTHING
         if self._rows is not None:
             columns, levels, factors, _, high = self._rows
             count = columns.size - self._below

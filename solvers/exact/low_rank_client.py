@@ -23,7 +23,7 @@ identity of Woodbury where N is less; m x m is nowhere.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,13 +31,88 @@ from scipy.linalg import cho_factor, cho_solve
 
 from dald_model.solvers.arrays.matrices import SPARSE
 from dald_model.solvers.exact.line_search import FLATTER, flattened
-from dald_model.solvers.exact.separable import Separable
+
+
+class Separable(NamedTuple):
+    r"""The functions :math:`\varphi_k` of one client.
+
+    Attributes
+    ----------
+    kinks : ndarray, shape (m, r)
+        In order, with infinities after the last.
+    slopes : ndarray, shape (m, r + 1)
+        Left of each and right of the last.
+    """
+
+    kinks: np.ndarray
+    slopes: np.ndarray
+
+    @classmethod
+    def of(cls, size: int, columns: np.ndarray, levels: np.ndarray, ends: np.ndarray) -> Separable:
+        r"""Of rows, each of the variable ``columns`` with a kink at ``levels``.
+
+        ``ends``, of shape (2, R), are its slopes left and right of that, which may be infinite.
+        """
+        order = np.lexsort((levels, columns))
+        counts = np.bincount(columns, minlength=size)
+        rank = np.arange(columns.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        kinks = np.full((size, int(counts.max(initial=0))), np.inf)
+        sides = np.zeros((2, *kinks.shape))
+        at = columns[order], rank
+        kinks[at] = levels[order]
+        sides[0][at], sides[1][at] = ends[0][order], ends[1][order]
+        # Between kinks the slope is that right of those before and left of those after
+        slopes = np.zeros((size, kinks.shape[1] + 1))
+        slopes[:, 1:] = np.cumsum(sides[1], axis=1)
+        with np.errstate(invalid="ignore"):  # bounds that contradict each other leave no slope
+            slopes[:, :-1] += np.cumsum(sides[0][:, ::-1], axis=1)[:, ::-1]
+        return cls(kinks, slopes)
+
+    @classmethod
+    def none(cls, size: int) -> Separable:
+        """Of variables without kinks."""
+        return cls(np.full((size, 1), np.inf), np.zeros((size, 2)))
+
+    def places(self, points: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        r"""Where :math:`\operatorname{prox}` puts points, with D = ``shares``.
+
+        How many kinks are before each variable, and whether it is at the next.
+        """
+        forces = shares[:, None] * (points[:, None] - self.kinks)
+        before = np.count_nonzero(forces > self.slopes[:, 1:], axis=1)
+        each, last = np.arange(points.size), self.kinks.shape[1]
+        nearest = np.minimum(before, last - 1)
+        is_at = (before < last) & (forces[each, nearest] >= self.slopes[each, before])
+        return before, is_at
+
+
+def multipliers(
+    columns: np.ndarray, levels: np.ndarray, ends: np.ndarray, x: np.ndarray, gradient: np.ndarray
+) -> np.ndarray:
+    """The slopes of rows that balance a gradient: of those at their kinks what the others leave.
+
+    Rows as :meth:`Separable.of` takes them.
+    """
+    left, right = ends
+    side = x[columns] - levels
+    at = np.flatnonzero(side == 0)
+    found = np.where(side > 0, right, left)
+    found[at] = np.clip(0.0, left[at], right[at])
+    missing = -gradient - np.bincount(columns, found, x.size)
+    while at.size:  # rows with a kink in common one after the other
+        first = at[np.unique(columns[at], return_index=True)[1]]
+        taken = np.clip(found[first] + missing[columns[first]], left[first], right[first])
+        missing[columns[first]] -= taken - found[first]
+        found[first] = taken
+        at = np.setdiff1d(at, first, assume_unique=True)
+    return found
+
 
 DUAL_STEPS = 60
 """Steps for one turn; a client that needs more has failed."""
 QUICK = 8
 """Steps after which minimisers for larger D are looked for first."""
-FIRM, WEAKENED = 1.0, 0.3
+WEAKENED = 0.3
 """Which share of the diagonal of R'R these D are at first, and their ratio."""
 MISSED, REFINED = 1e-9, 1e-13
 """Shares of the largest numbers in them up to which equations may be off, and to which they are
@@ -104,7 +179,7 @@ class LowRankClient:
         """The same from minimisers for larger D, each from that of the last."""
         least, found = self.diagonal, None
         curved = self._squares
-        share, is_last = FIRM, False
+        share, is_last = 1.0, False
         while not is_last:
             share *= WEAKENED
             is_last = bool((share * curved <= least).all())

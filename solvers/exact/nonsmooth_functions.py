@@ -84,6 +84,16 @@ class Functions(NamedTuple):
             found[block.rows] = not block.is_ball
         return found
 
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """The sums of the functions at u = ``values`` that break no row, (k,)."""
+        sides = np.where(values < 0, self.low, self.high)
+        found = np.vecdot(np.where(np.isfinite(sides), sides, 0.0), values)
+        for block in self.blocks:
+            if not block.is_ball:
+                lengths = np.linalg.norm(block.grouped(values), axis=2)
+                found += np.vecdot(block.sizes, lengths)
+        return found
+
     def forces(self, pulled: np.ndarray, stiffness: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The forces at v = ``pulled``, and which rows are at a kink or an edge, (k, R)."""
         held = np.clip(pulled, self.low, self.high)

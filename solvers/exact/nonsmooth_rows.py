@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from dald_model.compile.form import Form, Term
 from dald_model.solvers.arrays.indexing import Index
 from dald_model.solvers.arrays.matrices import Matrices, alike, is_sparse, together
+from dald_model.solvers.arrays.terms import shared
 from dald_model.solvers.exact.nonsmooth_functions import Block, Derivative, Functions
-from dald_model.solvers.exact.separable import ActiveKinks
 
 
 class NonsmoothRows(NamedTuple):
@@ -93,27 +93,10 @@ class NonsmoothRows(NamedTuple):
             curved += along.transpose(0, 2, 1) @ (weights[:, :, None] * along)
         return curved
 
-    def active(self, size: int) -> tuple[np.ndarray, ActiveKinks]:
-        """The active-set method of the clients all of whose rows are of single variables.
-
-        And whether it takes each of them.
-        """
-        low, high = self.functions.low, self.functions.high
-        is_stated, is_single = (low != 0) | (high != 0), self.columns >= 0
-        takes = is_stated.any(axis=1) & (is_single | ~is_stated).all(axis=1)
-        columns = np.where(is_stated & takes[:, None], self.columns, -1)
-        return takes, ActiveKinks(columns, self.levels, self.entries, low, high, size)
-
-    def put(self, points: np.ndarray, values: np.ndarray, chosen: np.ndarray) -> None:
-        """Put variables exactly where those of the chosen rows that have one only have a kink.
-
-        ``points`` and ``values``, which are u there, are changed.
-        """
+    def put(self, points: np.ndarray, chosen: np.ndarray) -> None:
+        """Put variables exactly where those of the chosen rows that have one only have a kink."""
         clients, rows = np.nonzero(chosen & (self.columns >= 0) & self.functions.kinked)
-        if clients.size:
-            points[clients, self.columns[clients, rows]] = self.levels[clients, rows]
-            who = np.unique(clients)
-            values[who] = self.matrix.take(who).times(points[who]) + self.offset[who]
+        points[clients, self.columns[clients, rows]] = self.levels[clients, rows]
 
 
 def matrices(form: Form) -> list[Any]:
@@ -142,17 +125,24 @@ def single_rows(form: Form) -> tuple[np.ndarray, ...] | None:
 
 def parted(forms: Sequence[Form]) -> list[np.ndarray]:
     """Parts of clients of one size that are to share arrays, as positions."""
-    counts = np.array([[height(form)] for form in forms])
-    if (counts == counts[0]).all():
-        return [np.arange(len(forms))]
-    sizes = np.array([form.size for form in forms])
-    is_dense = np.array([not is_sparse([_parts(form)[0] for form in forms])])
-    return alike(sizes, counts, np.ones_like(counts), is_dense)
+    sizes, smooth = np.array([form.size for form in forms]), [form.smooth for form in forms]
+    found = []
+    for part in shared(smooth, sizes) if smooth[0] else [np.arange(sizes.size)]:
+        own = [forms[at] for at in part.tolist()]
+        counts = np.array([[height(form)] for form in own])
+        if (counts == counts[0]).all():
+            found.append(part)
+            continue
+        is_dense = np.array([not is_sparse([_parts(form)[0] for form in own])])
+        found += [part[at] for at in alike(sizes[part], counts, np.ones_like(counts), is_dense)]
+    return found
 
 
 def _parts(form: Form) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
     """A, b, l and h of one client."""
     parts = matrices(form)
+    if not parts:
+        return np.zeros((0, form.size)), *_numbers(form)
     if len(parts) == 1:
         return parts[0], *_numbers(form)
     return sp.vstack([sp.csr_array(one) for one in parts], "csr"), *_numbers(form)
@@ -162,7 +152,8 @@ def _numbers(form: Form) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """b, l and h of one client; no limits in blocks, whose sizes say more."""
     terms = _nonsmooth(form)
     rows = [part for part in (form.inequalities, form.equalities) if part.rhs.size]
-    offset = np.concatenate([*(term.offset for term in terms), *(-part.rhs for part in rows)])
+    parts = [*(term.offset for term in terms), *(-part.rhs for part in rows)]
+    offset = np.concatenate([np.zeros(0), *parts])
     limits = [
         term.weight if term.kind.is_polyhedral else np.full(term.offset.size, np.inf)
         for term in terms

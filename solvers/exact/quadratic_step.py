@@ -17,8 +17,6 @@ import numpy as np
 
 from dald_model.compile.form import Form
 
-NOTHING = np.zeros((0, 0))
-
 
 class Step(NamedTuple):
     r"""Minimisers of k quadratics.
@@ -36,6 +34,8 @@ class Step(NamedTuple):
         :math:`x^\top H x`, which a step method knows without another pass over H.
     balls : ndarray, shape (k, number of balls)
         Multipliers of :math:`\|u\|_2 \le r` for terms that are balls, nonnegative.
+    values : ndarray, shape (k,)
+        The sums of the terms at the points; empty where the method takes none.
     """
 
     points: np.ndarray
@@ -43,7 +43,8 @@ class Step(NamedTuple):
     inequality: np.ndarray
     failed: np.ndarray
     energy: np.ndarray
-    balls: np.ndarray = NOTHING
+    balls: np.ndarray = np.zeros((0, 0))
+    values: np.ndarray = np.zeros(0)
 
     @property
     def multipliers(self) -> np.ndarray:

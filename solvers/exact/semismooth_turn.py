@@ -1,30 +1,21 @@
-"""One turn of the method of multipliers for clients with rows that have no gradient.
+"""One turn of the semismooth Newton method for some clients.
 
 See :mod:`dald_model.solvers.exact.semismooth_newton` for the method.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve
 
-from dald_model.compile.form import Form
-from dald_model.solvers.arrays.indexing import outer, selection, times
-from dald_model.solvers.arrays.matrices import SHARED
-from dald_model.solvers.exact.elimination import variable_scales
+from dald_model.solvers.arrays.indexing import double, selection, times
+from dald_model.solvers.arrays.stack import Evaluation
+from dald_model.solvers.arrays.terms import Terms
+from dald_model.solvers.exact.cholesky import FLAT, inverse_roots, variable_scales
 from dald_model.solvers.exact.line_search import FLATTER, flattened
-from dald_model.solvers.exact.nonsmooth_rows import NonsmoothRows
-from dald_model.solvers.exact.separable import INNER, LARGE, ActiveKinks
+from dald_model.solvers.exact.semismooth_state import ClientState, is_inside
 from dald_model.values import ROUNDING
-
-SOFT = 10.0
-r"""The penalties :math:`\tau` at first, relative to what a row is held with by the diagonal of H.
-
-Soft ones make inner problems of few steps.
-"""
 
 STIFF, GROWTH = 1e6, 5.0
 r"""The penalties :math:`\tau` at most, relative to what a row is held with by the diagonal of H.
@@ -39,86 +30,38 @@ TURNED = 1e-2
 """Share by which the derivative of a block may change before the inverse is taken anew: then each
 step still leaves no more of the error than this."""
 
+GOOD = 0.25
+r"""The ratio :math:`\theta` of two steps up to which a Hessian is kept.
+
+Below 1/2: near a pole, as that of the logarithm, Newton's steps are tiny however far the minimum
+is, and shrink or grow by a factor of two.
+"""
+
+LOST, MOST_LOST = 0.5, 0.05
+"""A function is lost whose curvature is below the first share of what it was when the Hessian was
+taken; the Hessian is renewed before a client is done where more than the second share of the
+curvature was theirs. Steps are blind to directions which the last ones hardly had and in which the
+Hessian has become much too large; while nothing is lost they are too short by 1 / LOST at most."""
+
+TRAPPED = 0.1
+"""A step by which an argument grows by more than this share of itself leaves a pole, as that of an
+entropy: next to it steps are tiny however far the minimum is, and so is what the objective falls
+by. At a minimum an argument grows by rounding alone."""
+
 MET = 10.0
 """How many errors of the points the rows may be off their kinks; blocks, which bend, only INNER:
 with errors of one, points were 1.7 times as wrong as allowed at condition 1e3."""
+
+INNER = 0.1
+"""Share of the errors allowed below which an inner minimiser is found."""
 
 ALONG = 2**13
 """Numbers up to which those who are done are carried along: to copy the others takes as long as a
 step, and most end within two of each other."""
 
-
-class Group:
-    r"""Clients whose rows are in the same arrays, and what is kept of them between turns.
-
-    Attributes
-    ----------
-    rows : NonsmoothRows
-    multipliers, values : ndarray, shape (k, R)
-        s, and u at the last points.
-    reaches : ndarray, shape (k, R)
-        How far a row moves with variables by :math:`\operatorname{diag}(H)^{-1/2}`.
-    forces : ndarray, shape (k,)
-        How far the force of a row can move such variables.
-    grown : ndarray, shape (k,)
-        How stiff the clients are by now.
-    inside : ndarray of bool, shape (k, R)
-        The rows J that the inverses are of.
-    bearings : ndarray, shape (k, R)
-        Where the blocks pointed then, see :meth:`NonsmoothRows.bearings`.
-    inverses : ndarray, shape (k, m, m)
-    is_stale : ndarray of bool, shape (k,)
-        Whether H is another than that of the inverse.
-    active : ActiveKinks or None
-        Of clients with kinks of single variables alone, which are those that it ``takes``.
-    """
-
-    def __init__(self, forms: Sequence[Form]) -> None:
-        self._begin(NonsmoothRows.of(forms), forms[0].size)
-
-    def take(self, forms: Sequence[Form]) -> None:
-        """Be as if made from these forms, of the same matrices."""
-        self._begin(self.rows.again(forms), forms[0].size)
-
-    def _begin(self, rows: NonsmoothRows, size: int) -> None:
-        self.rows, shape = rows, rows.offset.shape
-        self.multipliers, self.values = np.zeros(shape), rows.offset.copy()
-        self.reaches, self.forces = np.ones(shape), np.ones(shape[0])
-        self.grown = np.full(shape[0], SOFT)
-        self.inside = np.zeros(shape, dtype=bool)
-        self.bearings = np.zeros(shape)
-        self.inverses = np.zeros((shape[0], size, size))
-        self.is_stale = np.ones(shape[0], dtype=bool)
-        self.at_once = max(1, SHARED // max(1, rows.matrix.bytes, 8 * size**2))
-        self.active: ActiveKinks | None = None
-        if not rows.functions.blocks:
-            self.takes, self.active = rows.active(size)
-
-    def renew(self, members: np.ndarray, hessians: np.ndarray) -> None:
-        """Take other H."""
-        shares = 1 / np.diagonal(hessians, axis1=1, axis2=2)
-        squares = self.rows.matrix.take(selection(members)).squared_times(shares)
-        reaches = np.sqrt(np.where(squares > 0, squares, 1.0))
-        limits = np.where(
-            np.isfinite(self.rows.functions.high[members]), self.rows.functions.high[members], 0.0
-        )
-        for block in self.rows.functions.blocks:
-            shortest = block.grouped(reaches).min(axis=2)
-            reaches[:, block.rows] = np.repeat(shortest, block.width, axis=1)
-            if not block.is_ball:
-                limits[:, block.rows] = np.repeat(block.sizes[members], block.width, axis=1)
-        self.reaches[members] = reaches
-        self.forces[members] = (limits * self.reaches[members]).max(axis=1)
-        self.is_stale[members] = True
-        if self.active is not None:
-            self.active.forget(members)
-
-    def enter(self, members: np.ndarray, points: np.ndarray, multipliers: np.ndarray) -> None:
-        """Take what was found elsewhere for clients whose rows are of single variables."""
-        rows = self.rows
-        self.multipliers[members] = multipliers
-        own = np.take_along_axis(points, np.maximum(rows.columns[members], 0), axis=1)
-        self.values[members] = rows.entries[members] * (own - rows.levels[members])
+FIRST_SHIFT, LAST_SHIFT, SHIFT_GROWTH = 1e-11, 1e-2, 100.0
+"""Levenberg's multiples of the diagonal, tried in turn where a Hessian is singular: from rounding
+to where a step is no longer Newton's."""
 
 
 class Way(NamedTuple):
@@ -129,6 +72,7 @@ class Way(NamedTuple):
     bent, pulled : ndarray, shapes (k, m) and (k, R)
         H x, and the rows' forces before they are clipped.
     is_fresh : ndarray of bool, shape (k,)
+        Whether the multipliers are the forces of an inner minimiser.
     """
 
     bent: np.ndarray
@@ -141,74 +85,94 @@ class Way(NamedTuple):
 
 
 class SemismoothTurn:
-    """Some clients of a group, until all of them are done, or half of many."""
+    """Some clients of a group, until all of them are done, or half of many.
+
+    ``hessians`` are their H without the smooth terms.
+    """
 
     def __init__(
         self,
-        group: Group,
+        group: ClientState,
         members: np.ndarray,
         hessians: np.ndarray,
         linear: np.ndarray,
-        points: np.ndarray,
         errors: np.ndarray,
     ) -> None:
         at = selection(members)
-        self._group, self._at = group, at
+        self._group, self._at, self._members = group, at, members
         self._rows, self._grown = group.rows.take(at), group.grown[at].copy()
         self._functions = self._rows.functions
         self._reaches, self._forces = group.reaches[at], group.forces[at]
         self._stiffness = self._stiff()
         self._hessians, self._linear, self._errors = hessians, linear, errors
-        self._inverses, self._inside = group.inverses[at], group.inside[at].copy()
+        self._roots, self._inside = group.roots[at], group.inside[at].copy()
         self._is_stale, self._bearings = group.is_stale[at].copy(), group.bearings[at].copy()
-        self._units = variable_scales(hessians)
         # How far rows may be off: so far as points may be that are MET times as wrong as allowed
         self._moves = MET * np.sqrt(self._rows.matrix.squared_times(errors**2))
         for block in self._functions.blocks:
             self._moves[:, block.rows] *= INNER / MET
-        self.x, self.multipliers = points.copy(), group.multipliers[at].copy()
+        self.x, self.multipliers = group.points[at].copy(), group.multipliers[at].copy()
         self._values = group.values[at].copy()
+        self._smooth: Terms | None = None
+        self._short = 1.0  # beside smooth terms a point may be off by 1 / LOST times the step
+        self._pull = np.zeros(linear.shape)
+        self._is_outgrown = np.zeros(len(linear), dtype=bool)
+        self.is_lost = np.zeros(len(linear), dtype=bool)
+        if group.smooth is not None:
+            self._smooth, self._short = group.smooth.part(members), LOST
+            self._levels, self._pull = group.levels[at].copy(), group.slopes[at].copy()
+            self._curvatures = group.curvatures[at].copy()
 
     def run(self, steps: int, way: Way | None) -> tuple[np.ndarray, int, Way]:
         """Go on; say who is done, how many steps were taken, and where everybody is."""
-        matrix, taken, units = self._rows.matrix, 0, self._units
+        matrix, taken = self._rows.matrix, 0
         is_large = self._hessians.size + self._values.size > ALONG
         is_done = np.zeros(len(self.x), dtype=bool)
         if way is None:
             way = Way(times(self._hessians, self.x), self._pulled(), is_done)
         bent, pulled, is_fresh = way
+        gradient, ahead = None, None
         held, inside = self._functions.forces(pulled, self._stiffness)
         while taken < steps:
             taken += 1
+            if self._is_outgrown.any():
+                self._bend()
+                pulled, ahead = self._pulled(), None
+                held, inside = self._functions.forces(pulled, self._stiffness)
             self._renew(pulled, inside)
-            slope = bent + self._linear
-            gradient = slope + matrix.back(held)
-            step = -_solved(self._inverses, gradient)
-            reach = np.maximum(np.abs(self.x) / units, units * np.abs(slope)).max(axis=1)
-            floor = ROUNDING * np.maximum(reach, self._forces)
-            allowed = np.maximum(self._errors / units, floor[:, None])
-            sizes = (np.abs(step) / units / allowed).max(axis=1)
+            slope = bent + self._linear + self._pull
+            if gradient is None or ahead is None:
+                gradient = slope + matrix.back(held)
+                ahead = double(self._roots, gradient)
+            step = -ahead
+            allowed, floor = self._allowed(slope)
+            sizes = (np.abs(step) / allowed).max(axis=1)
             # The first step from other multipliers says how far these were from the best
-            ends = is_fresh & (sizes <= 1) & ~is_done
+            self.is_lost = ~np.isfinite(sizes)
+            ends = is_fresh & (sizes <= self._short) & ~is_done
             if ends.any():
-                is_done = is_done | (ends & self._meets(held, floor))
-            if is_done.all() or (is_large and 2 * np.count_nonzero(is_done) > is_done.size):
+                is_done = is_done | (ends & self._meets(held, floor) & self._is_sure(step, ends))
+            rests = is_done | self.is_lost
+            if rests.all() or (is_large and 2 * np.count_nonzero(rests) > rests.size):
                 break
-            step[is_done] = 0.0
+            step[rests] = 0.0
             change, bend = matrix.times(step), times(self._hessians, step)
-            lengths, pulled, held, after = self._search(
-                np.vecdot(gradient, step),
-                np.vecdot(slope, step),
-                np.vecdot(step, bend),
-                pulled,
-                self._stiffness * change,
-                change,
-            )
+            first, base = np.vecdot(gradient, step), np.vecdot(bent + self._linear, step)
+            moved = step, change, self._stiffness * change
+            lengths, pulled, held, after = self._search(first, base, bend, pulled, moved)
             self.x += lengths * step
             self._values += lengths * change
             bent += lengths * bend
             is_fresh = (lengths[:, 0] == 1) & (after == inside).all(axis=1)
             is_fresh |= sizes <= INNER
+            gradient, ahead = None, None
+            if self._smooth is not None:
+                gradient = bent + self._linear + self._pull + matrix.back(held)
+                ahead = double(self._roots, gradient)
+                is_fresh &= self._is_shrinking(ahead, sizes, allowed, floor)
+                self._is_outgrown &= ~rests
+            if self._values.size:  # with other multipliers they are others
+                ahead = None
             is_fresh &= ~is_done
             np.copyto(self.multipliers, held, where=is_fresh[:, None])
             self._hurry(np.flatnonzero(ends & ~is_done), inside, sizes)
@@ -217,6 +181,13 @@ class SemismoothTurn:
             held, inside = self._functions.forces(pulled, self._stiffness)
         self._write(is_done)
         return is_done, taken, Way(bent, pulled, is_fresh)
+
+    def _allowed(self, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Steps that are none, (k, m), and those of rounding in units of the variables, (k,)."""
+        units = self._group.units[self._at]
+        reach = np.maximum(np.abs(self.x) / units, units * np.abs(slope)).max(axis=1)
+        floor = ROUNDING * np.maximum(reach, self._forces)
+        return np.maximum(self._errors, units * floor[:, None]), floor
 
     def _pulled(self) -> np.ndarray:
         """The rows' forces before they are clipped."""
@@ -230,6 +201,34 @@ class SemismoothTurn:
         missed = np.abs(held - self.multipliers) / self._stiffness
         allowed = np.maximum(self._moves, floor[:, None] * self._reaches)
         return np.asarray((missed <= allowed).all(axis=1))
+
+    def _is_sure(self, step: np.ndarray, asked: np.ndarray) -> np.ndarray:
+        """Whether short steps of those asked mean that a minimiser is near."""
+        found = np.ones(len(step), dtype=bool)
+        if self._smooth is None:
+            return found
+        before = self._group.before[self._at]
+        lost = np.vecdot(before, (self._curvatures < LOST * before).astype(float))
+        is_blind = asked & (lost > MOST_LOST * before.sum(axis=1))
+        self._is_outgrown |= is_blind
+        found &= ~is_blind
+        if self._smooth.has_traps:
+            at = np.flatnonzero(asked)
+            is_trapped = self._smooth.growth(at, self.x[at], step[at]) > TRAPPED
+            self._is_outgrown[at[is_trapped]] = True
+            found[at[is_trapped]] = False
+        return found
+
+    def _is_shrinking(
+        self, ahead: np.ndarray, sizes: np.ndarray, allowed: np.ndarray, floor: np.ndarray
+    ) -> np.ndarray:
+        """Whether the step after one shrinks as a good Hessian makes it; else it is renewed."""
+        theta = (np.abs(ahead) / allowed).max(axis=1) / np.maximum(sizes, np.finfo(float).tiny)
+        units = self._group.units[self._at]
+        is_rounding = (np.abs(ahead) / units).max(axis=1) <= floor
+        found = (theta <= GOOD) | is_rounding
+        self._is_outgrown |= ~found
+        return found
 
     def _hurry(self, stuck: np.ndarray, inside: np.ndarray, sizes: np.ndarray) -> None:
         """Have multipliers of clients that stand still where the first of them reaches its limit.
@@ -247,12 +246,14 @@ class SemismoothTurn:
         left = ends - self.multipliers[stuck]
         steps = np.divide(left, drift, out=np.full(left.shape, np.inf), where=drift != 0)
         most = np.divide(1.0, sizes[stuck], out=np.full(stuck.size, np.inf), where=sizes[stuck] > 0)
-        count = np.minimum(steps.min(axis=1), most)
+        count = np.minimum(steps.min(axis=1, initial=np.inf), most)
         count[np.isinf(count)] = 0.0
         self.multipliers[stuck] += np.maximum(count, 0.0)[:, None] * drift
 
     def _stiffen(self, chosen: np.ndarray) -> None:
         """Have the penalties of some clients grow."""
+        if not self._values.size:
+            return
         grown = np.where(chosen, np.minimum(GROWTH * self._grown, STIFF), self._grown)
         if (grown > self._grown).any():
             self._is_stale |= grown > self._grown
@@ -267,8 +268,18 @@ class SemismoothTurn:
                 found[:, block.rows] = np.minimum(found[:, block.rows], FIRM)
         return found / self._reaches**2
 
+    def _bend(self) -> None:
+        """Take the Hessians of smooth terms anew where the last ones do not do."""
+        assert self._smooth is not None
+        own = np.flatnonzero(self._is_outgrown)
+        self._is_stale[own], self._is_outgrown[own] = True, False
+        curved = self._hessians[own] + self._smooth.hessians(own, self.x[own])
+        self._group.bend(self._members[own], curved, self._curvatures[own])
+        self._reaches, self._forces = self._group.reaches[self._at], self._group.forces[self._at]
+        self._stiffness = self._stiff()
+
     def _renew(self, pulled: np.ndarray, inside: np.ndarray) -> None:
-        """Take the inverses for other rows J, and for blocks that turned."""
+        """Take the roots for other rows J, blocks that turned and Hessians that did not do."""
         differs = self._is_stale | (inside != self._inside).any(axis=1)
         found = self._functions.derivative(pulled, self._stiffness, inside)
         if found.turns:
@@ -281,9 +292,10 @@ class SemismoothTurn:
         if not differs.any():
             return
         at = selection(np.flatnonzero(differs))
-        curved = self._rows.curvature(self._stiffness[at], found.of(at), at)
-        curved += self._hessians[at]
-        self._inverses[at] = _inverted(curved)
+        curved = self._group.hessians[self._members[at]]
+        if self._values.size:
+            curved = curved + self._rows.curvature(self._stiffness[at], found.of(at), at)
+        self._roots[at] = _roots(curved)
         self._inside[at], self._is_stale[at] = inside[at], False
 
     def _search(
@@ -292,56 +304,83 @@ class SemismoothTurn:
         base: np.ndarray,
         bend: np.ndarray,
         pulled: np.ndarray,
-        stiff: np.ndarray,
-        change: np.ndarray,
+        moved: tuple[np.ndarray, np.ndarray, np.ndarray],
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """How far along the steps the inner problem's objective falls, at most 1; forces there.
 
         Of shape (k, 1), and as :meth:`_pulled` and :meth:`Functions.forces` give them. ``first`` is
-        the slope at the start, ``base`` that without the rows.
+        the slope at the start, ``base`` that of the quadratic part. ``moved`` are the steps and by
+        what they change the rows and their forces.
         """
-        ahead = pulled + stiff
+        step, change, stiff = moved
+        ahead, rise = pulled + stiff, np.vecdot(step, bend)
         held, inside = self._functions.forces(ahead, self._stiffness)
+        last = base + rise + np.vecdot(held, change)
+        known = self._smooth and self._smooth.evaluate(None, self.x + step)
+        if known:
+            last += np.where(is_inside(known), np.vecdot(known.gradients, step), np.inf)
         lengths = np.ones((first.size, 1))
-        last = base + bend + np.vecdot(held, change)
         long = np.flatnonzero(last > -FLATTER * first)
-        if long.size == 0:
-            return lengths, ahead, held, inside
-        functions, stiffness = self._functions.take(long), self._stiffness[long]
-        begin, moved, changed = pulled[long], stiff[long], change[long]
-        start, rise = base[long], bend[long]
+        if long.size:
+            functions, stiffness = self._functions.take(long), self._stiffness[long]
+            begin, force, changed = pulled[long], stiff[long], change[long]
+            start, bent = base[long], rise[long]
+            smooth = self._smooth and self._smooth.along(long, self.x[long], step[long])
 
-        def slope(at: np.ndarray) -> np.ndarray:
-            now = functions.forces(begin + at[:, None] * moved, stiffness)[0]
-            return start + at * rise + np.vecdot(now, changed)
+            def slope(at: np.ndarray) -> np.ndarray:
+                now = functions.forces(begin + at[:, None] * force, stiffness)[0]
+                found = start + at * bent + np.vecdot(now, changed)
+                return found + smooth(at) if smooth else found
 
-        lengths[long, 0] = flattened(slope, first[long], last[long])
-        ahead[long] = begin + lengths[long] * moved
-        return lengths, ahead, *self._functions.forces(ahead, self._stiffness)
+            lengths[long, 0] = flattened(slope, first[long], last[long])
+            if self._smooth and known:
+                there = self._smooth.evaluate(long, self.x[long] + lengths[long] * step[long])
+                for whole, part in zip(known, there, strict=True):
+                    whole[long] = part
+        if known:
+            self._go(known, lengths)
+        if long.size:
+            ahead = pulled + lengths * stiff
+            held, inside = self._functions.forces(ahead, self._stiffness)
+        return lengths, ahead, held, inside
+
+    def _go(self, known: Evaluation, lengths: np.ndarray) -> None:
+        """Take what smooth terms are at the new points; who would leave the domain stays."""
+        is_out = ~is_inside(known)
+        if is_out.any():
+            old = self._levels, self._pull, self._curvatures
+            for whole, before in zip(known, old, strict=True):
+                whole[is_out] = before[is_out]
+            lengths[is_out] = 0.0
+        self._levels, self._pull, self._curvatures = known
 
     def _write(self, is_done: np.ndarray) -> None:
-        """Leave everything in the group; variables of one row's kink exactly there."""
+        """Leave everything in the group; variables of one row's kink exactly there.
+
+        What rows are is worked out anew: far from the origin what steps add up to is not exact.
+        """
         group, at = self._group, self._at
-        self._rows.put(self.x, self._values, self._inside & is_done[:, None])
-        group.values[at] = self._values
+        self._rows.put(self.x, self._inside & is_done[:, None])
+        group.points[at] = self.x
+        group.values[at] = self._rows.matrix.times(self.x) + self._rows.offset
         group.multipliers[at], group.inside[at] = self.multipliers, self._inside
-        group.inverses[at], group.is_stale[at] = self._inverses, self._is_stale
+        group.roots[at], group.is_stale[at] = self._roots, self._is_stale
         group.bearings[at] = self._bearings
         group.grown[at] = self._grown
+        if self._smooth is not None:
+            group.levels[at], group.slopes[at] = self._levels, self._pull
+            group.curvatures[at] = self._curvatures
 
 
-def _inverted(matrices: np.ndarray) -> np.ndarray:
-    """The inverses of small matrices; of large ones triangular factors, which take less time."""
-    if matrices.shape[1] < LARGE:
-        units = outer(variable_scales(matrices))
-        return np.linalg.inv(matrices * units) * units
-    return np.linalg.cholesky(matrices)
-
-
-def _solved(inverses: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The products of what :func:`_inverted` gave with vectors."""
-    if inverses.shape[1] < LARGE:
-        return times(inverses, right)
-    pairs = zip(inverses, right, strict=True)
-    # The rows of numpy's lower triangle are the columns of LAPACK's upper one
-    return np.array([cho_solve((lower.T, False), own, check_finite=False) for lower, own in pairs])
+def _roots(matrices: np.ndarray) -> np.ndarray:
+    """W of some Hessians, whose diagonals are raised where they are singular; NaN if in vain."""
+    found, failed = inverse_roots(matrices, FLAT)
+    shift, lost = FIRST_SHIFT, np.flatnonzero(failed)
+    while lost.size and shift <= LAST_SHIFT:
+        shifted = matrices[lost]
+        units = variable_scales(shifted)
+        shifted = shifted + shift * np.eye(units.shape[1]) / units[:, :, None] ** 2
+        found[lost], failed = inverse_roots(shifted, FLAT)
+        lost, shift = lost[failed], SHIFT_GROWTH * shift
+    found[lost] = np.nan
+    return found

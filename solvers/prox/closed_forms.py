@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dald_model.compile.kinds.piecewise import ABSOLUTE
+from dald_model.solvers.base import NOTHING
 from dald_model.solvers.prox.closed_form_reader import Closed, Part
-
-NOTHING = np.zeros(0)
 
 
 class Elements(NamedTuple):

@@ -164,6 +164,7 @@ MENDED = {
 
 
 UNPROVED = {
+    430007331,
     380005363,
     50002711,
     700474,
@@ -184,7 +185,6 @@ REFUSED = {
     90000786,
     100003857,
     320002518,
-    430007331,
     420004047,
 }
 """Right, and refused by a row of the verification that is stricter there than it has to be."""

@@ -13,8 +13,7 @@ from scipy.optimize import brentq
 
 import dald_model as dm
 from dald_model.compile.form import Quadratic
-from dald_model.solvers.exact.low_rank_client import LowRankClient
-from dald_model.solvers.exact.separable import Separable
+from dald_model.solvers.exact.low_rank_client import LowRankClient, Separable
 
 TIGHT = 1e-9
 """Relative error of what counts as working accuracy."""

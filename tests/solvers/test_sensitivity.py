@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.solvers.exact.active_manifold import no_manifold
-from dald_model.solvers.exact.sensitivity import GIVE, Sensitivity, responses
+from dald_model.solvers.exact.sensitivity import GIVE, Sensitivity, no_manifold, responses
 
 RNG = np.random.default_rng(11)
 SIZE = 4
@@ -62,7 +61,7 @@ def test_the_response_is_the_derivative_of_the_answer(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr("dald_model.solvers.exact.sensitivity.GIVE", 1e-12)
-    monkeypatch.setattr("dald_model.solvers.exact.active_manifold.ACTIVE", 1e-6)
+    monkeypatch.setattr("dald_model.solvers.exact.sensitivity.ACTIVE", 1e-6)
     stated, told, step = CLIENTS[name], np.array([0.3, -0.2, 0.5, 0.1]), 1e-3
     sensitivity = Sensitivity([subproblem(stated)], np.eye(SIZE)[None])
     point = answer(stated, told)

@@ -20,7 +20,7 @@ from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.acceleration.secant import SecantModel
 from dald_model.coordinate.acceleration.sent_models import SentModels
 from dald_model.errors import OptionError
-from dald_model.solvers.exact.active_manifold import no_manifold
+from dald_model.solvers.exact.sensitivity import no_manifold
 
 TRIALS = 2
 """Proposals that may be taken back before the Hessians are not believed any more."""
