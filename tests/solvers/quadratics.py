@@ -7,10 +7,7 @@ import numpy as np
 
 from dald_model.compile.form import ConeProgram, Form, Quadratic, Rows, Term
 from dald_model.compile.kinds import named
-from dald_model.solvers.exact.active_set import ActiveSet
-from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.quadratic_step import Step, StepMethod
-from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 
 
 def form(
@@ -102,75 +99,5 @@ def run(
     return method, step
 
 
-def same(step: Step, other: Step, tolerance: float = 1e-12) -> None:
-    for one, two in zip(step, other, strict=True):
-        np.testing.assert_allclose(one, two, rtol=tolerance, atol=tolerance)
-
-
 def simplex(size: int) -> tuple[np.ndarray, np.ndarray]:
     return np.vstack([-np.eye(size), np.ones((1, size))]), np.r_[np.zeros(size), 1.0]
-
-
-def kinds(rng: np.random.Generator, size: int, count: int) -> dict[str, tuple[Any, list[Form]]]:
-    """For every method forms of one shape, different in their numbers."""
-
-    def many(make: Any) -> list[Form]:
-        return [make() for _ in range(count)]
-
-    def row() -> tuple[np.ndarray, np.ndarray]:
-        return rng.normal(size=(2, size)), rng.normal(size=2)
-
-    A, b = simplex(size)
-    cut = np.arange(size - 1)
-    return {
-        "free": (Factor, many(lambda: form(size))),
-        "equalities": (Factor, many(lambda: form(size, row()))),
-        "simplex": (ActiveSet, many(lambda: form(size, None, (A, b * rng.uniform(1, 2))))),
-        "mixed": (ActiveSet, many(lambda: form(size, (row()[0], np.zeros(2)), (A, b + 1)))),
-        "other bounds": (
-            ActiveSet,
-            many(
-                lambda: form(
-                    size, None, (np.eye(size)[rng.permutation(size)], rng.normal(size=size))
-                )
-            ),
-        ),
-        "lasso": (
-            SemismoothNewton,
-            many(lambda: form(size, terms=[values(np.eye(size), rng.uniform(1, 9, size))])),
-        ),
-        "dense values": (
-            SemismoothNewton,
-            many(
-                lambda: form(
-                    size,
-                    terms=[
-                        values(
-                            rng.normal(size=(size - 1, size)), 3.0 + cut, rng.normal(size=size - 1)
-                        )
-                    ],
-                )
-            ),
-        ),
-        "many values": (
-            SemismoothNewton,
-            many(lambda: form(size, terms=[any_values(rng, size, int(rng.integers(9, 30)))])),
-        ),
-        "values and rows": (
-            SemismoothNewton,
-            many(
-                lambda: form(
-                    size,
-                    (row()[0][:1], np.zeros(1)),
-                    (A, b + 1),
-                    [any_values(rng, size, 4), values(np.eye(size), rng.uniform(0, 2, size))],
-                )
-            ),
-        ),
-    }
-
-
-def any_values(rng: np.random.Generator, size: int, count: int) -> Term:
-    return values(
-        rng.normal(size=(count, size)), rng.uniform(0.5, 2, count), rng.normal(size=count)
-    )

@@ -94,6 +94,10 @@ PROBLEMS: dict[str, Problem] = {
         fit(r, x) + 0.7 * cp.norm(2 * x[1:3]) + cp.sum(cp.abs(x[[0, 3]] - 1)),
         [cp.norm(x[4:] - np.array([0.3, -0.3])) <= 0.4],
     ),
+    "many weighted absolute values": lambda r, x: (
+        r.uniform(0, 2, 90) @ cp.abs(r.normal(size=(90, SIZE)) @ x + 3 * r.normal(size=90)),
+        [x >= 0, cp.sum(x) <= 1],
+    ),
 }
 
 

@@ -2,81 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import dald_model as dm
-from dald_model.compile.form import ConeProgram
+from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import Answers, Session, Turn
 from dald_model.solvers.exact import conic
 from dald_model.solvers.exact.conic import Conic
 from tests.duals import raw
 from tests.expect import error
+from tests.solvers.known import make_sub
 
 TOLERANCE = 1e-6
-
-
-@dataclass
-class Shape:
-    cone: ConeProgram
-    size: int
-
-
-@dataclass
-class Stub:
-    """What Conic needs of a Subproblem: one edge whose side is G x, of sign +1."""
-
-    form: Shape | None
-    size: int
-    matrix: np.ndarray | None = None
-    name: str = "client"
-    signs: np.ndarray = field(init=False)
-    sides: tuple[sp.csr_array, np.ndarray] = field(init=False)
-
-    def __post_init__(self) -> None:
-        matrix = np.eye(self.size) if self.matrix is None else self.matrix
-        self.sides = sp.csr_array(matrix), np.zeros(len(matrix))
-        self.signs = np.ones(len(matrix))
-
-
-def stub(
-    objective: Any,
-    constraints: Sequence[Any],
-    variable: cp.Variable,
-    matrix: np.ndarray | None = None,
-    constant: float = 0.0,
-) -> Any:
-    data = cp.Problem(cp.Minimize(objective), list(constraints)).get_problem_data(cp.CLARABEL)[0]
-    size, at = data["A"].shape[1], data["param_prob"].var_id_to_col[variable.id]
-    own = np.arange(at, at + variable.size)
-    order = np.concatenate([own, np.setdiff1d(np.arange(size), own)])
-    upper = sp.csc_array(data.get("P", sp.csc_array((size, size))))
-    full = sp.csc_array(sp.triu(upper) + sp.triu(upper, 1).T)
-    dims = data["dims"]
-    cones: list[tuple[str, Any]] = []
-    cones += [("ZeroConeT", dims.zero)] if dims.zero else []
-    cones += [("NonnegativeConeT", dims.nonneg)] if dims.nonneg else []
-    cones += [("SecondOrderConeT", width) for width in dims.soc]
-    cones += [("PSDTriangleConeT", side) for side in dims.psd]
-    cones += [("ExponentialConeT", None)] * dims.exp
-    cones += [("PowerConeT", power) for power in dims.p3d]
-    cones += [("GenPowerConeT", powers) for powers in dims.pnd]
-    rows = sp.csc_array(sp.csc_array(data["A"])[:, order])
-    cone = ConeProgram(
-        sp.csc_array(full[order][:, order]),
-        data["c"][order],
-        constant,
-        rows,
-        data["b"],
-        tuple(cones),
-    )
-    return Stub(Shape(cone, variable.size), variable.size, matrix)
 
 
 def ask(
@@ -93,70 +35,24 @@ def ask(
     return session.minimise(Turn(np.array(which), mu, rho, neighbours), tolerance)
 
 
-# --- proximal operators with a closed form: f(x) + h/2 |x - v|^2 ----------------------------------
-
-
-def simplex(v: np.ndarray) -> np.ndarray:
-    down = np.sort(v)[::-1]
-    excess = np.cumsum(down) - 1
-    last = np.flatnonzero(down > excess / np.arange(1, v.size + 1))[-1]
-    return np.maximum(v - excess[last] / (last + 1), 0)
-
-
-def nearest_psd(v: np.ndarray) -> np.ndarray:
-    values, vectors = np.linalg.eigh(v.reshape(4, 4) / 2 + v.reshape(4, 4).T / 2)
-    return (vectors * np.maximum(values, 0) @ vectors.T).ravel()
-
-
-def bounded(v: np.ndarray) -> np.ndarray:
-    return v / max(1.0, float(np.linalg.norm(v)))
-
-
-def shrunk(v: np.ndarray, h: float) -> np.ndarray:
-    return max(0.0, 1 - 1 / (h * float(np.linalg.norm(v)))) * v
-
-
 X = cp.Variable(8)
-SQUARE = cp.Variable((4, 4))
-PROXIMAL: dict[str, tuple[Any, Callable[[np.ndarray, float], np.ndarray]]] = {
-    "box": (stub(0, [X >= -1, X <= 1], X), lambda v, h: np.clip(v, -1, 1)),
-    "simplex": (stub(0, [X >= 0, cp.sum(X) == 1], X), lambda v, h: simplex(v)),
-    "linear": (stub(cp.sum(X), [X >= 0], X), lambda v, h: np.maximum(v - 1 / h, 0)),
-    "squares": (stub(cp.sum_squares(X - 1), [], X), lambda v, h: (2 + h * v) / (2 + h)),
-    "norm 1": (stub(cp.norm1(X), [], X), lambda v, h: np.sign(v) * np.maximum(abs(v) - 1 / h, 0)),
-    "norm 2": (stub(cp.norm(X), [], X), shrunk),
-    "ball": (stub(0, [cp.norm(X) <= 1], X), lambda v, h: bounded(v)),
-    "psd": (stub(0, [SQUARE >> 0, SQUARE == SQUARE.T], SQUARE), lambda v, h: nearest_psd(v)),
-    "-log": (stub(-cp.sum(cp.log(X)), [], X), lambda v, h: (v + np.sqrt(v * v + 4 / h)) / 2),
+CLIENTS: dict[str, Subproblem] = {
+    "box": make_sub(0 * cp.sum(X), rules=[X >= -1, X <= 1]),
+    "simplex": make_sub(0 * cp.sum(X), rules=[X >= 0, cp.sum(X) == 1]),
+    "linear": make_sub(cp.sum(X), rules=[X >= 0]),
+    "norm 1": make_sub(cp.norm1(X)),
+    "norm 2": make_sub(cp.norm(X)),
+    "ball": make_sub(0 * cp.sum(X), rules=[cp.norm(X) <= 1]),
+    "-log": make_sub(-cp.sum(cp.log(X))),
 }
-
-
-@pytest.mark.parametrize("name", PROXIMAL)
-def test_many_rounds_of_other_slopes_and_penalties_stay_within_the_tolerance(name: str) -> None:
-    client, truth = PROXIMAL[name]
-    random = np.random.default_rng(0)
-    session = Conic().open([client])
-    rho = 1.0
-    for turn in range(120):
-        if turn % 20 == 0:
-            rho = 10 ** random.uniform(-0.5, 1)
-        mu, neighbours = random.normal(size=(2, client.size)) * 10 ** random.uniform(-1, 1)
-        answers = ask(session, mu, rho, neighbours)
-        assert answers.statuses == ["optimal"]
-        assert answers.messages == {}
-        true = truth(neighbours - mu / (2 * rho**2), 2 * rho**2)
-        assert error(answers.points, true) <= TOLERANCE
-
-
-@pytest.mark.parametrize("name", [name for name in PROXIMAL if name != "-log"])
-def test_the_tolerance_may_change_from_turn_to_turn(name: str) -> None:
-    client, truth = PROXIMAL[name]
-    random = np.random.default_rng(1)
-    session = Conic().open([client])
-    for tolerance in (1e-2, 1e-4, 1e-6, 1e-8, 1e-3, 1e-7) * 5:
-        v = 2 * random.normal(size=client.size)
-        found = ask(session, np.zeros(client.size), 1.0, v, tolerance).points
-        assert error(found, truth(v, 2.0)) <= tolerance
+AT = np.linspace(-1, 3, 8)
+NEAREST = {
+    "box": np.clip(AT, -1, 1),
+    "linear": np.maximum(AT - 1 / 2, 0),
+    "norm 2": (1 - 1 / (2 * np.linalg.norm(AT))) * AT,
+    "-log": (AT + np.sqrt(AT * AT + 2)) / 2,
+}
+"""The minimisers of these plus the square of the distance from ``AT``."""
 
 
 # --- other solvers, and the certificate of the cone program ---------------------------------------
@@ -166,7 +62,7 @@ def test_exponential_cones_agree_with_newton() -> None:
     random = np.random.default_rng(3)
     features = random.normal(size=(60, 5))
     x = cp.Variable(5)
-    session = Conic().open([stub(cp.sum(cp.logistic(features @ x)), [], x)])
+    session = Conic().open([make_sub(cp.sum(cp.logistic(features @ x)))])
     for turn in range(30):
         rho, mu = 0.5 + turn // 10, 5 * random.normal(size=5)
         true = np.zeros(5)
@@ -192,7 +88,7 @@ def test_a_mixed_cone_program_agrees_with_scs(seed: int) -> None:
         + cp.lambda_max(cp.diag(x[:3]) + np.ones((3, 3)))
     )
     constraints = [cp.sum(x) == 1, x <= 2, cp.norm(x[3:]) <= 0.7]
-    session = Conic().open([stub(objective, constraints, x, matrix)])
+    session = Conic().open([make_sub(objective, [matrix @ x], constraints)])
     mu, rho, neighbours = random.normal(size=(3, 4))
     rho = np.abs(rho)
     found = ask(session, mu, rho, neighbours)
@@ -209,7 +105,8 @@ def test_a_mixed_cone_program_agrees_with_scs(seed: int) -> None:
 
 @pytest.mark.parametrize("name", ["box", "simplex", "linear", "norm 1", "norm 2", "ball"])
 def test_the_multipliers_prove_the_point(name: str) -> None:
-    client = PROXIMAL[name][0]
+    client = CLIENTS[name]
+    assert client.form is not None
     cone, size = client.form.cone, client.size
     random = np.random.default_rng(4)
     session = Conic().open([client])
@@ -247,7 +144,7 @@ def large() -> tuple[np.ndarray, np.ndarray]:
 def test_least_squares_in_a_ball(large: tuple[np.ndarray, np.ndarray], tolerance: float) -> None:
     x = cp.Variable(20)
     objective = cp.quad_form(x, cp.psd_wrap(large[0])) / 2 + large[1] @ x
-    session = Conic().open([stub(objective, [cp.norm(x) <= 1], x)])
+    session = Conic().open([make_sub(objective, rules=[cp.norm(x) <= 1])])
     values, vectors = np.linalg.eigh(large[0] + 2 * np.eye(20))
     for mu in np.random.default_rng(7).normal(size=(30, 20)) * 20:
         pull = vectors.T @ (large[1] + mu)
@@ -266,7 +163,7 @@ def test_group_lasso(large: tuple[np.ndarray, np.ndarray]) -> None:
     x = cp.Variable(20)
     groups = sum((cp.norm(x[at : at + 5]) for at in range(0, 20, 5)), start=cp.Constant(0))
     objective = cp.quad_form(x, cp.psd_wrap(large[0])) / 2 + large[1] @ x + 50 * groups
-    session = Conic().open([stub(objective, [], x)])
+    session = Conic().open([make_sub(objective)])
     hessian = large[0] + 2 * np.eye(20)
     step = 1 / np.linalg.eigvalsh(hessian)[-1]
     for mu in np.random.default_rng(8).normal(size=(30, 20)) * 20:
@@ -285,7 +182,7 @@ def test_group_lasso(large: tuple[np.ndarray, np.ndarray]) -> None:
 
 def test_an_infeasible_client_says_so_and_the_others_go_on() -> None:
     x = cp.Variable(8)
-    session = Conic().open([stub(0, [x >= 1, x <= 0], x), PROXIMAL["box"][0]])
+    session = Conic().open([make_sub(0 * cp.sum(x), rules=[x >= 1, x <= 0]), CLIENTS["box"]])
     for shift in (3.0, -0.5):
         answers = ask(session, np.zeros(16), 1.0, shift, which=(1, 0))
         assert answers.statuses == ["optimal", "infeasible"]
@@ -296,7 +193,7 @@ def test_an_infeasible_client_says_so_and_the_others_go_on() -> None:
 
 
 def test_an_unbounded_turn_leaves_the_next_one_right() -> None:
-    client, truth = PROXIMAL["linear"]
+    client = CLIENTS["linear"]
     session = Conic().open([client])
     for _ in range(5):
         answers = ask(session, np.full(8, -2.0), 0.0)
@@ -305,13 +202,13 @@ def test_an_unbounded_turn_leaves_the_next_one_right() -> None:
         same_penalty = ask(session, np.full(8, 2.0), 0.0)
         assert same_penalty.statuses == ["optimal"]
         assert error(same_penalty.points, np.zeros(8)) <= TOLERANCE
-        v = np.linspace(-1, 3, 8)
-        assert error(ask(session, np.zeros(8), 1.0, v).points, truth(v, 2.0)) <= TOLERANCE
+        found = ask(session, np.zeros(8), 1.0, AT).points
+        assert error(found, NEAREST["linear"]) <= TOLERANCE
 
 
 def test_an_unbounded_turn_leaves_an_exponential_cone_right() -> None:
     x = cp.Variable(3)
-    session = Conic().open([stub(cp.sum(cp.exp(x)), [], x)])
+    session = Conic().open([make_sub(cp.sum(cp.exp(x)))])
     for mu in ([-1.0, -2.0, -0.5], [-0.1, -5.0, -1.0]):
         assert ask(session, [1.0, 1.0, 1.0], 0.0).statuses == ["unbounded"]
         assert error(ask(session, mu, 0.0).points, np.log(-np.array(mu))) <= TOLERANCE
@@ -320,24 +217,23 @@ def test_an_unbounded_turn_leaves_an_exponential_cone_right() -> None:
 @pytest.mark.parametrize("name", ["-log", "norm 2", "box"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
 def test_a_number_that_is_no_number_leaves_the_next_turn_right(name: str, value: float) -> None:
-    client, truth = PROXIMAL[name]
+    client = CLIENTS[name]
     session = Conic().open([client])
-    v = np.linspace(-1, 3, 8)
-    ask(session, np.zeros(8), 1.0, v)
+    ask(session, np.zeros(8), 1.0, AT)
     for _ in range(3):
-        answers = ask(session, np.full(8, value), 1.0, v)
+        answers = ask(session, np.full(8, value), 1.0, AT)
         assert answers.statuses[0] not in ("optimal", "optimal_inaccurate")
         assert answers.messages[0].startswith("CLARABEL: ")
-        assert error(ask(session, np.zeros(8), 1.0, v).points, truth(v, 2.0)) <= TOLERANCE
+        found = ask(session, np.zeros(8), 1.0, AT).points
+        assert error(found, NEAREST[name]) <= TOLERANCE
 
 
 def test_the_attempts_are_made_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         conic, "is_polished", lambda cones, unknowns: False
     )  # Clarabel's word alone
-    client, truth = PROXIMAL["norm 2"]
+    client = CLIENTS["norm 2"]
     poor = {"max_iter": 1}
-    v = np.linspace(-1, 3, 8)
     for tried, status, message in (
         ([poor, poor], "solver_error", "CLARABEL: MaxIterations"),
         ([poor, {}], "optimal_inaccurate", "CLARABEL: Solved"),
@@ -346,11 +242,11 @@ def test_the_attempts_are_made_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(conic, "attempts", lambda tolerance, tried=tried: tried)
         session = Conic().open([client])
         for _ in range(3):
-            answers = ask(session, np.zeros(8), 1.0, v)
+            answers = ask(session, np.zeros(8), 1.0, AT)
             assert answers.statuses == [status]
             assert answers.messages.get(0) == message
             if status != "solver_error":
-                assert error(answers.points, truth(v, 2.0)) <= TOLERANCE
+                assert error(answers.points, NEAREST["norm 2"]) <= TOLERANCE
 
 
 @pytest.mark.parametrize("place", ["set-up", "solve"])
@@ -359,8 +255,7 @@ def test_a_panic_of_clarabel_is_a_failed_attempt(
 ) -> None:
     """It is written in Rust, and its panics are no Exceptions."""
     panic = type("PanicException", (BaseException,), {})
-    client, truth = PROXIMAL["norm 2"]
-    v = np.linspace(-1, 3, 8)
+    client = CLIENTS["norm 2"]
     session = Conic().open([client])
 
     class Panics:
@@ -373,22 +268,22 @@ def test_a_panic_of_clarabel_is_a_failed_attempt(
 
     with monkeypatch.context() as patch:
         patch.setattr(conic, "DefaultSolver", Panics)
-        answers = ask(session, np.zeros(8), 1.0, v)
+        answers = ask(session, np.zeros(8), 1.0, AT)
     assert answers.statuses == ["solver_error"]
     assert answers.messages == {0: "CLARABEL: panicked (assertion failed)"}
-    assert error(ask(session, np.zeros(8), 1.0, v).points, truth(v, 2.0)) <= TOLERANCE
+    found = ask(session, np.zeros(8), 1.0, AT).points
+    assert error(found, NEAREST["norm 2"]) <= TOLERANCE
 
 
-def test_cones_are_made_from_their_names() -> None:
-    # the largest x with (1, 4, x) in the cone sqrt(s1 s2) >= |s3| is 2
-    rows = sp.csc_array(np.array([[0.0], [0.0], [-1.0]]))
-    for cone in (("PowerConeT", 0.5), ("GenPowerConeT", (0.5, 0.5))):
-        program = ConeProgram(
-            sp.csc_array((1, 1)), np.array([-1.0]), 0.0, rows, np.array([1.0, 4.0, 0.0]), (cone,)
-        )
-        client: Any = Stub(Shape(program, 1), 1)
-        answers = ask(Conic().open([client]), [0.0], 0.0)
-        assert answers.points == pytest.approx([2.0], abs=TOLERANCE)
+def test_powers_and_geometric_means_are_cones() -> None:
+    """The largest x with x <= sqrt(a b), a <= 1, b <= 4, is 2; with three, 4 for 1, 4 and 16."""
+    x, a = cp.Variable(), cp.Variable(3)
+    for cap, best in ((np.array([1.0, 4.0]), 2.0), (np.array([1.0, 4.0, 16.0]), 4.0)):
+        part = a[: cap.size]
+        sub = make_sub(-x, [x], [x <= cp.geo_mean(part), part <= cap])
+        answers = ask(Conic().open([sub]), [0.0], 0.0)
+        at = [v.id for v in sub.variables].index(x.id)
+        assert answers.points[at] == pytest.approx(best, abs=TOLERANCE)
 
 
 def test_a_client_that_its_edges_hold_is_never_unbounded() -> None:

@@ -18,8 +18,7 @@ import dald_model as dm
 from dald_model.compile.subproblem import Subproblem
 from dald_model.errors import OptionError
 from dald_model.solvers import GradientSteps, NewtonSteps, ProximalGradientSteps, Solver
-from dald_model.solvers.arrays.selection_cache import SelectionCache
-from dald_model.solvers.arrays.smooth import Smooth, no_gradient
+from dald_model.solvers.arrays.smooth import Smooth
 from tests.duals import duals
 from tests.solvers.known import (
     Known,
@@ -300,27 +299,6 @@ def test_a_client_without_a_point_is_infeasible(rng: np.random.Generator):
     assert np.isnan(answers.points).all()
 
 
-def test_selections_are_kept_from_the_second_time_on_within_bounds():
-    made: list[int] = []
-
-    def make(which: np.ndarray) -> int:
-        made.append(which.size)
-        return which.size
-
-    kept = SelectionCache(make, 10)
-    for _ in range(4):
-        assert kept(np.arange(5)) == 5
-    assert made == [5, 5]
-    for start in range(1, 6):  # 25 clients in all, of which 20 may be held
-        for _ in range(2):
-            kept(np.arange(start, start + 5))
-    made.clear()
-    kept(np.arange(5, 10))
-    assert made == []
-    kept(np.arange(5))
-    assert made == [5]
-
-
 def test_a_singular_hessian_is_a_failure_of_that_client_alone(rng: np.random.Generator):
     x, y = cp.Variable(2), cp.Variable(2)
     subs = [make_sub(cp.square(x[0] + x[1]), [x[0] + x[1]]), make_sub(cp.sum_squares(y))]
@@ -382,12 +360,6 @@ def test_refusals_say_why():
         assert solver.refuses(sub) == reason
 
 
-def test_a_client_with_a_gradient_has_no_reason():
-    x = cp.Variable(2)
-    assert no_gradient(make_sub(cp.sum_squares(x))) == ""
-    assert no_gradient(make_sub(cp.norm1(x))) == "its objective has abs terms"
-
-
 def test_hessians_that_cvxpy_does_not_give_are_an_error():
     with pytest.raises(ValueError, match="'client' has no Hessian: its objective is known to cvxp"):
         Smooth([quartic().sub]).hessians(np.zeros(1, int), np.ones(3))
@@ -440,13 +412,6 @@ def test_options_are_checked_when_they_are_given(make: Callable[[], Any], messag
     with pytest.raises(OptionError) as caught:
         make()
     assert str(caught.value) == message
-
-
-def test_names_say_how_many_steps():
-    assert GradientSteps(0.1).name == "gradient steps (1 step of 0.1)"
-    assert NewtonSteps(2).name == "newton steps (2 steps)"
-    assert ProximalGradientSteps(1e-4, 3).name == "proximal gradient steps (3 steps of 0.0001)"
-    assert isinstance(GradientSteps(0.1), Solver)
 
 
 @pytest.mark.parametrize(

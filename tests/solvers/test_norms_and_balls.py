@@ -3,62 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.compile.form import Form, Quadratic, Rows, Term
-from dald_model.compile.kinds import named
-from dald_model.solvers import NAMED, Choice, SemismoothNewton, Turn
+from dald_model.solvers import NAMED, Choice, Turn
 from dald_model.values import flat
 from tests.duals import duals
 
 M = 6
 EVERYONE = np.arange(1)
-
-
-def make_form(*terms: Term, size: int = M, rows: Any = None) -> Form:
-    none = Rows(np.zeros((0, size)), np.zeros(0))
-    quadratic = Quadratic(np.zeros((size, size)), np.zeros(size), 0.0)
-    return Form(size, quadratic, none, rows or none, terms, True, lambda: cast(Any, None))
-
-
-def solve(form: Form, H: np.ndarray, c: np.ndarray, tolerance: float = 1e-10) -> Any:
-    method = SemismoothNewton([form])
-    assert not method.factor(EVERYONE, H[None].copy()).any()
-    return method.solve(EVERYONE, c[None], tolerance)
-
-
-def hessian(rng: np.random.Generator, condition: float, size: int = M) -> np.ndarray:
-    Q = np.linalg.qr(rng.normal(size=(size, size)))[0]
-    return (Q * np.geomspace(1, condition, size)) @ Q.T
-
-
-def test_a_group_that_is_shrunk_is_exactly_at_its_centre() -> None:
-    centre = np.array([1.0, -2, 0.1])
-    one = Term(named("norm"), np.full(1, 50.0), np.eye(3, M), -centre, np.zeros(1), 3)
-    form = make_form(one)
-    step = solve(form, hessian(np.random.default_rng(2), 10), np.ones(M))
-    np.testing.assert_allclose(step.points[0, :3], [1.0, -2, 0.1], rtol=1e-15)
-
-
-@pytest.mark.parametrize("weight", [0.1, 1.0, 5.0])
-def test_the_norm_of_a_difference_is_its_closed_form(weight: float) -> None:
-    """Hallac, Leskovec and Boyd (2015): both ends move towards each other, by half at most."""
-    rng, h = np.random.default_rng(0), 2.0
-    edge = np.hstack([np.eye(3), -np.eye(3)])
-    a, b = rng.normal(size=(2, 4, 3))
-    one = Term(named("norm"), np.full(1, weight), edge, np.zeros(3), np.zeros(1), 3)
-    method, which = SemismoothNewton([make_form(one)] * 4), np.arange(4)
-    assert not method.factor(which, np.tile(h * np.eye(6), (4, 1, 1))).any()
-    found = method.solve(which, -h * np.hstack([a, b]), 1e-12).points
-    length = np.linalg.norm(a - b, axis=1, keepdims=True)
-    stays = np.maximum(1 - weight / (h * length), 0.5)
-    expected = np.hstack([stays * a + (1 - stays) * b, (1 - stays) * a + stays * b])
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
 BALLS: dict[str, Callable[[cp.Variable], tuple[Any, Any]]] = {

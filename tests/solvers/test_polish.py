@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.solvers.exact.polish import LARGEST, Polisher, is_polished
+from dald_model.solvers.exact.polish import Polisher
 
 EQUAL, ABOVE, BALL = "ZeroConeT", "NonnegativeConeT", "SecondOrderConeT"
 
@@ -47,20 +47,6 @@ def test_the_apex_of_a_cone() -> None:
     assert is_sharp
     np.testing.assert_allclose(x, 0, atol=1e-14)
     np.testing.assert_allclose(z, [2.0, *-a], atol=1e-14)
-
-
-def test_what_has_many_answers_is_left_alone() -> None:
-    """Min 0 with 0 <= x <= 1: the conditions are singular."""
-    rows, rhs = np.array([[-1.0], [1.0]]), np.array([0.0, 1.0])
-    one = Polisher(np.zeros((1, 1)), rows, rhs, [(ABOVE, 2)])
-    x, z, is_sharp = one.polish(np.zeros(1), np.array([0.5]), np.zeros(2))
-    assert (x[0], z.tolist(), is_sharp) == (0.5, [0.0, 0.0], False)
-
-
-def test_which_programs_are_polished() -> None:
-    assert is_polished([(EQUAL, 2), (ABOVE, 3), (BALL, 4)], LARGEST)
-    assert not is_polished([(ABOVE, 3)], LARGEST + 1)
-    assert not is_polished([("ExponentialConeT", None)], 9)
 
 
 @pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])

@@ -16,71 +16,14 @@ from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 from tests.solvers.quadratics import (
     form,
     hessians,
-    kinds,
     residual,
     run,
-    same,
     units,
     values,
 )
 
 TIGHT = 1e-10
 """Relative optimality residual of what counts as working accuracy, as the methods promise."""
-
-
-NAMES = [
-    *("free", "equalities", "simplex", "mixed", "other bounds", "lasso", "dense values"),
-    *("many values", "values and rows"),
-]
-
-ALIKE = dict.fromkeys(NAMES, 1e-12) | {"values and rows": 1e-8}
-"""How far two answers may be apart: forces of a million times a distance keep six digits less."""
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_other_hessians_midway_are_as_a_fresh_start(name: str) -> None:
-    rng = np.random.default_rng(3)
-    kind, forms = kinds(rng, 6, 5)[name]
-    H, new = hessians(rng, 5, 6), hessians(rng, 5, 6, decades=4)
-    c = 10 * rng.normal(size=(5, 6))
-    method, _ = run(kind, forms, H, c)
-    some = np.array([0, 3, 4])
-    H[some] = new[some]
-    assert not method.factor(some, new[some]).any()
-    _, fresh = run(kind, forms, H, c)
-    scale = np.abs(fresh.points).max()
-    np.testing.assert_allclose(
-        method.solve(np.arange(5), c).points, fresh.points, rtol=1e-9, atol=1e-11 * scale
-    )
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_singular_hessian_fails_and_leaves_the_others(name: str) -> None:
-    rng = np.random.default_rng(5)
-    kind, forms = kinds(rng, 6, 3)[name]
-    H, c = hessians(rng, 3, 6), rng.normal(size=(3, 6))
-    _, good = run(kind, forms, H, c)
-    data = rng.normal(size=(2, 6))
-    bad = H.copy()
-    bad[1] = data.T @ data
-    method = kind(forms)
-    assert method.factor(np.arange(3), bad).tolist() == [False, True, False]
-    step = method.solve(np.arange(3), c)
-    assert step.failed.tolist() == [False, True, False]
-    assert np.isnan(step.points[1]).all()
-    np.testing.assert_allclose(step.points[[0, 2]], good.points[[0, 2]], rtol=1e-12)
-    # A better H puts it right
-    assert not method.factor(np.array([1]), H[[1]]).any()
-    same(method.solve(np.arange(3), c), good, ALIKE[name])
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("broken", [-np.eye(6), np.zeros((6, 6)), np.full((6, 6), np.nan)])
-def test_no_hessian_at_all_fails(name: str, broken: np.ndarray) -> None:
-    kind, forms = kinds(np.random.default_rng(6), 6, 1)[name]
-    method = kind(forms)
-    assert method.factor(np.array([0]), broken[None]).all()
-    assert method.solve(np.array([0]), np.ones((1, 6))).failed.all()
 
 
 def test_refusals_say_what_is_in_the_way() -> None:

@@ -1,4 +1,4 @@
-"""Piecewise linear clients by the solver chosen for them, against closed forms and HiGHS."""
+"""Clients whose minimisers have closed forms, by the solver chosen for them and by cones."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ def client(objective: Any, constraints: list[Any], variable: cp.Variable) -> Sub
     return model.compile()["client"]
 
 
-def session_of(sub: Subproblem) -> Session:
-    return Choice("auto").chain(sub)[0].open([sub])
+def session_of(sub: Subproblem, solver: str = "auto") -> Session:
+    return Choice(solver).chain(sub)[0].open([sub])
 
 
-def ask(session: Session, mu: Any, rho: Any, neighbours: Any = 0.0) -> Answers:
+def ask(
+    session: Session, mu: Any, rho: Any, neighbours: Any = 0.0, tolerance: float = TOLERANCE
+) -> Answers:
     mu = np.asarray(mu, dtype=float)
     rho, neighbours = (np.full(mu.shape, value) for value in (rho, neighbours))
-    return session.minimise(Turn(np.zeros(1, int), mu, rho, neighbours), TOLERANCE)
+    return session.minimise(Turn(np.zeros(1, int), mu, rho, neighbours), tolerance)
 
 
 def simplex(v: np.ndarray, total: float) -> np.ndarray:
@@ -64,15 +66,20 @@ def quantile_near(values: np.ndarray, share: float, weight: float, center: float
     raise AssertionError
 
 
-X = cp.Variable(8)
+def nearest_psd(v: np.ndarray) -> np.ndarray:
+    values, vectors = np.linalg.eigh(v.reshape(4, 4) / 2 + v.reshape(4, 4).T / 2)
+    return (vectors * np.maximum(values, 0) @ vectors.T).ravel()
+
+
+def shrunk(v: np.ndarray, width: float) -> np.ndarray:
+    return np.sign(v) * np.maximum(np.abs(v) - width, 0)
+
+
 PROXIMAL: dict[str, tuple[Any, Any]] = {
-    "norm 1": (
-        lambda x: (cp.norm1(x), []),
-        lambda v, h: np.sign(v) * np.maximum(np.abs(v) - 1 / h, 0),
-    ),
+    "norm 1": (lambda x: (cp.norm1(x), []), lambda v, h: shrunk(v, 1 / h)),
     "norm 1, x <= 1/2": (
         lambda x: (cp.norm1(x), [x <= 0.5]),
-        lambda v, h: np.minimum(np.sign(v) * np.maximum(np.abs(v) - 1 / h, 0), 0.5),
+        lambda v, h: np.minimum(shrunk(v, 1 / h), 0.5),
     ),
     "norm inf": (lambda x: (cp.norm_inf(x), []), lambda v, h: v - in_l1(v, 1 / h)),
     "max": (lambda x: (cp.max(x), []), lambda v, h: v - simplex(v, 1 / h)),
@@ -84,21 +91,55 @@ PROXIMAL: dict[str, tuple[Any, Any]] = {
     ),
     "linear": (lambda x: (cp.sum(x), [x >= 0]), lambda v, h: np.maximum(v - 1 / h, 0)),
     "simplex": (lambda x: (0, [x >= 0, cp.sum(x) == 1]), lambda v, h: simplex(v, 1.0)),
+    "squares": (lambda x: (cp.sum_squares(x - 1), []), lambda v, h: (2 + h * v) / (2 + h)),
+    "norm 2": (
+        lambda x: (cp.norm(x), []),
+        lambda v, h: max(0.0, 1 - 1 / (h * float(np.linalg.norm(v)))) * v,
+    ),
+    "ball": (
+        lambda x: (0, [cp.norm(x) <= 1]),
+        lambda v, h: v / max(1.0, float(np.linalg.norm(v))),
+    ),
+    "-log": (
+        lambda x: (-cp.sum(cp.log(x)), []),
+        lambda v, h: (v + np.sqrt(v * v + 4 / h)) / 2,
+    ),
+    "psd": (
+        lambda x: (0, [cp.reshape(x, (4, 4), order="C") >> 0, x[TURNED] == x]),
+        lambda v, h: nearest_psd(v),
+    ),
 }
+TURNED = np.arange(16).reshape(4, 4).T.ravel()
 
 
+@pytest.mark.parametrize("solver", ["auto", "conic"])
 @pytest.mark.parametrize("name", PROXIMAL)
-def test_many_warm_rounds_of_other_slopes_and_penalties(name: str) -> None:
+def test_many_warm_rounds_of_other_slopes_and_penalties(name: str, solver: str) -> None:
     make, truth = PROXIMAL[name]
-    x, random, rho = cp.Variable(8), np.random.default_rng(0), 1.0
-    session = session_of(client(*make(x), variable=x))
+    size = 16 if name == "psd" else 8
+    x, random, rho = cp.Variable(size), np.random.default_rng(0), 1.0
+    session = session_of(client(*make(x), variable=x), solver)
     for turn in range(100):
         if turn % 10 == 0:
-            rho = 10 ** random.uniform(-1, 1)
-        mu = random.normal(size=8) * 10 ** random.uniform(-1, 1)
-        answers = ask(session, mu, rho)
+            rho = 10 ** random.uniform(-0.5, 1)
+        mu, near = random.normal(size=(2, size)) * 10 ** random.uniform(-1, 1)
+        answers = ask(session, mu, rho, near)
         assert answers.statuses == ["optimal"]
-        assert error(answers.points, truth(-mu / (2 * rho**2), 2 * rho**2)) <= TOLERANCE
+        assert answers.messages == {}
+        assert error(answers.points, truth(near - mu / (2 * rho**2), 2 * rho**2)) <= TOLERANCE
+
+
+@pytest.mark.parametrize("solver", ["auto", "conic"])
+@pytest.mark.parametrize("name", [name for name in PROXIMAL if name != "-log"])
+def test_the_tolerance_may_change_from_turn_to_turn(name: str, solver: str) -> None:
+    make, truth = PROXIMAL[name]
+    size = 16 if name == "psd" else 8
+    x, random = cp.Variable(size), np.random.default_rng(1)
+    session = session_of(client(*make(x), variable=x), solver)
+    for tolerance in (1e-2, 1e-4, 1e-6, 1e-8, 1e-3, 1e-7) * 3:
+        v = 2 * random.normal(size=size)
+        found = ask(session, np.zeros(size), 1.0, v, tolerance).points
+        assert error(found, truth(v, 2.0)) <= tolerance
 
 
 @pytest.mark.parametrize("share", [0.5, 0.1, 0.9])
