@@ -49,15 +49,16 @@ class Clients(dict[Hashable, Client]):
         """Declare a client for each key of some data.
 
         The same as ``model.client(key, function(own))`` for each key and its ``own`` data, but all
-        are declared, or none. Of clients without constraints that differ in their data alone the
-        data are kept, and expressions are made again when they are asked for.
+        are declared, or none. Of clients that differ in their data alone the data are kept, and
+        expressions and constraints are made again when they are asked for, as by
+        ``model.clients[key].constraints``, whose dual values are those of the last solve. A
+        constraint that holds no owner's data is one object of all.
 
         Of owners whose data have the same structure and shapes the function is called for three: it
         is traced with cvxpy Parameters in place of arrays, frames and floats, and two drawn owners
         are declared with their own data and compared. A function that branches on its data, takes
-        them through numpy, makes variables or returns constraints is called for each owner; the
-        log ``dald_model`` says so, and why, at level INFO. So the function should do nothing but
-        return its expressions.
+        them through numpy or makes variables is called for each owner; the log ``dald_model`` says
+        so, and why, at level INFO. So the function should do nothing but return its expressions.
 
         Parameters
         ----------

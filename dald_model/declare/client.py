@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -99,6 +99,35 @@ class Client(NotPicklable, Printed):
     def is_constrained(self) -> bool:
         """Whether it has constraints of its own."""
         return bool(self.constraints)
+
+    @cached_property
+    def does_without(self) -> bool:
+        """Whether it needs no constraint to have an answer that prices move little by little."""
+        cost = self.cost
+        return cost.is_constant() or (cost.is_nonneg() and cost.is_convex() and not cost.is_pwl())
+
+    @property
+    def perhaps_common(self) -> Sequence[cp.Constraint | None]:
+        """Its constraints; None of those that are known to be no other client's."""
+        return self.constraints
+
+    @cached_property
+    def leaves_of_rules(self) -> list[frozenset[int]]:
+        """Of each constraint the ids of the variables and constants in it."""
+        return [
+            frozenset(map(id, [*rule.variables(), *rule.constants()])) for rule in self.constraints
+        ]
+
+    def keeping(self, places: tuple[int, ...]) -> Client:
+        """The same client with some of its constraints."""
+        if places not in self._shorter:
+            rules = tuple(self.constraints[at] for at in places)
+            self._shorter[places] = Client(self.name, self.objective, rules)
+        return self._shorter[places]
+
+    @cached_property
+    def _shorter(self) -> dict[tuple[int, ...], Client]:
+        return {}
 
     @property
     def cost(self) -> cp.Expression:

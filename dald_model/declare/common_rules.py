@@ -97,44 +97,40 @@ def common_rules(clients: Iterable[Client], owners: Owners) -> CommonRules:
     shared = {key: [n for n in names if n in declared] for key, names in owners.items()}
     shared = {key: names for key, names in shared.items() if len(names) > 1}
     reader = _Reader(shared)
-    keys = {
-        name: [reader.key(rule) if c.is_convex else None for rule in c.constraints]
+    perhaps = {
+        name: c.perhaps_common if c.is_convex else (None,) * len(c.constraints)
         for name, c in declared.items()
+    }
+    keys = {
+        name: [None if rule is None else reader.key(rule) for rule in rules]
+        for name, rules in perhaps.items()
     }
     stating: dict[Hashable, list[Hashable]] = {}
     rules: dict[Hashable, cp.Constraint] = {}
     for name, found in keys.items():
-        for key, rule in zip(found, declared[name].constraints, strict=True):
-            if key is not None:
+        for key, rule in zip(found, perhaps[name], strict=True):
+            if key is not None and rule is not None:
                 stating.setdefault(key, []).append(name)
                 rules.setdefault(key, rule)
     places: dict[Hashable, int] = {}
     for key, names in stating.items():
         users = {name for v in rules[key].variables() for name in shared[v.id]}
-        if users == set(names) and all(_does_without(declared[name].cost) for name in names):
+        if users == set(names) and all(declared[name].does_without for name in names):
             places[key] = len(places)
     held = {
         name: tuple(OWN if key is None else places.get(key, OWN) for key in found)
         for name, found in keys.items()
         if not places.keys().isdisjoint(found)
     }
-    left = {name: _left_to(declared[name], own) for name, own in held.items()}
+    left = {
+        name: declared[name].keeping(tuple(at for at, place in enumerate(own) if place == OWN))
+        for name, own in held.items()
+    }
     whole = [n for n, c in left.items() if len(c.variables) == len(declared[n].variables)]
     if not whole:
         return NOTHING
     given = {name: held[name] for name in whole}, {name: left[name] for name in whole}
     return CommonRules(tuple(rules[key] for key in places), *given)
-
-
-def _does_without(cost: cp.Expression) -> bool:
-    """Whether a client needs no constraint to have an answer that prices move little by little."""
-    return cost.is_constant() or (cost.is_nonneg() and cost.is_convex() and not cost.is_pwl())
-
-
-def _left_to(client: Client, places: tuple[int, ...]) -> Client:
-    """A client with the constraints that it keeps."""
-    pairs = zip(client.constraints, places, strict=True)
-    return Client(client.name, client.objective, tuple(r for r, at in pairs if at == OWN))
 
 
 class _Reader:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 
 from dald_model._cvxpy import with_parts
 from dald_model.declare.client import Client
@@ -88,7 +89,7 @@ class Datum(NamedTuple):
 
 
 class AlikeClient(Client):
-    """A client without constraints of which its data are kept, and no expressions.
+    """A client of which its data are kept, and no expressions.
 
     They take several times the memory of small data. They are made again when asked for, from
     another client of the same structure.
@@ -125,17 +126,65 @@ class AlikeClient(Client):
         return self._first.leaves, self.leaves
 
     @cached_property
-    def objective(self) -> Goal:  # pyright: ignore[reportIncompatibleVariableOverride] - made when read
-        """See :class:`Client`."""
+    def _instead(self) -> dict[int, Any]:
+        """Id of a leaf of the other's -> what stands in its place."""
         theirs, ours = self._both
-        constants = [cp.Constant(datum.value) for datum in ours.constants]
+        constants = [
+            cp.Constant(one.value) if isinstance(one, Datum) else one for one in ours.constants
+        ]
         # What it is made of now are these
         self.__dict__["_own_leaves"] = ours._replace(constants=constants)
         pairs = zip(
             [*theirs.variables, *theirs.constants], [*ours.variables, *constants], strict=True
         )
+        return {id(one): two for one, two in pairs}
+
+    @cached_property
+    def objective(self) -> Goal:  # pyright: ignore[reportIncompatibleVariableOverride] - made when read
+        """See :class:`Client`."""
         goal = self._first.objective
-        return type(goal)(with_parts(goal.expr, {id(one): two for one, two in pairs}))
+        return type(goal)(with_parts(goal.expr, self._instead))
+
+    @cached_property
+    def constraints(self) -> Rules:  # pyright: ignore[reportIncompatibleVariableOverride] - made when read
+        """See :class:`Client`; one without data or variables of its own is the other's."""
+        found = [(rule, with_parts(rule, self._instead)) for rule in self._first.constraints]
+        # A copy has the id by which cvxpy knows the dual values of the other's
+        return tuple(own if own is rule else type(own)(*own.args) for rule, own in found)
+
+    @property
+    def is_constrained(self) -> bool:
+        """See :class:`Client`."""
+        return self._first.is_constrained
+
+    @property
+    def does_without(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - of its structure
+        """See :class:`Client`."""
+        return self._first.does_without
+
+    @property
+    def perhaps_common(self) -> Sequence[cp.Constraint | None]:
+        """See :class:`Client`: the other's constraints that are this client's, too."""
+        theirs, ours = self._both
+        pairs = zip(
+            [*theirs.variables, *theirs.constants], [*ours.variables, *ours.constants], strict=True
+        )
+        by_rule = self._first.leaves_of_rules
+        there = frozenset().union(*by_rule)
+        own = {id(one) for one, other in pairs if id(one) in there and not _is_same(one, other)}
+        rules = zip(self._first.constraints, by_rule, strict=True)
+        return [rule if own.isdisjoint(leaves) else None for rule, leaves in rules]
+
+    def keeping(self, places: tuple[int, ...]) -> Client:
+        """See :class:`Client`."""
+        theirs, ours = self._both
+        first = self._first.keeping(places)
+        assert first.leaves is not None
+        own: dict[int, Any] = dict(zip(map(id, theirs.variables), ours.variables, strict=True))
+        own |= zip(map(id, theirs.constants), ours.constants, strict=True)
+        variables = [own[id(v)] for v in first.leaves.variables]
+        constants = [own[id(one)] for one in first.leaves.constants]
+        return AlikeClient(self.name, first, variables, constants)
 
     @property
     def maximises(self) -> bool:
@@ -159,3 +208,13 @@ class AlikeClient(Client):
         except REFUSALS:
             return float("nan")
         return -found if self.maximises else found
+
+
+def _is_same(leaf: Any, other: Any) -> bool:
+    """Whether a variable or constant is another, or a constant of the same value."""
+    if leaf is other or isinstance(leaf, cp.Variable):
+        return leaf is other
+    one, two = leaf.value, other.value
+    if sp.issparse(one) or sp.issparse(two):
+        return one is two
+    return np.array_equal(one, two)

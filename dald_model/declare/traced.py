@@ -120,8 +120,8 @@ class FrameStandIn:
 def traced(pairs: Sequence[Pair], read: Read) -> dict[Hashable, Client]:
     """The clients of those owners who are like others; the caller declares the rest.
 
-    Owners with constraints are left to the caller: these stay the user's objects, which are asked
-    for their dual values. Why owners are left is told to the log ``dald_model`` at level INFO.
+    A constraint without an owner's data or variables is one object of all its owners. Why owners
+    are left is told to the log ``dald_model`` at level INFO.
     """
     groups: dict[Hashable, list[Owner]] = {}
     for pair in pairs:
@@ -259,11 +259,13 @@ def _first(name: Hashable, own: Any, read: Read) -> tuple[Client, list[Leaf]]:
             warnings.simplefilter("ignore")
             objective, rules = read(name, _with_stand_ins(own, count(), asked))
             goal = as_objective(f"client {name!r}", objective)
-            if rules:
-                raise UntraceableError("the function returns constraints")
             instead = {id(one.stand_in): one.constant for one in asked}
             goal = type(goal)(with_parts(goal.expr, instead))
-            return declare_client(name, goal), asked
+            stated = [
+                with_parts(rule, instead) if isinstance(rule, cp.Constraint) else rule
+                for rule in rules
+            ]
+            return declare_client(name, goal, stated), asked
     except (DeclarationError, *REFUSALS) as error:
         raise UntraceableError(str(error)) from error
 
@@ -280,6 +282,21 @@ def _like_first(block: np.ndarray, is_signed: bool) -> np.ndarray:
     return found
 
 
+def _at(client: Client, point: Mapping[int, np.ndarray]) -> list[Any]:
+    """The cost of a client and the sides of its constraints where variables have these values."""
+    cost = client.cost_at(point)
+    for v in client.variables:
+        v.save_value(point[v.id])
+    return [cost, *(side.value for rule in client.constraints for side in rule.args)]
+
+
+def _is_close(one: Any, other: Any) -> bool:
+    """Whether two values are the same but for rounding."""
+    if np.shape(one) != np.shape(other):
+        return False
+    return bool(np.allclose(one, other, rtol=ROUNDED, atol=0.0, equal_nan=True))
+
+
 def _check(pairs: Sequence[Pair], clients: Mapping[Hashable, Client], read: Read) -> None:
     """Declare some drawn owners by themselves, and compare.
 
@@ -292,12 +309,13 @@ def _check(pairs: Sequence[Pair], clients: Mapping[Hashable, Client], read: Read
     for at in generator.choice(len(pairs), min(GUARDS, len(pairs)), replace=False):
         name, own = pairs[at]
         alone, alike = declare_client(name, *read(name, own)), clients[name]
-        is_same = not alone.is_constrained and alone.maximises == alike.maximises
+        is_same = alone.maximises == alike.maximises
         is_same &= {v.id for v in alone.variables} == {v.id for v in alike.variables}
+        is_same &= [*map(type, alone.constraints)] == [*map(type, alike.constraints)]
         with preserved(alone.variables), np.errstate(all="ignore"):
             for _ in range(POINTS if is_same else 0):
                 point = {v.id: v.project(generator.normal(size=v.shape)) for v in alone.variables}
-                costs = alone.cost_at(point), alike.cost_at(point)
-                is_same &= bool(np.isclose(*costs, rtol=ROUNDED, atol=0.0, equal_nan=True))
+                values = _at(alone, point), _at(alike, point)
+                is_same &= all(map(_is_close, *values))
         if not is_same:
             raise UntraceableError(f"the function makes another client of {name!r}'s own data")

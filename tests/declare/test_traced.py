@@ -144,8 +144,9 @@ def by_turns(own: Any) -> cp.Expression:
     return (1 + len(SEEN) % 2) * cp.sum_squares(own[0] @ W - own[1])
 
 
-def constrained(own: Any) -> Any:
-    return cp.sum_squares(own[0] @ W - own[1]), [W <= 3]
+def bounded_by_turns(own: Any) -> Any:
+    SEEN.append(1)
+    return cp.sum_squares(own[0] @ W - own[1]), [cp.sum(W) <= 3 + len(SEEN) % 2]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,7 @@ def constrained(own: Any) -> Any:
         (by_numpy, "function raised"),
         (with_a_variable, "another client of"),
         (by_turns, "another client of"),
-        (constrained, "returns constraints"),
+        (bounded_by_turns, "another client of"),
     ],
 )
 def test_what_cannot_be_traced_is_declared_one_by_one_and_said(
@@ -196,4 +197,66 @@ def test_convexity_that_rests_on_a_sign_is_asked_of_each_sign() -> None:
     assert len(dm.Model().clients(data, weighed)) == OWNERS
     data[9] = (-1.0, data[9][1])
     with pytest.raises(dm.DeclarationError, match="client 9: the objective"):
+        dm.Model().clients(data, weighed)
+
+
+def bounded(own: Any) -> Any:
+    A, y, cap, most = own
+    return cp.sum_squares(A @ W - y), [cap + W >= 0, cp.norm(W) <= most, cp.sum(W) <= 0.5]
+
+
+def with_bounds() -> dict[int, Any]:
+    own = arrays(lambda i: 5)
+    caps, most = RNG.uniform(0.1, 0.5, (OWNERS, 3)), RNG.uniform(0.3, 0.6, OWNERS)
+    return {i: (A, y, caps[i], most[i]) for i, (A, y) in own.items()}
+
+
+def test_constraints_are_traced_and_priced_as_those_declared_one_by_one() -> None:
+    data, calls = with_bounds(), []
+
+    def counted(own: Any) -> Any:
+        calls.append(own)
+        return bounded(own)
+
+    model, by_hand = dm.Model("traced"), dm.Model("by hand")
+    model.clients(data, counted)
+    assert len(calls) == 3
+    for i, own in data.items():
+        by_hand.client(i, *bounded(own))
+    result, other = model.solve(), by_hand.solve()
+    assert result.status == other.status == "optimal"
+    assert result[W] == near(other[W])
+    assert result.verify().ok
+    problem = by_hand.monolithic()
+    problem.solve(solver=cp.CLARABEL)
+    assert result.value == near(problem.value)
+    rules = model.clients[7].constraints
+    assert [*map(str, rules)] == [*map(str, by_hand.clients[7].constraints)]
+    slack = [np.max(rule.residual) for rule in rules]
+    assert max(slack) <= 1e-6
+    prices = [result.duals[client.constraints[1]] for client in model.clients.values()]
+    assert [client.constraints[1].dual_value for client in model.clients.values()] == prices
+    total = np.sum([client.constraints[1].dual_value for client in by_hand.clients.values()])
+    assert sum(prices) == pytest.approx(total, abs=1e-4)
+
+
+def test_a_constraint_without_data_is_one_of_all_its_owners() -> None:
+    model = dm.Model("one")
+    model.clients(arrays(lambda i: 5), lambda d: (cp.sum_squares(d[0] @ W - d[1]), [W >= 0.1]))
+    (rule,) = {
+        id(client.constraints[0]): client.constraints[0] for client in model.clients.values()
+    }.values()
+    compiled, result = model.compile(), model.solve()
+    assert compiled.form.common.rules == (rule,)
+    assert result.verify().ok
+    problem = model.monolithic()
+    assert result.value == near(problem.solve(solver=cp.CLARABEL))
+
+
+def test_a_constraint_that_needs_other_signs_is_declared_by_itself() -> None:
+    data = {i: (RNG.normal(size=3), 1.0 + i) for i in range(OWNERS)}
+    weighed = lambda own: (cp.sum_squares(W - own[0]), [own[1] * cp.norm(W) <= 9])  # noqa: E731
+    assert len(dm.Model().clients(data, weighed)) == OWNERS
+    data[9] = (data[9][0], -1.0)
+    with pytest.raises(dm.DeclarationError, match="client 9: constraint 0"):
         dm.Model().clients(data, weighed)
