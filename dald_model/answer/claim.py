@@ -83,6 +83,7 @@ class Claim:
             float(result.value),
             tuple(name for name in compiled if name not in result.left),
             off,
+            _own_multipliers(compiled, result.state),
         )
 
     @classmethod
@@ -100,11 +101,7 @@ class Claim:
             float("nan"),
             everybody,
             nothing,
-            {
-                name: told
-                for name, (encoding, told) in zip(compiled.layout, state.held, strict=True)
-                if encoding == Encoding.ROWS
-            },
+            _own_multipliers(compiled, state),
         )
 
     @property
@@ -153,6 +150,14 @@ class Claim:
             return {key: np.asarray(value, float) for key, value in self.values.items()}
         spread = [self.compiled[name].spread(self.own[name]) for name in self.live]
         return {key: value for parts in spread for key, value in parts.items()}
+
+
+def _own_multipliers(compiled: Decomposition, state: State | None) -> dict[Hashable, np.ndarray]:
+    """Those that clients told as rows."""
+    if state is None:
+        return {}
+    pairs = zip(compiled.layout, state.held, strict=True)
+    return {name: told for name, (encoding, told) in pairs if encoding == Encoding.ROWS}
 
 
 def recovered(

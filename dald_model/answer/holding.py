@@ -42,17 +42,18 @@ class Holds(NamedTuple):
 def known_cut(form: Form, multipliers: np.ndarray, u: np.ndarray) -> Cut | None:
     """The cut at u of known z, counted from zero; None where these are not those of all that holds.
 
-    Of equalities, inequalities, and of each argument of a kink or norm, in the form's order: the
-    gradient of each where it has one. What is beyond its limits is brought back to them.
+    Of equalities, inequalities, balls, and of each argument of a kink, norm or ball, in the form's
+    order: the gradient of each where it has one. What is beyond its limits is brought back to them.
     """
     kinks = [term for term in form.terms if not term.is_smooth]
-    heights = [form.equalities.rhs.size, form.inequalities.rhs.size]
+    balls = sum(term.weight.size for term in kinks if term.is_set)
+    heights = [form.equalities.rhs.size, form.inequalities.rhs.size, balls]
     heights += [term.offset.size for term in kinks]
-    is_known = all(term.kind.name in ("abs", "norm") for term in kinks)
+    is_known = all(term.is_set or term.kind.name in ("abs", "norm") for term in kinks)
     if not (is_known and _is_split(form) and multipliers.size == sum(heights)):
         return None
     slopes, level = _smooth(form, u)
-    equal, over, *parts = np.split(multipliers, np.cumsum(heights)[:-1])
+    equal, over, _, *parts = np.split(multipliers, np.cumsum(heights)[:-1])
     for (matrix, right), z in zip(
         (form.equalities, form.inequalities), (equal, np.maximum(over, 0.0)), strict=True
     ):

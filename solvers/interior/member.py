@@ -76,7 +76,8 @@ class Member(Participant):
     agreed : tuple or None
         Rows and right side over the variables that are no client's.
     tells_kinks : bool
-        Whether they answer with the multipliers of kinks, which are one for each record of data.
+        Whether they answer with the multipliers of the arguments of kinks and balls, which may be
+        one for each record of data.
 
     Raises
     ------
@@ -107,10 +108,10 @@ class Member(Participant):
         shared = np.concatenate([shown, _shown_multipliers(programme, shown)])
         super().__init__(programme, shared)
         self._told = {
-            name: [p for p in programme.places[name][1] if tells_kinks or not p.is_kinked]
+            name: [p for p in programme.places[name][1] if tells_kinks or not p.is_argument]
             for name in forms
         }
-        heights = [[p.rows.stop - p.rows.start for p in places] for places in self._told.values()]
+        heights = [[p.rows.size for p in places] for places in self._told.values()]
         self.seen = Seen(
             int(shared[shown.size :].sum()),
             self.is_linear,
@@ -129,10 +130,10 @@ class Member(Participant):
         equal, rest = equal[:kept], equal[kept:]
         groups = {**groups, EQUAL: equal}
         rows = [
-            -groups[place.key][place.rows] if place.is_kinked else groups[place.key][place.rows]
+            -groups[place.key][place.rows] if place.is_argument else groups[place.key][place.rows]
             for name in names
             for place in self._told[name]
-            if place.rows.stop > place.rows.start
+            if place.rows.size
         ]
         x = self.x * self.columns / tau
         mine = np.concatenate([np.zeros(0, dtype=int), *(self._of[name] for name in names)])
@@ -151,7 +152,7 @@ class Member(Participant):
             sum(
                 float(np.abs(groups[p.key][p.rows] * rights[p.key][p.rows]).sum())
                 for p in self.programme.places[name][1]
-                if p.rows.stop > p.rows.start and not p.is_kinked
+                if p.rows.size and not p.is_argument
             )
             for name in self._forms
         ]

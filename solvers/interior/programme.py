@@ -40,15 +40,15 @@ KINKS = ("abs", "norm")
 
 
 class Place(NamedTuple):
-    """Where rows of a client lie: the key of their group, and which of its rows."""
+    """Where multipliers of a client lie: the key of their group, and which of its rows.
+
+    Those of arguments of norms and absolute values, ``is_argument``, are no constraint's, and count
+    with the other sign.
+    """
 
     key: Any
-    rows: slice
-
-    @property
-    def is_kinked(self) -> bool:
-        """Whether they are the tails of heads, and no constraint of the client's."""
-        return bool(self.key[0] == "top")
+    rows: np.ndarray
+    is_argument: bool = False
 
 
 class Group(NamedTuple):
@@ -190,17 +190,37 @@ class Assembly:
                 (("NonnegativeConeT", None), form.inequalities),
             )
         ]
+        arguments = []
         for term in form.terms:
             if not term.weight.size:
                 continue
             if term.is_smooth:
                 self._smooth.setdefault((term.kind.name, term.width), []).append((term, own))
                 continue
+            columns = own[: term.matrix.shape[1]]
+            if term.is_set:
+                rows = self._add_balls(term, columns)
+                places.append(Place(rows.key, rows.rows[:: term.width + 1]))
+                tails = rows.rows.reshape(-1, term.width + 1)[:, 1:].ravel()
+                arguments.append(Place(rows.key, tails, is_argument=True))
+                continue
             key = ("top", term.width)
-            place = self._add(key, -term.matrix, term.offset, own[: term.matrix.shape[1]])
+            place = self._add(key, -term.matrix, term.offset, columns)
             self._weights.setdefault(key, []).append(term.weight)
-            places.append(place)
+            arguments.append(place._replace(is_argument=True))
+        places += arguments
         self._places[name] = Encoding.ROWS, places
+
+    def _add_balls(self, term: Term, columns: np.ndarray) -> Place:
+        r"""Rows of :math:`(r, R x + o)`, which a program of squares has as :math:`1 \pm r^2`."""
+        width, count = term.width, term.weight.size
+        tails = np.arange(count * (width + 1)).reshape(count, -1)[:, 1:].ravel()
+        shape = count * (width + 1), tails.size
+        spread = sp.csr_array((np.ones(tails.size), (tails, np.arange(tails.size))), shape=shape)
+        right = spread @ term.offset
+        right[:: width + 1] = term.parameter
+        matrix = spread @ sp.csr_array(-term.matrix)
+        return self._add(("SecondOrderConeT", width + 1), matrix, right, columns)
 
     def _add_cones(self, cone: ConeProgram, columns: np.ndarray) -> list[Place]:
         own = self._beyond(columns, cone.linear.size - columns.size)
@@ -233,7 +253,7 @@ class Assembly:
         if right.size:
             self._blocks.setdefault(key, []).append((matrix, columns))
             self._rights.setdefault(key, []).append(right)
-        return Place(key, slice(at, at + right.size))
+        return Place(key, np.arange(at, at + right.size))
 
     def programme(self, *, is_sparse: bool = False) -> Programme:
         """What was added, put together; dense where it is small, if not said otherwise."""
@@ -373,7 +393,7 @@ def _is_read(form: Form) -> bool:
                 here = term.kind.evaluate(arguments, term.parameter)
             if term.kind.name in JUMPS or not all(np.isfinite(one).all() for one in here):
                 return False
-        elif term.kind.name not in KINKS:
+        elif term.kind.name not in KINKS and not term.is_set:
             return False
     return True
 

@@ -18,7 +18,12 @@ def client() -> tuple[Form, cp.Problem, cp.Variable]:
     x = cp.Variable(4, name="x")
     cost = cp.norm1(data @ x - rng.normal(size=12)) + 3 * cp.norm2(x[:3] - 1)
     cost += cp.sum_squares(x) + cp.sum(cp.logistic(data[:5] @ x))
-    rules = [cp.sum(x) == 1, x <= 0.4]
+    rules = [
+        cp.sum(x) == 1,
+        x <= 0.4,
+        cp.norm2(x[1:]) <= 5,
+        cp.sum_squares(data[:3] @ x - 1) <= 900,
+    ]
     model = dm.Model()
     model.client("one", cost, rules)
     model.client("two", cp.sum_squares(x))
@@ -29,6 +34,7 @@ def client() -> tuple[Form, cp.Problem, cp.Variable]:
 
 def height(form: Form) -> int:
     kinks = sum(term.offset.size for term in form.terms if not term.is_smooth)
+    kinks += sum(term.weight.size for term in form.terms if term.is_set)
     return form.equalities.rhs.size + form.inequalities.rhs.size + kinks
 
 
