@@ -143,7 +143,7 @@ fast.fallbacks
 #
 # The accuracy that is asked of a client follows the residuals: a hundredth of them, so that early
 # rounds are cheap and the last are exact. `accuracy=...` fixes it. Solvers that factor or pivot are
-# exact in any case; Newton's method and the proximal one save steps.
+# exact in any case; Newton's method saves steps.
 
 # %%
 exact, _ = timed(accuracy=1e-9)
