@@ -17,7 +17,7 @@ from dald_model.coordinate.outcome import Outcome, objective
 from dald_model.coordinate.status import Status
 from dald_model.gc_pause import gc_paused
 from dald_model.solvers.base import Encoding
-from dald_model.solvers.prox.multipliers import multipliers as multipliers_of_force
+from dald_model.solvers.prox.nonsmooth import multipliers as multipliers_of_force
 from dald_model.solvers.prox.nonsmooth import without_smooth
 
 

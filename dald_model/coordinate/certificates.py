@@ -3,7 +3,7 @@ r"""Proof that the problem of all clients together has no solution.
 No drift of the iterates proves anything: medians of house prices drift for long and are bounded. So
 what is suspected is proved on the cone program of all clients and consensus constraints at once, in
 natural units around the clients' own answers, by Clarabel; and checked by
-:mod:`dald_model.solvers.exact.certificates`.
+:mod:`dald_model.solvers.exact.cone_certificates`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dald_model.coordinate.edge_values import sides_of
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.coordinate.units import Units
-from dald_model.solvers.exact.certificates import infeasibility, is_unbounded
+from dald_model.solvers.exact.cone_certificates import infeasibility, is_unbounded
 from dald_model.solvers.exact.native import STATUSES, solved_once
 
 PATHS: tuple[dict[str, Any], ...] = (

@@ -16,7 +16,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.wording import short
-from dald_model.solvers.exact.certificates import infeasibility
+from dald_model.solvers.exact.cone_certificates import infeasibility
 from dald_model.text import counted
 from dald_model.values import flat
 

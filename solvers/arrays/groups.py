@@ -14,7 +14,7 @@ from dald_model.solvers.arrays.matrices import Matrices, together
 from dald_model.solvers.arrays.terms import Terms, shared
 
 
-class Place(NamedTuple):
+class Selected(NamedTuple):
     """Where the clients of a group stand among those selected, and their variables.
 
     ``columns`` are a slice or of shape (k, m); of clients with fewer variables than m the others
@@ -27,7 +27,9 @@ class Place(NamedTuple):
     is_even: bool
 
     @classmethod
-    def among(cls, clients: np.ndarray, starts: np.ndarray, sizes: np.ndarray, total: int) -> Place:
+    def among(
+        cls, clients: np.ndarray, starts: np.ndarray, sizes: np.ndarray, total: int
+    ) -> Selected:
         """Of some of the selected clients, which have these sizes of ``total``."""
         own = sizes[clients]
         size, is_even = int(own.max()), bool((own == own[0]).all())
@@ -57,14 +59,14 @@ class Place(NamedTuple):
             total[self.columns[is_own]] += gradients[is_own]
 
 
-class Group(NamedTuple):
+class SummandGroup(NamedTuple):
     r"""The summands :math:`\tfrac12 x^\top P x + \sum_t w_t \varphi(A_t x + b_t)` of k clients."""
 
     terms: Terms
     quadratic: Matrices | None
 
     @classmethod
-    def of(cls, forms: Sequence[Form]) -> Group:
+    def of(cls, forms: Sequence[Form]) -> SummandGroup:
         """Of forms with the same kinds of terms."""
         size = max(form.size for form in forms)
         matrices = [matrix for form in forms if (matrix := square_of(form)) is not None]
@@ -72,13 +74,13 @@ class Group(NamedTuple):
         terms = Terms([terms_of(form) for form in forms], size, stays=True)
         return cls(terms, quadratic)
 
-    def take(self, members: np.ndarray) -> Group:
+    def take(self, members: np.ndarray) -> SummandGroup:
         """Those of some clients."""
         if members.size == self.terms.count and is_run(members):
             return self
         matrix = self.quadratic
         taken = None if matrix is None else matrix.take(selection(members))
-        return Group(self.terms.part(members), taken)
+        return SummandGroup(self.terms.part(members), taken)
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """The sums, with the terms that have no gradient, shape (k,)."""
@@ -121,7 +123,7 @@ def square_of(form: Form) -> np.ndarray | None:
 
 
 def grouped(forms: Sequence[Form]) -> list[np.ndarray]:
-    """Parts of clients that are to be a :class:`Group` each, as positions in order."""
+    """Parts of clients that are to be a :class:`SummandGroup` each, as positions in order."""
     alike: dict[tuple[object, ...], list[int]] = {}
     for at, form in enumerate(forms):
         kinds = tuple(term.kind for term in terms_of(form))

@@ -19,7 +19,7 @@ import numpy as np
 
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
-from dald_model.solvers.arrays.groups import Group, Place, grouped
+from dald_model.solvers.arrays.groups import Selected, SummandGroup, grouped
 from dald_model.solvers.arrays.indexing import is_run, ranges
 from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.values import REFUSALS, evaluated, flat, preserved
@@ -60,11 +60,11 @@ class Smooth:
         self._linear = linear if linear.any() else None
         self._is_dear = bool(self._is_foreign.any())
         positions, forms = np.array([at for at, _ in known], dtype=int), [f for _, f in known]
-        self._groups: list[tuple[np.ndarray, Group]] = []
+        self._groups: list[tuple[np.ndarray, SummandGroup]] = []
         for part in grouped(forms):
             members = np.full(len(subproblems), -1)
             members[positions[part]] = np.arange(part.size)
-            self._groups.append((members, Group.of([forms[i] for i in part.tolist()])))
+            self._groups.append((members, SummandGroup.of([forms[i] for i in part.tolist()])))
         self._kept = SelectionCache(self._choose, len(subproblems))
         self._all = self._choose(np.arange(len(subproblems)))
 
@@ -153,7 +153,7 @@ class Smooth:
             members = positions[which]
             clients = np.flatnonzero(members >= 0)
             if clients.size:
-                place = Place.among(clients, starts, sizes, total)
+                place = Selected.among(clients, starts, sizes, total)
                 groups.append((place, group.take(members[clients])))
         others = np.flatnonzero(self._is_foreign[which]).tolist()
         subs = [self._subproblems[at] for at in which[others].tolist()]
@@ -168,7 +168,7 @@ class _Chosen(NamedTuple):
     constants: np.ndarray
     linear: np.ndarray | None
     starts: np.ndarray
-    groups: list[tuple[Place, Group]]
+    groups: list[tuple[Selected, SummandGroup]]
     foreign: tuple[list[int], list[Subproblem], list[slice]] | None
 
 

@@ -16,7 +16,7 @@ ROUNDED = 1e-13
 """An argument below this share of its offset has no digits that a step from there would have."""
 
 
-class Evaluation(NamedTuple):
+class TermValues(NamedTuple):
     r"""What k clients' smooth terms are at a point.
 
     Attributes
@@ -88,11 +88,11 @@ class Stack(NamedTuple):
         slopes = self.kind.gradient(self.arguments(x), self.parameter)
         return self.matrix.back(self._weighted(slopes))
 
-    def evaluate(self, x: np.ndarray) -> Evaluation:
+    def evaluate(self, x: np.ndarray) -> TermValues:
         """Values, gradients and weighted second derivatives in one pass."""
         u = self.arguments(x)
         values, slopes, bends = self._evaluated(u)
-        return Evaluation(
+        return TermValues(
             np.vecdot(self.weight, values),
             self.matrix.back(self._weighted(slopes)),
             self._weighted(bends),

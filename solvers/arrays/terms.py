@@ -10,7 +10,7 @@ import numpy as np
 from dald_model.compile.form import Term
 from dald_model.solvers.arrays.indexing import selection
 from dald_model.solvers.arrays.matrices import CACHE, alike, is_sparse
-from dald_model.solvers.arrays.stack import Evaluation, Stack
+from dald_model.solvers.arrays.stack import Stack, TermValues
 
 PROJECTIONS = 200
 """After how many the search for an inner point of a domain gives up."""
@@ -98,7 +98,7 @@ class Terms:
             found = [stack.gradients(x) for stack in self._taken(self._smooth, which)]
         return sum(found[1:], found[0]) if found else np.zeros(x.shape)
 
-    def evaluate(self, which: np.ndarray | None, x: np.ndarray) -> Evaluation:
+    def evaluate(self, which: np.ndarray | None, x: np.ndarray) -> TermValues:
         """The smooth terms in one pass."""
         if which is not None and which.size < self.count:
             if 2 * which.size <= self.count:
@@ -107,12 +107,12 @@ class Terms:
             padded = np.zeros((self.count, x.shape[1]))
             padded[which] = x
             found = self.evaluate(None, padded)
-            return Evaluation(*(part[which] for part in found))
+            return TermValues(*(part[which] for part in found))
         with np.errstate(all="ignore"):
             found = [stack.evaluate(x) for stack in self._smooth]
             if len(found) == 1:
                 return found[0]
-            return Evaluation(
+            return TermValues(
                 np.sum([one.values for one in found], axis=0),
                 np.sum([one.gradients for one in found], axis=0),
                 np.concatenate([one.curvatures for one in found], axis=1),

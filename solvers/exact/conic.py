@@ -20,15 +20,8 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.deadline import is_limited
 from dald_model.solvers.base import FOUND, ClientAnswer, Session
 from dald_model.solvers.exact.balance import Balance, balance, is_extreme
-from dald_model.solvers.exact.certificates import infeasibility, is_unbounded
-from dald_model.solvers.exact.native import (
-    STATUSES,
-    answered,
-    attempts,
-    native_cone,
-    settings,
-    upper_triangle,
-)
+from dald_model.solvers.exact.cone_certificates import infeasibility, is_unbounded
+from dald_model.solvers.exact.native import STATUSES, answered, attempts, native_cone, settings
 from dald_model.solvers.exact.one_by_one import Scaling, SequentialSession
 from dald_model.solvers.exact.polish import Polisher, is_polished
 
@@ -101,7 +94,7 @@ class ClarabelProgram:
             rows=_scaled(cone.rows, cells, lengths),
             rhs=rhs,
         )
-        self._upper = upper_triangle(matrix)
+        self._upper = sp.csc_array(sp.triu(matrix))
         self._centre = np.zeros(cone.linear.size)
         self._shifted = rhs
         self._solver: Any = None
@@ -110,10 +103,6 @@ class ClarabelProgram:
     def is_set(self) -> bool:
         """Whether K is known."""
         return self._matrix is not None
-
-    def take(self, cone: ConeProgram) -> bool:
-        """See :class:`dald_model.solvers.exact.one_by_one.Program`: its units are of one run."""
-        return False
 
     def set(self, curvature: np.ndarray) -> None:
         """Take another K, shape (m, m)."""

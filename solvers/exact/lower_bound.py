@@ -45,7 +45,7 @@ class Cut(NamedTuple):
         return float(self.level + slopes @ near - np.abs(slopes) @ reach)
 
 
-class Bound(NamedTuple):
+class BoxBound(NamedTuple):
     """A lower bound, the point that the solver found, shape (m,), and the cut that proves it."""
 
     value: float
@@ -53,12 +53,14 @@ class Bound(NamedTuple):
     cut: Cut
 
 
-def nothing(centre: np.ndarray) -> Bound:
+def nothing(centre: np.ndarray) -> BoxBound:
     """The bound where no solver gave numbers."""
-    return Bound(-np.inf, centre, Cut(-np.inf, np.zeros(centre.size)))
+    return BoxBound(-np.inf, centre, Cut(-np.inf, np.zeros(centre.size)))
 
 
-def bounded(cone: ConeProgram, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray) -> Bound:
+def bounded(
+    cone: ConeProgram, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray
+) -> BoxBound:
     """A lower bound of a client's cone program plus ``linear @ x`` for :math:`|x - centre|` within.
 
     And where the solver has the minimum. The cut holds in any box, with any ``linear``.
@@ -71,7 +73,7 @@ def bounded(cone: ConeProgram, linear: np.ndarray, centre: np.ndarray, reach: np
 
     Returns
     -------
-    Bound
+    BoxBound
         Of minus infinity where the solver gave no numbers.
     """
     size, total = centre.size, cone.linear.size
@@ -91,7 +93,7 @@ def bounded(cone: ConeProgram, linear: np.ndarray, centre: np.ndarray, reach: np
         cut = Cut(here.constant + least, slopes - linear)
         found = level + cut.least(linear, np.zeros(size), reach)
         if found > best.value:
-            best = Bound(found, centre + (lengths * u)[:size], cut)
+            best = BoxBound(found, centre + (lengths * u)[:size], cut)
         if lost <= ENOUGH:
             break
         lengths[size:] *= np.maximum(np.abs(u[size:]), 1.0)

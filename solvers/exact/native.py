@@ -71,7 +71,7 @@ def settings(options: dict[str, Any]) -> Any:
 def solved_once(cone: ConeProgram, **options: Any) -> Any:
     """What Clarabel finds for a cone program once, by its defaults but for these settings."""
     cones = [native_cone(kind, argument) for kind, argument in cone.cones]
-    data = upper_triangle(cone.matrix), cone.linear, cone.rows, cone.rhs, cones
+    data = sp.csc_array(sp.triu(cone.matrix)), cone.linear, cone.rows, cone.rhs, cones
     return answered(lambda: DefaultSolver(*data, settings(options)), cone)
 
 
@@ -97,15 +97,3 @@ def native_cone(kind: str, argument: Any) -> Any:
         exponents[exponents.argmax()] += 1 - np.cumsum(exponents)[-1]
         return getattr(clarabel, kind)(exponents.tolist(), 1)
     return getattr(clarabel, kind)(*(() if argument is None else (argument,)))
-
-
-def upper_triangle(matrix: Any) -> sp.csc_array:
-    """The upper triangle of a matrix, as ``scipy.sparse.triu`` gives it by a way twice as long."""
-    if not matrix.nnz:
-        return matrix
-    if not matrix.has_sorted_indices:  # as products may leave them, which Clarabel does not take
-        return sp.csc_array(sp.triu(matrix, format="csc"))
-    is_upper = matrix.indices <= np.repeat(np.arange(matrix.shape[1]), np.diff(matrix.indptr))
-    starts = np.concatenate([[0], np.cumsum(is_upper)])[matrix.indptr]
-    cells = matrix.data[is_upper], matrix.indices[is_upper], starts
-    return sp.csc_array(cells, shape=matrix.shape)

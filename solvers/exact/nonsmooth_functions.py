@@ -24,7 +24,7 @@ import numpy as np
 from dald_model.solvers.arrays.indexing import Index
 
 
-class Block(NamedTuple):
+class NormBlock(NamedTuple):
     """The rows of one norm or ball term: ``sizes`` (k, T) are the weights or the radii."""
 
     rows: slice
@@ -48,7 +48,7 @@ class Derivative(NamedTuple):
     """How forces change with u: a, (k, R), and of each block the b, (k, T), and the directions."""
 
     shares: np.ndarray
-    turns: list[tuple[Block, np.ndarray, np.ndarray]]
+    turns: list[tuple[NormBlock, np.ndarray, np.ndarray]]
 
     def of(self, index: Index) -> Derivative:
         """That of some clients."""
@@ -69,7 +69,7 @@ class Functions(NamedTuple):
 
     low: np.ndarray
     high: np.ndarray
-    blocks: tuple[Block, ...]
+    blocks: tuple[NormBlock, ...]
 
     def take(self, index: Index) -> Functions:
         """Those of some clients."""

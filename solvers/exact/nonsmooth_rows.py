@@ -12,7 +12,7 @@ from dald_model.compile.form import Form, Term
 from dald_model.solvers.arrays.indexing import Index
 from dald_model.solvers.arrays.matrices import Matrices, alike, is_sparse, together
 from dald_model.solvers.arrays.terms import shared
-from dald_model.solvers.exact.nonsmooth_functions import Block, Derivative, Functions
+from dald_model.solvers.exact.nonsmooth_functions import Derivative, Functions, NormBlock
 
 
 class NonsmoothRows(NamedTuple):
@@ -170,13 +170,13 @@ def _nonsmooth(form: Form) -> list[Term]:
     return sorted(found, key=lambda term: term.kind.is_polyhedral)
 
 
-def _blocks(forms: Sequence[Form]) -> tuple[Block, ...]:
+def _blocks(forms: Sequence[Form]) -> tuple[NormBlock, ...]:
     """The norms and balls of forms of one shape."""
     found, at = [], 0
     for terms in zip(*map(_joint, forms), strict=True):
         first, stop = terms[0], at + terms[0].offset.size
         sizes = [term.parameter if term.is_set else term.weight for term in terms]
-        found.append(Block(slice(at, stop), first.width, first.is_set, np.stack(sizes)))
+        found.append(NormBlock(slice(at, stop), first.width, first.is_set, np.stack(sizes)))
         at = stop
     return tuple(found)
 

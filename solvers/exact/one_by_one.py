@@ -29,10 +29,6 @@ class Program(Protocol):
         """Take another K, shape (m, m)."""
         ...
 
-    def take(self, cone: ConeProgram) -> bool:
-        """Be as if made of this one; False where that is no less work."""
-        ...
-
     def minimise(self, linear: np.ndarray, tolerance: float) -> ClientAnswer:
         """Minimise for another c, shape (m,), to this error relative to the lengths."""
         ...
@@ -73,9 +69,7 @@ class SequentialSession:
         """See :class:`dald_model.solvers.base.Lasting`."""
         self._forms = [sub.form for sub in subproblems if sub.form]
         self._augmented = self._augmented.again(subproblems)
-        for at, (kept, form) in enumerate(zip(self._programs, self._forms, strict=True)):
-            if kept is not None and not kept[0].take(form.cone):
-                self._programs[at] = None
+        self._programs = [None] * len(subproblems)  # their units are of one run
         return True
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:

@@ -12,7 +12,7 @@ import numpy as np
 from dald_model.compile.form import Form
 from dald_model.solvers.arrays.indexing import selection
 from dald_model.solvers.arrays.matrices import SHARED
-from dald_model.solvers.arrays.stack import Evaluation
+from dald_model.solvers.arrays.stack import TermValues
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.cholesky import variable_scales
 from dald_model.solvers.exact.nonsmooth_rows import NonsmoothRows
@@ -107,7 +107,7 @@ class ClientState:
         """Have clients at these points, where all that is known there is finite."""
         if self.smooth is not None and members.size:
             levels, slopes, bends = self.smooth.evaluate(members, points)
-            inside = is_inside(Evaluation(levels, slopes, bends))
+            inside = is_inside(TermValues(levels, slopes, bends))
             members, points = members[inside], points[inside]
             self.levels[members], self.slopes[members] = levels[inside], slopes[inside]
             self.curvatures[members] = bends[inside]
@@ -165,6 +165,6 @@ class ClientState:
         return found if self.smooth is None else found + self.levels[at]
 
 
-def is_inside(known: Evaluation) -> np.ndarray:
+def is_inside(known: TermValues) -> np.ndarray:
     """Whether points are in the domain of all terms."""
     return np.isfinite(known.values) & np.isfinite(known.gradients).all(axis=1)

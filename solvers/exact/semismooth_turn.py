@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dald_model.solvers.arrays.indexing import double, selection, times
-from dald_model.solvers.arrays.stack import Evaluation
+from dald_model.solvers.arrays.stack import TermValues
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.cholesky import FLAT, inverse_roots, variable_scales
 from dald_model.solvers.exact.line_search import FLATTER, flattened
@@ -53,7 +53,9 @@ MET = 10.0
 with errors of one, points were 1.7 times as wrong as allowed at condition 1e3."""
 
 INNER = 0.1
-"""Share of the errors allowed below which an inner minimiser is found."""
+"""Share of the errors allowed below which an inner minimiser is found, and the point of a client
+with smooth terms: what such a point is off passes for curvature where models are learned, and 0.5
+took 63 rounds for 60 on a grid of logistic clients."""
 
 ALONG = 2**13
 """Numbers up to which those who are done are carried along: to copy the others takes as long as a
@@ -64,7 +66,7 @@ FIRST_SHIFT, LAST_SHIFT, SHIFT_GROWTH = 1e-11, 1e-2, 100.0
 to where a step is no longer Newton's."""
 
 
-class Way(NamedTuple):
+class Midway(NamedTuple):
     """Where clients are between two steps, so that they go on as if nobody else had been done.
 
     Attributes
@@ -79,9 +81,9 @@ class Way(NamedTuple):
     pulled: np.ndarray
     is_fresh: np.ndarray
 
-    def of(self, chosen: np.ndarray) -> Way:
+    def of(self, chosen: np.ndarray) -> Midway:
         """Those of some clients."""
-        return Way(*(each[chosen] for each in self))
+        return Midway(*(each[chosen] for each in self))
 
 
 class SemismoothTurn:
@@ -114,22 +116,22 @@ class SemismoothTurn:
         self.x, self.multipliers = group.points[at].copy(), group.multipliers[at].copy()
         self._values = group.values[at].copy()
         self._smooth: Terms | None = None
-        self._short = 1.0  # beside smooth terms a point may be off by 1 / LOST times the step
+        self._short = 1.0
         self._pull = np.zeros(linear.shape)
         self._is_outgrown = np.zeros(len(linear), dtype=bool)
         self.is_lost = np.zeros(len(linear), dtype=bool)
         if group.smooth is not None:
-            self._smooth, self._short = group.smooth.part(members), LOST
+            self._smooth, self._short = group.smooth.part(members), INNER
             self._levels, self._pull = group.levels[at].copy(), group.slopes[at].copy()
             self._curvatures = group.curvatures[at].copy()
 
-    def run(self, steps: int, way: Way | None) -> tuple[np.ndarray, int, Way]:
+    def run(self, steps: int, way: Midway | None) -> tuple[np.ndarray, int, Midway]:
         """Go on; say who is done, how many steps were taken, and where everybody is."""
         matrix, taken = self._rows.matrix, 0
         is_large = self._hessians.size + self._values.size > ALONG
         is_done = np.zeros(len(self.x), dtype=bool)
         if way is None:
-            way = Way(times(self._hessians, self.x), self._pulled(), is_done)
+            way = Midway(times(self._hessians, self.x), self._pulled(), is_done)
         bent, pulled, is_fresh = way
         gradient, ahead = None, None
         held, inside = self._functions.forces(pulled, self._stiffness)
@@ -180,7 +182,7 @@ class SemismoothTurn:
             pulled = np.where(is_fresh[:, None], self._pulled(), pulled)
             held, inside = self._functions.forces(pulled, self._stiffness)
         self._write(is_done)
-        return is_done, taken, Way(bent, pulled, is_fresh)
+        return is_done, taken, Midway(bent, pulled, is_fresh)
 
     def _allowed(self, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Steps that are none, (k, m), and those of rounding in units of the variables, (k,)."""
@@ -344,7 +346,7 @@ class SemismoothTurn:
             held, inside = self._functions.forces(ahead, self._stiffness)
         return lengths, ahead, held, inside
 
-    def _go(self, known: Evaluation, lengths: np.ndarray) -> None:
+    def _go(self, known: TermValues, lengths: np.ndarray) -> None:
         """Take what smooth terms are at the new points; who would leave the domain stays."""
         is_out = ~is_inside(known)
         if is_out.any():

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from dald_model.compile.form import ConeProgram, Form
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.line_search import SEARCHES
-from dald_model.solvers.exact.lower_bound import Bound, bounded, nothing
+from dald_model.solvers.exact.lower_bound import BoxBound, bounded, nothing
 from dald_model.solvers.exact.native import STATUSES, solved_once
 
 TANGENTS = 4
@@ -35,7 +35,7 @@ SHARPER = 1e-6
 
 def least_within(
     form: Form, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray, enough: float = 0.0
-) -> Bound:
+) -> BoxBound:
     """A lower bound of a client's objective plus ``linear @ x`` for :math:`|x - centre|` within.
 
     Parameters
@@ -57,10 +57,12 @@ def least_within(
     return max(best, bounded(form.cone, linear, centre, reach), key=lambda one: one.value)
 
 
-def _bounded(cone: ConeProgram, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray) -> Bound:
+def _bounded(
+    cone: ConeProgram, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray
+) -> BoxBound:
     """The bound of a program that is counted from the centre."""
     found = bounded(cone, linear, np.zeros(centre.size), reach)
-    return Bound(found.value + float(linear @ centre), centre + found.point, found.cut)
+    return BoxBound(found.value + float(linear @ centre), centre + found.point, found.cut)
 
 
 def is_split(form: Form) -> bool:
@@ -105,7 +107,7 @@ def minimiser(form: Form, start: np.ndarray) -> np.ndarray | None:
 
 def _by_tangents(
     form: Form, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray, enough: float
-) -> tuple[Bound, bool]:
+) -> tuple[BoxBound, bool]:
     """The best bound by tangents, and whether it is as high as the client's own values."""
     here, size = form.around(centre), form.size
     terms, worth = Terms([here.smooth], size), float(np.abs(linear) @ reach)

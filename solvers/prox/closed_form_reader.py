@@ -24,7 +24,7 @@ SAME = 1e-12
 """Numbers that differ by this share are meant to be equal."""
 
 
-class Part(NamedTuple):
+class VariableSet(NamedTuple):
     """Sets of variables of one client, ``columns`` (G, width); those of one ``key`` go together.
 
     The operator is called with their values, the step and the arrays.
@@ -46,7 +46,7 @@ class Closed(NamedTuple):
     impossible : str
         Why no point meets the rows; empty if one does.
     weight, centre, lower, upper : ndarray, shape (m,)
-    sets : list of Part
+    sets : list of VariableSet
         Of variables that are in nothing else.
     """
 
@@ -56,7 +56,7 @@ class Closed(NamedTuple):
     centre: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    sets: list[Part]
+    sets: list[VariableSet]
 
 
 class RowCounts(NamedTuple):
@@ -105,7 +105,7 @@ class _Reader:
         self._weight, self._centre = np.zeros(size), np.zeros(size)
         self._lower, self._upper = np.full(size, -np.inf), np.full(size, np.inf)
         self._taken = np.zeros(size, dtype=bool)
-        self._sets: list[Part] = []
+        self._sets: list[VariableSet] = []
         self._texts: list[str] = []
         self._impossible = ""
 
@@ -151,7 +151,7 @@ class _Reader:
             arrays = weight, parameter, centre.reshape(shape)
             operator = partial(around, term.kind)
             self._sets.append(
-                Part((term.kind, term.width), operator, columns.reshape(shape), arrays)
+                VariableSet((term.kind, term.width), operator, columns.reshape(shape), arrays)
             )
         return True
 
@@ -216,7 +216,7 @@ class _Reader:
         operator = on_simplices if is_equal else on_full_simplices
         key = operator.__name__, columns.size
         arrays = np.array([max(total, 0.0)]), lower[None]
-        self._sets.append(Part(key, operator, columns[None], arrays))
+        self._sets.append(VariableSet(key, operator, columns[None], arrays))
         self._taken[columns] = True
         self._lower[columns], self._upper[columns] = -np.inf, np.inf
         self._texts.append("projection on a simplex")
@@ -239,7 +239,7 @@ class _Reader:
             self._impossible = "its equalities contradict each other"
         key = "planes", rows.shape, rows.tobytes()
         operator = partial(on_planes, rows, inverse)
-        self._sets.append(Part(key, operator, columns[None], (right[None],)))
+        self._sets.append(VariableSet(key, operator, columns[None], (right[None],)))
         self._texts.append("projection on an affine set")
         return True
 

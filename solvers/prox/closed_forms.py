@@ -9,7 +9,7 @@ import numpy as np
 
 from dald_model.compile.kinds.piecewise import ABSOLUTE
 from dald_model.solvers.base import NOTHING
-from dald_model.solvers.prox.closed_form_reader import Closed, Part
+from dald_model.solvers.prox.closed_form_reader import Closed, VariableSet
 
 
 class Elements(NamedTuple):
@@ -72,7 +72,7 @@ class Set(NamedTuple):
 
 def sets_of(closed: dict[int, Closed]) -> list[Set]:
     """The sets of some clients, those of one operator together."""
-    together: dict[Any, list[tuple[int, Part]]] = {}
+    together: dict[Any, list[tuple[int, VariableSet]]] = {}
     for at, one in closed.items():
         for part in one.sets:
             together.setdefault(part.key, []).append((at, part))

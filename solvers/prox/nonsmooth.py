@@ -1,4 +1,4 @@
-"""The nonsmooth part of a client: its constraints and the terms without a gradient."""
+"""The nonsmooth part of a client, and multipliers worked out from the point that it holds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 
 from dald_model.compile.form import Form, Quadratic
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality, Edge
+from dald_model.solvers.prox.closed_form_reader import HOLDING, RowCounts
 
 
 class NonsmoothPart(NamedTuple):
@@ -75,3 +77,72 @@ def _kinks_of(sub: Subproblem) -> cp.Expression:
         sizes = cp.abs(u) if term.kind.is_polyhedral else cp.norm(u, 2, axis=1)
         total = total + term.weight @ sizes
     return total
+
+
+def multipliers(
+    form: Form, point: np.ndarray, force: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    r"""Multipliers of the rows and balls that hold a point against a force.
+
+    .. math::
+        E^\top \nu + A^\top \lambda + \sum_b \eta_b \nabla \|u_b\| + g = f, \qquad
+        \lambda, \eta \ge 0, \quad g \in \partial \pi(x)
+
+    for a closed form: rows with several variables are fitted where nothing else may hold a
+    variable, then the bounds take what is left.
+    """
+    left = force.astype(float)
+    band, balls = _terms(form, point, left)
+    equal, below = RowCounts.of(form.equalities.matrix), RowCounts.of(form.inequalities.matrix)
+    E, A = form.equalities, form.inequalities
+    slack = A.rhs - A.matrix @ point
+    is_held = slack <= HOLDING * (1 + np.abs(A.rhs) + np.abs(A.matrix) @ np.abs(point))
+    nu, lam = np.zeros(E.rhs.size), np.zeros(A.rhs.size)
+    bounds = below.single[is_held[below.single]]
+    columns = below.columns[is_held[below.single]]
+    is_free = band == 0
+    is_free[columns] = is_free[equal.columns] = False
+    several = below.several[is_held[below.several]]
+    wide = np.concatenate([E.matrix[equal.several], A.matrix[several]])
+    if wide.size and is_free.any():
+        fitted = np.linalg.lstsq(wide[:, is_free].T, left[is_free])[0]
+        nu[equal.several] = fitted[: equal.several.size]
+        lam[several] = np.maximum(fitted[equal.several.size :], 0.0)
+    left -= E.matrix.T @ nu + A.matrix.T @ lam
+    left -= np.clip(left, -band, band)
+    for rows, at, factors, found in (
+        (equal.single, equal.columns, equal.factors, nu),
+        (bounds, columns, A.matrix[bounds, columns], lam),
+    ):
+        for row, column, factor in zip(rows.tolist(), at.tolist(), factors.tolist(), strict=True):
+            share = left[column] / factor
+            share = share if found is nu else max(share, 0.0)
+            found[row] = share
+            left[column] -= share * factor
+    return nu, lam, balls
+
+
+def _terms(form: Form, point: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Take the terms' share of a force, in place; how much more they can, and the balls'."""
+    band, balls = np.zeros(point.size), [np.zeros(0)]
+    for term in form.terms:
+        matrix = sp.csr_array(term.matrix)
+        u = (matrix @ point + term.offset).reshape(-1, term.width)
+        lengths = np.linalg.norm(u, axis=1)
+        unit = u / np.where(lengths > 0, lengths, 1.0)[:, None]
+        if term.is_set:
+            is_held = lengths >= term.parameter * (1 - HOLDING)
+            pushes = matrix.multiply((unit * is_held[:, None]).reshape(-1, 1))
+            owner = np.repeat(np.arange(len(u)), term.width)
+            along = np.bincount(owner, np.asarray(pushes @ left), minlength=len(u))
+            sizes = np.bincount(owner, np.asarray(pushes.multiply(pushes).sum(axis=1)).ravel())
+            held = np.maximum(along / np.where(sizes > 0, sizes, 1.0), 0.0)
+            balls.append(held)
+            left -= np.asarray(pushes.T @ np.repeat(held, term.width))
+            continue
+        is_kink = lengths <= HOLDING * (1 + np.abs(term.offset).reshape(u.shape).max(axis=1))
+        pull = term.weight[:, None] * unit * ~is_kink[:, None]
+        left -= np.asarray(matrix.T @ pull.ravel())
+        width = np.repeat(term.weight * is_kink, term.width)
+        band += np.asarray(abs(matrix).T @ width)
+    return band, np.concatenate(balls)

@@ -23,8 +23,7 @@ from dald_model.solvers.arrays.selection_cache import SelectionCache
 from dald_model.solvers.base import FOUND, NOTHING, Encoding, Multipliers
 from dald_model.solvers.prox.closed_form_reader import RowCounts, closed_form
 from dald_model.solvers.prox.closed_forms import Elements, Set, sets_of
-from dald_model.solvers.prox.multipliers import multipliers
-from dald_model.solvers.prox.nonsmooth import nonsmooth_part
+from dald_model.solvers.prox.nonsmooth import multipliers, nonsmooth_part
 from dald_model.solvers.prox.numerical import ProxAnswer, Solved, solved
 from dald_model.values import flat
 

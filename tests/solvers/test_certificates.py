@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from dald_model.compile.form import ConeProgram
-from dald_model.solvers.exact.certificates import infeasibility, is_infeasible, is_unbounded
+from dald_model.solvers.exact.cone_certificates import infeasibility, is_infeasible, is_unbounded
 from dald_model.solvers.exact.native import solved_once
 
 SCALES = [1e-6, 1.0, 1e6]
