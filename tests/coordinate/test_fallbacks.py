@@ -10,11 +10,15 @@ import pytest
 
 import dald_model as dm
 from dald_model.solvers import NAMED, Answers, Factor, Multipliers, Reference, Step, Turn
-from dald_model.solvers.exact.one_by_one import SequentialSession
 from tests.coordinate.chain import MEAN, Spy, by_hand, capped, chain, follows
 from tests.expect import near
 
 FACTOR = "no minimiser to working accuracy"
+
+
+def session_of_conic() -> Any:
+    """The class of the sessions that ``conic`` opens."""
+    return type(NAMED["conic"].open([chain()[0].compile()["a"]]))
 
 
 @pytest.fixture
@@ -129,7 +133,7 @@ def test_two_solvers_fail_in_one_round(monkeypatch: pytest.MonkeyPatch, broken: 
             said,
         )
 
-    monkeypatch.setattr(SequentialSession, "minimise", nothing)
+    monkeypatch.setattr(session_of_conic(), "minimise", nothing)
     broken(place=2, round_=2)
     model, x = chain()
     result = model.solve()
@@ -204,7 +208,8 @@ def test_after_the_last_solver_the_others_have_their_turn_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The factor fails b in round 3 only; conic has one good round, and the reference none."""
-    solve, minimise = Factor.solve, SequentialSession.minimise
+    one_by_one = session_of_conic()
+    solve, minimise = Factor.solve, one_by_one.minimise
     rounds, answers = [0], [0]
 
     def once(self: Any, which: np.ndarray, slopes: np.ndarray, tolerance: float = 0.0) -> Any:
@@ -219,7 +224,7 @@ def test_after_the_last_solver_the_others_have_their_turn_again(
         return found if answers[0] == 1 else found._replace(statuses=["solver_error"])
 
     monkeypatch.setattr(Factor, "solve", once)
-    monkeypatch.setattr(SequentialSession, "minimise", tired)
+    monkeypatch.setattr(one_by_one, "minimise", tired)
     monkeypatch.setattr(Reference, "answer", lambda self, sub, eps: ("solver_error", "no luck"))
     model, x = chain()
     result = model.solve()
