@@ -3,7 +3,7 @@ r"""Subproblem of a client: its augmented Lagrangian, as a ``cp.Problem`` and as
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from copy import copy
 from functools import cached_property, lru_cache
 from itertools import accumulate
@@ -253,12 +253,6 @@ class Subproblem(NotPicklable):
         if self._sight is None or self._sight.matrix is not matrix:
             self._sight = Sight.of(matrix)
         return self._sight
-
-    def later(self, rank: Mapping[Hashable, int]) -> np.ndarray:
-        """The entries of edges whose other end has a lower rank, (q,) bool."""
-        mine = rank[self.name]
-        ends = [rank[edge.other(self.name)] < mine for edge in self._edges]
-        return np.repeat(ends, [edge.size for edge in self._edges])
 
     @property
     def is_constrained(self) -> bool:
