@@ -75,7 +75,7 @@ class Certificate(Judged, Printed):
         if self.cost > self.paid:
             said = f"what is not seen of F, over 1e-4; the clients pay {self.paid:.3g}"
             return "measure of gaps", f"{self.cost:.3g}", said
-        return "cost of consensus", f"{self.cost:.3g}", "sum of f_i(x) - min f_i"
+        return "cost of consensus", f"{self.cost:.3g}", "lower bound of sum f_i(x) - min f_i"
 
     def report(self, *, wide: bool) -> list[Part]:
         """The bound, what it is measured by, and the comparisons."""

@@ -1,4 +1,4 @@
-r"""Clients with constraints or kinks, one by one: their own minimisers, and bounds by cuts.
+r"""Clients with constraints or kinks, one by one: bounds by cuts, and how far they can fall.
 
 A cone solver's primal and dual points prove an affine function below the client, a cut
 (:mod:`dald_model.solvers.exact.lower_bound`). Of a client that was minimised with its prices a cut
@@ -21,8 +21,7 @@ from dald_model.compile.form import ConeProgram, Form
 from dald_model.compile.measures import Measure
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.exact.lower_bound import Cut, bounded
-from dald_model.solvers.exact.native import STATUSES, solved_once
-from dald_model.solvers.exact.smooth_bound import is_split, least_within, minimiser, split_program
+from dald_model.solvers.exact.smooth_bound import is_split, least_within, split_program
 from dald_model.values import flat
 
 NARROWER = (10.0, 100.0)
@@ -45,6 +44,8 @@ class ConeClient:
 
     Attributes
     ----------
+    form : Form or None
+        The client as numbers.
     is_blurred : bool
         Whether the last bracket is only as exact as a solver.
     """
@@ -58,9 +59,9 @@ class ConeClient:
         multipliers: np.ndarray | None = None,
     ) -> None:
         self._sub, self._at = sub, at
-        self._form = sub.form if form is None else form
+        self.form = sub.form if form is None else form
         self._own = np.zeros(at.size) if own is None else own - at
-        self._is_split = self._form is not None and is_split(self._form)
+        self._is_split = self.form is not None and is_split(self.form)
         self._cuts: list[Cut] = []
         self.is_blurred = False
         if multipliers is not None and self._here is not None:
@@ -73,9 +74,9 @@ class ConeClient:
 
         So constants cancel before they are rounded.
         """
-        if self._form is None:
+        if self.form is None:
             return None
-        here = self._form.around(self._at)
+        here = self.form.around(self._at)
         if not self._is_split:
             return here
         constant, plain = here.quadratic.constant, here.quadratic._replace(constant=0.0)
@@ -148,109 +149,46 @@ class ConeClient:
         self._cuts.append(cut)
         return cut.least(price, near, reach)
 
-    def fall(self, reach: np.ndarray, cost: float) -> float:
-        """How much lower the objective is within reach of the point, at least and at most.
+    def falls(self, points: np.ndarray) -> np.ndarray:
+        """How much lower the objective is at some points, (k, m), by its numbers without rows."""
+        assert self._here is not None
+        level = self._here.objective(np.zeros(self._at.size))
+        return level - self._here.objectives(points - self._at)
+
+    def fall(self, reach: np.ndarray, cost: float) -> tuple[float, np.ndarray]:
+        """How much lower the objective is within reach of the point, at least, and how far away.
 
         By a bound, and by the value at the point that a solver found: an error of one of them is
         no cost of consensus.
         """
         nothing = np.zeros(reach.size)
         if self._here is None:
-            found = self._by_cvxpy(self._at, reach, nothing)
-            fall = cost - found.value if found.is_optimal else 0.0
+            solved = self._by_cvxpy(self._at, reach, nothing)
+            if not solved.is_optimal:
+                return 0.0, nothing
+            values = [flat(solved.values[v.id]) for v in self._sub.variables]
+            value, point = solved.value, np.concatenate(values)
+            level = cost
         else:
-            found = bounded(self._program, nothing, nothing, reach)
-            point = self._at + np.clip(found.point, -reach, reach)
+            is_smooth = self._is_split and self._here.smooth
+            found = (
+                least_within(self._here, nothing, nothing, reach)
+                if is_smooth
+                else bounded(self._program, nothing, nothing, reach)
+            )
+            value, point = found.value, self._at + np.clip(found.point, -reach, reach)
             level = self._here.objective(nothing) if self._is_split else cost
-            fall = min(level - found.value, cost - client_cost(self._sub, point))
-        return max(fall, 0.0) if np.isfinite(fall) else 0.0
+        fall = min(level - value, cost - client_cost(self._sub, point))
+        if not (np.isfinite(fall) and fall > 0):
+            return 0.0, nothing
+        return fall, np.abs(point - self._at)
 
-    def minimiser(self) -> np.ndarray:
-        """The client's own minimiser; NaN where it has none."""
-        sub, at = self._sub, self._at
-        nowhere = np.full(sub.size, np.nan)
-        if sub.client.is_remote:
-            return nowhere
-        if self._form is not None and self._is_split and self._form.smooth:
-            point = minimiser(self._form, at)
-            if point is not None:
-                return point
-        cost, found_one = client_cost(sub, at), False
-        for centre, lengths in self._units():
-            point, status = self._solved(centre, lengths)
-            if status == "unbounded":
-                break
-            if point is not None:
-                found_one = True
-                if self._form is None or client_cost(sub, point) <= cost:
-                    return point
-        # No solver finds better than the point itself
-        return at.copy() if found_one else nowhere
-
-    def _solved(self, centre: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray | None, str]:
-        form = self._form
-        if form is None:
-            found = self._by_cvxpy(centre, lengths)
-            if not found.is_optimal:
-                return None, found.status
-            return np.concatenate(
-                [flat(found.values[v.id]) for v in self._sub.variables]
-            ), "optimal"
-        cone = self._program
-        if centre is not self._at:
-            here = form.around(centre)
-            cone = split_program(here) if self._is_split and not here.smooth else here.cone
-        found = solved_once(_in_lengths(cone, lengths))
-        status = STATUSES.get(str(found.status), "solver_error")
-        if status != "optimal":
-            return None, status
-        return centre + lengths * np.array(found.x)[: self._sub.size], status
-
-    def _units(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Where numbers are taken from, and in what lengths: from the point, where all bend alike.
-
-        There the way to the minimum of the quadratic alone is about one. Then in the size of the
-        point, then as they are. What one of them leaves without digits another has.
-        """
-        sub, at = self._sub, self._at
-        size = np.concatenate(
-            [
-                np.full(value.size, np.abs(value).max(initial=0.0) or 1.0)
-                for value in sub.spread(at).values()
-            ]
-        )
-        units = [(at, size), (np.zeros(at.size), np.ones(at.size))]
-        if self._form is not None and self._form.valued:
-            quadratic = self._form.quadratic
-            bends, slopes = quadratic.diagonal, np.abs(quadratic.times(at) + quadratic.linear)
-            roots = np.sqrt(np.where(bends > 0, bends, 1.0))
-            way = float(np.where(bends > 0, slopes / roots, 0.0).max(initial=0.0))
-            if way > 0:
-                units.insert(0, (at, np.where(bends > 0, way / roots, size)))
-        return units
-
-    def _by_cvxpy(
-        self, centre: np.ndarray, lengths: np.ndarray, price: np.ndarray | None = None
-    ) -> Solved:
-        """The minimum by the user's own expressions; with prices within the lengths alone."""
+    def _by_cvxpy(self, centre: np.ndarray, lengths: np.ndarray, price: np.ndarray) -> Solved:
+        """The minimum with prices within the lengths, by the user's own expressions."""
         sub = self._sub
         centres, spreads = sub.spread(centre), sub.spread(lengths)
         around: Mapping[int, Measure] = {
             key: Measure(centres[key], spreads[key]) for key in centres
         }
-        if price is None:
-            return minimise(sub.client.cost, sub.client.constraints, around)
         stacked = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
         return minimise(sub.client.cost + price @ stacked, sub.client.constraints, around, box=1.0)
-
-
-def _in_lengths(cone: ConeProgram, lengths: np.ndarray) -> ConeProgram:
-    """A cone program whose first variables are counted in lengths, with the largest cost one."""
-    whole = np.ones(cone.linear.size)
-    whole[: lengths.size] = lengths
-    linear, rows, matrix = whole * cone.linear, cone.rows.copy(), cone.matrix.copy()
-    rows.data = rows.data * np.repeat(whole, np.diff(rows.indptr))
-    matrix.data = matrix.data * whole[matrix.indices] * np.repeat(whole, np.diff(matrix.indptr))
-    worth = max(np.abs(linear).max(initial=0.0), np.abs(matrix.data).max(initial=0.0)) or 1.0
-    matrix.data = matrix.data / worth
-    return cone._replace(matrix=matrix, linear=linear / worth, rows=rows)

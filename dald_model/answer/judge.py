@@ -5,8 +5,8 @@ and the lengths L of :mod:`dald_model.answer.scale` at the point x that the user
 :math:`\epsilon = 10^{-4}` unless told otherwise, it holds
 
 * the gap, :math:`F(x) - F^* \le \epsilon S`, by the proof of :mod:`dald_model.answer.bound` in the
-  box of 10 L; and ten times that in a box as wide as ten times the ways to the standalone
-  minimisers, or 1e3 L where only a cone solver bounds a client, if that is less;
+  box of 10 L; and ten times that in a box as wide as ten times the ways
+  that the clients would go, or 1e3 L where only a cone solver bounds a client, if that is less;
 * the reported value, :math:`|value - F(x)| \le \epsilon S`;
 * constraints and copies, as in :mod:`dald_model.answer.feasibility`;
 * the multipliers, by the same proof in a small box, where it is of first order. A gap of
@@ -25,14 +25,13 @@ from functools import cached_property
 
 import numpy as np
 
-from dald_model.answer.bound import Bound, Bounds, Parts, reach_beside
+from dald_model.answer.bound import Bound, Bounds, Parts, prices_of, reach_beside
 from dald_model.answer.claim import Claim, client_costs
 from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.feasibility import Feasibility, are_together, copies_apart
 from dald_model.answer.multipliers import balanced, improved
 from dald_model.answer.scale import NOISE, REACH, Scale
 from dald_model.answer.smooth_clients import smooth_groups
-from dald_model.answer.standalone import Standalone
 from dald_model.answer.verdict import Row
 from dald_model.compile.subproblem import Subproblem
 from dald_model.values import flat
@@ -112,14 +111,10 @@ class Judge:
         )
 
     @cached_property
-    def alone(self) -> Standalone:
-        """The standalone minimisers."""
-        return Standalone(self.compiled, self._parts, self._at, self._costs)
-
-    @cached_property
     def scale(self) -> Scale:
         """The cost of consensus and the lengths."""
-        return Scale(self.claim, self.alone, self._at, self._costs)
+        prices = prices_of(self.compiled, self._multipliers)
+        return Scale(self.claim, self._parts, self._at, self._costs, prices)
 
     @property
     def allowed(self) -> float:
@@ -129,7 +124,7 @@ class Judge:
     @property
     def is_blurred(self) -> bool:
         """Whether doubles hold less of F, or of its gradients, than is asked for."""
-        rounded = max(self.scale.open, self.scale.doubt, self.proof.noise)
+        rounded = max(self.scale.open, self.proof.noise)
         return rounded > self.tolerance * self.scale.cost
 
     @cached_property
@@ -174,21 +169,23 @@ class Judge:
     @cached_property
     def _by_multipliers(self) -> Bound:
         enough = SPARE * self.allowed
-        near, far = REACH * self.scale.lengths, self.scale.reach
-        best, mu = self._least(near, enough)
-        if best.size <= self.allowed and (far > near).any():
-            wide = self._bounds(far, FARTHEST * self.scale.lengths).of(mu, WIDER * enough)
+        lengths = self.scale.lengths
+        best, mu = self._least(REACH * lengths, enough)
+        if best.size <= self.allowed:
+            far = reach_beside(
+                self.compiled, self.scale.reach, self._parts.cones, FARTHEST * lengths
+            )
+            wide = self._bounds(far).of(mu, WIDER * enough)
             if wide.size > WIDER * self.allowed:
                 return wide
         return best
 
-    def _bounds(self, reach: np.ndarray, by_cones: np.ndarray) -> Bounds:
-        reach = reach_beside(self.compiled, reach, self._parts.cones, by_cones)
+    def _bounds(self, reach: np.ndarray) -> Bounds:
         return Bounds(self.compiled, self._parts, self._at, self._own, reach, self._costs)
 
     def _least(self, reach: np.ndarray, enough: float) -> tuple[Bound, np.ndarray]:
         """The best bound in a box, and its multipliers."""
-        bounds, mu = self._bounds(reach, reach), self._multipliers
+        bounds, mu = self._bounds(reach), self._multipliers
         best = bounds.of(mu, enough), mu
         if best[0].size > enough and self.scale.paid <= self.scale.least:
             nothing = np.zeros(self.compiled.size)  # nobody is paid for anything

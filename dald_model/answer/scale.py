@@ -2,36 +2,37 @@ r"""The two scales of a verdict: the cost of consensus, and how far each entry m
 
 With x the point that the user reads,
 
-.. math:: S = \sum_i \Big[ f_i(x) - \min_{X_i} f_i \Big]
+.. math:: S = \sum_i \Big[ f_i(x) - f_i(y_i) \Big]
 
-is what the clients pay for agreeing. It is made of differences of one function at two points, so
-constants and origins cancel, and it follows every unit of the objective and of the variables. A
-client without a minimiser of its own pays what it could gain within the lengths.
+is what the clients pay for agreeing, at least (:mod:`dald_model.answer.cost_of_consensus`). It is
+made of differences of one function at two points, so constants and origins cancel, and it follows
+every unit of the objective and of the variables.
 
 Where clients pay little or nothing, no gap is small beside S, and what cannot be seen of F takes
 its place: the yardstick is :math:`\max(S, u / 10^{-4})`, with
 
 .. math::
-    u = \max\Big( 10^{-7} \sum_i \min(|f_i(x) - c_i|, D_i), \; \frac{R^2}{\max(R, |F|)} \Big)
+    u = \max\Big( 10^{-7} \sum_i \min(|f_i(x) - c_i|, D_i), \; \frac{R^2}{\max(R, |F|)} \Big).
 
-less what clients may pay that is not sure. So errors of 1e-7 of F pass: solvers leave 1e-8, and a
+So errors of 1e-7 of F pass: solvers leave 1e-8, and a
 proof adds several. The constants :math:`c_i` that a user adds do not count, and no client counts
 for more than :math:`D_i`, by which its objective changes where all of x doubles or vanishes:
 neither an offset of F nor one of x makes u large alone. R is what F changes by where x is rounded
-to the eight digits that are printed, and :math:`R / |F|` how far F is zero for who reads x. Every
-part is continuous, so nothing jumps where clients begin to pay. The length of an entry,
+to the eight digits that are printed, or 1e-7 of what it changes by where x doubles or vanishes,
+whichever is least: far out in a valley F is not zero, whatever digits of x are worth; and
+:math:`R / |F|` how far F is zero for who reads x. Every part is continuous, so nothing jumps where
+clients begin to pay. The length of an entry,
 
 .. math::
-    L_e = \max\Big( \min\big( \max_i |x_{i,e}^{alone} - x_e|, \;
+    L_e = \max\Big( \min\big( \max_i |y_{i,e} - x_e|, \;
         \max(|x_e|, m_e(S)) \big), \; m_e(u / 10^{-4}) \Big),
 
-is the way to the farthest standalone minimiser, or less: the size of the entry, but no more than
-its two bounds are apart, or, where that is longer, the move :math:`m_e(S)` of this entry alone that
-changes a client's objective by S; and no shorter than a move that nobody sees in F. So neither a
-far origin nor a client that hardly knows its own minimiser can make it large. An entry that all
-want where it is has the length of that move, or of one that a row of constraints notices; what a
-client without an objective would choose is no way. Lengths bound the box of a proof and how far
-constraints may be violated, never the objective.
+is the longest way that a client would go, or less: the size of the entry, but no more than its two
+bounds are apart, or, where that is longer, the move :math:`m_e(S)` of this entry alone that changes
+a client's objective by S; and no shorter than a move that nobody sees in F. So neither a far origin
+nor a client that hardly knows its own minimiser can make it large. An entry that all want where it
+is has the length of that move, or of one that a row of constraints notices. Lengths bound the box
+of a proof and how far constraints may be violated, never the objective.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ import scipy.sparse as sp
 
 from dald_model._cvxpy import NegExpression
 from dald_model.answer.alike import Alike
+from dald_model.answer.bound import Parts
 from dald_model.answer.claim import Claim, client_costs
-from dald_model.answer.cone_clients import ConeClient
+from dald_model.answer.cost_of_consensus import Slopes, least_paid, single_bounds
 from dald_model.answer.smooth_clients import ROOM
-from dald_model.answer.standalone import Standalone
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
@@ -94,7 +95,7 @@ resolves prices to the root of it."""
 
 
 REACH = 10.0
-"""How many lengths a proof's box reaches, and how many ways to the standalone minimisers."""
+"""How many lengths a proof's box reaches, and how many ways that clients would go."""
 
 
 class Scale:
@@ -112,106 +113,72 @@ class Scale:
         The sum of the absolute values of the clients' objectives.
     noise, digits : float
         What doubles do not hold of F, and what rounding x by 1e-12 changes of it.
-    doubt : float
-        What clients who pay nothing that is sure may pay.
     lengths : ndarray
         L, all clients' variables one after the other.
     farther : ndarray
         The same for prices: the longer where it is not known whether a length is a solver's error.
     reach : ndarray
-        How far the wide box of a proof reaches: ten lengths, or ten times the way to the farthest
-        standalone minimiser.
+        How far the wide box of a proof reaches: ten lengths, or ten times the longest way that a
+        client would go.
     """
 
     def __init__(
         self,
         claim: Claim,
-        alone: Standalone,
+        parts: Parts,
         at: np.ndarray,
         costs: Mapping[Hashable, float],
+        prices: np.ndarray,
     ) -> None:
         compiled = claim.compiled
-        paid = {name: max(fall, 0.0) for name, fall in alone.falls.items() if np.isfinite(fall)}
         self.total = float(sum(abs(cost) for cost in costs.values() if np.isfinite(cost)))
         self.noise = NOISE * self.total
         sizes = _sizes(compiled, at)
-        rounded = _rounding(claim, np.abs(at), costs, DIGITS)
-        self.digits = min(rounded, DIGITS * _at_zero(compiled, claim))
-        changes = _changes(claim, sizes, costs)
-        cost = float(sum(paid.values()))
-        unseen = self._unseen(claim, sizes, costs, changes, cost)
-        self.doubt = alone.doubt if cost <= unseen / ALLOWED else 0.0
-        self.unseen = max(unseen - self.doubt, 0.0)
-        self.least = self.unseen / ALLOWED
-        ways = np.nan_to_num(np.abs(alone.points - at), nan=0.0)
-        known = cost if alone.missing else max(cost, self.least)  # what others pay is known below
+        changes, together = _changes(claim, sizes, costs)
+        rounded = min(_rounding(claim, sizes, costs, PRINTED), SEEN * together)
+        digits = _rounding(claim, np.abs(at), costs, DIGITS)
+        self.digits = min(digits, DIGITS * _at_zero(compiled, claim))
+        whole, ranges = Alike.by_variable(compiled).most(sizes), _ranges(compiled)
         steep, bent = _steepness(compiled, claim.live, at)
-        moves = [_moves(steep, bent, one) for one in (known, self.least)]
-        self.reach = Alike.by_edges(compiled).most(ways)
-        for name, sub in compiled.items():
-            if _wants_nothing(sub):
-                ways[compiled.columns[name]] = 0.0
-        ways = Alike.by_entry(compiled).most(ways)
-        self.lengths = _lengths(compiled, at, ways, *moves)
-        self.farther = _farther(compiled, at, self.lengths, ways, moves[0])
-        self.reach = REACH * np.maximum(self.lengths, self.reach)
-        paid |= self._within(claim, alone, at, costs)
-        self.paid = float(sum(paid.values()))
+        with np.errstate(all="ignore"):
+            ways = np.where(bent > 0, np.abs(prices) / bent, 0.0)
+        widths = np.where((bent > 0) | (sizes > FAINT * whole), np.maximum(sizes, ways), whole)
+        sizes, widths = np.minimum(sizes, ranges), np.minimum(widths, ranges)
+        slopes = Slopes(steep, bent, prices, sizes, widths)
+        alone = least_paid(compiled, parts, at, costs, slopes)
+        self.paid = float(sum(filter(np.isfinite, alone.falls.values())))
+        self.unseen = self._unseen(claim, costs, changes, rounded)
+        self.least = self.unseen / ALLOWED
         self.cost = max(self.paid, self.least)
         change = sum(filter(np.isfinite, changes.values()))
         self.worth = max(self.paid, self.least / np.sqrt(ALLOWED), PRINTED * change)
-
-    def _within(
-        self, claim: Claim, alone: Standalone, at: np.ndarray, costs: Mapping[Hashable, float]
-    ) -> dict[Hashable, float]:
-        """What clients without a minimiser could gain within the lengths, at least.
-
-        Where the search for one led somewhere, by the objective on the way there.
-        """
-        columns, found = claim.compiled.columns, {}
-        near = {}
-        for name in alone.missing:
-            part = columns[name]
-            reach = self.lengths[part]
-            if name in alone.falling:
-                near[name] = at[part] + np.clip(alone.falling[name] - at[part], -reach, reach)
-                continue
-            client = alone.parts.cones.get(name) or ConeClient(claim.compiled[name], at[part])
-            found[name] = client.fall(reach, costs[name])
-        there = client_costs(claim.compiled, near, near)
-        return found | {name: max(costs[name] - cost, 0.0) for name, cost in there.items()}
+        moves = [_moves(slopes.steep, slopes.bent, one) for one in (self.cost, self.least)]
+        self.reach = Alike.by_edges(compiled).most(alone.farthest)
+        ways = Alike.by_entry(compiled).most(alone.ways)
+        self.lengths = _lengths(compiled, at, ways, *moves)
+        self.farther = _farther(compiled, at, self.lengths, ways, moves[0])
+        self.reach = REACH * np.maximum(self.lengths, self.reach)
 
     def _unseen(
         self,
         claim: Claim,
-        sizes: np.ndarray,
         costs: Mapping[Hashable, float],
         changes: Mapping[Hashable, float],
-        paid: float,
+        rounded: float,
     ) -> float:
         """By how much F may be wrong before anybody sees it, see the module."""
         own = {name: abs(cost) for name, cost in costs.items()}
-        if ALLOWED * paid < SEEN * self.total:  # else what is paid is more than that anyway
+        if ALLOWED * self.paid < SEEN * self.total:  # else what is paid is more than that anyway
             subs = claim.compiled
             own = {name: abs(c - _constant(subs[name].client.cost)) for name, c in costs.items()}
         of_value = SEEN * float(np.nansum([min(own[name], one) for name, one in changes.items()]))
-        of_point = _rounding(claim, sizes, costs, PRINTED)
-        size = max(of_point, float(np.nansum([*own.values()])))
-        return max(of_value, of_point * of_point / (size or 1.0))
+        size = max(rounded, float(np.nansum([*own.values()])))
+        return max(of_value, rounded * rounded / (size or 1.0))
 
     @property
     def open(self) -> float:
         """What of a gap doubles leave open in any case."""
         return self.noise + self.digits
-
-
-def _wants_nothing(sub: Subproblem) -> bool:
-    """Whether a client has constraints and no objective, and so is content anywhere among them."""
-    if sub.client.is_server or sub.form is None:
-        return sub.client.is_server
-    quadratic = sub.form.quadratic
-    is_flat = sub.form.valued and not (sub.form.terms or quadratic.linear.any())
-    return is_flat and sub.is_constrained and not quadratic.diagonal.any()
 
 
 def _rounding(
@@ -251,14 +218,22 @@ def _constant(cost: Any) -> float:
 
 def _changes(
     claim: Claim, sizes: np.ndarray, costs: Mapping[Hashable, float]
-) -> dict[Hashable, float]:
-    """The larger change of each client's objective where all entries move by their sizes."""
-    columns, found = claim.compiled.columns, dict.fromkeys(costs, 0.0)
-    for sign in (1.0, -1.0):
-        moved = {name: x + sign * sizes[columns[name]] for name, x in claim.points.items()}
-        for name, there in client_costs(claim.compiled, moved, claim.live).items():
-            found[name] = float(np.fmax(found[name], abs(there - costs[name])))
-    return found
+) -> tuple[dict[Hashable, float], float]:
+    """The larger change of each client's objective where all entries move by their sizes.
+
+    They double or vanish; and by how much all objectives change together, whichever is less.
+    """
+    columns, found, together = claim.compiled.columns, dict.fromkeys(costs, 0.0), np.inf
+    for factor in (1.0, -1.0):
+        moved = {
+            name: x + factor * np.copysign(sizes[columns[name]], x)
+            for name, x in claim.points.items()
+        }
+        there = client_costs(claim.compiled, moved, claim.live)
+        changes = {name: abs(there[name] - costs[name]) for name in costs}
+        found = {name: float(np.fmax(found[name], changes[name])) for name in costs}
+        together = float(np.fmin(together, sum(changes.values())))
+    return found, together
 
 
 def _lengths(
@@ -298,25 +273,12 @@ def _lengths(
 
 
 def _ranges(compiled: Decomposition) -> np.ndarray:
-    """How far the two bounds of an entry are apart, of all its copies; infinite without two.
-
-    An origin that is far beyond them does not make an entry long.
-    """
-    high = np.full(sum(sub.size for sub in compiled.values()), np.inf)
-    low = -high
+    """How far the two bounds of an entry are apart, of all its copies; infinite without two."""
+    found = np.full(sum(sub.size for sub in compiled.values()), np.inf)
     for name, sub in compiled.items():
-        if sub.form is None or sub.form.extra or not sub.form.inequalities.rhs.size:
-            continue
-        matrix, right = sub.form.inequalities
-        single = np.count_nonzero(matrix, axis=1) == 1
-        matrix, right = matrix[single], right[single]
-        entries = np.abs(matrix).argmax(axis=1)
-        slopes = matrix[np.arange(entries.size), entries]
-        part = compiled.columns[name]
-        at, is_upper = right / slopes, slopes > 0
-        np.minimum.at(high[part], entries[is_upper], at[is_upper])
-        np.maximum.at(low[part], entries[~is_upper], at[~is_upper])
-    found = high - low
+        if sub.form is not None and sub.form.inequalities.rhs.size:
+            low, high = single_bounds(sub.form)
+            found[compiled.columns[name]] = high - low
     return Alike.by_edges(compiled).least(np.where(found > 0, found, np.inf))
 
 

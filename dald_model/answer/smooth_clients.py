@@ -107,18 +107,18 @@ class SmoothClients:
     def steps(self, at: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         r"""Newton's steps :math:`-(\nabla^2 f)^+ s` for slopes s, and those that may be rounding.
 
-        Both (k, m): the former NaN where there is none; the latter along curvatures that may be
-        rounding, as long as if they were the largest such, and zero where there is none.
+        Both (k, m); the latter along curvature that may be rounding, as if it were the largest
+        such. NaN without a Hessian.
         """
         sure, faint = np.full((2, *at.shape), np.nan)
         for part, bent in self._bends(at):
             along, rest = _along(bent, slopes[part])
             least = RIDGE * np.maximum(bent.roots[:, -1:], np.finfo(float).tiny)
-            step, is_live = along / np.maximum(bent.roots, least), bent.roots > least
-            for found, kept in ((sure, is_live), (faint, ~is_live)):
+            step, is_sure = along / np.maximum(bent.roots, least), bent.roots > least
+            for found, kept in ((sure, is_sure), (faint, ~is_sure)):
                 found[part] = -bent.inverse * _combined(bent, np.where(kept, step, 0.0))
             faint[part] -= bent.inverse * rest / least
-        return sure, np.nan_to_num(faint, nan=0.0, posinf=0.0, neginf=0.0)
+        return sure, faint
 
     def losses(self, slopes: np.ndarray, away: np.ndarray, enough: np.ndarray) -> np.ndarray:
         r"""How much each objective can fall from a point with these slopes, at most, (k,).

@@ -318,7 +318,7 @@ def test_the_table_of_a_verification_that_passes() -> None:
         "  distributed        #  optimal  #.## s, # rounds\n"
         "  certificate        #  bound    by client solves alone\n"
         "  all-in-one         #  optimal  #.## s\n"
-        "  cost of consensus  2                   sum of f_i(x) - min f_i\n"
+        "  cost of consensus  2                   lower bound of sum f_i(x) - min f_i\n"
         "  check                 difference  measured by  share    allowed        where\n"
         "  objective gap # #  1e-04    ok\n"
         "  in plain sight # #  1e-03    ok\n"

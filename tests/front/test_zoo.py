@@ -152,20 +152,11 @@ SOLVERS = {
 """What each can solve of the zoo. First-order methods, but asked for the same accuracy."""
 
 
-UNPROVED = ("SCS", "portfolio")
-"""Right to eight digits, with prices by SCS that leave 4e-4 of the cost of consensus unproved."""
-
-
 # Every problem on one graph, and so each solver with and without a server.
 @pytest.mark.parametrize(
     ("solver", "name", "graph"),
     [
-        pytest.param(
-            *(solver, name, ("odd ring", "star")[at % 2]),
-            marks=[pytest.mark.xfail(reason="4e-4 of S unproved")]
-            if (solver, name) == UNPROVED
-            else [],
-        )
+        (solver, name, ("odd ring", "star")[at % 2])
         for solver, names in SOLVERS.items()
         for at, name in enumerate(names)
     ],
