@@ -17,9 +17,8 @@ import scipy.sparse as sp
 import dald_model as dm
 from dald_model.solvers import NAMED, Choice, Turn
 from tests.duals import duals
+from tests.engines import tampered
 from tests.zoo import GRAPHS, PROBLEMS
-
-NO_CLIENT = "unpack: the bytes are no packed client; expected those of pack"
 
 
 def cones() -> dict[str, Any]:
@@ -221,59 +220,13 @@ def test_another_process_that_cannot_use_cvxpy_finds_the_same_points(tmp_path: P
             )
 
 
-def stored(**arrays: Any) -> bytes:
-    stream = io.BytesIO()
-    np.savez(stream, **arrays)
-    return stream.getvalue()
-
-
-def damaged() -> dict[str, bytes]:
-    whole = dm.pack(of_cone("rows"))
-    single, many = io.BytesIO(), io.BytesIO()
-    np.save(single, np.arange(3))
-    np.savez(many, header=np.array([{}], dtype=object))
-    with np.load(io.BytesIO(whole)) as given:
-        arrays = dict(given)
-    flipped = bytearray(whole)
-    flipped[len(flipped) // 2] ^= 255
-    header = json.loads(arrays["header"].tobytes())
-    unversioned = {key: value for key, value in header.items() if key != "version"}
-
-    def with_header(value: Any) -> bytes:
-        text = np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
-        return stored(**(arrays | {"header": text}))
-
-    return {
-        "nothing": b"",
-        "text": b"hello, this is no client",
-        "the start": whole[: len(whole) // 2],
-        "all but the end": whole[:-10],
-        "the magic alone": b"PK\x03\x04",
-        "a flipped byte": bytes(flipped),
-        "one array": single.getvalue(),
-        "pickles": many.getvalue(),
-        "other arrays": stored(a=np.arange(3)),
-        "a header that is no JSON": stored(**(arrays | {"header": np.arange(9, dtype=np.uint8)})),
-        "a header that is a list": with_header([1, 2]),
-        "a header without version": with_header(unversioned),
-        "an array too few": stored(**{k: v for k, v in arrays.items() if k != "slope"}),
-    }
-
-
-@pytest.mark.parametrize("name", damaged())
-def test_bytes_that_are_no_client_are_refused(name: str) -> None:
-    with pytest.raises(dm.OptionError) as caught:
-        dm.unpack(damaged()[name])
-    assert str(caught.value) == NO_CLIENT
-
-
 def test_bytes_of_another_version_are_refused() -> None:
     with np.load(io.BytesIO(dm.pack(of_cone("rows")))) as given:
         arrays = dict(given)
     header = json.loads(arrays["header"].tobytes()) | {"version": 99}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     with pytest.raises(dm.OptionError) as caught:
-        dm.unpack(stored(**arrays))
+        dm.unpack(tampered.stored(arrays))
     assert str(caught.value) == (
         "unpack: the client was packed in format 99, expected 2; "
         "pack and unpack with the same version of dald_model"

@@ -143,7 +143,23 @@ def by_hand() -> dict[str, bytes]:
     twice[:] = twice[0]
     falling = rows["cone.rows.indptr"][::-1].copy()
     late = entry("cone.rows.indptr") + 1
+    single, pickled = io.BytesIO(), io.BytesIO()
+    np.save(single, np.arange(3))
+    np.savez(pickled, header=np.array([{}], dtype=object))
     return {
+        "nothing": b"",
+        "words": b"hello, this is no client",
+        "the start": whole[ROWS][: len(whole[ROWS]) // 2],
+        "all but the end": whole[ROWS][:-10],
+        "one array": single.getvalue(),
+        "pickles": pickled.getvalue(),
+        "other arrays": arrays({"a": np.arange(3)}),
+        "a header that is no JSON": text("no JSON"),
+        "a header that is a list": text("[1, 2]"),
+        "a header without version": text(
+            json.dumps({key: value for key, value in header.items() if key != "version"})
+        ),
+        "an array too few": arrays({key: one for key, one in rows.items() if key != "slope"}),
         "another compression": bytes(flipped),
         "an encrypted entry": bytes(locked),
         "a deep header": text("[" * 10**5),
