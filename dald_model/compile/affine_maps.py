@@ -80,6 +80,10 @@ class AffineMaps:
         """Whether some of its pieces are those of another."""
         return all(self._made[0][at] is other._made[0][at] for at in pieces)
 
+    def has_matrices(self, other: AffineMaps, pieces: Iterable[int]) -> bool:
+        """The same but for their offsets."""
+        return all(self.matrices[at] is other.matrices[at] for at in pieces)
+
     def times(self, blocks: ColumnBlocks) -> Any:
         """The matrix @ F for all pieces together; the data themselves where it picks them."""
         total: Any = None
@@ -191,7 +195,11 @@ def is_same(one: Any, two: Any) -> bool:
         return False
     if one.shape != two.shape or sp.issparse(one) != sp.issparse(two):
         return False
-    return (one != two).nnz == 0 if sp.issparse(one) else np.array_equal(one, two)
+    if not sp.issparse(one):
+        return np.array_equal(one, two)
+    if one.format == two.format == "csr" and np.array_equal(one.indices, two.indices):
+        return np.array_equal(one.indptr, two.indptr) and np.array_equal(one.data, two.data)
+    return (one != two).nnz == 0
 
 
 def dense(matrix: Any) -> np.ndarray:

@@ -387,6 +387,14 @@ class Instantiator:
         """The inequality rows."""
         return self._instance(1, maps)
 
+    def levels(self, form: Form, maps: AffineMaps) -> tuple[Rows, Rows]:
+        """Equality and inequality rows with the matrices of a form."""
+        known = form.equalities, form.inequalities
+        zero, nonneg = (
+            rows._replace(rhs=self._right_side(at, maps)) for at, rows in enumerate(known)
+        )
+        return zero, nonneg
+
     def _instance(self, which: int, maps: AffineMaps) -> Rows:
         _, blocks, extra, rhs = self._rows[which]
         if not rhs.size:

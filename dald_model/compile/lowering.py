@@ -105,7 +105,12 @@ class Lowering:
                 found = copy(like)
                 found.read = read
                 return found
-            maps = AffineMaps(read.parts, representative.variables, like.maps)
+            parts = [*read.parts]
+            # Most differ in what bounds them alone
+            for at in {*like.instantiator.pieces_of_rows, *read.given.offsets}:
+                parts[at] = _known_where_same(parts[at], like.read.parts[at])
+            read = read._replace(parts=parts)
+            maps = AffineMaps(parts, representative.variables, like.maps)
             try:
                 found = self._lowered(read, maps, None, like)
             except NotRowByRowError:
@@ -265,6 +270,12 @@ class Lowering:
         rows_of = before if stated else like
         if rows_of and (stated or _has_rows_of(rows_of, instantiator, maps)):
             equalities, inequalities = rows_of.form.equalities, rows_of.form.inequalities
+        elif (
+            like
+            and instantiator is like.instantiator
+            and maps.has_matrices(like.maps, instantiator.pieces_of_rows)
+        ):
+            equalities, inequalities = instantiator.levels(like.form, maps)
         else:
             equalities = self._shared(instantiator.zero(maps))
             inequalities = self._shared(instantiator.nonneg(maps))
