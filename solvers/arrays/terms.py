@@ -204,13 +204,6 @@ def has_matrix_of(one: Term, other: Term) -> bool:
     return one.kind is other.kind and one.matrix is other.matrix and one.width == other.width
 
 
-def has_arguments_of(one: Term, other: Term) -> bool:
-    """Whether two terms differ in weights and parameters alone."""
-    return has_matrix_of(one, other) and (
-        one.offset is other.offset or np.array_equal(one.offset, other.offset)
-    )
-
-
 def shared(
     clients: Sequence[Sequence[Term]], sizes: np.ndarray, squares: Sequence[np.ndarray] = ()
 ) -> list[np.ndarray]:

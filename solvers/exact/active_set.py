@@ -24,7 +24,7 @@ from dald_model.compile.form import Form
 from dald_model.deadline import check_time, is_limited
 from dald_model.solvers.arrays.indexing import outer, selection, times
 from dald_model.solvers.exact.cholesky import eliminate, triangles, unit_rows, variable_scales
-from dald_model.solvers.exact.quadratic_step import Errors, Step, nonsmooth_terms
+from dald_model.solvers.exact.quadratic_step import Errors, Step, nonsmooth_terms, wide
 
 SINGULAR = 2e-11
 """Smallest Cholesky pivot of the scaled H: DAQP regularises where it finds 1e-11 or less."""
@@ -65,7 +65,7 @@ class ActiveSet:
         """Why the rows and non-smooth terms are not for this method; empty if they are."""
         if form.equalities.rhs.size + form.inequalities.rhs.size == 0:
             return "it has no rows"
-        return nonsmooth_terms(form)
+        return nonsmooth_terms(form) or wide(form)
 
     def __init__(self, forms: Sequence[Form]) -> None:
         self._models: list[daqp.Model] = []
@@ -74,7 +74,7 @@ class ActiveSet:
         self.take(forms)
 
     def take(self, forms: Sequence[Form]) -> None:
-        """See :class:`dald_model.solvers.exact.quadratic_step.LastingMethod`."""
+        """See :func:`dald_model.solvers.exact.quadratic_step.again`."""
         count, size = len(forms), forms[0].size
         matrices = [one.matrix for f in forms for one in (f.inequalities, f.equalities)]
         if len(matrices) != len(self._matrices) or not all(map(is_, matrices, self._matrices)):

@@ -168,17 +168,11 @@ def inverse_roots(matrices: np.ndarray, flat: float) -> tuple[np.ndarray, np.nda
     """
     scales = variable_scales(matrices)
     lower, failed = triangles(matrices * outer(scales), flat)
-    roots = _inverses(lower.transpose(0, 2, 1))
+    roots = np.empty(lower.shape)
+    for found, upper in zip(roots, lower.transpose(0, 2, 1), strict=True):
+        found[:] = dtrtri(upper)[0]  # one by one, as numpy would take them for any matrices
     roots *= scales[:, :, None]
     return roots, failed
-
-
-def _inverses(upper: np.ndarray) -> np.ndarray:
-    """The inverses of upper triangles; one by one, as numpy would take them for any matrices."""
-    found = np.empty(upper.shape)
-    for i, own in enumerate(upper):
-        found[i] = dtrtri(own)[0]
-    return found
 
 
 def triangles(matrices: np.ndarray, flat: float) -> tuple[np.ndarray, np.ndarray]:

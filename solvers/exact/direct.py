@@ -98,7 +98,7 @@ class _Session:
             self._broken[part] = self._method.factor(part, hessians)
         linear = self._augmented.linear(turn).reshape(which.size, -1)
         linear += self._linear[which]
-        lengths, _ = turn.tables(linear.shape[1])
+        lengths, slopes = turn.tables(linear.shape[1])
         step = self._method.solve(which, linear, tolerance * lengths)
         failed = step.failed | self._broken[which]
         points = step.points
@@ -106,15 +106,16 @@ class _Session:
         objectives = bend / 2 + np.vecdot(self._linear[which], points) + self._constants[which]
         if step.values.size:
             objectives += step.values
-        held = Multipliers.table(step.multipliers)
+        held, left = Multipliers.table(step.multipliers), step.left
+        slack = (left.max(axis=1), (left / slopes).max(axis=1)) if left.size else ()
+        statuses, points = np.where(failed, "solver_error", "optimal").tolist(), points.reshape(-1)
         if not failed.any():
-            return Answers(points.reshape(-1), objectives, ["optimal"] * which.size, held, {})
-        statuses = np.where(failed, "solver_error", "optimal").tolist()
+            return Answers(points, objectives, statuses, held, {}, *slack)
         told = "no minimiser to working accuracy"
         if self._forms[0].smooth:
             told += ": no point in the domain of the terms, or steps that do not shrink"
         said = dict.fromkeys(np.flatnonzero(failed).tolist(), told)
-        return Answers(points.reshape(-1), objectives, statuses, held, said)
+        return Answers(points, objectives, statuses, held, said, *slack)
 
 
 class Newton(Direct):

@@ -40,7 +40,7 @@ from dald_model.compile.form import Form
 from dald_model.solvers.arrays.indexing import outer, selection, times
 from dald_model.solvers.exact.cholesky import FLAT, triangles, variable_scales
 from dald_model.solvers.exact.nonsmooth_rows import height, matrices, parted
-from dald_model.solvers.exact.quadratic_step import Errors, Step
+from dald_model.solvers.exact.quadratic_step import Errors, Step, wide
 from dald_model.solvers.exact.semismooth_state import ClientState
 from dald_model.solvers.exact.semismooth_turn import SemismoothTurn
 
@@ -58,8 +58,9 @@ class SemismoothNewton:
         """Why the rows and terms are not for this method; empty if they are."""
         if form.extra:
             return f"its rows need {form.extra} variables more than the client has"
-        known = height(form) or form.smooth
-        return "" if known else "it has neither rows nor terms without a gradient"
+        if not (height(form) or form.smooth):
+            return "it has neither rows nor terms without a gradient"
+        return wide(form)
 
     def __init__(self, forms: Sequence[Form]) -> None:
         count, size = len(forms), forms[0].size
@@ -76,7 +77,7 @@ class SemismoothNewton:
         self._given = [one for form in forms for one in matrices(form)]
 
     def take(self, forms: Sequence[Form]) -> None:
-        """See :class:`dald_model.solvers.exact.quadratic_step.LastingMethod`."""
+        """See :func:`dald_model.solvers.exact.quadratic_step.again`."""
         given = [one for form in forms for one in matrices(form)]
         if len(given) != len(self._given) or not all(map(operator.is_, given, self._given)):
             self.__init__(forms)
@@ -111,6 +112,7 @@ class SemismoothNewton:
         points, values = np.full(linear.shape, np.nan), np.full(which.size, np.nan)
         duals = np.full((which.size, self._equal + self._below), np.nan)
         balls = np.full((which.size, self._groups[0].balls), np.nan)
+        left = np.zeros(linear.shape if self._groups[0].smooth else (0, 0))
         for group, mine in self._parts(which):
             mine = mine[~failed[mine]]
             for start in range(0, mine.size, group.at_once):
@@ -122,9 +124,11 @@ class SemismoothNewton:
                 points[part], values[part] = group.points[members], group.objectives(members)
                 duals[part] = self._own(group.multipliers[members], self._heights[which[part]])
                 balls[part] = group.pushes(members)
+                if left.size:
+                    left[part] = group.left[members]
         energy = np.vecdot(points, times(self._hessians[selection(which)], points))
         inequality, equality = duals[:, : self._below], duals[:, self._below :]
-        return Step(points, equality, inequality, failed, energy, balls, values)
+        return Step(points, equality, inequality, failed, energy, balls, values, left)
 
     def _parts(self, which: np.ndarray) -> Iterator[tuple[ClientState, np.ndarray]]:
         """The groups, and the positions in ``which`` of their clients."""

@@ -35,6 +35,8 @@ class ClientState:
         s, and u at the last points.
     levels, slopes, curvatures : ndarray, shapes (k,), (k, m) and (k, arguments)
         Values, gradients and second derivatives of the smooth terms at the last points.
+    left : ndarray, shape (k, m)
+        What is left of the gradients there, beside smooth terms.
     reaches : ndarray, shape (k, R)
         How far a row moves with variables by their units.
     forces : ndarray, shape (k,)
@@ -76,6 +78,7 @@ class ClientState:
         self.grown = np.full(count, SOFT)
         self.inside = np.zeros(shape, dtype=bool)
         self.bearings = np.zeros(shape)
+        self.left = np.zeros((count, size))
         self.hessians, self.roots = np.zeros((2, count, size, size))
         self.units = np.ones((count, size))
         self.is_stale = np.ones(count, dtype=bool)

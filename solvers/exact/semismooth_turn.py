@@ -372,6 +372,8 @@ class SemismoothTurn:
         if self._smooth is not None:
             group.levels[at], group.slopes[at] = self._levels, self._pull
             group.curvatures[at] = self._curvatures
+            pull = times(self._hessians, self.x) + self._linear + self._pull
+            group.left[at] = np.abs(pull + self._rows.matrix.back(self.multipliers))
 
 
 def _roots(matrices: np.ndarray) -> np.ndarray:

@@ -64,7 +64,7 @@ def test_the_proximal_point_method_on_the_lasso() -> None:
     A, b = A / np.sqrt(len(A)), b / np.sqrt(len(A))
     model, x, z = alone(squares(A, b), 10, lambda x: 0.3 * cp.norm1(x))
     by_hand = follow(lambda v, k: lasso(A, b, 0.3, v, 2.0), np.zeros(10))
-    seen = iterates(model, dm.ProximalPoint(2.0), x, z)
+    seen = iterates(model, dm.ProximalPoint(2.0), x, z, accuracy=1e-12)
     same(seen, [np.tile(v, 2) for v in by_hand])
     # Scikit-learn's has 1 / (2 N) before the squares, hence half the weight; its N is in A here.
     fit = sklearn.linear_model.Lasso(0.15 / len(A), fit_intercept=False, tol=1e-14)
@@ -134,7 +134,7 @@ def test_fedprox_on_the_lasso() -> None:
     by_hand = follow(
         lambda z, k: np.mean([lasso(*one, 0.02, z, 3.0) for one in data], axis=0), np.zeros(10), 20
     )
-    same(iterates(model, dm.FedProx(3.0), w, rounds=20), by_hand)
+    same(iterates(model, dm.FedProx(3.0), w, rounds=20, accuracy=1e-12), by_hand)
 
 
 def _fedavg(losses: list[Loss], z: Array, step: float, count: int) -> list[Array]:

@@ -192,3 +192,15 @@ def test_a_line_that_nothing_bounds_stays_where_it_is_in_other_units() -> None:
         true = np.empty(4)
         true[order] = scipy.optimize.isotonic_regression(target, increasing=False).x
         assert error(answers.points, true) <= TOLERANCE
+
+
+def test_wide_rows_of_few_entries_meet_no_square_matrix() -> None:
+    """Forty simplices of ten variables each, by cones, which make no 400 x 400."""
+    rng, x = np.random.default_rng(3), cp.Variable(400)
+    price, near = rng.normal(size=(2, 400))
+    sums = np.kron(np.eye(40), np.ones(10))
+    sub = client(price @ x, [x >= 0, sums @ x == 1], x)
+    assert Choice("auto").chain(sub)[0].name == "conic"
+    found = ask(session_of(sub), np.zeros(400), 1.0, near).points
+    expected = [simplex(one, 1.0) for one in (near - price / 2).reshape(40, 10)]
+    np.testing.assert_allclose(found, np.concatenate(expected), atol=TOLERANCE)
