@@ -77,6 +77,8 @@ class Participant(Scaled):
         self._stretch(length)
         self._charge(cost)
         program = self.programme
+        self._sides: dict[str, Any] = {}
+        self._found: dict[str, Direction] = {}
         self.x = np.zeros(program.size)
         self.equal = np.zeros(program.equal_right.size)
         self.s = {key: group.cone.start() for key, group in self._groups.items()}
@@ -84,7 +86,7 @@ class Participant(Scaled):
         self.tops = {}
         for key, group in self._groups.items():
             if group.tops is not None:
-                cone = self._cone(group)
+                cone = group.cone
                 self.tops[key] = heads = cone.norms(group.right) + 1.0
                 self.s[key] = cone.joined(heads, group.right)
                 self.z[key] = cone.held(group.tops)
@@ -123,7 +125,7 @@ class Participant(Scaled):
             unit = self._of_cone(key)
             self.s[key], self.z[key] = pairs[2 * at] * unit, pairs[2 * at + 1] * self.cost / unit
             if group.tops is not None:
-                self.tops[key] = self._cone(group).heads(self.s[key]) / 2
+                self.tops[key] = group.cone.heads(self.s[key]) / 2
         self.settle()
         nothing = {key: 0.0 * one for key, one in self.s.items()}
         tops = {key: 0.0 * one for key, one in self.tops.items()}
@@ -165,7 +167,7 @@ class Participant(Scaled):
         for key, group in self._groups.items():
             s, z = self.s[key], self.z[key]
             product += float(s @ z)
-            cone, tail = self._cone(group), self._tail(group, z)
+            cone, tail = group.cone, self._tail(group, z)
             residual = residual + group.rows.back(tail)
             right += float(group.right @ tail)
             broken = group.rows.times(self.x) - tau * group.right
@@ -220,11 +222,10 @@ class Participant(Scaled):
         full: Any = bent
         for key, group in self._groups.items():
             group.cone.scale(self.s[key], self.z[key])
-            cone = self._cone(group)
             if group.tops is None:
-                full = full + cone.curvature(group.rows)
+                full = full + group.cone.curvature(group.rows)
             else:
-                full = full + cone.reduced(group.rows)
+                full = full + group.cone.reduced(group.rows)
         count = self.equal.size
         if count or not self._is_all:
             if sp.issparse(full) or sp.issparse(self._equal.matrix):
@@ -307,7 +308,7 @@ class Participant(Scaled):
         for key, group in self._groups.items():
             moved = group.rows.times(x)
             if group.tops is not None:
-                cone = self._cone(group)
+                cone = group.cone
                 corner, beside = cone.tops()
                 along = (beside * moved).reshape(corner.size, -1).sum(axis=1)
                 moved_tops[key] = (tops[key] + along) / corner
@@ -377,7 +378,7 @@ class Participant(Scaled):
         for key, group in self._groups.items():
             bent = group.cone.inverse(rows[key])
             if group.tops is not None:
-                cone = self._cone(group)
+                cone = group.cone
                 corner, beside = cone.tops()
                 heads[key] = tops[key] - cone.heads(bent)
                 width = beside.size // corner.size
@@ -390,24 +391,11 @@ class Participant(Scaled):
         own = sl.lu_solve(self._factor, full[self._private], check_finite=False)
         return full[self._known] - self._join.T @ own
 
-    @property
-    def _sides(self) -> dict[str, Any]:
-        return self.__dict__.setdefault("sides", {})
-
-    @property
-    def _found(self) -> dict[str, Direction]:
-        return self.__dict__.setdefault("found", {})
-
     @staticmethod
     def _tail(group: Group, vector: np.ndarray) -> np.ndarray:
         if group.tops is None:
             return vector
-        return Participant._cone(group).tails(vector)
-
-    @staticmethod
-    def _cone(group: Group) -> Any:
-        """A cone with the methods of its kind: of heads, where it has some."""
-        return group.cone
+        return group.cone.tails(vector)
 
     # What is found
 

@@ -54,12 +54,13 @@ class Place(NamedTuple):
 class Group(NamedTuple):
     """Rows of cones of one kind: :math:`s = b - A x`, of which ``tops`` are the heads' weights.
 
-    With tops the rows are those of the tails, (count, width - 1), and b as well.
+    With tops the rows are those of the tails, (count, width - 1), and b as well; and the cone has
+    the methods of heads.
     """
 
     rows: Rows
     right: np.ndarray
-    cone: Cone
+    cone: Any
     tops: np.ndarray | None
 
 
