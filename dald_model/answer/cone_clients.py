@@ -156,7 +156,7 @@ class ConeClient:
         return level - self._here.objectives(points - self._at)
 
     def fall(self, reach: np.ndarray, cost: float) -> tuple[float, np.ndarray]:
-        """How much lower the objective is within reach of the point, at least, and how far away.
+        """How much lower the objective is within reach of the point, at least, and which way.
 
         By a bound, and by the value at the point that a solver found: an error of one of them is
         no cost of consensus.
@@ -181,7 +181,7 @@ class ConeClient:
         fall = min(level - value, cost - client_cost(self._sub, point))
         if not (np.isfinite(fall) and fall > 0):
             return 0.0, nothing
-        return fall, np.abs(point - self._at)
+        return fall, point - self._at
 
     def _by_cvxpy(self, centre: np.ndarray, lengths: np.ndarray, price: np.ndarray) -> Solved:
         """The minimum with prices within the lengths, by the user's own expressions."""

@@ -4,8 +4,7 @@ Whatever points :math:`y_i \in X_i` the clients go to by themselves,
 
 .. math:: S = \sum_i \Big[ f_i(x) - f_i(y_i) \Big] \le \sum_i \Big[ f_i(x) - \min_{X_i} f_i \Big],
 
-so nothing has to be minimised for a yardstick that is never too long, and a client that falls for
-ever needs no rule of its own. A client goes
+so nothing has to be minimised for a yardstick that is never too long. A client goes
 
 * with kinks or bounds, along its price p, as one that agrees for it has the slope -p; with each
   entry over its curvature, or over the square of its steepness;
@@ -13,7 +12,8 @@ ever needs no rule of its own. A client goes
 * also with the entries held that are zero, as kinks may hold them;
 * with other constraints, or where no line leads down, to its minimum within a box.
 
-Along a line the best of the lengths that are tried has 99 % of what a quadratic falls.
+One that falls for ever counts as far as lengths go, which others tell. Along a line the best of the
+lengths that are tried has 99 % of what a quadratic falls.
 """
 
 from __future__ import annotations
@@ -31,15 +31,13 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form, Rows
 
 FAR = 4.0 ** np.arange(15, -13, -1)
-"""How far along a way is tried, in sizes of variables; the first alone where one falls beyond the
-last, as of what falls for ever nothing else says how much of it counts."""
+"""How far along a way is tried, in sizes of variables."""
 NEAR = 2.0 ** np.linspace(-1.25, 1.25, 13)
 """Where it is tried between these."""
+ENDLESS = 1e-3
+"""Share of a fall in a box that another move as long has to bring for a client to fall for ever."""
 WIDE = 4.0
 """How many times as far as along a line the box of a client with rows reaches."""
-ZERO = 1e-6
-"""Share of how far it would go below which an entry is zero, where a kink may hold it."""
-ONE = int(np.flatnonzero(FAR == 1.0)[0])
 
 
 class Slopes(NamedTuple):
@@ -49,16 +47,17 @@ class Slopes(NamedTuple):
     ----------
     steep, bent : ndarray
         How steep and how curved each is along each entry; zero where that is not known.
-    prices, sizes, widths : ndarray
-        What each entry is charged, how far it is from zero, and how far it may go: as far, or to
-        the minimum of its own curvature, or at zero without one as far as others of its variable.
+    prices, sizes : ndarray
+        What each entry is charged, and how far it is from zero.
+    is_zero : ndarray of bool
+        The entries that are at zero.
     """
 
     steep: np.ndarray
     bent: np.ndarray
     prices: np.ndarray
     sizes: np.ndarray
-    widths: np.ndarray
+    is_zero: np.ndarray
 
     def of(self, columns: Any) -> Slopes:
         """Those of some variables."""
@@ -85,11 +84,33 @@ class Paid(NamedTuple):
         Client -> what it could gain by itself, at least.
     ways, farthest : ndarray
         How far all entries go for that, and where curvature that is rounding is the least there is.
+    endless : dict
+        Client of which nothing is known but that it falls for ever -> the way.
     """
 
     falls: dict[Hashable, float]
     ways: np.ndarray
     farthest: np.ndarray
+    endless: dict[Hashable, np.ndarray]
+
+
+class Gain(NamedTuple):
+    """What one client could gain, or with a first axis some clients, with arrays (m,).
+
+    Attributes
+    ----------
+    fall : float
+        At least.
+    way, farthest : ndarray
+        How far it goes for that, and where curvature that is rounding is the least there is.
+    endless : ndarray
+        The way of one of which nothing is known but that it falls for ever; else zero.
+    """
+
+    fall: Any
+    way: np.ndarray
+    farthest: np.ndarray
+    endless: np.ndarray
 
 
 def least_paid(
@@ -103,13 +124,14 @@ def least_paid(
 
     ``at`` is the point, all variables one after the other, and ``costs`` the objectives there.
     """
-    found: dict[Hashable, float] = {}
-    ways, unsure = np.zeros((2, at.size))
+    falls: dict[Hashable, float] = {}
+    ways, farthest, endless = np.zeros((3, at.size))
     with np.errstate(all="ignore"):
         for group in parts.groups:
             here = group.columns
-            falls, ways[here], unsure[here] = _of_smooth(group, at[here], slopes)
-            found |= dict(zip(group.names, falls.tolist(), strict=True))
+            found = _of_smooth(group, at[here], slopes.of(here))
+            falls |= dict(zip(group.names, found.fall.tolist(), strict=True))
+            ways[here], farthest[here], endless[here] = found[1:]
         held = _with_common_rules(compiled)
         for name in dict.fromkeys([*parts.cones, *held]):
             sub, part = compiled[name], compiled.columns[name]
@@ -118,96 +140,106 @@ def least_paid(
             client = parts.cones.get(name)
             if name in held or client is None:
                 client = ConeClient(sub, at[part], form=held[name])
-            found[name], ways[part] = _of_cone(client, at[part], slopes.of(part), costs[name])
-    ways, unsure = (np.where(np.isfinite(one), one, 0.0) for one in (ways, unsure))
-    return Paid(found, ways, np.maximum(ways, unsure))
+            found = _of_cone(client, at[part], slopes.of(part), costs[name])
+            falls[name], ways[part], farthest[part], endless[part] = found
+    ways, farthest = (np.where(np.isfinite(one), one, 0.0) for one in (ways, farthest))
+    falling = {name: endless[compiled.columns[name]] for name in falls}
+    falling = {name: way for name, way in falling.items() if way.any()}
+    return Paid(falls, ways, np.maximum(ways, farthest), falling)
 
 
-def _of_smooth(
-    group: SmoothClients, at: np.ndarray, slopes: Slopes
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How much lower smooth clients are along a line, for certain, (k,), and how far they go.
-
-    At least, and where curvature is rounding.
-    """
-    down, known = -group.gradients(at), slopes.of(group.columns)
+def _of_smooth(group: SmoothClients, at: np.ndarray, known: Slopes) -> Gain:
+    """What smooth clients could gain along a line, for certain."""
+    down = -group.gradients(at)
     sure, faint = group.steps(at, -down)
     best, ways = np.fmax(group.sure_falls(at, at + sure), 0.0), np.abs(sure)
+    farthest, endless = np.zeros(at.shape), np.zeros(at.shape)
 
-    def searched(way: np.ndarray) -> Line:
-        return _along(
-            lambda steps: np.stack([group.sure_falls(at, at + s[:, None] * way) for s in steps]),
-            len(at),
-        )
+    def falls(moves: np.ndarray) -> np.ndarray:
+        return np.stack([group.sure_falls(at, at + one) for one in moves])
 
     for way in (known.scaled(sure), *known.ways(down)):
         if (best > 0).all():
             break
-        line = searched(way)
-        moved = line.far[:, None] * np.abs(way)
-        ways = np.where((line.fall > best)[:, None], np.fmax(ways, moved), ways)
+        line = _along(falls, way)
+        ways = np.where((line.fall > best)[:, None], np.fmax(ways, np.abs(line.moved)), ways)
         best = np.maximum(best, line.fall)
-    if not faint.any():
-        return best, ways, faint
-    unsure = known.scaled(faint)
-    return best, ways, searched(unsure).farthest[:, None] * np.abs(unsure)
+        endless = np.where(line.is_endless[:, None], line.farthest, endless)
+    if faint.any():
+        farthest = np.abs(_along(falls, known.scaled(faint)).farthest)
+    return Gain(best, ways, farthest, np.where((best > 0)[:, None], 0.0, endless))
 
 
-def _of_cone(
-    client: ConeClient, at: np.ndarray, known: Slopes, cost: float
-) -> tuple[float, np.ndarray]:
-    """How much lower another client is along a line within its bounds, or in a box; and where."""
-    form = client.form
+def _of_cone(client: ConeClient, at: np.ndarray, known: Slopes, cost: float) -> Gain:
+    """What another client could gain along a line within its bounds, or in a box."""
+    form, nothing = client.form, np.zeros(at.size)
     if form is None or form.extra or not (form.complete and form.valued):
-        return client.fall(known.widths, cost)
-    is_zero, bounds = np.abs(at) <= ZERO * known.widths, bounds_of(form)
-    down = known.prices, np.where(is_zero, 0.0, known.prices)
-    ways = np.stack([way for one in down for way in known.ways(one)])
+        fall, move = client.fall(known.sizes, cost)
+        return Gain(fall, np.abs(move), nothing, nothing)
+    down = known.prices, np.where(known.is_zero, 0.0, known.prices)
+    bounds, ways = bounds_of(form), np.stack([way for one in down for way in known.ways(one)])
 
-    def reached(far: np.ndarray) -> np.ndarray:
-        points = at + far[..., None] * ways
-        return points if bounds is None else np.clip(points, *bounds)
+    def kept(moves: np.ndarray) -> np.ndarray:
+        return moves if bounds is None else np.clip(at + moves, *bounds) - at
 
-    def falls(far: np.ndarray) -> np.ndarray:
-        return client.falls(reached(far).reshape(-1, at.size)).reshape(far.shape)
+    def falls(moves: np.ndarray) -> np.ndarray:
+        return client.falls((at + kept(moves)).reshape(-1, at.size)).reshape(moves.shape[:2])
 
-    line = _along(falls, len(ways))
-    way = int(line.fall.argmax())
-    if bounds is not None and line.fall[way] > 0:
-        return float(line.fall[way]), np.abs(reached(line.far)[way] - at)
-    # Far from zero a box of x's own size is too wide for a cone solver, elsewhere one as wide as
+    line = _along(falls, ways)
+    best, last = int(line.fall.argmax()), int(line.is_endless.argmax())
+    if bounds is not None and line.fall[best] > 0:
+        return Gain(float(line.fall[best]), np.abs(kept(line.moved))[best], nothing, nothing)
+    if bounds is not None and line.is_endless[last]:
+        return Gain(0.0, nothing, nothing, kept(line.farthest)[last])
+    # Far from zero a box of x's own size is too wide for a cone solver; elsewhere one as wide as
     # the client would go without its rows may be too small
-    tried = {min(1.0, WIDE * line.far[way]), 1.0} if line.fall[way] > 0 else {1.0}
-    return max((client.fall(one * known.widths, cost) for one in tried), key=lambda pair: pair[0])
+    share = float((np.abs(line.moved[best]) / known.sizes).max()) if line.fall[best] > 0 else 1.0
+    boxes = [client.fall(one * known.sizes, cost) for one in {min(1.0, WIDE * share), 1.0}]
+    return _in_box(client, at, *max(boxes, key=lambda pair: pair[0]))
+
+
+def _in_box(client: ConeClient, at: np.ndarray, fall: float, move: np.ndarray) -> Gain:
+    """What a client with rows gains by a move in a box, unless it gains as much by another."""
+    nothing, form = np.zeros(at.size), client.form
+    if form is not None and not form.extra and not form.is_outside(at + 2 * move):
+        beyond = float(client.falls((at + 2 * move)[None])[0])
+        if beyond > (1 + ENDLESS) * fall:
+            return Gain(0.0, nothing, nothing, move)
+    return Gain(fall, np.abs(move), nothing, nothing)
 
 
 class Line(NamedTuple):
-    """What is found along some ways, each (count,).
+    """What is found along some ways.
 
     Attributes
     ----------
-    fall, far : ndarray
-        What counts of the fall, and where that is.
-    farthest : ndarray
-        How far it is known to go on.
+    fall : ndarray, shape (k,)
+        How much lower it gets; zero of one that falls beyond the last point.
+    moved, farthest : ndarray, shape (k, m)
+        To where, and where it is known to go on.
+    is_endless : ndarray of bool, shape (k,)
+        Whether it falls beyond the last point.
     """
 
     fall: np.ndarray
-    far: np.ndarray
+    moved: np.ndarray
     farthest: np.ndarray
+    is_endless: np.ndarray
 
 
-def _along(falls: Callable[[np.ndarray], np.ndarray], count: int) -> Line:
-    """The lowest points of some ways, by the falls at (n, count) steps."""
-    coarse = np.fmax(falls(np.repeat(FAR[:, None], count, axis=1)), 0.0)
-    where, each = coarse.argmax(axis=0), np.arange(count)
-    farthest = np.where(coarse.any(axis=0), FAR[where], 0.0)
-    near = farthest * NEAR[:, None]
-    fine = np.fmax(falls(near), 0.0)
+def _along(falls: Callable[[np.ndarray], np.ndarray], ways: np.ndarray) -> Line:
+    """The lowest points of some ways, (k, m), by the falls of some moves, (n, k, m)."""
+    coarse = np.fmax(falls(FAR[:, None, None] * ways), 0.0)
+    where, each = coarse.argmax(axis=0), np.arange(len(ways))
+    is_down = coarse.any(axis=0)
+    far = np.where(is_down, FAR[where], 0.0)
+    near = far * NEAR[:, None]
+    fine = np.fmax(falls(near[..., None] * ways), 0.0)
     closer = fine.argmax(axis=0)
-    is_endless = where == 0
-    fall = np.where(is_endless, coarse[ONE], fine[closer, each])
-    return Line(fall, np.where(is_endless, 1.0, near[closer, each]), farthest)
+    is_endless = is_down & (where == 0)
+    fall, moved = fine[closer, each], near[closer, each][:, None] * ways
+    fall, moved = np.where(is_endless, 0.0, fall), np.where(is_endless[:, None], 0.0, moved)
+    return Line(fall, moved, far[:, None] * ways, is_endless)
 
 
 def bounds_of(form: Form) -> tuple[np.ndarray, np.ndarray] | None:

@@ -142,22 +142,43 @@ class Scale:
         steep, bent = _steepness(compiled, claim.live, at)
         with np.errstate(all="ignore"):
             ways = np.where(bent > 0, np.abs(prices) / bent, 0.0)
-        widths = np.where((bent > 0) | (sizes > FAINT * whole), np.maximum(sizes, ways), whole)
-        sizes, widths = np.minimum(sizes, ranges), np.minimum(widths, ranges)
-        slopes = Slopes(steep, bent, prices, sizes, widths)
+        is_zero = np.abs(at) <= FAINT * np.where(bent > 0, ways, whole)
+        allowed = _allowed_by_rows(compiled)
+        boxes = np.where(is_zero, np.where(np.isfinite(allowed), allowed, whole), sizes)
+        boxes = np.minimum(np.where(bent > 0, np.maximum(sizes, ways), boxes), ranges)
+        slopes = Slopes(steep, bent, prices, boxes, is_zero)
         alone = least_paid(compiled, parts, at, costs, slopes)
         self.paid = float(sum(filter(np.isfinite, alone.falls.values())))
         self.unseen = self._unseen(claim, costs, changes, rounded)
         self.least = self.unseen / ALLOWED
-        self.cost = max(self.paid, self.least)
-        change = sum(filter(np.isfinite, changes.values()))
-        self.worth = max(self.paid, self.least / np.sqrt(ALLOWED), PRINTED * change)
-        moves = [_moves(slopes.steep, slopes.bent, one) for one in (self.cost, self.least)]
+        known = self.paid if alone.endless else max(self.paid, self.least)
+        moves = [_moves(slopes.steep, slopes.bent, one) for one in (known, self.least)]
         self.reach = Alike.by_edges(compiled).most(alone.farthest)
         ways = Alike.by_entry(compiled).most(alone.ways)
         self.lengths = _lengths(compiled, at, ways, *moves)
         self.farther = _farther(compiled, at, self.lengths, ways, moves[0])
         self.reach = REACH * np.maximum(self.lengths, self.reach)
+        self.paid += self._paid_within(claim, at, costs, alone.endless)
+        self.cost = max(self.paid, self.least)
+        change = sum(filter(np.isfinite, changes.values()))
+        self.worth = max(self.paid, self.least / np.sqrt(ALLOWED), PRINTED * change)
+
+    def _paid_within(
+        self,
+        claim: Claim,
+        at: np.ndarray,
+        costs: Mapping[Hashable, float],
+        ways: Mapping[Hashable, np.ndarray],
+    ) -> float:
+        """What clients that fall for ever could gain on their way within the lengths."""
+        near = {}
+        for name, way in ways.items():
+            part = claim.compiled.columns[name]
+            with np.errstate(divide="ignore"):
+                share = float((self.lengths[part] / np.abs(way)).min())
+            near[name] = at[part] + min(share, 1.0) * way
+        there = client_costs(claim.compiled, near, near)
+        return sum(max(float(costs[name] - cost), 0.0) for name, cost in there.items())
 
     def _unseen(
         self,
@@ -321,11 +342,17 @@ def _passed_on(compiled: Decomposition, lengths: np.ndarray, is_told: np.ndarray
 
 def _sizes(compiled: Decomposition, at: np.ndarray) -> np.ndarray:
     """The absolute value of each entry; of a variable that is zero what a row allows it, or one."""
-    right = _moves_of_rows(compiled, np.zeros(at.size), asks_all=True)[1]
-    right = Alike.by_edges(compiled).least(right)
-    right = np.where(np.isfinite(right), right, 1.0)
-    is_zero = Alike.by_variable(compiled).most(np.abs(at)) <= SETTLED * right
-    return np.where(is_zero, right, np.abs(at))
+    allowed = _allowed_by_rows(compiled)
+    allowed = np.where(np.isfinite(allowed), allowed, 1.0)
+    is_zero = Alike.by_variable(compiled).most(np.abs(at)) <= SETTLED * allowed
+    return np.where(is_zero, allowed, np.abs(at))
+
+
+def _allowed_by_rows(compiled: Decomposition) -> np.ndarray:
+    """How far an entry alone moves a row as far as its right-hand side; infinite without any."""
+    nothing = np.zeros(sum(sub.size for sub in compiled.values()))
+    right = _moves_of_rows(compiled, nothing, asks_all=True)[1]
+    return Alike.by_edges(compiled).least(right)
 
 
 def _moves_of_edges(compiled: Decomposition, lengths: np.ndarray) -> np.ndarray:

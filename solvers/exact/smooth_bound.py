@@ -19,18 +19,12 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import ConeProgram, Form
 from dald_model.solvers.arrays.terms import Terms
-from dald_model.solvers.exact.line_search import SEARCHES
 from dald_model.solvers.exact.lower_bound import BoxBound, bounded, nothing
-from dald_model.solvers.exact.native import STATUSES, solved_once
 
 TANGENTS = 4
 """Newton steps of a bound at most: near an answer one or two are enough."""
 LOSABLE = 1e-9
 """Share of what the prices are worth in the box that a bound may lose, unless told otherwise."""
-FARTHEST = 30
-"""Newton steps to a minimiser at most."""
-SHARPER = 1e-6
-"""Share of a decrease below which another step to a minimiser is not worth it."""
 
 
 def least_within(
@@ -73,36 +67,6 @@ def is_split(form: Form) -> bool:
 def split_program(form: Form) -> ConeProgram:
     """The client without smooth terms as a cone program of these parts."""
     return _program(form, np.zeros(form.size), 0.0)
-
-
-def minimiser(form: Form, start: np.ndarray) -> np.ndarray | None:
-    """Where a split client is least, by a proximal Newton method; None where it finds nothing."""
-    u, fallen, nowhere = start, 0.0, np.zeros(form.size)
-    for _ in range(FARTHEST):
-        here = form.around(u)
-        model = _model(here, Terms([here.smooth], form.size), nowhere)
-        if model is None:
-            return None
-        found = solved_once(model)
-        if STATUSES.get(str(found.status)) != "optimal":
-            return None
-        step = np.array(found.x)[: form.size]
-        if fallen == 0.0 and form.is_outside(start):
-            whole = form.objective(u + step)  # from outside, a shorter step would end there too
-            if not np.isfinite(whole):
-                return None
-            u, fallen = u + step, np.finfo(float).tiny
-            continue
-        before, gained = form.objective(u), 0.0
-        for _ in range(SEARCHES):
-            gained = before - form.objective(u + step)
-            if gained >= 0:
-                break
-            step = step / 2
-        if not gained > SHARPER * fallen:
-            return u
-        u, fallen = u + step, fallen + gained
-    return u
 
 
 def _by_tangents(
