@@ -29,6 +29,10 @@ class Alike:
     @classmethod
     def by_edges(cls, compiled: Decomposition) -> Alike:
         """Entries that edges without any other entry make equal, but for a factor."""
+        return compiled.stacked.known("equal entries", lambda: cls._by_edges(compiled))
+
+    @classmethod
+    def _by_edges(cls, compiled: Decomposition) -> Alike:
         sides, count = compiled.stacked.matrix, compiled.size
         is_single = (np.diff(sides.indptr) == 1).reshape(2, -1).all(axis=0)
         tails, heads = np.flatnonzero(is_single), np.flatnonzero(is_single) + count
@@ -45,11 +49,15 @@ class Alike:
     @classmethod
     def by_variable(cls, compiled: Decomposition) -> Alike:
         """Entries of one variable of the user's, at all clients that have a copy of it."""
-        return cls(np.repeat(*_variables(compiled)))
+        return compiled.stacked.known("variables", lambda: cls(np.repeat(*_variables(compiled))))
 
     @classmethod
     def by_entry(cls, compiled: Decomposition) -> Alike:
         """The copies of one entry of a variable of the user's."""
+        return compiled.stacked.known("entries", lambda: cls._by_entry(compiled))
+
+    @classmethod
+    def _by_entry(cls, compiled: Decomposition) -> Alike:
         variables, sizes = _variables(compiled)
         firsts = np.zeros(int(variables.max(initial=-1)) + 2, dtype=int)
         firsts[variables + 1] = sizes

@@ -209,6 +209,8 @@ def client_costs(
         known = values([sub.lowered for sub in here], [points[sub.name] for sub in here])
     found.update(zip((sub.name for sub in here), known.tolist(), strict=True))
     left = [sub for sub in here if not np.isfinite(found[sub.name])]
+    if not left:
+        return found
     with undisturbed([v for sub in left for v in sub.client.given.variables]):
         for sub in left:
             found[sub.name] = sub.client.cost_at(sub.spread(points[sub.name]))

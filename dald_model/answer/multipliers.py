@@ -31,9 +31,10 @@ EXACT = 1e-15
 
 def balanced(compiled: Decomposition, mu: np.ndarray) -> np.ndarray:
     """The nearest multipliers for which no server has a price."""
-    if not free_servers(compiled):
+    servers = free_servers(compiled)
+    if not servers:
         return mu
-    rows = _price_map(compiled, free_servers(compiled))
+    rows = compiled.stacked.known(("prices", servers), lambda: _price_map(compiled, servers))
     return mu - spla.lsqr(rows, rows @ mu, atol=EXACT, btol=EXACT)[0]
 
 

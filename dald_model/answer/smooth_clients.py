@@ -8,8 +8,9 @@ The difference is computed as it stands on the right: constants cancel before th
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,7 +58,7 @@ class SmoothClients:
         self.names = [sub.name for sub in subs]
         columns = [np.arange(*compiled.columns[name].indices(2**62)[:2]) for name in self.names]
         self.columns = np.stack(columns)
-        forms = [sub.form for sub in subs if sub.form is not None]
+        self._forms = forms = [sub.form for sub in subs if sub.form is not None]
         self._quadratics = [form.quadratic for form in forms]
         self._linear = np.stack([one.linear for one in self._quadratics])
         self._is_dense = all(one.matrix is not None for one in self._quadratics)
@@ -68,6 +69,11 @@ class SmoothClients:
             shape = max(root.shape[0] for root in roots), subs[0].size
             self._roots = together(roots, shape), together([abs(root) for root in roots], shape)
         self._terms = Terms([f.terms for f in forms], subs[0].size) if forms[0].terms else None
+
+    def is_of(self, subs: Sequence[Subproblem]) -> bool:
+        """Whether these clients, with the numbers that they have, are those."""
+        is_same = self.names == [sub.name for sub in subs]
+        return is_same and all(map(is_, self._forms, (sub.form for sub in subs)))
 
     @property
     def is_quadratic(self) -> bool:
@@ -274,4 +280,13 @@ def smooth_groups(
             groups.setdefault(form.shape, []).append(sub)
         else:
             others.append(name)
-    return [SmoothClients(compiled, subs) for subs in groups.values()], others
+    kept: dict[object, SmoothClients] = compiled.stacked.known("smooth clients", dict)
+    found = []
+    for shape, subs in groups.items():
+        group = kept.get(shape)
+        if group is None or not group.is_of(subs):
+            group = SmoothClients(compiled, subs)
+            if group.columns.shape[1] * group.columns.size <= ROOM:
+                kept[shape] = group
+        found.append(group)
+    return found, others

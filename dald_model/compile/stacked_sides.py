@@ -2,8 +2,9 @@ r"""The sides of all edges as one sparse map of all clients' variables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -55,6 +56,7 @@ class StackedSides:
         self.offset[where] = np.concatenate([offset for _, offset in sides])
         self.owner = np.empty(2 * size, dtype=int)
         self.owner[where] = np.repeat(np.arange(len(heights)), heights)
+        self._known: dict[Hashable, Any] = {}
         # Sides with Parameters of the user's, which may have other values one day
         pairs = zip(subproblems, sides, strict=True)
         self._moving = [(sub, known) for sub, known in pairs if sub.side_parameters]
@@ -63,6 +65,12 @@ class StackedSides:
     def holds(self) -> bool:
         """Whether no Parameter in a side has another value since."""
         return all(sub.sides is known for sub, known in self._moving)
+
+    def known(self, name: Hashable, make: Callable[[], Any]) -> Any:
+        """What follows from the model's sides alone, made once: solves of a path share it."""
+        if name not in self._known:
+            self._known[name] = make()
+        return self._known[name]
 
     @cached_property
     def cells(self) -> sp.coo_array:

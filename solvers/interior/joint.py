@@ -66,7 +66,10 @@ class Joint:
         reach: Reach | None = None,
     ) -> None:
         self._columns, self._aggregator, self._kept = compiled.columns, aggregator, kept
-        self.agreement = agreement = Agreement(compiled.stacked.matrix, compiled.stacked.offset)
+        sides = compiled.stacked
+        self.agreement = agreement = sides.known(
+            "agreement", lambda: Agreement(sides.matrix, sides.offset)
+        )
         forms = {n: sub.form for n, sub in compiled.items() if sub.form is not None}
         far = [name for name in compiled if name in set(elsewhere)]
         count, of = agreement.count, agreement.of

@@ -166,7 +166,7 @@ class Member(Participant):
         for name, form in self._forms.items():
             assembly.add(name, form, np.arange(at, at + sizes[name]))
             at += sizes[name]
-        return assembly.programme(is_sparse=True)
+        return assembly.programme(is_apart=True)
 
 
 def _shown_multipliers(programme: Programme, shown: np.ndarray) -> np.ndarray:

@@ -108,13 +108,14 @@ class Smooth(NamedTuple):
 class Programme:
     r"""See the module; ``places`` has of each client its encoding and where its multipliers are.
 
-    A ``root`` R adds :math:`R^\top R` to P. The last ``split`` variables and equalities stand for
-    long sums.
+    Of clients apart from each other P stays in their ``quadratics``, and in ``roots`` R of
+    :math:`R^\top R`. The last ``split`` variables and equalities stand for long sums.
     """
 
     size: int
     matrix: Any
-    root: Rows | None
+    quadratics: list[tuple[Any, np.ndarray]]
+    roots: list[tuple[Any, np.ndarray]]
     linear: np.ndarray
     constant: float
     equal: Rows
@@ -127,10 +128,12 @@ class Programme:
     def slopes(
         self, x: np.ndarray, equal: np.ndarray, multipliers: dict[Any, np.ndarray]
     ) -> np.ndarray:
-        """The gradient of the Lagrangian in the variables, (n,)."""
-        found = self.matrix @ x + self.linear + self.equal.back(equal)
-        if self.root is not None:
-            found = found + self.root.back(self.root.times(x))
+        """The gradient of the Lagrangian in the variables of clients that share none, (n,)."""
+        found = self.linear + self.equal.back(equal)
+        for matrix, columns in self.quadratics:
+            found[columns] += matrix @ x[columns]
+        for root, columns in self.roots:
+            found[columns] += root.T @ (root @ x[columns])
         for term in self.smooth:
             found = found + term.at(x)[1]
         for key, group in self.groups.items():
@@ -256,10 +259,10 @@ class Assembly:
             self._rights.setdefault(key, []).append(right)
         return Place(key, np.arange(at, at + right.size))
 
-    def programme(self, *, is_sparse: bool = False) -> Programme:
-        """What was added, put together; dense where it is small, if not said otherwise."""
-        is_dense = not is_sparse and (self.size <= DENSE or self._fills())
-        split = 0 if is_dense or is_sparse else self._split()
+    def programme(self, *, is_apart: bool = False) -> Programme:
+        """What was added, put together unless clients are apart; dense where it is small."""
+        is_dense = self.size <= DENSE or (not is_apart and self._fills())
+        split = 0 if is_dense or is_apart else self._split()
         groups = {}
         for key, blocks in self._blocks.items():
             if key == EQUAL:
@@ -274,16 +277,15 @@ class Assembly:
         linear = np.zeros(self.size)
         for values, columns in self._linear:
             np.add.at(linear, columns, values)
-        matrix, root = self._matrix(is_dense), None
-        if self._roots:
-            root = Rows.joined(self._roots, self.size, is_dense=is_dense)
-            if not is_sparse:
-                more, root = root.gram(), None
-                matrix = matrix + (more.toarray() if is_dense and sp.issparse(more) else more)
+        matrix = None if is_apart else self._matrix(is_dense)
+        if self._roots and not is_apart:
+            more = Rows.joined(self._roots, self.size, is_dense=is_dense).gram()
+            matrix = matrix + (more.toarray() if is_dense and sp.issparse(more) else more)
         return Programme(
             self.size,
             matrix,
-            root,
+            self._quadratics,
+            self._roots,
             linear,
             self._constant,
             Rows.joined(self._blocks.get(EQUAL, []), self.size, is_dense=is_dense),
