@@ -27,6 +27,8 @@ from dald_model.values import flat
 NARROWER = (10.0, 100.0)
 """How many times as narrow boxes are where a cone solver contradicts the point in the centre: of
 powers 3/2 over ten times the answer the first is contradicted as well."""
+UNSEEN = 1e-9
+"""Share of what slopes and curvature are worth in a box that a cone solver does not see."""
 
 
 class ConeClient:
@@ -162,6 +164,8 @@ class ConeClient:
         no cost of consensus.
         """
         nothing = np.zeros(reach.size)
+        if self._is_least(reach):
+            return 0.0, nothing
         if self._here is None:
             solved = self._by_cvxpy(self._at, reach, nothing)
             if not solved.is_optimal:
@@ -182,6 +186,19 @@ class ConeClient:
         if not (np.isfinite(fall) and fall > 0):
             return 0.0, nothing
         return fall, point - self._at
+
+    def _is_least(self, reach: np.ndarray) -> bool:
+        """Whether a cut says that the point is the client's own minimiser, as far as solvers see.
+
+        As of one whose prices are zero.
+        """
+        form, nothing = self._here, np.zeros(reach.size)
+        if form is None or form.smooth or not self._cuts:
+            return False
+        bent = form.quadratic
+        worth = max(np.abs(reach * bent.linear).max(), (reach**2 * bent.diagonal).max())
+        least = max(cut.least(nothing, nothing, reach) for cut in self._cuts)
+        return bool(form.objective(nothing) - least <= UNSEEN * worth)
 
     def _by_cvxpy(self, centre: np.ndarray, lengths: np.ndarray, price: np.ndarray) -> Solved:
         """The minimum with prices within the lengths, by the user's own expressions."""

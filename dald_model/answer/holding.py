@@ -21,7 +21,7 @@ from scipy.optimize import nnls
 
 from dald_model.compile.form import Form, Term
 from dald_model.solvers.arrays.terms import Terms
-from dald_model.solvers.exact.lower_bound import Cut
+from dald_model.solvers.exact.lower_bound import AUXILIARY, Cut
 
 ACTIVE = 1e-6
 """Share of how far it moves in the box by which a row, ball or kink may be away from a point that
@@ -44,30 +44,43 @@ def known_cut(form: Form, multipliers: np.ndarray, u: np.ndarray) -> Cut | None:
 
     Of equalities, inequalities, balls, and of each argument of a kink, norm or ball, in the form's
     order: the gradient of each where it has one. What is beyond its limits is brought back to them.
+    Extra variables of rows have no slope but what rounding leaves, over as far as rows take them.
     """
     kinks = [term for term in form.terms if not term.is_smooth]
     balls = sum(term.weight.size for term in kinks if term.is_set)
     heights = [form.equalities.rhs.size, form.inequalities.rhs.size, balls]
     heights += [term.offset.size for term in kinks]
     is_known = all(term.is_set or term.kind.name in ("abs", "norm") for term in kinks)
-    if not (is_known and _is_split(form) and multipliers.size == sum(heights)):
+    is_split = form.complete and form.valued and all(_sees(form, term) for term in form.terms)
+    if not (is_known and is_split and multipliers.size == sum(heights)):
         return None
     slopes, level = _smooth(form, u)
+    u, slopes = (np.concatenate([one, np.zeros(form.extra)]) for one in (u, slopes))
+    beyond = np.zeros(form.extra)  # how far the extra variables are from zero, if rows hold them
     equal, over, _, *parts = np.split(multipliers, np.cumsum(heights)[:-1])
     for (matrix, right), z in zip(
         (form.equalities, form.inequalities), (equal, np.maximum(over, 0.0)), strict=True
     ):
-        slopes, level = slopes + matrix.T @ z, level + float(z @ (matrix @ u - right))
+        width = matrix.shape[1]
+        values, extra = matrix @ u[:width] - right, np.abs(matrix[:, form.size :])
+        slopes[:width] += matrix.T @ z
+        level += float(z @ values)
+        if extra.size:
+            far = np.abs(values)[:, None] / np.where(extra > 0, extra, np.inf)
+            beyond = np.maximum(beyond, far.max(axis=0))
     for term, part in zip(kinks, parts, strict=True):
         groups = part.reshape(-1, term.width)
         sizes = np.maximum(np.linalg.norm(groups, axis=1), term.weight)
         z = (groups * (term.weight / sizes)[:, None]).ravel()
-        slopes, level = (
-            slopes + term.matrix.T @ z,
-            level + float(z @ (term.matrix @ u + term.offset)),
-        )
-    level -= float(slopes @ u)
-    return Cut(level, slopes) if np.isfinite(level) else None
+        slopes[: form.size] += term.matrix.T @ z
+        level += float(z @ (term.matrix @ u[: form.size] + term.offset))
+    level -= float(slopes @ u) + AUXILIARY * float(np.abs(slopes[form.size :]) @ beyond)
+    return Cut(level, slopes[: form.size]) if np.isfinite(level) else None
+
+
+def _sees(form: Form, term: Term) -> bool:
+    """Whether a term has no variable but the client's."""
+    return term.matrix.shape[1] == form.size
 
 
 def _is_split(form: Form) -> bool:
