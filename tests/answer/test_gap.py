@@ -14,6 +14,7 @@ from dald_model.solvers.exact.lower_bound import bounded
 from dald_model.values import number
 from tests.expect import says
 from tests.front.couplings import ZOO
+from tests.solvers.known import make_sub
 
 EXACT = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-9)
 DIGITS = 1e-8
@@ -161,6 +162,32 @@ def test_a_bound_is_that_of_the_box_where_the_minimum_is_elsewhere() -> None:
     found = bounded(quadratic(), np.array([1.0]), np.zeros(1), np.ones(1)).value
     assert found == pytest.approx(1.0 - 4.0 + 1.0 + 1.0, abs=1e-6)
     assert found <= -1.0
+
+
+@pytest.mark.parametrize("radius", [1.0, 1e2, 1e4, 1e6])
+def test_a_bound_in_a_ball_of_any_radius_is_its_radius_times_the_slope(radius: float) -> None:
+    """A square becomes t <= r^2 and a cone of 1 + t and 1 - t, in which doubles lose the 1."""
+    x = cp.Variable(2)
+    sub = make_sub(0.0 * cp.sum(x), rules=[cp.sum_squares(x) <= radius**2])
+    assert sub.form is not None
+    slope, reach = np.array([3.0, -4.0]), np.full(2, 10 * radius)
+    found = bounded(sub.form.cone, slope, np.zeros(2), reach).value
+    assert found == pytest.approx(-5 * radius, rel=1e-6)
+    assert found <= -5 * radius * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("limit", [1e4, 1e8, 1e10, 1e12])
+@pytest.mark.parametrize("holders", [1, 2])
+def test_a_limit_of_a_square_is_certified_in_any_units(limit: float, holders: int) -> None:
+    """-x + x / 2 falls until x is the root of the limit."""
+    model = dm.Model()
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    model.client("a", -x, [x**2 <= limit][: holders - 1])
+    model.client("b", y / 2, [y**2 <= limit])
+    model.consensus(x == y)
+    result = model.solve()
+    assert result.status == "optimal"
+    assert result.value == pytest.approx(-np.sqrt(limit) / 2, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", [name for name in ZOO if name != "network_lasso"])
