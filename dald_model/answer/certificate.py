@@ -29,8 +29,8 @@ class Certificate(Judged, Printed):
     value : float
         The objective at the result's values, in the user's sense.
     bound : float
-        No point of the box around these is better: within ten lengths, and more where the clients'
-        own minimisers are farther.
+        No point of the box around these is better: within ten lengths, and more where the clients
+        would go farther.
     cost : float
         What gaps are measured by: the cost of consensus, or more where that is not seen of F.
     paid : float

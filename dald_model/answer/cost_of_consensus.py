@@ -26,6 +26,7 @@ import scipy.sparse as sp
 
 from dald_model.answer.bound import Parts
 from dald_model.answer.cone_clients import ConeClient
+from dald_model.answer.lengths import Slopes, single_bounds
 from dald_model.answer.smooth_clients import SmoothClients
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form, Rows
@@ -38,41 +39,6 @@ ENDLESS = 1e-3
 """Share of a fall in a box that another move as long has to bring for a client to fall for ever."""
 WIDE = 4.0
 """How many times as far as along a line the box of a client with rows reaches."""
-
-
-class Slopes(NamedTuple):
-    """What is known of the objectives at the point, of all variables one after the other.
-
-    Attributes
-    ----------
-    steep, bent : ndarray
-        How steep and how curved each is along each entry; zero where that is not known.
-    prices, sizes : ndarray
-        What each entry is charged, and how far it is from zero.
-    is_zero : ndarray of bool
-        The entries that are at zero.
-    """
-
-    steep: np.ndarray
-    bent: np.ndarray
-    prices: np.ndarray
-    sizes: np.ndarray
-    is_zero: np.ndarray
-
-    def of(self, columns: Any) -> Slopes:
-        """Those of some variables."""
-        return Slopes(*(one[columns] for one in self))
-
-    def ways(self, down: np.ndarray) -> list[np.ndarray]:
-        """Two ways down, in sizes."""
-        ways = down / np.where(self.bent > 0, self.bent, np.inf), down / self.steep**2
-        return [self.scaled(np.where(np.isfinite(way), way, 0.0)) for way in ways]
-
-    def scaled(self, way: np.ndarray) -> np.ndarray:
-        """A way along which the entries that move do so by their sizes, in the geometric mean."""
-        shares = np.abs(way / self.sizes)
-        logs = np.where(shares > 0, np.log(shares), 0.0).sum(axis=-1, keepdims=True)
-        return way / np.exp(logs / np.maximum((shares > 0).sum(axis=-1, keepdims=True), 1))
 
 
 class Paid(NamedTuple):
@@ -248,22 +214,6 @@ def bounds_of(form: Form) -> tuple[np.ndarray, np.ndarray] | None:
     if form.equalities.rhs.size or is_wide.any() or any(term.is_set for term in form.terms):
         return None
     return single_bounds(form)
-
-
-def single_bounds(form: Form) -> tuple[np.ndarray, np.ndarray]:
-    """What the rows of a single entry each allow it, (low, high)."""
-    high = np.full(form.size, np.inf)
-    low = -high
-    matrix, right = form.inequalities
-    single = np.count_nonzero(matrix, axis=1) == 1
-    single &= ~matrix[:, form.size :].any(axis=1)
-    matrix, right = matrix[single], right[single]
-    entries = np.abs(matrix).argmax(axis=1)
-    slopes = matrix[np.arange(entries.size), entries]
-    at, is_upper = right / slopes, slopes > 0
-    np.minimum.at(high, entries[is_upper], at[is_upper])
-    np.maximum.at(low, entries[~is_upper], at[~is_upper])
-    return low, high
 
 
 def _with_common_rules(compiled: Decomposition) -> dict[Hashable, Form]:

@@ -226,7 +226,7 @@ class Judge:
         shares |= {name: SHORTEST for group in groups for name in group.names}
         reach = np.empty(own.size)
         for name, part in self.compiled.columns.items():
-            reach[part] = shares[name] * self.scale.farther[part]
+            reach[part] = shares[name] * self.scale.lengths[part]
         costs = client_costs(self.compiled, self.claim.own, self.claim.live)
         bounds = Bounds(self.compiled, self._parts, own, own, reach, costs)
         enough = SPARE * self.priced * scale
@@ -268,7 +268,7 @@ class Judge:
         beside that.
         """
         sub, part = self.compiled[name], self.compiled.columns[name]
-        met = np.abs(_met(sub, self._paid[part])) * self.scale.farther[part]
+        met = np.abs(_met(sub, self._paid[part])) * self.scale.lengths[part]
         return max(float(met.max(initial=0.0)), self.scale.worth / self._at.size)
 
     @cached_property
