@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -203,17 +203,30 @@ def client_costs(
     A server has 0. NaN outside of the domain, and for a client whose objective is at a site.
     """
     subs = [compiled[name] for name in (compiled if names is None else names)]
-    found = {sub.name: 0.0 if sub.client.is_server else np.nan for sub in subs}
-    here = [sub for sub in subs if not (sub.client.is_server or sub.client.is_remote)]
+    found = _costs(subs, [points[sub.name] for sub in subs])
+    return dict(zip((sub.name for sub in subs), found.tolist(), strict=True))
+
+
+def costs_at(
+    compiled: Decomposition, vectors: Sequence[np.ndarray], names: Collection[Hashable]
+) -> np.ndarray:
+    """The same at several points of all variables one after the other, (points, clients)."""
+    subs = [compiled[name] for name in names]
+    parts = [compiled.columns[sub.name] for sub in subs]
+    found = _costs(subs * len(vectors), [one[part] for one in vectors for part in parts])
+    return found.reshape(len(vectors), len(subs))
+
+
+def _costs(subs: Sequence[Subproblem], points: Sequence[np.ndarray]) -> np.ndarray:
+    found = np.array([0.0 if sub.client.is_server else np.nan for sub in subs])
+    here = [at for at, s in enumerate(subs) if not (s.client.is_server or s.client.is_remote)]
     with np.errstate(all="ignore"):
-        known = values([sub.lowered for sub in here], [points[sub.name] for sub in here])
-    found.update(zip((sub.name for sub in here), known.tolist(), strict=True))
-    left = [sub for sub in here if not np.isfinite(found[sub.name])]
-    if not left:
-        return found
-    with undisturbed([v for sub in left for v in sub.client.given.variables]):
-        for sub in left:
-            found[sub.name] = sub.client.cost_at(sub.spread(points[sub.name]))
+        found[here] = values([subs[at].lowered for at in here], [points[at] for at in here])
+    left = [at for at in here if not np.isfinite(found[at])]
+    if left:
+        with undisturbed([v for at in left for v in subs[at].client.given.variables]):
+            for at in left:
+                found[at] = subs[at].client.cost_at(subs[at].spread(points[at]))
     return found
 
 

@@ -104,14 +104,17 @@ def slopes_at(
     at: np.ndarray,
     prices: np.ndarray,
     sizes: np.ndarray,
+    allowed: np.ndarray,
 ) -> Slopes:
-    """What is known at a point, of which ``sizes`` are how far entries are from zero."""
+    """What is known at a point.
+
+    ``sizes`` are how far entries are from zero, ``allowed`` those of :func:`allowed_by_rows`.
+    """
     whole, ranges = Alike.by_variable(compiled).most(sizes), _ranges(compiled)
     steep, bent = _steepness(compiled, names, at)
     with np.errstate(all="ignore"):
         ways = np.where(bent > 0, np.abs(prices) / bent, 0.0)
     is_zero = np.abs(at) <= FAINT * np.where(bent > 0, ways, whole)
-    allowed = _allowed_by_rows(compiled)
     boxes = np.where(is_zero, np.where(np.isfinite(allowed), allowed, whole), sizes)
     boxes = np.where(bent > 0, np.maximum(sizes, ways), boxes)
     return Slopes(steep, bent, prices, np.minimum(boxes, ranges), is_zero)
@@ -197,15 +200,14 @@ def _passed_on(compiled: Decomposition, lengths: np.ndarray, is_told: np.ndarray
     return lengths
 
 
-def sizes_of(compiled: Decomposition, at: np.ndarray) -> np.ndarray:
+def sizes_of(compiled: Decomposition, at: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     """The absolute value of each entry; of a variable that is zero what a row allows it, or one."""
-    allowed = _allowed_by_rows(compiled)
     allowed = np.where(np.isfinite(allowed), allowed, 1.0)
     is_zero = Alike.by_variable(compiled).most(np.abs(at)) <= SETTLED * allowed
     return np.where(is_zero, allowed, np.abs(at))
 
 
-def _allowed_by_rows(compiled: Decomposition) -> np.ndarray:
+def allowed_by_rows(compiled: Decomposition) -> np.ndarray:
     """How far an entry alone moves a row as far as its right-hand side; infinite without any."""
     nothing = np.zeros(sum(sub.size for sub in compiled.values()))
     right = _moves_of_rows(compiled, nothing, asks_all=True)[1]

@@ -34,10 +34,9 @@ import numpy as np
 from dald_model._cvxpy import NegExpression
 from dald_model.answer.alike import Alike
 from dald_model.answer.bound import Parts
-from dald_model.answer.claim import Claim, client_costs
+from dald_model.answer.claim import Claim, client_costs, costs_at
 from dald_model.answer.cost_of_consensus import least_paid
-from dald_model.answer.lengths import lengths_of, sizes_of, slopes_at
-from dald_model.compile.decomposition import Decomposition
+from dald_model.answer.lengths import allowed_by_rows, lengths_of, sizes_of, slopes_at
 
 NOISE = 256 * np.finfo(float).eps
 """What doubles do not hold of a sum, as a share of the sizes of its summands: expressions of a few
@@ -90,15 +89,14 @@ class Scale:
         compiled = claim.compiled
         self.total = float(sum(abs(cost) for cost in costs.values() if np.isfinite(cost)))
         self.noise = NOISE * self.total
-        sizes = sizes_of(compiled, at)
-        changes, together = _changes(claim, sizes, costs)
-        rounded = min(_rounding(claim, sizes, costs, PRINTED), SEEN * together)
-        digits = _rounding(claim, np.abs(at), costs, DIGITS)
-        self.digits = min(digits, DIGITS * _at_zero(compiled, claim))
-        slopes = slopes_at(compiled, claim.live, at, prices, sizes)
+        allowed = allowed_by_rows(compiled)
+        sizes = sizes_of(compiled, at, allowed)
+        near = Near(claim, at, sizes, costs)
+        self.digits = near.digits
+        slopes = slopes_at(compiled, claim.live, at, prices, sizes, allowed)
         alone = least_paid(compiled, parts, at, costs, slopes)
         self.paid = float(sum(filter(np.isfinite, alone.falls.values())))
-        self.unseen = self._unseen(claim, costs, changes, rounded)
+        self.unseen = self._unseen(claim, costs, near)
         self.least = self.unseen / ALLOWED
         known = self.paid if alone.endless else max(self.paid, self.least)
         moves = [slopes.moves(one) for one in (known, self.least)]
@@ -107,7 +105,7 @@ class Scale:
         self.reach = REACH * np.maximum(self.lengths, farthest)
         self.paid += self._paid_within(claim, at, costs, alone.endless)
         self.cost = max(self.paid, self.least)
-        change = sum(filter(np.isfinite, changes.values()))
+        change = float(near.changes[np.isfinite(near.changes)].sum())
         self.worth = max(self.paid, self.least / np.sqrt(ALLOWED), PRINTED * change)
 
     def _paid_within(
@@ -127,21 +125,15 @@ class Scale:
         there = client_costs(claim.compiled, near, near)
         return sum(max(float(costs[name] - cost), 0.0) for name, cost in there.items())
 
-    def _unseen(
-        self,
-        claim: Claim,
-        costs: Mapping[Hashable, float],
-        changes: Mapping[Hashable, float],
-        rounded: float,
-    ) -> float:
+    def _unseen(self, claim: Claim, costs: Mapping[Hashable, float], near: Near) -> float:
         """By how much F may be wrong before anybody sees it, see the module."""
-        own = {name: abs(cost) for name, cost in costs.items()}
+        own = np.abs([*costs.values()])
         if ALLOWED * self.paid < SEEN * self.total:  # else what is paid is more than that anyway
             subs = claim.compiled
-            own = {name: abs(c - _constant(subs[name].client.cost)) for name, c in costs.items()}
-        of_value = SEEN * float(np.nansum([min(own[name], one) for name, one in changes.items()]))
-        size = max(rounded, float(np.nansum([*own.values()])))
-        return max(of_value, rounded * rounded / (size or 1.0))
+            own = np.abs([c - _constant(subs[name].client.cost) for name, c in costs.items()])
+        of_value = SEEN * float(np.nansum(np.minimum(own, near.changes)))
+        size = max(near.rounded, float(np.nansum(own)))
+        return max(of_value, near.rounded * near.rounded / (size or 1.0))
 
     @property
     def open(self) -> float:
@@ -149,25 +141,39 @@ class Scale:
         return self.noise + self.digits
 
 
-def _rounding(
-    claim: Claim, sizes: np.ndarray, costs: Mapping[Hashable, float], share: float
-) -> float:
-    """How much F changes at most where the entries of x are rounded by a share of their sizes."""
-    rng, worst, here = np.random.default_rng(0), 0.0, sum(costs.values())
-    columns, at = claim.compiled.columns, claim.vector
-    for _ in range(DRAWS):
-        to = at + share * sizes * rng.choice([-1.0, 1.0], size=at.size)
-        moved = {name: to[columns[name]] for name in claim.points}
-        there = sum(client_costs(claim.compiled, moved, claim.live).values())
-        if np.isfinite(there):
-            worst = max(worst, abs(there - here))
-    return worst
+class Near:
+    """What objectives change by near a point.
 
+    Attributes
+    ----------
+    changes : ndarray, one for each client
+        The larger change where all of x doubles or vanishes.
+    rounded : float
+        R, see the module.
+    digits : float
+        What rounding x by 1e-12 changes of F, at most.
+    """
 
-def _at_zero(compiled: Decomposition, claim: Claim) -> float:
-    zero = {name: np.zeros(point.size) for name, point in claim.points.items()}
-    found = sum(abs(cost) for cost in client_costs(compiled, zero, claim.live).values())
-    return found if np.isfinite(found) else np.inf
+    def __init__(
+        self, claim: Claim, at: np.ndarray, sizes: np.ndarray, costs: Mapping[Hashable, float]
+    ) -> None:
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(DRAWS, at.size))
+        printed, exact = (at + far * signs for far in (PRINTED * sizes, DIGITS * np.abs(at)))
+        doubled = np.copysign(sizes, at)
+        points = [*printed, *exact, at + doubled, at - doubled, np.zeros(at.size)]
+        found = costs_at(claim.compiled, points, costs)
+        here = np.array([*costs.values()])
+        falls = np.abs(found[:-1].sum(axis=1) - here.sum())
+        falls = np.where(np.isfinite(falls), falls, 0.0)
+        changes = np.abs(found[-3:-1] - here)
+        self.changes = np.fmax(*changes)
+        together = float(np.fmin(*changes.sum(axis=1)))
+        # Outside of the domain nothing is known of a change together
+        together = np.inf if np.isnan(together) else together
+        self.rounded = min(float(falls[:DRAWS].max()), SEEN * together)
+        at_zero = float(np.abs(found[-1]).sum())
+        at_zero = at_zero if np.isfinite(at_zero) else np.inf
+        self.digits = min(float(falls[DRAWS : 2 * DRAWS].max()), DIGITS * at_zero)
 
 
 def _constant(cost: Any) -> float:
@@ -182,23 +188,3 @@ def _constant(cost: Any) -> float:
         one, two = sorted(cost.args, key=lambda arg: not arg.is_constant())
         return float(np.asarray(one.value).item()) * _constant(two)
     return 0.0
-
-
-def _changes(
-    claim: Claim, sizes: np.ndarray, costs: Mapping[Hashable, float]
-) -> tuple[dict[Hashable, float], float]:
-    """The larger change of each client's objective where all entries move by their sizes.
-
-    They double or vanish; and by how much all objectives change together, whichever is less.
-    """
-    columns, found, together = claim.compiled.columns, dict.fromkeys(costs, 0.0), np.inf
-    for factor in (1.0, -1.0):
-        moved = {
-            name: x + factor * np.copysign(sizes[columns[name]], x)
-            for name, x in claim.points.items()
-        }
-        there = client_costs(claim.compiled, moved, claim.live)
-        changes = {name: abs(there[name] - costs[name]) for name in costs}
-        found = {name: float(np.fmax(found[name], changes[name])) for name in costs}
-        together = float(np.fmin(together, sum(changes.values())))
-    return found, together
