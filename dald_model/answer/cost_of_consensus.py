@@ -33,6 +33,8 @@ from dald_model.compile.form import Form, Rows
 
 FAR = 4.0 ** np.arange(15, -13, -1)
 """How far along a way is tried, in sizes of variables."""
+BEYOND = 4.0 ** np.arange(45, 14, -1)
+"""The same of what falls beyond the last."""
 NEAR = 2.0 ** np.linspace(-1.25, 1.25, 13)
 """Where it is tried between these."""
 ENDLESS = 1e-3
@@ -195,17 +197,30 @@ class Line(NamedTuple):
 
 def _along(falls: Callable[[np.ndarray], np.ndarray], ways: np.ndarray) -> Line:
     """The lowest points of some ways, (k, m), by the falls of some moves, (n, k, m)."""
-    coarse = np.fmax(falls(FAR[:, None, None] * ways), 0.0)
-    where, each = coarse.argmax(axis=0), np.arange(len(ways))
-    is_down = coarse.any(axis=0)
-    far = np.where(is_down, FAR[where], 0.0)
+    where, far = _lowest(falls, ways, FAR)
+    is_endless = where == 0
+    if is_endless.any():  # what is zero for a solver may be far from its natural size
+        beyond, farther = _lowest(falls, ways, BEYOND)
+        is_found = is_endless & (beyond > 0)
+        far, is_endless = np.where(is_found, farther, far), is_endless & ~is_found
     near = far * NEAR[:, None]
     fine = np.fmax(falls(near[..., None] * ways), 0.0)
-    closer = fine.argmax(axis=0)
-    is_endless = is_down & (where == 0)
+    closer, each = fine.argmax(axis=0), np.arange(len(ways))
     fall, moved = fine[closer, each], near[closer, each][:, None] * ways
     fall, moved = np.where(is_endless, 0.0, fall), np.where(is_endless[:, None], 0.0, moved)
     return Line(fall, moved, far[:, None] * ways, is_endless)
+
+
+def _lowest(
+    falls: Callable[[np.ndarray], np.ndarray], ways: np.ndarray, steps: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """At which of the steps each way is lowest, from the farthest on, and how far that is.
+
+    Minus one, and nowhere, where none leads down.
+    """
+    found = np.fmax(falls(steps[:, None, None] * ways), 0.0)
+    where, is_down = found.argmax(axis=0), found.any(axis=0)
+    return np.where(is_down, where, -1), np.where(is_down, steps[where], 0.0)
 
 
 def bounds_of(form: Form) -> tuple[np.ndarray, np.ndarray] | None:
