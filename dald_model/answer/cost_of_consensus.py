@@ -103,7 +103,7 @@ def least_paid(
         held = _with_common_rules(compiled)
         for name in dict.fromkeys([*parts.cones, *held]):
             sub, part = compiled[name], compiled.columns[name]
-            if sub.client.is_server or sub.client.is_remote:
+            if sub.client.is_server or sub.client.is_remote or name not in costs:  # it left
                 continue
             client = parts.cones.get(name)
             if name in held or client is None:
