@@ -37,6 +37,8 @@ BEYOND = 4.0 ** np.arange(45, 14, -1)
 """The same of what falls beyond the last."""
 NEAR = 2.0 ** np.linspace(-1.25, 1.25, 13)
 """Where it is tried between these."""
+EQUAL = 1e-12
+"""Share of a fall below which another is the same, but for rounding."""
 ENDLESS = 1e-3
 """Share of a fall in a box that another move as long has to bring for a client to fall for ever."""
 WIDE = 4.0
@@ -162,17 +164,16 @@ def _of_cone(client: ConeClient, at: np.ndarray, known: Slopes, cost: float) -> 
     # Far from zero a box of x's own size is too wide for a cone solver; elsewhere one as wide as
     # the client would go without its rows may be too small
     share = float((np.abs(line.moved[best]) / known.sizes).max()) if line.fall[best] > 0 else 1.0
-    boxes = [client.fall(one * known.sizes, cost) for one in {min(1.0, WIDE * share), 1.0}]
-    return _in_box(client, at, *max(boxes, key=lambda pair: pair[0]))
-
-
-def _in_box(client: ConeClient, at: np.ndarray, fall: float, move: np.ndarray) -> Gain:
-    """What a client with rows gains by a move in a box, unless it gains as much by another."""
-    nothing, form = np.zeros(at.size), client.form
-    if form is not None and not form.extra and not form.is_outside(at + 2 * move):
-        beyond = float(client.falls((at + 2 * move)[None])[0])
-        if beyond > (1 + ENDLESS) * fall:
-            return Gain(0.0, nothing, nothing, move)
+    narrow, nothing = min(1.0, WIDE * share), np.zeros(at.size)
+    found = client.fall(narrow * known.sizes, cost)
+    if narrow < 1.0:
+        wide = client.fall(known.sizes, cost)
+        if not wide[0] > found[0]:
+            return Gain(found[0], np.abs(found[1]), nothing, nothing)
+        found = wide
+    fall, move = found
+    if not form.is_outside(at + 2 * move) and falls(2 * move[None, None]) > (1 + ENDLESS) * fall:
+        return Gain(0.0, nothing, nothing, move)
     return Gain(fall, np.abs(move), nothing, nothing)
 
 
@@ -216,10 +217,12 @@ def _lowest(
 ) -> tuple[np.ndarray, np.ndarray]:
     """At which of the steps each way is lowest, from the farthest on, and how far that is.
 
-    Minus one, and nowhere, where none leads down.
+    At the nearest of some, as where bounds hold all. Minus one, and nowhere, where none leads down.
     """
     found = np.fmax(falls(steps[:, None, None] * ways), 0.0)
-    where, is_down = found.argmax(axis=0), found.any(axis=0)
+    is_lowest = (found > 0) & (found >= (1 - EQUAL) * found.max(axis=0))
+    where = len(steps) - 1 - is_lowest[::-1].argmax(axis=0)
+    is_down = is_lowest.any(axis=0)
     return np.where(is_down, where, -1), np.where(is_down, steps[where], 0.0)
 
 
