@@ -136,7 +136,7 @@ def _of_smooth(group: SmoothClients, at: np.ndarray, known: Slopes) -> Gain:
         best = np.maximum(best, line.fall)
         endless = np.where(line.is_endless[:, None], line.farthest, endless)
     if faint.any():
-        farthest = np.abs(_along(falls, known.scaled(faint)).farthest)
+        farthest = np.abs(_along(falls, known.scaled(faint)).moved)
     return Gain(best, ways, farthest, np.where((best > 0)[:, None], 0.0, endless))
 
 
