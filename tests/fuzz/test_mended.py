@@ -190,9 +190,12 @@ REFUSED = {
 
 
 LOST = {20002271, 410001906}
-ROUGH = 50002711
 """Mended once, and lost with the scaling that is measured to 10 %: they say that they cannot be
 proved."""
+
+
+ROUGH = 50002711
+"""Mended once. An equality of a client 6e5 from zero is met to 8e-6, which is 9e-5 of the value."""
 
 
 BLUNT = {900035, 100002665}
