@@ -219,7 +219,10 @@ def test_pieces_obey_the_rules_of_clients() -> None:
         (cp.Problem(cp.Minimize(cp.square(X) + y), [y == X]), ["'client 1'", "'y' is boolean"]),
         (cp.Problem(cp.Minimize(cp.sqrt(X) + z), [z == X]), ["'client 0'", "is concave"]),
         (cp.Problem(cp.Minimize(X + z), [z == X, cp.sqrt(z) <= 1]), ["'client 1'", "DCP"]),
-        (cp.Problem(cp.Minimize(X + z), [z == X, z >= np.nan]), ["'client 1'", "holds the constant nan"]),
+        (
+            cp.Problem(cp.Minimize(X + z), [z == X, z >= np.nan]),
+            ["'client 1'", "holds the constant nan"],
+        ),
     ]:
         with pytest.raises(dm.DeclarationError) as caught:
             problem.solve(method="dald")
