@@ -164,6 +164,7 @@ MENDED = {
 
 
 UNPROVED = {
+    430007331,  # whether the all-in-one point breaks a row of zeros by rounding is luck
     380005363,
     50002711,
     700474,
