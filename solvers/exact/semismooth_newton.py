@@ -120,6 +120,8 @@ class SemismoothNewton:
                 is_found = self._minimise(group, which[part], linear[part], errors[part])
                 failed[part[~is_found]] = True
                 part = part[is_found]
+                if not part.size:
+                    continue
                 members = self._member[which[part]]
                 points[part], values[part] = group.points[members], group.objectives(members)
                 duals[part] = self._own(group.multipliers[members], self._heights[which[part]])

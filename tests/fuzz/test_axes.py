@@ -160,6 +160,13 @@ def test_what_was_planted_and_passed_is_seen(seed: int) -> None:
     assert not [key for key in counts if key[2] == "passed"]
 
 
+@pytest.mark.parametrize("seed", [51209, 51230])
+def test_where_newton_finds_no_point_of_any_client_another_solver_goes_on(seed: int) -> None:
+    """Norms of owners in units of 1e6; and a value shifted, a copy and a label are seen there."""
+    counts = missed(seed)
+    assert not [key for key in counts if key[2] == "passed" or key[1] == "neither"]
+
+
 def test_what_is_planted_is_wrong_by_the_truth() -> None:
     """Of a model with a server: the point, the value, one copy, the status, a flat direction."""
     row = {**PLAIN, "graph": "server", "owners": "5"}
