@@ -164,14 +164,12 @@ def _of_cone(client: ConeClient, at: np.ndarray, known: Slopes, cost: float) -> 
     # Far from zero a box of x's own size is too wide for a cone solver; elsewhere one as wide as
     # the client would go without its rows may be too small
     share = float((np.abs(line.moved[best]) / known.sizes).max()) if line.fall[best] > 0 else 1.0
-    narrow, nothing = min(1.0, WIDE * share), np.zeros(at.size)
-    found = client.fall(narrow * known.sizes, cost)
+    narrow = min(1.0, WIDE * share)
+    fall, move = client.fall(known.sizes, cost)
     if narrow < 1.0:
-        wide = client.fall(known.sizes, cost)
-        if not wide[0] > found[0]:
-            return Gain(found[0], np.abs(found[1]), nothing, nothing)
-        found = wide
-    fall, move = found
+        least, nearer = client.fall(narrow * known.sizes, cost)
+        if least >= fall:
+            return Gain(least, np.abs(nearer), nothing, nothing)
     if not form.is_outside(at + 2 * move) and falls(2 * move[None, None]) > (1 + ENDLESS) * fall:
         return Gain(0.0, nothing, nothing, move)
     return Gain(fall, np.abs(move), nothing, nothing)
@@ -244,12 +242,20 @@ def _with_common_rules(compiled: Decomposition) -> dict[Hashable, Form]:
     found: dict[Hashable, Form] = {}
     if rules is None or rules.extra or not rules.complete:
         return found
-    entries = _entries(compiled, holder)
+    homes = compiled.form.homes.items()  # a server's own variable has one of its own beside
+    users = {v.id: key for key, local in homes for v in local.values() if v.id != key}
+
+    def entries_of(name: Hashable) -> list[tuple[int, int]]:
+        """Which entry of which variable of the user's each of a client's own is."""
+        variables = compiled[name].variables
+        return [(users.get(v.id, v.id), at) for v in variables for at in range(v.size)]
+
+    entries = entries_of(holder)
     for name in places:
         form = compiled[name].form
         if form is None or form.extra or not (form.complete and form.valued):
             continue
-        own = {entry: at for at, entry in enumerate(_entries(compiled, name))}
+        own = {entry: at for at, entry in enumerate(entries_of(name))}
         pairs = [(at, own[entry]) for at, entry in enumerate(entries) if entry in own]
         cells = np.ones(len(pairs)), tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)
         to_own = sp.csr_array(cells, shape=(len(entries), form.size))
@@ -267,13 +273,6 @@ def _with_common_rules(compiled: Decomposition) -> dict[Hashable, Form]:
             ),
         )
     return found
-
-
-def _entries(compiled: Decomposition, name: Hashable) -> list[tuple[int, int]]:
-    """Which entry of which variable of the user's each of a client's own is."""
-    homes = compiled.form.homes.items()  # a server's own variable has one of its own beside
-    users = {v.id: key for key, local in homes for v in local.values() if v.id != key}
-    return [(users.get(v.id, v.id), at) for v in compiled[name].variables for at in range(v.size)]
 
 
 def _joined(own: Rows, held: Rows, to_own: sp.csr_array, is_absent: np.ndarray) -> Rows:
