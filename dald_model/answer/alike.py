@@ -23,8 +23,8 @@ class Alike:
     """
 
     def __init__(self, group: np.ndarray, units: np.ndarray | float = 1.0) -> None:
-        self._group, self._count = group, int(group.max(initial=-1)) + 1
-        self._units = units
+        self.group, self.count = group, int(group.max(initial=-1)) + 1
+        self.units = np.broadcast_to(units, group.shape)
 
     @classmethod
     def by_edges(cls, compiled: Decomposition) -> Alike:
@@ -66,15 +66,15 @@ class Alike:
 
     def most(self, values: np.ndarray) -> np.ndarray:
         """The largest of its group for each entry, of numbers that are not negative."""
-        found = np.zeros(self._count)
-        np.maximum.at(found, self._group, values / self._units)
-        return self._units * found[self._group]
+        found = np.zeros(self.count)
+        np.maximum.at(found, self.group, values / self.units)
+        return self.units * found[self.group]
 
     def least(self, values: np.ndarray) -> np.ndarray:
         """The least of its group for each entry."""
-        found = np.full(self._count, np.inf)
-        np.minimum.at(found, self._group, values / self._units)
-        return self._units * found[self._group]
+        found = np.full(self.count, np.inf)
+        np.minimum.at(found, self.group, values / self.units)
+        return self.units * found[self.group]
 
 
 def _variables(compiled: Decomposition) -> tuple[np.ndarray, np.ndarray]:

@@ -42,11 +42,19 @@ class Bound(NamedTuple):
         Client -> its bracket.
     noise : float
         What of it may be rounding of the smooth clients' gradients.
+    is_refuted : bool
+        Whether the gap is what a better point gains that is known, beyond the box.
     """
 
     gap: float
     of_clients: dict[Hashable, float]
     noise: float = 0.0
+    is_refuted: bool = False
+
+    @property
+    def where(self) -> str:
+        """What the gap is from, in words."""
+        return "a better point" if self.is_refuted else f"most of it at {self.weakest!r}"
 
     @property
     def size(self) -> float:

@@ -35,6 +35,8 @@ class Certificate(Judged, Printed):
         What gaps are measured by: the cost of consensus, or more where that is not seen of F.
     paid : float
         The cost of consensus, what the clients pay for agreeing.
+    is_refuted : bool
+        Whether the bound is the value of a better point that was found, beyond the box.
     weakest : Hashable
         The client that most of the gap is from.
     rows : tuple of Row
@@ -54,6 +56,7 @@ class Certificate(Judged, Printed):
     bound: float
     cost: float
     paid: float
+    is_refuted: bool
     weakest: Hashable
     rows: tuple[Row, ...]
 
@@ -79,12 +82,11 @@ class Certificate(Judged, Printed):
 
     def report(self, *, wide: bool) -> list[Part]:
         """The bound, what it is measured by, and the comparisons."""
+        found = f"by client solves alone, within {REACH:g} lengths"
+        found = "the value of a better point, farther away" if self.is_refuted else found
         top = {
             "value": (f"{self.value:.8g}", ""),
-            "bound": (
-                f"{self.bound:.8g}",
-                f"by client solves alone, within {REACH:g} lengths",
-            ),
+            "bound": (f"{self.bound:.8g}", found),
             self.yardstick[0]: self.yardstick[1:],
         }
         return [
@@ -142,6 +144,7 @@ def certified(judge: Judge) -> Certificate:
         sense * (judge.value - judge.proof.gap),
         judge.scale.cost,
         judge.scale.paid,
+        judge.proof.is_refuted,
         judge.proof.weakest,
         tuple(judge.rows),
     )

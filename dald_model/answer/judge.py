@@ -6,7 +6,9 @@ and the lengths L of :mod:`dald_model.answer.scale` at the point x that the user
 
 * the gap, :math:`F(x) - F^* \le \epsilon S`, by the proof of :mod:`dald_model.answer.bound` in the
   box of 10 L; and ten times that in a box as wide as ten times the ways
-  that the clients would go, or 1e3 L where only a cone solver bounds a client, if that is less;
+  that the clients would go, or 1e3 L where only a cone solver bounds a client, if that is less.
+  A better point beyond, along the valley of smooth clients, refutes it
+  (:mod:`dald_model.answer.better`);
 * the reported value, :math:`|value - F(x)| \le \epsilon S`;
 * constraints and copies, as in :mod:`dald_model.answer.feasibility`;
 * the multipliers, by the same proof in a small box, where it is of first order. A gap of
@@ -25,6 +27,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dald_model.answer.better import fall_along_valley
 from dald_model.answer.bound import Bound, Bounds, Parts, prices_of, reach_beside
 from dald_model.answer.claim import Claim, client_costs
 from dald_model.answer.cone_clients import ConeClient
@@ -154,11 +157,15 @@ class Judge:
         """The least gap that one of a few multipliers proves, in the box of 10 L.
 
         Or that in the wider box, where it is not small there. Where no objective is ever negative
-        and multipliers prove too little, all of F.
+        and multipliers prove too little, all of F; where a better point is known beyond the boxes,
+        what it gains.
         """
-        found = self._by_multipliers
-        if self.allowed < found.size and 0 <= self.value < found.size and self._is_nonnegative:
-            return found._replace(gap=self.value)
+        found, allowed = self._by_multipliers, self.allowed
+        if allowed < found.size and 0 <= self.value < found.size and self._is_nonnegative:
+            found = found._replace(gap=self.value)
+        if found.size <= allowed:
+            fall = fall_along_valley(self.compiled, self._parts, self._at, allowed)
+            return found._replace(gap=fall, is_refuted=True) if fall > allowed else found
         return found
 
     @property
@@ -207,7 +214,7 @@ class Judge:
     def gap_row(self) -> Row:
         """The proof of the objective."""
         gap = self.proof.size if np.isfinite(self.value) else np.nan
-        where, slack = f"most of it at {self.proof.weakest!r}", self.scale.open
+        where, slack = self.proof.where, self.scale.open
         row = Row("gap to the bound", gap, self.scale.cost, self.tolerance, where, slack=slack)
         return replace(row, is_seen=not self.is_blurred)
 

@@ -155,7 +155,7 @@ class SmoothClients:
 
         Where curvature may be rounding it counts as the least that is not.
         """
-        for _, matrices in self._hessians(at):
+        for _, matrices in self.hessians(at):
             bent = _bends_of(matrices)
             least = RIDGE * np.maximum(bent.roots[:, -1:], np.finfo(float).tiny)
             weights = 1 / np.sqrt(np.maximum(bent.roots, least))
@@ -164,7 +164,7 @@ class SmoothClients:
     def _bends(self, at: np.ndarray) -> Iterable[tuple[slice, Bends]]:
         if self.is_quadratic:
             return self._own_bends
-        return ((part, _bends_of(matrices)) for part, matrices in self._hessians(at))
+        return ((part, _bends_of(matrices)) for part, matrices in self.hessians(at))
 
     @cached_property
     def _own_bends(self) -> list[tuple[slice, Bends]]:
@@ -174,7 +174,8 @@ class SmoothClients:
             return [(slice(i, i + 1), _bends_of_root(root)) for i, root in enumerate(roots)]
         return [(part, _bends_of(matrices)) for part, matrices in self._parts()]
 
-    def _hessians(self, at: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    def hessians(self, at: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Second derivatives at a point for each client, (k', m, m), of some at a time."""
         for part, matrices in self._parts():
             if self._terms is not None:
                 which = np.arange(part.start, part.stop)
