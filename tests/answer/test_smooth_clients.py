@@ -87,7 +87,7 @@ def test_a_better_point_far_along_a_valley_is_found(unit: float) -> None:
 
 
 def test_no_better_point_breaks_an_edge() -> None:
-    """x + y = 0 between two clients of one entry each: at zero neither may follow its slope."""
+    """Two clients of one entry each and x + y = 0: at zero neither may follow its slope."""
     x, y = cp.Variable(), cp.Variable()
     model = dm.Model()
     model.client("one", cp.square(x - 1))

@@ -102,7 +102,8 @@ class BundleModel:
         missed = np.where(self._clients, agreed.expand(asked.free) - points, 0.0)
         fell = np.linalg.norm(missed) < FELL * np.linalg.norm(self._missed)
         self._missed, self._stuck = missed, 0 if fell else self._stuck
-        there = heights + self._coordinates.sums(slopes * agreed.expand(asked.free))
+        there = self._coordinates.sums(slopes * agreed.expand(asked.free))
+        there = heights + self._cuts.sums(there)
         is_known = np.isfinite(asked.heights) & np.isfinite(there)
         new = np.maximum(there - asked.heights, 0.0)[is_known].sum()
         energy = self._nearness * (agreed.weight * (asked.free - asked.centre) ** 2).sum()
@@ -114,7 +115,7 @@ class BundleModel:
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
         """See :class:`Accelerator`."""
         agreed = self._joint.agreed
-        found = self._solved(self._cuts.rows(), evaluation.objectives.size)
+        found = self._solved(self._cuts.rows())
         if found is None:
             return None
         free, heights, shares, tied = found
@@ -150,10 +151,8 @@ class BundleModel:
     def accept(self, name: str) -> None:
         """See :class:`Accelerator`."""
 
-    def _solved(
-        self, rows: Rows, count: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-        """The optimal z, all clients' s, the shares of rows, and the prices of R.
+    def _solved(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
+        """The optimal z, all groups' s, the shares of rows, and the prices of R.
 
         None where bounds say no more, or the solver failed.
         """
@@ -191,7 +190,7 @@ class BundleModel:
         self.is_spent = bool(-scale * risen.sum() < ROUNDING * sizes.sum())
         if self.is_spent:
             return None
-        heights = np.full(count, -np.inf)
+        heights = np.full(self._cuts.count, -np.inf)
         heights[owners] = highest + scale * risen
         return centre + unit * moved, heights, np.maximum(shares, 0.0), unit * tied
 
