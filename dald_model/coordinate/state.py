@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -19,7 +17,6 @@ from dald_model.coordinate.channels import Channels
 from dald_model.coordinate.units import Units
 from dald_model.coordinate.whole import HERE, Whole
 from dald_model.engines.batches import Batch
-from dald_model.errors import OptionError
 from dald_model.solvers.arrays.indexing import ranges
 from dald_model.solvers.base import Answers, Encoding, Multipliers, Turn
 
@@ -135,43 +132,6 @@ class State:
                 setattr(self, name, array.copy())
         if self.channels is not None and earlier.channels is not None:
             self.channels.go_back(earlier.channels)
-
-    def save(self, file: Path | str) -> None:
-        """Write the state to an ``npz`` file: arrays only, no pickle and no client's data."""
-        arrays = self._arrays()
-        arrays |= {f"units.{k}": v for k, v in self.units.arrays().items()}
-        if self.channels is not None:
-            arrays |= {f"channels.{k}": v for k, v in self.channels.arrays().items()}
-        np.savez(file, allow_pickle=False, **arrays)
-
-    @classmethod
-    def load(cls, file: Path | str) -> State:
-        """Read what :meth:`save` wrote.
-
-        Raises
-        ------
-        OptionError
-            If the file holds no state.
-        """
-        try:
-            with np.load(file, allow_pickle=False) as stored:
-                arrays = dict(stored)
-        except (AttributeError, EOFError, OSError, TypeError, ValueError, BadZipFile) as error:
-            raise OptionError(
-                f"state: {file} cannot be read ({error}); expected a file that State.save wrote"
-            ) from error
-        parts = {}
-        for prefix in ("units.", "channels."):
-            found = [key for key in arrays if key.startswith(prefix)]
-            parts[prefix] = {key.removeprefix(prefix): arrays.pop(key) for key in found}
-        wanted = {each.name for each in fields(cls)} - PARTS
-        if set(arrays) != wanted or set(parts["units."]) != {one.name for one in fields(Units)}:
-            raise OptionError(
-                f"state: {file} holds the arrays {', '.join(sorted(arrays))}, expected those of a "
-                f"saved state: {', '.join(sorted(wanted))}"
-            )
-        channels = Channels(**parts["channels."]) if parts["channels."] else None
-        return cls(**arrays, units=Units(**parts["units."]), channels=channels)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         names = [each.name for each in fields(self) if each.name not in PARTS]
