@@ -20,8 +20,8 @@ from dald_model.answer.local_run import MIXING
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.acceleration.evaluation import Acceleration
-from dald_model.coordinate.applicability import why_not, why_not_along, why_not_by
 from dald_model.coordinate.method import Algorithm
+from dald_model.coordinate.proposals import why_not, why_not_along, why_not_by
 from dald_model.coordinate.stopping import Stopping
 from dald_model.declare.client import Problem
 from dald_model.declare.wording import short

@@ -13,7 +13,7 @@ import numpy as np
 from dald_model.answer.answer import Answer
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.curvature import is_angular
-from dald_model.coordinate.pace import rounds_left
+from dald_model.coordinate.progress import rounds_left
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.declare.client import summands
@@ -64,7 +64,7 @@ class Diagnosis(Printed):
     result : Answer
     rounds_left : float
         Estimated rounds until the tolerances are met, see
-        :func:`dald_model.coordinate.pace.rounds_left`.
+        :func:`dald_model.coordinate.progress.rounds_left`.
     slowest : pandas.DataFrame
         The entries of edges with the largest residuals in the last round: ``edge``, ``variable``,
         ``primal`` and ``dual`` as held against the tolerances, ``rho``, and ``rho / natural``, the

@@ -32,9 +32,15 @@ from dald_model.coordinate.curvature import (
     is_defined_at_zero,
     middle,
 )
-from dald_model.coordinate.edge_values import is_far, move_to, place_missing, sides_of
+from dald_model.coordinate.edge_values import (
+    Alike,
+    is_far,
+    move_to,
+    place_missing,
+    sides_of,
+    together,
+)
 from dald_model.coordinate.secants import moderated, secants
-from dald_model.coordinate.together import Alike, together
 from dald_model.declare.remote import RemoteClient
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer

@@ -1,15 +1,16 @@
-"""Outcome of a run, before it is put in the user's terms."""
+"""Outcome of a run, before it is put in the user's terms, and its best iterate."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dald_model.coordinate.acceleration.learnt import Learnt
-from dald_model.coordinate.best import Best
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
@@ -17,6 +18,36 @@ from dald_model.engines.assignment import Event
 from dald_model.engines.housed import Loss
 from dald_model.errors import DaldError
 from dald_model.text import counted, listed
+
+
+@dataclass
+class Best:
+    """Best iterate so far, and the round it is from; None and 0 if there is none.
+
+    Attributes
+    ----------
+    state : State or None
+    round : int
+    """
+
+    state: State | None = None
+    round: int = 0
+    _merit: float = math.inf
+
+    def offer(self, state: State, round_: int, merit: float) -> bool:
+        """Keep the iterate if it is better than the one before; gives whether it is.
+
+        ``merit`` is the larger of both residuals relative to their tolerances.
+        """
+        if not merit <= self._merit:
+            return False
+        self.take(state.snapshot(), round_)
+        self._merit = merit
+        return True
+
+    def take(self, state: State, round_: int) -> None:
+        """Keep the iterate, whatever its residuals."""
+        self.state, self.round = state, round_
 
 
 class Outcome(NamedTuple):

@@ -5,27 +5,56 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dald_model.coordinate.end_proof import EndProof
+import numpy as np
+
+from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.edge_values import Parts
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Goal, Method
-from dald_model.coordinate.nearness import PATIENCE, Nearness
-from dald_model.coordinate.settings import Settings
+from dald_model.coordinate.settings import EndProof, Settings
 from dald_model.coordinate.state import State
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.schedule.moment import Residuals
 
+SMALL = 1e-2
+"""Lengths below which what clients agree on counts in their place."""
+PATIENCE = 5
+"""Rounds that a run goes on for it, and no more: it has met its tolerances."""
+
+
 RETRIES = 3
 """So often a run goes on that would end with an answer short of its accuracy, and asks for no more
 of it than a run may end with."""
-
 REFUSALS = 3
 """So often a run goes on whose residuals met their tolerances without a proof of its gap: once in
 the scales of the proof, then with tolerances that are ten times as small each time."""
 SHARPER = 0.1
 """By how much tolerances shrink with each refusal but the first."""
-
 KEPT = ("retried", "waited", "certifies_from", "refused")
 """Of its attributes, those that a file holds."""
+
+
+class Nearness:
+    r"""The test :math:`|\mathcal C_r| \le \epsilon \max_s |x_s|` over the part of an edge.
+
+    Lengths are how far apart the local minimisers are. Desks that would each buy a thousand times
+    the budget that they share have lengths of a thousand budgets, of which :math:`\epsilon_{pri}`
+    may be what one reads off the answer.
+
+    Of parts where the right-hand side is below ``SMALL`` lengths, but not below
+    :math:`\epsilon` of them: that is zero.
+    """
+
+    def __init__(self, compiled: Decomposition) -> None:
+        self._parts = Parts(compiled)
+
+    def is_met(self, state: State, eps: float) -> bool:
+        """Whether it holds everywhere."""
+        lengths = state.units.lengths
+        gap = np.abs(state.primal) / lengths
+        size = self._parts.largest(np.abs(state.sides).max(axis=0) / lengths)
+        least = np.where((size < SMALL) & (size > eps), size, 1.0)
+        return not state.whole.any(bool((gap > eps * least).any()))
 
 
 class OuterTest:

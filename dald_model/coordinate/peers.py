@@ -20,7 +20,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.residuals import residuals
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import ClientFailedError, Status, Termination
-from dald_model.coordinate.sweeper import AnswersOnly, Record, check_found
+from dald_model.coordinate.sweeper import AnswersOnly, Record, minimise
 from dald_model.coordinate.units import Units
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
@@ -170,7 +170,8 @@ class PeerSweeper(AnswersOnly):
             theirs = self._layer.batches([n for n in stage if not self._among.has(n)])
             told = [(batch, state.turn(batch)) for batch in theirs]
             try:
-                self._solve(state, [n for n in stage if self._among.has(n)], tolerance)
+                mine = [n for n in stage if self._among.has(n)]
+                minimise(self._layer, state, mine, tolerance)
             except ClientFailedError as error:
                 failure = failure or error
             values = self._among.meet(tuple(stage), state.sides)
@@ -180,13 +181,6 @@ class PeerSweeper(AnswersOnly):
             raise failure or ClientFailedError(ELSEWHERE)
         objective = self._among.sum(state.objectives.sum())
         return Record(residuals(state), np.array([objective]))
-
-    def _solve(self, state: State, names: list[Hashable], tolerance: float) -> None:
-        batches = self._layer.batches(names)
-        turns = [state.turn(batch) for batch in batches]
-        for _, part, turn, answers in self._layer.answers(batches, turns, tolerance):
-            check_found(part.names, answers.statuses, answers.messages)
-            state.put(part, turn, answers)
 
 
 def _moved(batch: Batch, values: np.ndarray) -> Answers:

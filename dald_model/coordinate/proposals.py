@@ -1,19 +1,103 @@
-"""Proposals of the acceleration in a run, if there is one."""
+"""Acceleration of a run: whether its outer loops iterate one map, and the proposals if so."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping
 from typing import Any
 
 from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.acceleration.watchdog import Watchdog
-from dald_model.coordinate.applicability import why_not_accelerated
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Method
 from dald_model.coordinate.settings import Settings
 from dald_model.coordinate.state import State
+from dald_model.coordinate.stopping import Stopping, is_one_sweep
 from dald_model.engines.dispatch import SolverLayer
+from dald_model.errors import OptionError
+from dald_model.schedule.coordination import Bound
 from dald_model.schedule.moment import Moment
+from dald_model.schedule.network import Levels
+from dald_model.schedule.sequence import Sequence
+
+
+def why_not_accelerated(
+    membership: Membership, method: Method, settings: Settings, moment: Moment, minimises: bool
+) -> tuple[str, Levels]:
+    """What keeps this run from being accelerated, or ""; and the stages of its whole rounds.
+
+    ``minimises`` says whether the solver layer does: what local steps answer depends on where the
+    clients stand, so that an outer loop is no map of multipliers and sides.
+
+    Raises
+    ------
+    OptionError
+        If an acceleration was asked for that does not apply.
+    """
+    sequence = membership.sequence
+    obstacle = _why_idle(membership, method, settings)
+    if obstacle:
+        return obstacle, []
+    stages: Levels = []
+    obstacle = why_not(sequence, method, settings.stopping) or why_not_by(minimises)
+    if not obstacle:
+        stages = whole_round(membership.bound, moment, sequence)
+        obstacle = why_not_along(stages)
+    if obstacle and settings.insists:
+        raise OptionError(
+            f"acceleration: given {settings.acceleration!r}, but {obstacle}; leave it out, or "
+            "take acceleration=None"
+        )
+    return obstacle, stages
+
+
+def why_not_by(minimises: bool) -> str:
+    """The same of a solver layer that does not minimise; or ""."""
+    return "" if minimises else "clients take local steps in place of being minimised"
+
+
+def _why_idle(membership: Membership, method: Method, settings: Settings) -> str:
+    """Why nothing is to be accelerated, whatever the order and the method; or ""."""
+    if settings.acceleration is None:
+        return "acceleration=None was given"
+    if not (settings.tests(method) or settings.insists):
+        return "without a tolerance to reach a run is made for its iterates, as printed"
+    if membership.off.all():
+        return "nobody is left to agree with anybody"
+    return ""
+
+
+def why_not(sequence: Sequence, method: Method, stopping: Stopping | None) -> str:
+    """What keeps outer loops from being one nonexpansive map of multipliers and sides; or "".
+
+    The map is that of DALD with a dual step of 1 and one sweep an update, in an order that stays,
+    every client once at most and no two neighbours side by side. Who is absent keeps its last
+    answer, of which :mod:`dald_model.coordinate.acceleration.watchdog` says what is proved then.
+    ``stopping`` None is the default.
+    """
+    if not method.accelerates:
+        return "the algorithm is not dm.DALD with a dual step of 1"
+    if method.ignore_absent:
+        return "clients that are absent do not count"
+    if stopping is not None and not is_one_sweep(stopping):
+        return f"{stopping} lets an outer loop have several rounds"
+    if not (sequence.is_constant or sequence.only_leaves_out):
+        return f"{sequence} is another order from round to round"
+    if sequence.is_jacobi:
+        return f"{sequence} solves neighbours side by side"
+    return ""
+
+
+def whole_round(bound: Bound, moment: Moment, sequence: Sequence) -> Levels:
+    """The stages of a round of such a sequence in which everybody takes part."""
+    return bound.network.levels if sequence.only_leaves_out else bound.stages(moment)
+
+
+def why_not_along(stages: Levels) -> str:
+    """The same of an order that stays: a client that has several turns; or ""."""
+    turns = Counter(name for stage in stages for name in stage)
+    twice = [name for name, count in turns.items() if count > 1]
+    return f"client {twice[0]!r} is solved several times a round" if twice else ""
 
 
 class Proposals:
@@ -55,14 +139,8 @@ class Proposals:
         self._watchdog, self.obstacle = None, obstacle
         if not obstacle:
             assert settings.acceleration is not None
-            self._watchdog = Watchdog(
-                self._membership.compiled,
-                settings.acceleration,
-                stages,
-                state,
-                learnt,
-                waits=settings.is_extrapolated and settings.checkpoint is None,
-            )
+            compiled = self._membership.compiled
+            self._watchdog = Watchdog(compiled, settings.acceleration, stages, state, learnt)
 
     def kept(self) -> dict[str, Any]:
         """What a file holds of them."""

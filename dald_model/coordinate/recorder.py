@@ -10,17 +10,45 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dald_model.coordinate import outcome
-from dald_model.coordinate.columns import as_columns, as_rows
 from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.membership import Membership, RoundPlan
-from dald_model.coordinate.pace import rounds_left
-from dald_model.coordinate.progress import Progress
+from dald_model.coordinate.progress import Progress, rounds_left
 from dald_model.coordinate.settings import Settings
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Asking
 from dald_model.coordinate.sweeper import Record
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.schedule.moment import Residuals
+
+Row = dict[str, Any]
+
+
+def as_columns(rows: list[Row]) -> dict[str, Any]:
+    """Rows as an array for each name whose values are all numbers of a type; and what is left.
+
+    Who was solved is much the same in many rounds, and is written once.
+    """
+    names = list(rows[0]) if rows else []
+    arrays = {}
+    for kind in (float, int):
+        found = [n for n in names if all(type(row.get(n)) is kind for row in rows)]
+        arrays |= {name: np.array([row[name] for row in rows]) for name in found}
+    seen: dict[Any, int] = {}
+    which = np.array([seen.setdefault(row["who"], len(seen)) for row in rows], dtype=int)
+    rest = [{n: v for n, v in row.items() if n not in arrays and n != "who"} for row in rows]
+    return {"names": names, "arrays": arrays, "seen": list(seen), "who": which, "rest": rest}
+
+
+def as_rows(columns: dict[str, Any]) -> list[Row]:
+    """The inverse of :func:`as_columns`."""
+    values = {name: array.tolist() for name, array in columns["arrays"].items()}
+    found = []
+    for at, (who, rest) in enumerate(zip(columns["who"].tolist(), columns["rest"], strict=True)):
+        whole = {name: column[at] for name, column in values.items()} | rest
+        whole["who"] = columns["seen"][who]
+        order = [*columns["names"], *(name for name in whole if name not in columns["names"])]
+        found.append({name: whole[name] for name in order if name in whole})
+    return found
 
 
 class Count(NamedTuple):

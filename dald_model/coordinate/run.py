@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from dald_model.coordinate import outcome
-from dald_model.coordinate.best import Best
 from dald_model.coordinate.channels import Channels
 from dald_model.coordinate.diagnosis import FailureMonitor
-from dald_model.coordinate.end_proof import EndProof
 from dald_model.coordinate.membership import Membership, RoundPlan
 from dald_model.coordinate.method import Goal, Method
-from dald_model.coordinate.outcome import Outcome
+from dald_model.coordinate.outcome import Best, Outcome
 from dald_model.coordinate.outer_test import REFUSALS, OuterTest
 from dald_model.coordinate.peers import AmongPeers, PeerSweeper
 from dald_model.coordinate.penalty import PenaltyRule, ResidualBalancing
@@ -24,7 +22,7 @@ from dald_model.coordinate.proposals import Proposals
 from dald_model.coordinate.recession import falls_forever
 from dald_model.coordinate.recorder import Count, Recorder
 from dald_model.coordinate.safeguards import check_order, default_stopping
-from dald_model.coordinate.settings import Settings
+from dald_model.coordinate.settings import EndProof, Settings
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import (
     Asking,

@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.edge_values import sides_of
+from dald_model.coordinate.edge_values import Alike, Parts, sides_of, together
 from dald_model.coordinate.local_minimisers import (
     ACCURACY,
     BIASED,
@@ -32,7 +32,6 @@ from dald_model.coordinate.local_minimisers import (
     told_by_rows,
 )
 from dald_model.coordinate.stiffness import bounds_of_largest, carried, probed
-from dald_model.coordinate.together import Alike, Parts, together
 from dald_model.coordinate.units import Units
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.gc_pause import gc_paused

@@ -1,22 +1,55 @@
-"""The checked options of a run."""
+"""The checked options of a run, and what the test at its end proves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.acceleration.learnt import Learnt
 from dald_model.coordinate.checkpoint import Checkpoint
-from dald_model.coordinate.end_proof import EndTest
 from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.state import State
 from dald_model.coordinate.stopping import Accuracy, Stopping
+from dald_model.coordinate.units import Units
 from dald_model.engines.placement import Placement
+
+
+class EndProof(NamedTuple):
+    """What is proved of an iterate.
+
+    Attributes
+    ----------
+    is_proved : bool
+        Whether the gap is within its tolerance.
+    falls_beyond : bool
+        Whether the objective is better farther out, so that there may be no minimiser.
+    is_near : bool
+        Whether it is within a hundred times that.
+    is_blurred : bool
+        Whether doubles do not hold the digits for a proof, so that going on is of no use.
+    gap : float
+        In the units of the objective.
+    said : str
+        The gap, and what it is measured by.
+    units : Units
+        The scales that were found on the way, for a run that goes on.
+    """
+
+    is_proved: bool
+    falls_beyond: bool
+    is_near: bool
+    is_blurred: bool
+    gap: float
+    said: str
+    units: Units
+
+
+EndTest = Callable[[State], EndProof]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@ r"""Inner loops: the clients solved stage by stage, equations (13), (14) and (21
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -101,11 +101,7 @@ class SerialSweeper(AnswersOnly):
         """See :class:`Sweeper`."""
         before = state.points.copy() if self._to_rest else state.points
         for stage in stages:
-            batches = self._layer.batches(stage)
-            turns = [state.turn(batch) for batch in batches]
-            for _, part, mine, answers in self._layer.answers(batches, turns, tolerance):
-                check_found(part.names, answers.statuses, answers.messages)
-                state.put(part, mine, answers)
+            minimise(self._layer, state, stage, tolerance)
             if self._after_stage is not None:
                 self._after_stage(state, stage)
         found = residuals(state)
@@ -113,6 +109,21 @@ class SerialSweeper(AnswersOnly):
             moved = float((np.abs(state.points - before) / state.units.point_lengths).max())
             found = found._replace(dual_scaled=moved)
         return Record(found, state.objectives)
+
+
+def minimise(layer: SolverLayer, state: State, names: Iterable[Hashable], tolerance: float) -> None:
+    """Minimise clients side by side, each told the present values, and enter their answers.
+
+    Raises
+    ------
+    ClientFailedError
+        If a client could not be solved.
+    """
+    batches = layer.batches(names)
+    turns = [state.turn(batch) for batch in batches]
+    for _, part, mine, answers in layer.answers(batches, turns, tolerance):
+        check_found(part.names, answers.statuses, answers.messages)
+        state.put(part, mine, answers)
 
 
 def check_found(

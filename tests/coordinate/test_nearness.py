@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.coordinate.nearness import Nearness
+from dald_model.coordinate.outer_test import Nearness
 from dald_model.coordinate.whole import Here
 
 EPS = 1e-6

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dald_model.coordinate.pace import rounds_left
+from dald_model.coordinate.progress import rounds_left
 
 
 @pytest.mark.parametrize("made", [4, 10, 57])

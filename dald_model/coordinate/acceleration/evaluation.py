@@ -173,6 +173,28 @@ class Accelerator(Protocol):
         ...
 
 
+class Member(Accelerator, Protocol):
+    """One of several accelerators of a run.
+
+    Attributes
+    ----------
+    name : str
+        Of its proposals.
+    is_spent : bool
+        Whether it will have no proposals for now, so that its turn may end.
+    """
+
+    @property
+    def name(self) -> str:
+        """See the class."""
+        ...
+
+    @property
+    def is_spent(self) -> bool:
+        """See the class."""
+        ...
+
+
 class Acceleration(Protocol):
     """Protocol of the option ``acceleration``."""
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dald_model.coordinate.acceleration.coordinates import Coordinates
 from dald_model.coordinate.acceleration.joint_model import JointModel
-from dald_model.coordinate.acceleration.responses import Responses, Stiffness
+from dald_model.coordinate.acceleration.responses import Responses
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,15 +23,12 @@ class Learnt:
     ----------
     joint : JointModel
         That of the run, with its coordinates.
-    stiffness : sequence of Stiffness
+    stiffness : sequence of ndarray
         Of each group of the coordinates.
-    by : Acceleration, optional
-        Whose models they are.
     """
 
     joint: JointModel
-    stiffness: Sequence[Stiffness]
-    by: Any = None
+    stiffness: Sequence[np.ndarray]
 
     @property
     def coordinates(self) -> Coordinates:
@@ -45,7 +41,7 @@ class Learnt:
             int(columns[0]): matrix
             for group, one in zip(self.coordinates.groups, self.stiffness, strict=True)
             if not group.is_server
-            for columns, matrix in zip(group.columns, one.matrices, strict=True)
+            for columns, matrix in zip(group.columns, one, strict=True)
         }
 
 
@@ -75,6 +71,6 @@ def recall(
         if change is not None:
             model, at = places[mine.start]
             matrix = change.T @ known[columns[name].start] @ change
-            model.recall(slice(at, at + 1), Stiffness(matrix[None]))
+            model.recall(slice(at, at + 1), matrix[None])
             found.append(name)
     return tuple(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,8 +28,6 @@ LEARNT = 32
 some better and some worse beyond, and those below all better."""
 SHORTEST = 0.1
 """Share of the way to the models' consensus below which going there is not worth a round."""
-LONGEST = 16
-"""Rounds that the secant pauses at most after its proposals led nowhere."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +140,7 @@ class SecantModel:
             name for name, sub in compiled.items() if name not in servers and is_angular(sub)
         }
         models = [
-            Responses(_first(group), group.columns.shape[1], _among(group, self.angular))
-            for group in self.coordinates.groups
+            Responses(_first(group), group.columns.shape[1]) for group in self.coordinates.groups
         ]
         self._models: Sequence[Models] = models
         self.recalled = recall(self.coordinates, models, learnt)
@@ -151,7 +148,6 @@ class SecantModel:
         self._slopes = np.zeros(0)
         self.error = 0.0 if self.recalled else math.inf
         self.reach = math.inf
-        self._rest, self._pause = 0, 1
 
     @property
     def learnt(self) -> Learnt:
@@ -175,9 +171,6 @@ class SecantModel:
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
         """See :class:`Accelerator`."""
-        if self._rest:
-            self._rest -= 1
-            return None
         assert self._points is not None
         stiffness = [model.stiffness() for model in self._models]
         found = self.joint.solve(self._points, self._slopes, stiffness, evaluation.after[0])
@@ -199,17 +192,10 @@ class SecantModel:
         return Proposal(point, self.name, sides) if np.isfinite(point).all() else None
 
     def reject(self, name: str) -> None:
-        """See :class:`Accelerator`: pause, twice as long each time."""
-        self._rest, self._pause = self._pause, min(2 * self._pause, LONGEST)
+        """See :class:`Accelerator`: the models have learned from it."""
 
     def accept(self, name: str) -> None:
         """See :class:`Accelerator`."""
-        self._pause = 1
-
-
-def _among(group: Group, chosen: Collection[Hashable]) -> np.ndarray:
-    """Which of the clients are among those that are chosen."""
-    return np.array([name in chosen for name in group.names])
 
 
 def _first(group: Group) -> np.ndarray:

@@ -60,14 +60,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable
-from dataclasses import replace
 
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.evaluation import (
     Acceleration,
-    Accelerator,
     Evaluation,
     Opening,
     Proposal,
@@ -95,12 +93,6 @@ class Watchdog:
     ----------
     origin : str
         Whose proposal the present outer loop began at; "" where it began at a plain image.
-
-    Parameters
-    ----------
-    waits : bool
-        Whether what begins with all that an acceleration has ``learnt`` in an earlier run may be
-        opened when it is first asked for something.
     """
 
     def __init__(
@@ -110,8 +102,6 @@ class Watchdog:
         stages: Iterable[Iterable[Hashable]],
         state: State,
         learnt: Learnt | None = None,
-        *,
-        waits: bool = False,
     ) -> None:
         rank = dict.fromkeys(compiled, 0)  # of who is not there, on whose edges nothing depends
         rank |= {name: at for at, stage in enumerate(stages) for name in stage}
@@ -121,15 +111,7 @@ class Watchdog:
         self._later_ends = np.array([~self._heads, self._heads])
         off = None if state.channels is None else state.channels.off
         opening = Opening(compiled, self._heads, state.rho, off, learnt, state.whole)
-        # Functions, which a file does not hold
-        self._open, self._by = lambda: acceleration.open(opening), lambda: acceleration
-        self._opened: Accelerator | None = None
-        # A path's next answer may be where it is expected: then nobody is asked for a proposal
-        is_its = waits and off is None and learnt is not None and learnt.by == acceleration
-        fits = is_its and learnt is not None and learnt.coordinates.fits(compiled, state.rho, off)
-        self._known = learnt if fits else None
-        if not fits:
-            self._opened = self._open()
+        self._accelerator = acceleration.open(opening)
         self._before, self._rho = self._point(state), state.rho
         self._kept: Evaluation | None = None
         self._state: State | None = None
@@ -139,24 +121,13 @@ class Watchdog:
         self.origin = ""
 
     @property
-    def _accelerator(self) -> Accelerator:
-        if self._opened is None:
-            self._opened, self._known = self._open(), None
-        return self._opened
-
-    @property
     def learnt(self) -> Learnt | None:
         """What is known of the clients now, for another run."""
-        if self._known is not None:
-            return self._known
-        found = self._accelerator.learnt
-        return found and replace(found, by=self._by())
+        return self._accelerator.learnt
 
     @property
     def recalled(self) -> tuple[Hashable, ...]:
         """The clients that something was known of at the beginning."""
-        if self._known is not None:  # in the same coordinates
-            return tuple(self._known.coordinates.clients)
         return self._accelerator.recalled
 
     def observe(self, state: State) -> None:
