@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -165,9 +166,9 @@ class _Matched:
         }
         order = np.concatenate([then[name] for name in compiled.layout])
         units = {
-            name.removeprefix("units."): values[entries if "point" not in name else order]
-            for name, values in arrays.items()
-            if name.startswith("units.") and name != "units.start"
+            each.name: arrays[f"units.{each.name}"][order if "point" in each.name else entries]
+            for each in fields(Units)
+            if each.name != "start"
         }
         points = {name: arrays["last.points"][then[name]] for name in compiled}
         state = State.start(

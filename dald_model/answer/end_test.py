@@ -97,7 +97,6 @@ def _units(judge: Judge, state: State) -> Units:
     return Units(
         of_edges,
         cost / of_edges,
-        np.zeros(of_edges.size),
         lengths,
         cost / lengths,
         penalty,

@@ -80,7 +80,7 @@ class LocalRun:
         lengths = 1 + np.abs(compiled.sides(points)).max(axis=0)
         ones = np.ones(compiled.size)
         own = 1 + np.abs(start)
-        return Units(lengths, ones, 0 * ones, own, np.ones(start.size), ones, start)
+        return Units(lengths, ones, own, np.ones(start.size), ones, start)
 
     @property
     def test(self) -> EndTest:

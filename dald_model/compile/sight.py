@@ -66,11 +66,6 @@ class Sight:
         """What lengths of the variables make of the sides' at most, (..., q) from (..., m)."""
         return of_variables @ self.absolute.T
 
-    def slopes(self, of_variables: np.ndarray) -> np.ndarray:
-        """Slopes along the variables as slopes along the sides, (..., q) from (..., m)."""
-        weight = self.of_sides
-        return self.along(of_variables) / np.where(weight > 0, weight, np.inf)
-
     def curvatures(self, diagonal: np.ndarray) -> np.ndarray:
         """A curvature of the variables as one along the sides, (..., q) from (..., m).
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Mapping
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,6 @@ from dald_model.coordinate.residuals import residuals
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import ClientFailedError, Status, Termination
 from dald_model.coordinate.sweeper import AnswersOnly, Record, minimise
-from dald_model.coordinate.units import Units
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.engines.mpi_peers import Peers
@@ -81,14 +79,6 @@ class AmongPeers:
         """See :class:`dald_model.coordinate.whole.Whole`."""
         mine = tables[:, :, self._counted].reshape(len(tables), -1)
         return self._peers.total(mine @ values[:, self._counted].reshape(-1))
-
-    def energy(self, units: Units) -> float:
-        """See :class:`dald_model.coordinate.whole.Whole`: units are ones, so it is their number."""
-        return self._size
-
-    @cached_property
-    def _size(self) -> float:
-        return self.sum(float(np.count_nonzero(self._counted)))
 
     def any(self, flag: bool) -> bool:
         """See :class:`dald_model.coordinate.whole.Whole`."""

@@ -71,7 +71,7 @@ class _Scaling:
 
     def units(self) -> Units:
         """See the module."""
-        stiffness, kinks, penalty, bends = self._stiffnesses()
+        stiffness, penalty, bends = self._stiffnesses()
         self._see_bounds(stiffness, penalty)
         self._see_rows(stiffness == 0)
         stiffness = self._filled(stiffness)
@@ -89,7 +89,7 @@ class _Scaling:
         lengths = CAUTION * np.sqrt(energy / stiffness)
         slopes = stiffness * lengths
         points = self._of_points(lengths, slopes, bends)
-        return Units(lengths, slopes, kinks, *points, np.sqrt(penalty / 2), self._local.starts)
+        return Units(lengths, slopes, *points, np.sqrt(penalty / 2), self._local.starts)
 
     def _apart(self) -> tuple[np.ndarray, np.ndarray]:
         """The distances :math:`O_r`, (Q,), and what stands for them where they are ``SHORT``.
@@ -151,31 +151,29 @@ class _Scaling:
             widest = alike.sight.along(alike.sight.lengths(given[alike.entries]))
             np.maximum.at(found, alike.entries, widest)
 
-    def _stiffnesses(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """How stiff entries are, how steep kinks are along them, what counts for penalties, (Q,).
+    def _stiffnesses(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """How stiff entries are, and what counts for penalties, (Q,).
 
         And how clients' variables bend.
         """
-        stiffness, kinks, penalty, ends = np.zeros((4, self._compiled.size))
+        stiffness, penalty, ends = np.zeros((3, self._compiled.size))
         bends = np.zeros(self._local.points.size)
         for alike in self._together:
             if alike.subs[0].name not in self._local.curvatures:
                 continue  # a server
             sight, entries = alike.sight, alike.entries
-            bend, carries, sharp, share = self._stiffness(alike)
+            bend, carries, share = self._stiffness(alike)
             bends[alike.columns] = bend
             np.maximum.at(stiffness, entries, sight.curvatures(carries))
-            np.maximum.at(kinks, entries, sharp)
             own = sight.curvatures(share)
             np.add.at(penalty, entries, own)
             np.add.at(ends, entries, own > 0)
-        return stiffness, kinks, penalty / np.maximum(ends, 1), bends
+        return stiffness, penalty / np.maximum(ends, 1), bends
 
     def _stiffness(self, alike: Alike) -> tuple[np.ndarray, ...]:
         """How stiff clients are in their variables, (k, m): themselves, and with what rows carry.
 
-        Then how steep their kinks are along their sides, (k, q), and what counts for penalties,
-        (k, m), again with what rows carry.
+        Then what counts for penalties, (k, m), again with what rows carry.
         """
         lengths = self._lengths(alike)
         is_coupling = np.array([sub.client.is_coupling for sub in alike.subs])[:, None]
@@ -186,7 +184,7 @@ class _Scaling:
         elsewhere = np.stack([one.elsewhere for one in known])
         spread = np.array([one.spread for one in known])[:, None]
         steep = kinks + curved * lengths / 2
-        bend, sharp = curved + 2 * kinks / lengths, alike.sight.slopes(kinks)
+        bend = curved + 2 * kinks / lengths
         # A kink at zero keeps variables there, and turns the slope on the way between the answers
         # as often as these are on both sides; others do so many times.
         share = curved * spread + 2 * (kinks + (kinked - 1) * elsewhere) / lengths
@@ -194,13 +192,12 @@ class _Scaling:
             if not one.is_known:
                 own = self._local.points[self._compiled.columns[sub.name]]
                 bend[i], straight = probed(sub, own, lengths[i], steep[i])
-                sharp[i] = alike.sight.slopes(bend[i] * lengths[i] / 2)
                 share[i] = bend[i] * (1 + (kinked[i] - 1) * straight)
         carries = bend.copy()
         for i, sub in enumerate(alike.subs):
             if sub.form is not None and sub.form.equalities.rhs.size:
                 carries[i], share[i] = carried(sub, bend[i]), carried(sub, share[i])
-        return bend, carries, sharp, share
+        return bend, carries, share
 
     def _lengths(self, alike: Alike) -> np.ndarray:
         """The distances as lengths of clients' variables, shape (k, m).

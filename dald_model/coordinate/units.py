@@ -6,7 +6,6 @@ They are hints that :mod:`dald_model.coordinate.scaling` measures once; see ther
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import cached_property
 
 import numpy as np
 
@@ -21,8 +20,6 @@ class Units:
     ----------
     lengths, slopes : ndarray, shape (Q,)
         :math:`X_r` and :math:`M_r` of the edges.
-    kinks : ndarray, shape (Q,)
-        How steep the terms without a gradient are along each entry, at the steeper end.
     point_lengths, point_slopes : ndarray
         The same as lengths and slopes for all clients' variables, one after the other.
     penalty : ndarray, shape (Q,)
@@ -35,7 +32,6 @@ class Units:
 
     lengths: np.ndarray
     slopes: np.ndarray
-    kinks: np.ndarray
     point_lengths: np.ndarray
     point_slopes: np.ndarray
     penalty: np.ndarray
@@ -46,13 +42,8 @@ class Units:
         """Ones: the user's own units, and a start at zero."""
         size = sum(sub.size for sub in compiled.values())
         edges, points = np.ones(compiled.size), np.ones(size)
-        return cls(edges, edges, np.zeros(compiled.size), points, points, edges, np.zeros(size))
+        return cls(edges, edges, points, points, edges, np.zeros(size))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All of them by name."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
-
-    @cached_property
-    def energy(self) -> float:
-        """The sum of the edges' energies over all entries."""
-        return float(self.lengths @ self.slopes)

@@ -12,7 +12,6 @@ from typing import Protocol
 import numpy as np
 
 from dald_model.coordinate.status import Termination
-from dald_model.coordinate.units import Units
 
 
 class Whole(Protocol):
@@ -32,10 +31,6 @@ class Whole(Protocol):
 
     def products(self, tables: np.ndarray, values: np.ndarray) -> np.ndarray:
         """The inner products of tables (k, 2, Q) with values at both ends of all edges, (k,)."""
-        ...
-
-    def energy(self, units: Units) -> float:
-        """See :attr:`Units.energy`."""
         ...
 
     def any(self, flag: bool) -> bool:
@@ -65,10 +60,6 @@ class Here:
     def products(self, tables: np.ndarray, values: np.ndarray) -> np.ndarray:
         """See :class:`Whole`."""
         return tables.reshape(len(tables), -1) @ values.reshape(-1)
-
-    def energy(self, units: Units) -> float:
-        """See :class:`Whole`."""
-        return units.energy
 
     def any(self, flag: bool) -> bool:
         """See :class:`Whole`."""

@@ -21,22 +21,18 @@ class Residuals(NamedTuple):
     dual : float
         :math:`\|\mathcal D^{k,v}\|_\infty`, in the units of the variables.
     primal_scaled : float
-        What is held against ``eps_pri``: the larger of :math:`|\mathcal C_r| / X_r` over all
-        entries and of :math:`\sum_r (|\mu_r| + L_r) |\mathcal C_r| / (30\, \Delta F)`.
+        What is held against ``eps_pri``: the largest :math:`|\mathcal C_r| / X_r` of all entries.
     dual_scaled : float
         What is held against ``eps_dual``: the largest of :math:`|\mathcal D_r| / X_r`, of
         :math:`s_r / M_r` with the violation of stationarity
-        :math:`s_r = 2 \rho_r^2 |\mathcal D_r|` (equation A2-3), of
-        :math:`\sum_r s_r X_r / (30\, \Delta F)`, and of what solvers that are not exact leave of
-        their clients' gradients, relative to M. Without :math:`s` a large penalty, under which
-        variables hardly move, would pass for an optimum.
+        :math:`s_r = 2 \rho_r^2 |\mathcal D_r|` (equation A2-3), and of what solvers that are not
+        exact leave of their clients' gradients, relative to M. Without :math:`s` a large penalty,
+        under which variables hardly move, would pass for an optimum.
 
-        Lengths X, slopes M and kinks L are the natural units of
-        :mod:`dald_model.coordinate.units`, which follow the user's units and know no origin;
-        :math:`\Delta F = \sum_r |\mu_r| X_r` is what the objectives vary by over these lengths,
-        and counts as a thousandth of :math:`\sum_r M_r X_r` at least. So with tolerances of
-        1e-6 the clients agree to a millionth of how far they would be apart alone, and
-        the objective is right to some 1e-5 of its variation.
+        Lengths X and slopes M are the natural units of :mod:`dald_model.coordinate.units`, which
+        follow the user's units and know no origin. So with tolerances of 1e-6 the clients agree
+        to a millionth of how far apart they would be alone; the error of the objective is proved
+        at the end of the run, not read off the residuals.
     slack : float
         The largest :math:`g_i \in \partial_i \Lambda_\rho` of any client, condition (29): how far
         the solver layer is from minimising; 0 where it does. In the units of the gradient.
