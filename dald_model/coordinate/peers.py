@@ -67,13 +67,10 @@ class AmongPeers:
         mine = table.max(axis=1, keepdims=True, initial=0.0)
         return self._peers.largest(np.where(np.isnan(mine), np.inf, mine))
 
-    def total(self, table: np.ndarray) -> np.ndarray:
-        """See :class:`dald_model.coordinate.whole.Whole`."""
-        return self._peers.total(table[:, self._counted].sum(axis=1, keepdims=True))
-
     def norm(self, values: np.ndarray) -> np.floating:
         """See :class:`dald_model.coordinate.whole.Whole`."""
-        return np.sqrt(self.total(np.atleast_2d(values**2)).sum())
+        squares = np.atleast_2d(values**2)[:, self._counted].sum(axis=1)
+        return np.sqrt(self._peers.total(squares).sum())
 
     def products(self, tables: np.ndarray, values: np.ndarray) -> np.ndarray:
         """See :class:`dald_model.coordinate.whole.Whole`."""

@@ -21,10 +21,6 @@ class Whole(Protocol):
         """The largest entry of each row, shape (rows, 1)."""
         ...
 
-    def total(self, table: np.ndarray) -> np.ndarray:
-        """The sum of each row over the entries of all edges, each counted once, (rows, 1)."""
-        ...
-
     def norm(self, values: np.ndarray) -> np.floating:
         """The Euclidean norm of values at all edges, (Q,), or at both ends of all, (2, Q)."""
         ...
@@ -48,10 +44,6 @@ class Here:
     def largest(self, table: np.ndarray) -> np.ndarray:
         """See :class:`Whole`."""
         return np.maximum.reduce(table, axis=1, keepdims=True)
-
-    def total(self, table: np.ndarray) -> np.ndarray:
-        """See :class:`Whole`."""
-        return np.add.reduce(table, axis=1, keepdims=True)
 
     def norm(self, values: np.ndarray) -> np.floating:
         """See :class:`Whole`."""
