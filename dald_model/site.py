@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate.curvature import is_angular
-from dald_model.coordinate.local_minimisers import LocalMinimiser, LocalSearch
+from dald_model.coordinate.scaling.curvature import is_angular
+from dald_model.coordinate.scaling.local_minimisers import LocalMinimiser, LocalSearch
 from dald_model.declare.client import Client
 from dald_model.declare.remote import DISCLOSURES
 from dald_model.declare.wording import short

@@ -23,7 +23,6 @@ from dald_model.answer.saved import Compilable
 from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.checkpoint import Checkpoint, Saved, reserved, signature
 from dald_model.coordinate.iterate import Iterate
-from dald_model.coordinate.measured import Measured
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.outcome import ended_before, out_of_time
@@ -31,10 +30,11 @@ from dald_model.coordinate.peers import AmongPeers
 from dald_model.coordinate.penalty import Fixed, ResidualBalancing, as_rule
 from dald_model.coordinate.progress import Progress
 from dald_model.coordinate.run import Run
+from dald_model.coordinate.scaling.reuse import Measured
+from dald_model.coordinate.scaling.units import Units
 from dald_model.coordinate.settings import Settings
 from dald_model.coordinate.status import Status
 from dald_model.coordinate.stopping import Accuracy, FixedBudget, Stopping
-from dald_model.coordinate.units import Units
 from dald_model.coordinate.whole import HERE
 from dald_model.deadline import TimeUpError, within
 from dald_model.engines.dispatch import SolverLayer, rested
@@ -128,7 +128,7 @@ def solve(
         ``sequence=dm.Sequence.levels([["a", "c"], ["b"]])``.
     stopping : Stopping
         The end of an inner loop; default one round with acceleration, else
-        :func:`dald_model.coordinate.safeguards.default_stopping`. ``stopping=dm.FixedBudget(1)``,
+        :func:`dald_model.coordinate.convergence.default_stopping`. ``stopping=dm.FixedBudget(1)``,
         (B4) with one sweep per update, has the convergence guarantee and is the fastest on most
         models; ``dm.FixedTolerance()`` (B1) and ``dm.ShrinkingTolerance()`` (B2) are the paper's
         exact inner loops; ``dm.GrowingBudget()`` (B3) has more rounds in each outer loop.

@@ -188,7 +188,7 @@ pd.DataFrame({said: {"best of all ρ": min(found)} for said, found in grid.items
 # ## Where an inner loop does pay
 #
 # **When neighbours are solved side by side.** One sweep after the other, colour by colour, is what
-# makes one sweep per update safe (theorem in `dald_model/coordinate/safeguards.py`). If all clients
+# makes one sweep per update safe (proof in `dald_model/coordinate/convergence.py`). If all clients
 # are to answer at once, each with the others' values of before (Jacobi), prices that follow every
 # sweep overshoot on sparse graphs, and inner loops are what makes it converge at all:
 

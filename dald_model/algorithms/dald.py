@@ -20,7 +20,7 @@ class DALD:
     Equations (15) and (22) have the dual step :math:`\sigma = 1`. With :math:`0 < \sigma \le 1` one
     sweep per multiplier update converges on every graph, if clients are convex and minimised
     exactly, from the round where the penalties stay fixed
-    (:mod:`dald_model.coordinate.safeguards`). Two-block ADMM converges for
+    (:mod:`dald_model.coordinate.convergence`). Two-block ADMM converges for
     :math:`0 < \sigma < (1 + \sqrt 5)/2` (Glowinski 1984).
 
     Examples

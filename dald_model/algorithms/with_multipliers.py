@@ -164,7 +164,7 @@ class DADMM(ConsensusADMM):
     over the neighbours j of p, of whom those of an earlier colour are solved before, with
     :math:`r = 2 \rho^2`: :class:`ConsensusADMM` on a graph of clients. The default order is colour
     by colour; with more than two colours convergence is proved for strongly convex clients, and
-    on every graph as :mod:`dald_model.coordinate.safeguards` says of one sweep per update.
+    on every graph as :mod:`dald_model.coordinate.convergence` says of one sweep per update.
 
     Parameters
     ----------

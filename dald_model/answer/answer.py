@@ -13,8 +13,8 @@ import numpy as np
 from dald_model.answer.by_name import ClientValues, chosen
 from dald_model.answer.extrapolation import Trail
 from dald_model.compile.decomposition import Decomposition, Recovered
-from dald_model.coordinate.acceleration.learnt import Learnt
-from dald_model.coordinate.measured import Measured
+from dald_model.coordinate.acceleration.model_state import ModelState
+from dald_model.coordinate.scaling.reuse import Measured
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.declare.wording import symbolic
@@ -159,7 +159,7 @@ class Answer(NotPicklable):
         The user's Parameters with the values that they had: those of the problem that was solved.
     measured : Measured or None
         The natural units, with which ``solve(start=result)`` begins while they hold.
-    learnt : Learnt or None
+    learnt : ModelState or None
         What the acceleration knows of the clients, with which ``solve(start=result)`` begins.
     recalled : tuple
         The clients of which this run began with what an earlier one had learnt.
@@ -196,7 +196,7 @@ class Answer(NotPicklable):
     state: State | None = None
     given: tuple[tuple[cp.Parameter, Any], ...] = ()
     measured: Measured | None = None
-    learnt: Learnt | None = None
+    learnt: ModelState | None = None
     recalled: tuple[Hashable, ...] = ()
     unaccelerated: str = ""
     losses: tuple[Loss, ...] = ()

@@ -11,11 +11,11 @@ from dald_model.answer.extrapolation import Trail, present
 from dald_model.answer.result import Result
 from dald_model.answer.saved import SavedAnswer
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.measured import Measured
 from dald_model.coordinate.penalty import LEAST, MOST, PenaltyRule, ResidualBalancing, as_rule
+from dald_model.coordinate.scaling.reuse import Measured
+from dald_model.coordinate.scaling.units import Units
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
-from dald_model.coordinate.units import Units
 from dald_model.errors import OptionError
 from dald_model.text import listed
 

@@ -12,8 +12,8 @@ import numpy as np
 from dald_model.answer.result import Result
 from dald_model.answer.saving import meant, outline, taken
 from dald_model.compile.decomposition import Decomposition, Recovered
+from dald_model.coordinate.scaling.units import Units
 from dald_model.coordinate.state import State
-from dald_model.coordinate.units import Units
 from dald_model.errors import ResultError
 from dald_model.text import listed
 from dald_model.values import flat

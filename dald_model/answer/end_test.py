@@ -18,9 +18,9 @@ from dald_model.answer.claim import Claim
 from dald_model.answer.judge import Judge
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.penalty import LEAST, MOST
+from dald_model.coordinate.scaling.units import Units
 from dald_model.coordinate.settings import EndProof, EndTest
 from dald_model.coordinate.state import State
-from dald_model.coordinate.units import Units
 from dald_model.gc_pause import gc_paused
 from dald_model.text import listed
 

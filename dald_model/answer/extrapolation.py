@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from dald_model.coordinate.acceleration.learnt import Learnt
+from dald_model.coordinate.acceleration.model_state import ModelState
 from dald_model.coordinate.state import State
 from dald_model.values import flat
 
@@ -66,7 +66,7 @@ class Trail(NamedTuple):
         before: Trail | None,
         values: np.ndarray,
         state: State,
-        learnt: Learnt | None = None,
+        learnt: ModelState | None = None,
     ) -> Self | None:
         """One that has a further answer; None where it has too many numbers.
 
@@ -111,7 +111,7 @@ class Trail(NamedTuple):
         return True
 
 
-def _nearer(state: State, learnt: Learnt | None) -> tuple[np.ndarray, ...]:
+def _nearer(state: State, learnt: ModelState | None) -> tuple[np.ndarray, ...]:
     """Multipliers and sides of an answer: where the models of its run expect them to agree.
 
     What a run leaves within its tolerance is as nothing for the user, but weights of several

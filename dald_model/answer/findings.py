@@ -12,8 +12,8 @@ import numpy as np
 
 from dald_model.answer.answer import Answer
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.curvature import is_angular
 from dald_model.coordinate.progress import rounds_left
+from dald_model.coordinate.scaling.curvature import is_angular
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.declare.client import summands
@@ -68,7 +68,7 @@ class Diagnosis(Printed):
     slowest : pandas.DataFrame
         The entries of edges with the largest residuals in the last round: ``edge``, ``variable``,
         ``primal`` and ``dual`` as held against the tolerances, ``rho``, and ``rho / natural``, the
-        penalty over the natural one (:class:`dald_model.coordinate.units.Units`).
+        penalty over the natural one (:class:`dald_model.coordinate.scaling.units.Units`).
     findings : tuple of Finding
         What most probably held it back comes first.
     """

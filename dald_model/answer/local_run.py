@@ -14,10 +14,10 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.above_curvature import AboveCurvature
 from dald_model.coordinate.acceleration.anderson import Anderson
 from dald_model.coordinate.acceleration.evaluation import Acceleration
+from dald_model.coordinate.scaling.units import Units
 from dald_model.coordinate.settings import EndProof, EndTest
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
-from dald_model.coordinate.units import Units
 from dald_model.errors import OptionError
 from dald_model.starting import starting_value
 

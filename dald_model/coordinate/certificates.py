@@ -18,10 +18,10 @@ from scipy.sparse.linalg import lsmr
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate.edge_values import sides_of
+from dald_model.coordinate.scaling.edge_values import sides_of
+from dald_model.coordinate.scaling.units import Units
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
-from dald_model.coordinate.units import Units
 from dald_model.declare.wording import short
 from dald_model.solvers.exact.cone_certificates import infeasibility, is_unbounded
 from dald_model.solvers.exact.native import STATUSES, solved_once

@@ -13,8 +13,8 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate.kept import NotKeptError, Reader, Writer
-from dald_model.coordinate.measured import numbers
+from dald_model.coordinate.scaling.reuse import numbers
+from dald_model.coordinate.serialised import NotKeptError, Reader, Writer
 from dald_model.engines.archive import TYPES, Archive, archived
 from dald_model.engines.schema import (
     FLOAT,

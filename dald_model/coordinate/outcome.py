@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dald_model.coordinate.acceleration.learnt import Learnt
+from dald_model.coordinate.acceleration.model_state import ModelState
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
@@ -68,7 +68,7 @@ class Outcome(NamedTuple):
         Which solvers failed.
     error : DaldError or None
         What ended the run and is to be raised once the result is made.
-    learnt : Learnt or None
+    learnt : ModelState or None
         What the acceleration knows of the clients.
     recalled : tuple
         The clients that it knew something of at the beginning.
@@ -89,7 +89,7 @@ class Outcome(NamedTuple):
     membership: Membership
     events: tuple[Event, ...]
     error: DaldError | None = None
-    learnt: Learnt | None = None
+    learnt: ModelState | None = None
     recalled: tuple[Hashable, ...] = ()
     unaccelerated: str = ""
     losses: tuple[Loss, ...] = ()

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.edge_values import Parts
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Goal, Method
+from dald_model.coordinate.scaling.edge_values import Parts
 from dald_model.coordinate.settings import EndProof, Settings
 from dald_model.coordinate.state import State
 from dald_model.engines.dispatch import SolverLayer

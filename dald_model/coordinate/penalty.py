@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.scaling import natural_units
+from dald_model.coordinate.scaling.natural_units import natural_units
 from dald_model.coordinate.state import State
 from dald_model.declare.consensus import Edge
 from dald_model.engines.dispatch import SolverLayer
@@ -103,7 +103,7 @@ class Fixed:
 class ResidualBalancing:
     r"""Initial penalty from curvature, then residual balancing: the default.
 
-    The start is the natural penalty of :class:`dald_model.coordinate.units.Units`. Then,
+    The start is the natural penalty of :class:`dald_model.coordinate.scaling.units.Units`. Then,
     every ``period`` outer loops, with
 
     .. math::

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from dald_model.coordinate.acceleration.learnt import Learnt
-from dald_model.coordinate.acceleration.watchdog import Watchdog
+from dald_model.coordinate.acceleration.model_state import ModelState
+from dald_model.coordinate.acceleration.safeguard import Safeguard
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Method
 from dald_model.coordinate.settings import Settings
@@ -72,7 +72,7 @@ def why_not(sequence: Sequence, method: Method, stopping: Stopping | None) -> st
 
     The map is that of DALD with a dual step of 1 and one sweep an update, in an order that stays,
     every client once at most and no two neighbours side by side. Who is absent keeps its last
-    answer, of which :mod:`dald_model.coordinate.acceleration.watchdog` says what is proved then.
+    answer, of which :mod:`dald_model.coordinate.acceleration.safeguard` says what is proved then.
     ``stopping`` None is the default.
     """
     if not method.accelerates:
@@ -116,63 +116,63 @@ class Proposals:
     ) -> None:
         self._membership, self._method = membership, method
         self._settings, self._layer = settings, layer
-        self._watchdog: Watchdog | None = None
+        self._safeguard: Safeguard | None = None
         self.obstacle = ""
         self.recalled: tuple[Hashable, ...] = ()
 
     def start(self, state: State, moment: Moment) -> None:
         """Begin a run, with what was learnt in an earlier one."""
         self._choose(state, moment, self._settings.learnt)
-        self.recalled = self._watchdog.recalled if self._watchdog else ()
+        self.recalled = self._safeguard.recalled if self._safeguard else ()
 
     def begin_anew(self, state: State, moment: Moment) -> None:
         """The problem or the order is another one; what is known of the clients stays."""
-        learnt = self._watchdog.learnt if self._watchdog else self._settings.learnt
+        learnt = self._safeguard.learnt if self._safeguard else self._settings.learnt
         self._choose(state, moment, learnt)
 
-    def _choose(self, state: State, moment: Moment, learnt: Learnt | None) -> None:
-        """Take the watchdog over the acceleration, which begins with what was learnt; or none."""
+    def _choose(self, state: State, moment: Moment, learnt: ModelState | None) -> None:
+        """Take the safeguard over the acceleration, which begins with what was learnt; or none."""
         settings = self._settings
         obstacle, stages = why_not_accelerated(
             self._membership, self._method, settings, moment, self._layer.minimises
         )
-        self._watchdog, self.obstacle = None, obstacle
+        self._safeguard, self.obstacle = None, obstacle
         if not obstacle:
             assert settings.acceleration is not None
             compiled = self._membership.compiled
-            self._watchdog = Watchdog(compiled, settings.acceleration, stages, state, learnt)
+            self._safeguard = Safeguard(compiled, settings.acceleration, stages, state, learnt)
 
     def kept(self) -> dict[str, Any]:
         """What a file holds of them."""
-        return {"watchdog": self._watchdog, "recalled": self.recalled}
+        return {"safeguard": self._safeguard, "recalled": self.recalled}
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Be as they were when they were kept."""
-        self._watchdog, self.recalled = kept["watchdog"], kept["recalled"]
+        self._safeguard, self.recalled = kept["safeguard"], kept["recalled"]
 
     def __bool__(self) -> bool:
         """Whether there is an acceleration."""
-        return self._watchdog is not None
+        return self._safeguard is not None
 
     @property
     def origin(self) -> str:
         """Whose proposal the present outer loop began at; "" where it began at a plain image."""
-        return self._watchdog.origin if self._watchdog else ""
+        return self._safeguard.origin if self._safeguard else ""
 
     @property
-    def learnt(self) -> Learnt | None:
+    def learnt(self) -> ModelState | None:
         """What is known of the clients now, for another run."""
-        return self._watchdog.learnt if self._watchdog else None
+        return self._safeguard.learnt if self._safeguard else None
 
     def failed(self, state: State) -> bool:
         """A client could not be solved: whether that was at a proposal, which is taken back."""
-        return self._watchdog is not None and self._watchdog.failed(state)
+        return self._safeguard is not None and self._safeguard.failed(state)
 
     def look(self, state: State) -> bool:
         """Choose where the next outer loop begins; whether the last proposal was taken back."""
-        return self._watchdog is not None and self._watchdog.look(state)
+        return self._safeguard is not None and self._safeguard.look(state)
 
     def observe(self, state: State) -> None:
         """Learn from the outer loop that ends a run."""
-        if self._watchdog is not None:
-            self._watchdog.observe(state)
+        if self._safeguard is not None:
+            self._safeguard.observe(state)

@@ -20,8 +20,8 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import LINEAR, ConeProgram, cone_height
 from dald_model.compile.lowered import values
 from dald_model.coordinate.certificates import Joint
+from dald_model.coordinate.scaling.units import Units
 from dald_model.coordinate.status import Status, Termination
-from dald_model.coordinate.units import Units
 from dald_model.solvers.exact.attainment import descent
 from dald_model.values import holding, is_inside, preserved
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from dald_model.coordinate import outcome
 from dald_model.coordinate.channels import Channels
+from dald_model.coordinate.convergence import check_order, default_stopping
 from dald_model.coordinate.diagnosis import FailureMonitor
 from dald_model.coordinate.membership import Membership, RoundPlan
 from dald_model.coordinate.method import Goal, Method
@@ -21,7 +22,6 @@ from dald_model.coordinate.progress import Progress
 from dald_model.coordinate.proposals import Proposals
 from dald_model.coordinate.recession import falls_forever
 from dald_model.coordinate.recorder import Count, Recorder
-from dald_model.coordinate.safeguards import check_order, default_stopping
 from dald_model.coordinate.settings import EndProof, Settings
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import (

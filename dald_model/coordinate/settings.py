@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dald_model.coordinate.acceleration.evaluation import Acceleration
-from dald_model.coordinate.acceleration.learnt import Learnt
+from dald_model.coordinate.acceleration.model_state import ModelState
 from dald_model.coordinate.checkpoint import Checkpoint
 from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.method import Goal, Method
+from dald_model.coordinate.scaling.units import Units
 from dald_model.coordinate.state import State
 from dald_model.coordinate.stopping import Accuracy, Stopping
-from dald_model.coordinate.units import Units
 from dald_model.engines.placement import Placement
 
 
@@ -70,7 +70,7 @@ class Settings:
     acceleration : Acceleration or None
     insists : bool
         Whether it is refused where it does not apply; else the run goes without.
-    learnt : Learnt or None
+    learnt : ModelState or None
         What the run that this one goes on from knew of the clients.
     is_extrapolated : bool
         Whether the run begins where its answer is expected, so that the first round may be the
@@ -100,7 +100,7 @@ class Settings:
     callback: Callable[[Iterate], Any] | None = None
     acceleration: Acceleration | None = None
     insists: bool = False
-    learnt: Learnt | None = None
+    learnt: ModelState | None = None
     is_extrapolated: bool = False
     gap_test: Callable[[State], str] | None = None
     end_test: EndTest | None = None

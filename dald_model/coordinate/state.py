@@ -14,7 +14,7 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.channels import Channels
-from dald_model.coordinate.units import Units
+from dald_model.coordinate.scaling.units import Units
 from dald_model.coordinate.whole import HERE, Whole
 from dald_model.engines.batches import Batch
 from dald_model.solvers.arrays.indexing import ranges

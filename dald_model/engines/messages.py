@@ -45,7 +45,7 @@ FLAGS = ("is_exact", "is_angular")
 QUESTIONS = ("alone", "hold", "answer")
 """The questions to a site before the first round."""
 HELD = 3
-"""Answers that a question asks for, see :mod:`dald_model.coordinate.secants`."""
+"""Answers that a question asks for, see :mod:`dald_model.coordinate.scaling.site_curvature`."""
 
 PLACED = Record({"session": Whole(), "solver": Text(), "clients": Many(Whole())})
 ASKED = Record(

@@ -29,10 +29,11 @@ class Residuals(NamedTuple):
         exact leave of their clients' gradients, relative to M. Without :math:`s` a large penalty,
         under which variables hardly move, would pass for an optimum.
 
-        Lengths X and slopes M are the natural units of :mod:`dald_model.coordinate.units`, which
-        follow the user's units and know no origin. So with tolerances of 1e-6 the clients agree
-        to a millionth of how far apart they would be alone; the error of the objective is proved
-        at the end of the run, not read off the residuals.
+        Lengths X and slopes M are the natural units of
+        :mod:`dald_model.coordinate.scaling.units`, which follow the user's units and know no
+        origin. So with tolerances of 1e-6 the clients agree to a millionth of how far apart they
+        would be alone; the error of the objective is proved at the end of the run, not read off
+        the residuals.
     slack : float
         The largest :math:`g_i \in \partial_i \Lambda_\rho` of any client, condition (29): how far
         the solver layer is from minimising; 0 where it does. In the units of the gradient.

@@ -215,7 +215,7 @@ def safest(graph: nx.Graph, servers: Sequence[Hashable] = ()) -> HierarchicalNet
     On a bipartite graph two colours suffice and a sweep is two-block ADMM, which converges for
     every penalty; the servers' colour comes last, which makes the order that of Fed-DALD-CC.
     Otherwise a greedy colouring gives few levels, and a sweep is safe for other reasons (see
-    :mod:`dald_model.coordinate.safeguards`).
+    :mod:`dald_model.coordinate.convergence`).
     """
     if nx.is_bipartite(graph):
         colour = nx.bipartite.color(graph)

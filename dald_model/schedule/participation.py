@@ -47,7 +47,7 @@ KNOWN_OF_ALL = (
     "every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); with one "
     "sweep per multiplier update the run converges on every graph in every order, if clients are "
     "convex and minimised exactly, for dual steps up to 1, from the round where rho stays fixed "
-    "(see dald_model.coordinate.safeguards; with two colours it is two-block ADMM)"
+    "(see dald_model.coordinate.convergence; with two colours it is two-block ADMM)"
 )
 
 
@@ -76,7 +76,7 @@ class Jacobi:
     known: str = (
         "the form of (60): for gradient steps that are short enough, as in DGD (57); exact "
         "minimisation side by side diverges where multipliers follow after few sweeps, by a factor "
-        "of up to 2.41 a sweep (see dald_model.coordinate.safeguards): take an order, or inner "
+        "of up to 2.41 a sweep (see dald_model.coordinate.convergence): take an order, or inner "
         "loops that end by a tolerance"
     )
 

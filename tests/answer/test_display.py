@@ -355,7 +355,7 @@ Coordination
   by colour: every limit point of an inner loop minimises the augmented Lagrangian (Theorem 1); with
     one sweep per multiplier update the run converges on every graph in every order, if clients are
     convex and minimised exactly, for dual steps up to 1, from the round where rho stays fixed (see
-    dald_model.coordinate.safeguards; with two colours it is two-block ADMM)
+    dald_model.coordinate.convergence; with two colours it is two-block ADMM)
   acceleration: Secant(directions=32) learns a model of each client's response; it needs a
     coordinator that sees the prices and values of all edges, as a server does, and adds nothing to
     the messages; for absent clients the models predict an answer, and start= keeps them; or, if

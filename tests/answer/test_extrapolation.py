@@ -10,8 +10,8 @@ import pytest
 
 import dald_model as dm
 from dald_model.answer.extrapolation import KEPT, Trail, _through_points
+from dald_model.coordinate.scaling.units import Units
 from dald_model.coordinate.state import State
-from dald_model.coordinate.units import Units
 from dald_model.models.mean import common_number
 from tests.front.resolving import Resolving, predictive_control, regularisation_path
 

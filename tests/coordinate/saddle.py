@@ -8,7 +8,7 @@ for a client. A run's points are looked at through ``metrics``, its multipliers 
 from these.
 
 With a saddle point that is :math:`d_i` off, the proof of
-:mod:`dald_model.coordinate.safeguards` gives
+:mod:`dald_model.coordinate.convergence` gives
 
 .. math::
     V^+ \le V - \sum_e w |a^+ - b|^2 - (1 - \sigma) \sum_e w |r|^2

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.coordinate.stiffness import carried
+from dald_model.coordinate.scaling.stiffness import carried
 from tests.front.couplings import ZOO
 
 

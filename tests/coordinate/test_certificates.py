@@ -11,7 +11,7 @@ import pytest
 
 import dald_model as dm
 from dald_model.coordinate.certificates import Proof, proof
-from dald_model.coordinate.scaling import natural_units
+from dald_model.coordinate.scaling.natural_units import natural_units
 from dald_model.engines.dispatch import SolverLayer
 
 untyped: Any = cp

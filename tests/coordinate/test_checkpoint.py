@@ -21,8 +21,8 @@ import pytest
 
 import dald_model as dm
 from dald_model.coordinate.checkpoint import Checkpoint
-from dald_model.coordinate.kept import NotKeptError, Reader, Writer
 from dald_model.coordinate.recorder import as_columns, as_rows
+from dald_model.coordinate.serialised import NotKeptError, Reader, Writer
 from dald_model.engines import InProcess
 from dald_model.engines.assignment import Event
 from tests.zoo import GRAPHS, PROBLEMS

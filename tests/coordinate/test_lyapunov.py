@@ -1,4 +1,4 @@
-r"""The proof of :mod:`dald_model.coordinate.safeguards`: descent of V, and what comes of it.
+r"""The proof of :mod:`dald_model.coordinate.convergence`: descent of V, and what comes of it.
 
 Of quadratics in closed form :math:`\tfrac{h_i}2 (x_i - c_i)^2` everything is known, also what the
 proof gives away where it uses that gradients are monotone: exactly :math:`2 h_i (x_i^+ - x^*)^2`

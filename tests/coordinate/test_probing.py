@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.coordinate.stiffness import probed
+from dald_model.coordinate.scaling.stiffness import probed
 
 
 def stiffness(objective: cp.Expression, at: float, length: float) -> float:

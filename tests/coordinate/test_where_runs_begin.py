@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.coordinate.curvature import FLOOR
-from dald_model.coordinate.scaling import natural_units
+from dald_model.coordinate.scaling.curvature import FLOOR
+from dald_model.coordinate.scaling.natural_units import natural_units
 from dald_model.engines.dispatch import SolverLayer
 
 SIZE, COUNT = 6, 50

@@ -1,1 +1,1 @@
-"""Acceleration of the outer loop: who proposes points, and the watchdog over them."""
+"""Acceleration of the outer loop: models that propose points, and the safeguard over them."""

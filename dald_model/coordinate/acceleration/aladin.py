@@ -17,7 +17,7 @@ from dald_model.coordinate.acceleration.evaluation import (
     Proposal,
 )
 from dald_model.coordinate.acceleration.hybrid import Hybrid
-from dald_model.coordinate.acceleration.learnt import Learnt
+from dald_model.coordinate.acceleration.model_state import ModelState
 from dald_model.coordinate.acceleration.responses import composed
 from dald_model.coordinate.acceleration.secant import SecantModel
 from dald_model.eigen import eigh
@@ -166,7 +166,7 @@ class AladinRun:
         self._left = TRIALS
 
     @property
-    def learnt(self) -> Learnt | None:
+    def learnt(self) -> ModelState | None:
         """See :class:`Accelerator`: what would be learned without Hessians."""
         return self._otherwise.learnt
 

@@ -6,7 +6,7 @@ With constant penalties and one order an outer loop takes :math:`(\mu, b)` to
 
 .. math:: \|(\mu, b)\|^2 = \sum \mu^2 / w + w \, b^2
 
-(see :mod:`dald_model.coordinate.safeguards`), and its residual is as long as
+(see :mod:`dald_model.coordinate.convergence`), and its residual is as long as
 :math:`\sqrt w \circ (\mathcal C, \mathcal D)`. That is how far the clients' last answers are from
 each other, in value and in the prices :math:`\lambda` that they balanced,
 
@@ -26,7 +26,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.acceleration.learnt import Learnt
+from dald_model.coordinate.acceleration.model_state import ModelState
 from dald_model.coordinate.whole import HERE, Whole
 
 BYTES = 8
@@ -121,7 +121,7 @@ class Opening(NamedTuple):
         The first penalties.
     off : ndarray of bool, shape (Q,), or None
         Entries that are not in the problem; None where all are.
-    learnt : Learnt or None
+    learnt : ModelState or None
         What the run that this one goes on from knew of the clients.
     whole : Whole
         What knows all edges, of which these may be a part.
@@ -131,7 +131,7 @@ class Opening(NamedTuple):
     heads: np.ndarray
     rho: np.ndarray
     off: np.ndarray | None = None
-    learnt: Learnt | None = None
+    learnt: ModelState | None = None
     whole: Whole = HERE
 
 
@@ -140,14 +140,14 @@ class Accelerator(Protocol):
 
     Attributes
     ----------
-    learnt : Learnt or None
+    learnt : ModelState or None
         What it knows of the clients, for a run that goes on from this one.
     recalled : tuple
         The clients that it knew something of at its beginning.
     """
 
     @property
-    def learnt(self) -> Learnt | None:
+    def learnt(self) -> ModelState | None:
         """See the class."""
         ...
 

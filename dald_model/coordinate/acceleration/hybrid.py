@@ -19,7 +19,7 @@ from dald_model.coordinate.acceleration.evaluation import (
     Opening,
     Proposal,
 )
-from dald_model.coordinate.acceleration.learnt import Learnt
+from dald_model.coordinate.acceleration.model_state import ModelState
 from dald_model.coordinate.acceleration.secant import Secant, SecantModel
 
 LATER, WORK = 200, 2e7
@@ -145,7 +145,7 @@ class Sure:
     """
 
     name = "sure"
-    learnt: Learnt | None = None
+    learnt: ModelState | None = None
     recalled: tuple[Hashable, ...] = ()
     is_spent = False
 
@@ -194,7 +194,7 @@ class Portfolio:
         self._best: Evaluation | None = None
 
     @property
-    def learnt(self) -> Learnt | None:
+    def learnt(self) -> ModelState | None:
         """See :class:`Accelerator`."""
         return next((one.learnt for one in self._all if one.learnt is not None), None)
 

@@ -17,9 +17,9 @@ from dald_model.coordinate.acceleration.evaluation import (
     Proposal,
 )
 from dald_model.coordinate.acceleration.joint_model import JointModel
-from dald_model.coordinate.acceleration.learnt import Learnt, recall
+from dald_model.coordinate.acceleration.model_state import ModelState, recall
 from dald_model.coordinate.acceleration.responses import EDGE, Models, Responses, known_sum
-from dald_model.coordinate.curvature import is_angular
+from dald_model.coordinate.scaling.curvature import is_angular
 from dald_model.errors import OptionError
 from dald_model.validate import argument, check_whole
 
@@ -150,9 +150,9 @@ class SecantModel:
         self.reach = math.inf
 
     @property
-    def learnt(self) -> Learnt:
+    def learnt(self) -> ModelState:
         """See :class:`Accelerator`."""
-        return Learnt(self.joint, [model.stiffness() for model in self._models])
+        return ModelState(self.joint, [model.stiffness() for model in self._models])
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
         """See :class:`Accelerator`."""

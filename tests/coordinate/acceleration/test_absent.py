@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from tests.coordinate.acceleration.test_watchdog import Wrecker
+from tests.coordinate.acceleration.test_safeguard import Wrecker
 from tests.expect import near
 from tests.zoo import GRAPHS, PROBLEMS
 

@@ -1,6 +1,6 @@
-r"""Each constant of the watchdog's theorem is needed: without it a proposer breaks what is proved.
+r"""Each constant of the safeguard's theorem is needed: without it a proposer breaks what is proved.
 
-The theorem is that of :mod:`dald_model.coordinate.acceleration.watchdog`: kept points converge.
+The theorem is that of :mod:`dald_model.coordinate.acceleration.safeguard`: kept points converge.
 With a constant out of force the proposer of its test makes a run that never ends, or kept points
 that wander among the minimisers. How far the kept points may move is the proof's own bound.
 """
@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.coordinate.acceleration import watchdog
+from dald_model.coordinate.acceleration import safeguard
 from dald_model.coordinate.acceleration.evaluation import Evaluation, Opening, Proposal, length
-from dald_model.coordinate.acceleration.watchdog import Watchdog
+from dald_model.coordinate.acceleration.safeguard import Safeguard
 
 ROUNDS = 600
 
@@ -89,7 +89,7 @@ def test_a_run_ends_because_excursions_have_to_pay(
     result = losses().solve(**options)
     assert result.status == "optimal"
     assert result.verify().ok
-    monkeypatch.setattr(watchdog, constant, idle)
+    monkeypatch.setattr(safeguard, constant, idle)
     assert losses().solve(**options).status in ("stalled", "round_limit")
 
 
@@ -131,7 +131,7 @@ def kept_moves(
 ) -> list[tuple[float, float]]:
     """Of each excursion that ended well: r of the kept point before, and how far it moved."""
     found: list[tuple[float, float]] = []
-    honest = Watchdog.look
+    honest = Safeguard.look
 
     def look(self: Any, state: Any) -> bool:
         before, is_plain = self._kept, self._loops == 0
@@ -142,7 +142,7 @@ def kept_moves(
         return back
 
     with monkeypatch.context() as patched:
-        patched.setattr(Watchdog, "look", look)
+        patched.setattr(Safeguard, "look", look)
         valley().solve(acceleration=proposer, rho=0.7, max_rounds=rounds, eps_pri=0.0, eps_dual=0.0)
     return found
 
@@ -167,11 +167,11 @@ def test_kept_points_move_by_at_most_a_constant_times_their_residuals(
     constant: str, proposer: Proposer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So moves are summable, which they are not if one of the three is infinite."""
-    monkeypatch.setattr(watchdog, "EARLY", 0)  # the proof's rounds begin when those are over
-    most = (watchdog.PATIENCE + 1) * (1 + watchdog.FARTHEST) * watchdog.GROWTH
+    monkeypatch.setattr(safeguard, "EARLY", 0)  # the proof's rounds begin when those are over
+    most = (safeguard.PATIENCE + 1) * (1 + safeguard.FARTHEST) * safeguard.GROWTH
     moves = kept_moves(proposer, monkeypatch)
     assert all(moved <= most * size for size, moved in moves)
-    monkeypatch.setattr(watchdog, constant, math.inf)
+    monkeypatch.setattr(safeguard, constant, math.inf)
     assert any(moved > most * size for size, moved in kept_moves(proposer, monkeypatch))
 
 

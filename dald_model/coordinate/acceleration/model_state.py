@@ -13,7 +13,7 @@ from dald_model.coordinate.acceleration.responses import Responses
 
 
 @dataclass(frozen=True, eq=False)
-class Learnt:
+class ModelState:
     """The clients' models at the end of a run.
 
     What is known of a client is how its answers bend, whatever its neighbours: it stays worth
@@ -46,7 +46,7 @@ class Learnt:
 
 
 def recall(
-    now: Coordinates, models: Sequence[Responses], learnt: Learnt | None
+    now: Coordinates, models: Sequence[Responses], learnt: ModelState | None
 ) -> tuple[Hashable, ...]:
     """Begin models with what was learnt of these clients, in the present coordinates.
 

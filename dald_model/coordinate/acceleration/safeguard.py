@@ -8,7 +8,7 @@ goes back to the image of the kept point, and the next loop is a plain one. What
 there finds is always kept. In the first :data:`EARLY` excursions the residual may also be as large
 as the first of the run, as the way may lead over high ground.
 
-**Theorem.** Under the conditions of :mod:`dald_model.coordinate.safeguards` (closed convex clients
+**Theorem.** Under the conditions of :mod:`dald_model.coordinate.convergence` (closed convex clients
 minimised exactly, a saddle point, penalties and order that stay from some round on, one sweep an
 update) and with a dual step of 1 the kept points converge to a fixed point, whose sides and
 multipliers are optimal, whatever is proposed.
@@ -71,7 +71,7 @@ from dald_model.coordinate.acceleration.evaluation import (
     Proposal,
     length,
 )
-from dald_model.coordinate.acceleration.learnt import Learnt
+from dald_model.coordinate.acceleration.model_state import ModelState
 from dald_model.coordinate.state import State
 
 PROGRESS = 0.9
@@ -86,7 +86,7 @@ FARTHEST = 1e6
 """How many times the residual a proposal may be from the image."""
 
 
-class Watchdog:
+class Safeguard:
     """Proposals of an acceleration in one run, and what is kept if they fail.
 
     Attributes
@@ -101,7 +101,7 @@ class Watchdog:
         acceleration: Acceleration,
         stages: Iterable[Iterable[Hashable]],
         state: State,
-        learnt: Learnt | None = None,
+        learnt: ModelState | None = None,
     ) -> None:
         rank = dict.fromkeys(compiled, 0)  # of who is not there, on whose edges nothing depends
         rank |= {name: at for at, stage in enumerate(stages) for name in stage}
@@ -121,7 +121,7 @@ class Watchdog:
         self.origin = ""
 
     @property
-    def learnt(self) -> Learnt | None:
+    def learnt(self) -> ModelState | None:
         """What is known of the clients now, for another run."""
         return self._accelerator.learnt
 

@@ -1,6 +1,7 @@
 """Natural units of a problem: the scales in which residuals and accuracies are measured.
 
-They are hints that :mod:`dald_model.coordinate.scaling` measures once; see there for the formulas.
+They are hints, measured once by :mod:`dald_model.coordinate.scaling.natural_units`; see there for
+the formulas.
 """
 
 from __future__ import annotations

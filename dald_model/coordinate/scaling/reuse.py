@@ -10,9 +10,9 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
-from dald_model.coordinate.curvature import steepness
-from dald_model.coordinate.scaling import natural_units
-from dald_model.coordinate.units import Units
+from dald_model.coordinate.scaling.curvature import steepness
+from dald_model.coordinate.scaling.natural_units import natural_units
+from dald_model.coordinate.scaling.units import Units
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.gc_pause import gc_paused
 

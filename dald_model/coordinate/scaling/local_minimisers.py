@@ -24,7 +24,7 @@ import numpy as np
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.lowered import values
 from dald_model.compile.subproblem import Subproblem
-from dald_model.coordinate.curvature import (
+from dald_model.coordinate.scaling.curvature import (
     Curvature,
     curvature,
     curvatures,
@@ -32,7 +32,7 @@ from dald_model.coordinate.curvature import (
     is_defined_at_zero,
     middle,
 )
-from dald_model.coordinate.edge_values import (
+from dald_model.coordinate.scaling.edge_values import (
     Alike,
     is_far,
     move_to,
@@ -40,7 +40,7 @@ from dald_model.coordinate.edge_values import (
     sides_of,
     together,
 )
-from dald_model.coordinate.secants import moderated, secants
+from dald_model.coordinate.scaling.site_curvature import moderated, secants
 from dald_model.declare.remote import RemoteClient
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer

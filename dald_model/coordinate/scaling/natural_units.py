@@ -3,7 +3,7 @@ r"""Scaling of a problem, measured once before the first round; hints, never a v
 For entry r of an edge let
 
 * :math:`O_r` be how far apart its ends are at the clients' local minimisers
-  (:mod:`dald_model.coordinate.local_minimisers`): the length over which they bargain,
+  (:mod:`dald_model.coordinate.scaling.local_minimisers`): the length over which they bargain,
 * :math:`h_r` be how stiff the objectives are along it: their curvature, with kinks of steepness k
   counting as :math:`2 k / O`, or where curvature is not known :math:`2 |f(x + O) - f(x)| / O^2`.
 
@@ -23,16 +23,16 @@ from __future__ import annotations
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.edge_values import Alike, Parts, sides_of, together
-from dald_model.coordinate.local_minimisers import (
+from dald_model.coordinate.scaling.edge_values import Alike, Parts, sides_of, together
+from dald_model.coordinate.scaling.local_minimisers import (
     ACCURACY,
     BIASED,
     LocalMinimisers,
     LocalSearch,
     told_by_rows,
 )
-from dald_model.coordinate.stiffness import bounds_of_largest, carried, probed
-from dald_model.coordinate.units import Units
+from dald_model.coordinate.scaling.stiffness import bounds_of_largest, carried, probed
+from dald_model.coordinate.scaling.units import Units
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.gc_pause import gc_paused
 

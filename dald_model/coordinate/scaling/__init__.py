@@ -1,0 +1,1 @@
+"""Scaling: lengths, slopes and penalties of a model, measured once before the first round."""
