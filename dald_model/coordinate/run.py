@@ -52,9 +52,9 @@ KEPT = (
     "best",
     "monitor",
 )
-"""Of the attributes of a run itself, those that a file holds as they are."""
+"""Attributes of a run that a checkpoint file holds as they are."""
 UNPROVED = (Status.ROUND_LIMIT, Status.STALLED, Status.DIVERGED)
-"""Ends of a run that once met its tolerances: what it had then and what is proved of it counts."""
+"""Ends that give way to the iterate that met the tolerances before, if there was one."""
 
 
 class Run:
@@ -67,9 +67,10 @@ class Run:
                 minimise the clients stage by stage                (13), (14), (21)
                 measure the residuals C and D                      (A1-7), (A1-8)
                 until the stopping condition holds                 (B1) to (B4)
-            stop if |C| <= eps_pri and |D| <= eps_dual
+            stop if |C| <= eps_pri and |D| <= eps_dual, and the gap is proved
             mu <- mu + 2 rho o rho o C                             (15), (22)
-            rho <- what the penalty rule says
+            rho <- the penalty rule
+            mu, sides <- the point that the acceleration proposes, if there is one
     """
 
     def __init__(
@@ -114,10 +115,10 @@ class Run:
         self._recorder = Recorder(membership, layer, settings, progress)
 
     def go(self) -> Outcome:
-        """Run round after round until something ends the run.
+        """Run inner loops until the run ends.
 
-        What a function or an object of the user's raises ends it as well: the rounds before are
-        not lost with it.
+        An exception from a function or an object of the user ends it as well; the rounds before
+        it are kept.
         """
         termination = error = None
         try:
@@ -148,7 +149,7 @@ class Run:
             termination = Termination.of(error)
         try:
             self._collect()
-        except DaldError as lost:  # of an engine; the rounds are not lost with the multipliers
+        except DaldError as lost:  # from an engine: the multipliers are lost, the rounds are kept
             termination, error = Termination.of(lost), error or lost
         events, placement = tuple(self.layer.events), self.settings.placement
         return Outcome(
@@ -168,10 +169,10 @@ class Run:
         )
 
     def _write(self, *, is_last: bool = False) -> None:
-        """Write the run to its file, if it is time.
+        """Write the run to its checkpoint file when that is due.
 
-        All sessions begin anew with it, as they do where the run is taken up again, and so both
-        have the same iterates.
+        All solver sessions begin anew then, as they do where the run is resumed, so that both have
+        the same iterates.
         """
         checkpoint = self.settings.checkpoint
         since = math.inf if self._written is None else self._round - self._written
@@ -183,7 +184,7 @@ class Run:
         self.layer.renew()
 
     def kept(self) -> dict[str, Any]:
-        """What a file holds of the run between two inner loops."""
+        """The data of the run between two inner loops, for a checkpoint file."""
         kept = {name: getattr(self, f"_{name}") for name in KEPT}
         kept |= self._outer_test.kept() | self._proposals.kept()
         return kept | {
@@ -195,7 +196,7 @@ class Run:
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
-        """Be as a run of the same options was when it was kept."""
+        """Take the data that :meth:`kept` gave for a run with the same options."""
         for name in KEPT:
             setattr(self, f"_{name}", kept[name])
         self._outer_test.restore(kept)
@@ -209,14 +210,14 @@ class Run:
         self._recorder.restore(kept["rows"], self._round)
 
     def _collect(self) -> None:
-        """Enter those multipliers of the best iterate that stayed where the clients are."""
+        """Enter the multipliers of the best iterate that remote hosts hold."""
         best = self._best.state
         if best is not None:
             for places, given in self.layer.collect(best.encodings):
                 best.hold(places, given)
 
     def _inner_loop(self) -> Termination | None:
-        """One inner loop."""
+        """One round; gives the end of the run, or None where it goes on."""
         plan = self.membership.open(self._moment)
         self._connect(plan)
         if plan.changed:
@@ -245,21 +246,28 @@ class Run:
             return Termination(Status.INTERRUPTED, None, said)
         inner = self._inner
         if plan.closing and self._ends(inner):
-            test, known = self._outer_test, (self.state, self._found, self._round)
-            if test.is_met(*known, tolerance, bool(self._proposals)):
-                refusal = test.refusal(self.state)
-                return self._converged() if refusal is None else self._refused(refusal)
-            said = test.certified(self.state, self._round)
-            if said:
-                self._take(self.state)
-                return Termination(Status.CERTIFIED, None, said)
-            self._update_multipliers()
+            ended = self._end_outer_loop(tolerance)
+            if ended is not None:
+                return ended
         if not self._is_tested:
             return None
         return self._monitor.look(self._round, inner, self.state, self._found, merit)
 
+    def _end_outer_loop(self, tolerance: float) -> Termination | None:
+        """The end of the run if the iterate passes the test; else update multipliers, penalties."""
+        test = self._outer_test
+        if test.is_met(self.state, self._found, self._round, tolerance, bool(self._proposals)):
+            refusal = test.refusal(self.state)
+            return self._converged() if refusal is None else self._refused(refusal)
+        said = test.certified(self.state, self._round)
+        if said:
+            self._take(self.state)
+            return Termination(Status.CERTIFIED, None, said)
+        self._update_multipliers()
+        return None
+
     def _give_up(self, plan: RoundPlan, origin: str) -> None:
-        """Write down an inner loop that ended in the middle, at a proposal that was taken back."""
+        """Record a round that a client's failure ended at a proposal, which is taken back."""
         before = self._found
         unknown = Record(Residuals(*5 * [math.nan]), self.state.objectives)
         self._account(unknown, plan, f"{origin}, taken back")
@@ -277,7 +285,7 @@ class Run:
         return Termination(Status.SETTLED, None, said)
 
     def _refused(self, refusal: EndProof) -> Termination | None:
-        """Go on in the scales of a proof that found too large a gap, a few times."""
+        """Go on, up to ``REFUSALS`` times, in the scales of a proof whose gap was too large."""
         if refusal.is_proved:
             self._take(self.state)
             return self._endless(self.state) or self._converged()
@@ -295,7 +303,7 @@ class Run:
         return None
 
     def _unproved(self, least: EndProof) -> Termination:
-        """End with the iterate whose gap is the least that was proved, or without a minimiser."""
+        """End with the iterate of the least proved gap, or with a proof that none is optimal."""
         self._best = self._nearest
         if self._best.state is not None and (endless := self._endless(self._best.state)):
             return endless
@@ -304,7 +312,7 @@ class Run:
         return Termination(status, None, said)
 
     def _endless(self, state: State) -> Termination | None:
-        """The end of a run whose problem is proved to have no minimiser."""
+        """The end where the problem is proved to have no minimiser, else None."""
         compiled = self.membership.compiled
         if not compiled.is_convex:
             return None
@@ -319,7 +327,7 @@ class Run:
         if channels is not None:
             updated = np.where(channels.agreed, updated, state.mu)
         state.mu = updated
-        # Residuals of values that are out of date say nothing of the penalties.
+        # Residuals of outdated values say nothing about the penalties.
         if channels is None or not channels.lagging:
             with Asking("rho", self.rule):
                 state.rho = self.rule.update(state, self._outer)
@@ -328,7 +336,7 @@ class Run:
         self._outer, self._inner = self._outer + 1, 0
 
     def _account(self, record: Record, plan: RoundPlan, proposal: str | None = None) -> float:
-        """Count one inner loop and write it down; gives its merit."""
+        """Count and record one round; gives its merit."""
         self._round, self._inner = self._round + 1, self._inner + 1
         self._found = record.found
         if proposal is None:
@@ -337,7 +345,7 @@ class Run:
         return self._recorder.write(record, plan, count, self.state, proposal, self._is_tested)
 
     def _offer(self, merit: float) -> None:
-        """Keep the iterate if it is the best, or if none is better than another."""
+        """Keep the iterate if it is the best so far; the last one where residuals do not count."""
         if not self._outer_test.is_answer(self.state):
             return
         if not self._is_tested:
@@ -346,27 +354,27 @@ class Run:
             self.layer.keep()
 
     def _take(self, state: State) -> None:
-        """Keep the iterate of this round, whatever its residuals."""
+        """Keep the iterate of this round as the answer."""
         self._best.take(state, self._round)
         self.layer.keep()
 
     def _begin_anew(self) -> None:
-        """The problem, or the order, is another one from this round on.
+        """Begin anew where the problem or the order changed.
 
-        What is known of the clients stays, as far as their edges see the same of them.
+        The models of the clients stay, as far as edges see the same variables.
         """
         self._proposals.begin_anew(self.state, self._whole_moment)
         self._stopping = self.settings.stopping or self._default_stopping()
-        self._best = Best()  # the one so far was the best of another problem
+        self._best = Best()  # the one so far belongs to the problem before
         self._monitor.renew(self._round + 1)
 
     def _connect(self, plan: RoundPlan) -> None:
-        """Tell the state who is off and who hears nothing in this inner loop."""
+        """Tell the state which clients and edges take part in this round."""
         channels, membership = self.state.channels, self.membership
         if channels is None:
             return
         if plan.changed:
-            channels.predicted = None  # it was of another problem
+            channels.predicted = None  # it belongs to the problem before
         channels.open(self.state.sides, plan.stale_inputs, plan.lost_messages)
         channels.off, channels.away = membership.off, membership.away
         if self.method.ignore_absent:
@@ -379,7 +387,7 @@ class Run:
 
     @property
     def _whole_moment(self) -> Moment:
-        """The moment before a whole round; a constant order asks for no residuals."""
+        """The round state for an order in which all clients take part."""
         return self._moment(closing=True)
 
     def _moment(self, closing: bool | None = None) -> Moment:
@@ -398,15 +406,16 @@ class Run:
         )
 
     def _ends(self, inner: int) -> bool:
-        """Whether an inner loop of this number is the last, by the residuals known now."""
+        """Whether this inner loop is the last of its outer loop, by the residuals so far."""
         dual, eps_dual = self._found.dual_scaled, self.settings.eps_dual
         with Asking("stopping", self._stopping):
             return self._stopping.ends(self._outer, inner, dual, eps_dual)
 
     def _falling(self, found: Residuals) -> Residuals:
-        """The residuals that are to fall now.
+        """The residuals that this inner loop can reduce.
 
-        Clients need not agree at a fixed point, and multipliers stay within an inner loop.
+        The primal residual falls by multiplier updates alone, and not at all where the goal is a
+        fixed point.
         """
         is_apart = self.method.goal is Goal.FIXED_POINT or self._inner > 0
         return found._replace(primal_scaled=0.0) if is_apart else found

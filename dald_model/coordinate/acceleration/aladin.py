@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -114,7 +114,7 @@ class ALADIN:
                     f"acceleration: {self!r} needs the curvature of every client, and "
                     f"{sub.client.kind} {name!r} has none to share: {why}; take dm.Hybrid()"
                 )
-        return AladinRun(AladinModel(opening), lambda: self.otherwise.open(opening))
+        return AladinRun(AladinModel(opening), self.otherwise.open(opening))
 
     def reveals(self, compiled: Decomposition) -> str:
         """See :class:`Acceleration`."""
@@ -160,10 +160,8 @@ class AladinModel(SecantModel):
 class AladinRun:
     """Sent models, and another accelerator for the rounds in which they have nothing to propose."""
 
-    def __init__(self, sent: AladinModel, otherwise: Callable[[], Accelerator]) -> None:
-        self._sent, self._make = sent, otherwise
-        self._otherwise = otherwise()
-        self._left = TRIALS
+    def __init__(self, sent: AladinModel, otherwise: Accelerator) -> None:
+        self._sent, self._otherwise, self._left = sent, otherwise, TRIALS
 
     @property
     def learnt(self) -> ModelState | None:
@@ -187,15 +185,13 @@ class AladinRun:
         return self._otherwise.propose(evaluation, rho) if found is None else found
 
     def reject(self, name: str) -> None:
-        """See :class:`Accelerator`: what was learned from points that led nowhere is forgotten."""
-        if name != self._sent.name:
+        """See :class:`Accelerator`."""
+        if name == self._sent.name:
+            self._left -= 1
+        else:
             self._otherwise.reject(name)
-            return
-        self._sent.reject(name)
-        self._left -= 1
-        if not self._left:
-            self._otherwise = self._make()
 
     def accept(self, name: str) -> None:
         """See :class:`Accelerator`."""
-        (self._sent if name == self._sent.name else self._otherwise).accept(name)
+        if name != self._sent.name:
+            self._otherwise.accept(name)

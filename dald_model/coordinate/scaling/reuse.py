@@ -81,15 +81,14 @@ class Measured:
             others.append((name, now, then))
         for first in range(0, len(others), TOGETHER):
             mine = others[first : first + TOGETHER]
-            if _are_near([(now, then) for _, now, then in mine]):
+            if _are_near([(_arrays(now), _arrays(then)) for _, now, then in mine]):
                 continue
-            near = _Compared()
             for name, now, then in mine:
-                if not near.alike(_arrays(now), _arrays(then)):
-                    part = compiled.columns[name]
-                    units = self.units.point_lengths[part], self.units.point_slopes[part]
-                    if not _is_beside(near, now, then, *units):
-                        return False
+                part = compiled.columns[name]
+                units = self.units.point_lengths[part], self.units.point_slopes[part]
+                is_near = _are_near([(_arrays(now), _arrays(then))])
+                if not (is_near or _is_beside(now, then, *units)):
+                    return False
         return True
 
 
@@ -100,17 +99,15 @@ def _offsets(compiled: Decomposition) -> np.ndarray:
     return found
 
 
-def _are_near(pairs: list[tuple[Form, Form]]) -> bool:
-    """Whether no form of several has an array that is not near; of one shape asked at once."""
+def _are_near(pairs: list[tuple[list[Any], list[Any]]]) -> bool:
+    """Whether each array of the first lists is near that of the second; of one shape at once."""
     moved: dict[Any, dict[tuple[int, int], tuple[np.ndarray, np.ndarray]]] = {}
-    for now, then in pairs:
-        one, two = _arrays(now), _arrays(then)
+    for one, two in pairs:
         if len(one) != len(two):
             return False
         for new, old in zip(one, two, strict=True):
             if new is not old:
-                is_plain = type(new) is np.ndarray and type(old) is np.ndarray
-                found = (new, old) if is_plain else (_stored(new), _stored(old))
+                found = _stored(new), _stored(old)
                 if found[0].shape != found[1].shape:
                     return False
                 moved.setdefault(found[0].shape, {})[id(new), id(old)] = found
@@ -125,38 +122,14 @@ def _are_near(pairs: list[tuple[Form, Form]]) -> bool:
     return True
 
 
-def _is_beside(
-    near: _Compared, now: Form, then: Form, lengths: np.ndarray, slopes: np.ndarray
-) -> bool:
+def _is_beside(now: Form, then: Form, lengths: np.ndarray, slopes: np.ndarray) -> bool:
     """Whether two forms differ in little but costs, and in these by little beside the units."""
-    if not near.alike(_arrays(now, costs=False), _arrays(then, costs=False)):
+    if not _are_near([(_arrays(now, costs=False), _arrays(then, costs=False))]):
         return False
     one, two = now.quadratic, then.quadratic
     moved = np.abs(one.linear - two.linear) + np.abs(steepness(now)[0] - steepness(then)[0])
     moved += np.abs(one.full - two.full) @ lengths
     return bool((moved <= BESIDE * slopes).all())
-
-
-class _Compared:
-    """Which arrays are near which; of those that clients have in common it is asked once."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, int], bool] = {}  # by id: the forms hold them meanwhile
-
-    def alike(self, one: list[Any], two: list[Any]) -> bool:
-        """Whether each array of one list is near that of another."""
-        if len(one) != len(two):
-            return False
-        for now, then in zip(one, two, strict=True):
-            if now is then:
-                continue
-            key = id(now), id(then)
-            found = self._known.get(key)
-            if found is None:
-                found = self._known[key] = _near(_stored(now), _stored(then))
-            if not found:
-                return False
-        return True
 
 
 def numbers(form: Form) -> list[np.ndarray]:
