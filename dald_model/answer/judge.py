@@ -33,7 +33,7 @@ from dald_model.answer.claim import Claim, client_costs
 from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.feasibility import Feasibility, are_together, copies_apart
 from dald_model.answer.multipliers import balanced, improved
-from dald_model.answer.scale import NOISE, REACH, Scale
+from dald_model.answer.scale import FARTHEST, NOISE, REACH, Floor, Scale
 from dald_model.answer.smooth_clients import smooth_groups
 from dald_model.answer.verdict import Row
 from dald_model.compile.subproblem import Subproblem
@@ -46,9 +46,9 @@ what it moves. Of smooth clients the proof is exact and the box as small as that
 others a cone solver leaves 1e-7 of S, which has to be little beside the box."""
 PRICED = 1e-4
 """Share of what prices are worth over the lengths by which they may be wrong."""
-FARTHEST = 1e3
-"""How many lengths a cone solver is asked to bound a client at most: beyond, it loses more digits
-than a proof has. Of others a bound is exact however wide the box is."""
+TOGETHER = 1e-9
+"""Share of x that copies of an exact method may differ by: 1e-4 of a length up to 1e5 lengths from
+the origin."""
 BLURRED = 3e-6
 """Share of S that a cone solver leaves of the least value of a client, at worst."""
 WIDER = 10.0
@@ -114,7 +114,24 @@ class Judge:
         )
 
     @cached_property
-    def scale(self) -> Scale:
+    def is_right_at_once(self) -> bool:
+        """Whether a yardstick that costs nothing proves gap and multipliers, of an exact method.
+
+        Of one whose copies are equal, and that told its clients' multipliers.
+        """
+        is_exact = bool((np.abs(self._own - self._at) <= TOGETHER * np.abs(self._at)).all())
+        if not is_exact or self._parts.cones.keys() - self.claim.own_multipliers.keys():
+            return False
+        short = Judge(self.claim, self.tolerance, self.feasible, self.priced)
+        scale = Floor(self.claim, self._at, self._costs)
+        known = {"scale": scale, "_costs": self._costs, "_parts": self._parts, "_own": self._own}
+        vars(short).update(known)
+        if not scale.lengths.all() or not (scale.is_least or not self.falls_beyond):
+            return False
+        return short.gap_row().ok and not short.has_wrong_prices
+
+    @cached_property
+    def scale(self) -> Scale | Floor:
         """The cost of consensus and the lengths."""
         prices = prices_of(self.compiled, self._multipliers)
         return Scale(self.claim, self._parts, self._at, self._costs, prices)

@@ -52,6 +52,9 @@ PRINTED = 1e-8
 ALLOWED = 1e-4
 """Share of the cost of consensus that a gap may be by default, which turns one into the other. It
 resolves prices to the root of it."""
+FARTHEST = 1e3
+"""How many lengths a cone solver is asked to bound a client at most: beyond, it loses more digits
+than a proof has. Of others a bound is exact however wide the box is."""
 REACH = 10.0
 """How many lengths a proof's box reaches, and how many ways that clients would go."""
 
@@ -139,6 +142,28 @@ class Scale:
     def open(self) -> float:
         """What of a gap doubles leave open in any case."""
         return self.noise + self.digits
+
+
+class Floor:
+    r"""The yardstick of who pays nothing, and lengths that ask nobody: as far as x is from zero.
+
+    A gap that is small beside :math:`u / 10^{-4}` in a box of a thousand such lengths is small
+    beside more. So an exact method is judged without the cost of consensus.
+    """
+
+    def __init__(self, claim: Claim, at: np.ndarray, costs: Mapping[Hashable, float]) -> None:
+        compiled, here = claim.compiled, np.array([*costs.values()])
+        self.total = float(np.abs(here).sum())
+        self.noise = NOISE * self.total
+        there = costs_at(compiled, [2 * at, 0 * at], costs)
+        self.is_least = bool(there[0].sum() >= here.sum() - self.noise)
+        own = np.abs(here - [_constant(compiled[name].client.cost) for name in costs])
+        self.unseen = SEEN * float(np.nansum(np.minimum(own, np.fmax(*np.abs(there - here)))))
+        self.paid = self.open = 0.0
+        self.cost = self.least = self.unseen / ALLOWED
+        self.worth = self.least / np.sqrt(ALLOWED)
+        self.lengths = Alike.by_variable(compiled).most(np.abs(at))
+        self.reach = FARTHEST * self.lengths
 
 
 class Near:
