@@ -114,9 +114,12 @@ class InteriorSweeper:
         if self._placement is not None:
             self._placement.begin_round(self._round)
         if self._joint is None:
-            self._joint = self._opened()
-            self._first = abs(self._joint.coordinator.found.value)
+            idle = self._idle()
+            self._joint = idle or self._opened()
             self._held = 0 if self._joint.resume(self._start) else None
+            if idle is not None and self._held is None:
+                idle.restart()
+            self._first = abs(self._joint.coordinator.found.value)
         check_time()
         found, is_stuck = self._held_round(self._joint), False
         if found is None:
@@ -145,6 +148,25 @@ class InteriorSweeper:
         told[self._counted] = found.value
         return told
 
+    @property
+    def _resting(self) -> list[Joint]:
+        """What earlier runs of the same consensus were computed with: one, or none."""
+        return self._compiled.stacked.known("interior points", list)
+
+    def _idle(self) -> Joint | None:
+        """What an earlier run was computed with, if nothing but numbers changed since."""
+        if self._placement is not None or self._aggregator is not None or not self._resting:
+            return None
+        joint = self._resting.pop()
+        return joint if joint.renew(self._compiled) else None
+
+    def _anew(self, joint: Joint) -> Joint:
+        """The same in the middle of the constraints."""
+        if self._placement is not None or self._aggregator is not None:
+            return self._opened()
+        joint.restart()
+        return joint
+
     def _opened(self, kept: Mapping[str, Any] | None = None) -> Joint:
         known, placement = (self._compiled, self._aggregator, kept), self._placement
         if placement is None:
@@ -172,10 +194,13 @@ class InteriorSweeper:
         """Client -> the bytes that it sends in a round, if each is reached by messages."""
         return {} if self._joint is None or self._placement is None else sent(self._joint)
 
-    @property
-    def interior(self) -> tuple[np.ndarray, ...]:
+    def rest(self) -> tuple[np.ndarray, ...]:
         """See :class:`dald_model.coordinate.sweeper.Sweeper`."""
-        return () if self._joint is None or self._placement else self._joint.points()
+        if self._joint is None or self._placement:
+            return ()
+        if self._aggregator is None:
+            self._resting[:] = [self._joint]
+        return self._joint.points()
 
     def kept(self) -> dict[str, Any]:
         """What a file holds of it: what the clients were told, and what the coordinator has."""
@@ -222,7 +247,8 @@ class InteriorSweeper:
             pass
         if worst <= FALL**-self._held:
             return joint.coordinator.found
-        self._joint = self._opened()
+        self._joint = self._anew(joint)
+        self._first = abs(self._joint.coordinator.found.value)
         self._held, self._best, self._nearest, self._since = None, np.inf, np.inf, 0
         return None
 

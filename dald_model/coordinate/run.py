@@ -135,6 +135,8 @@ class Run:
                     said = f"{ended.detail}; {termination.detail}"
                     termination = Termination(Status.ROUND_LIMIT, None, said)
         except ClientFailedError as failure:
+            if self._best.state is None:  # as after a proof that was refused
+                self._best = self._nearest
             found = self._monitor.explain(self.state, failure.termination)
             termination = self.state.whole.agreed(found)
         except TimeUpError:
@@ -165,7 +167,7 @@ class Run:
             self._proposals.obstacle,
             self.layer.losses if placement is None else tuple(placement.losses),
             self._sweeper.shown,
-            self._sweeper.interior,
+            self._sweeper.rest(),
         )
 
     def _write(self, *, is_last: bool = False) -> None:

@@ -42,9 +42,11 @@ class Sweeper(Protocol):
         """Client -> the bytes of curvature that it sends in a round."""
         ...
 
-    @property
-    def interior(self) -> tuple[np.ndarray, ...]:
-        """Where an interior point is, of each participant of this process."""
+    def rest(self) -> tuple[np.ndarray, ...]:
+        """Where an interior point ended, of each participant of this process.
+
+        What it was computed with stays for the next run.
+        """
         ...
 
     def kept(self) -> dict[str, Any]:
@@ -64,8 +66,7 @@ class AnswersOnly:
         """See :class:`Sweeper`."""
         return {}
 
-    @property
-    def interior(self) -> tuple[np.ndarray, ...]:
+    def rest(self) -> tuple[np.ndarray, ...]:
         """See :class:`Sweeper`."""
         return ()
 

@@ -34,10 +34,10 @@ class Triples:
         """See :class:`Cone`."""
         s, z = s.reshape(-1, 3), z.reshape(-1, 3)
         self._s, self._z = s, z
-        self._gradient, hessian = self.dual(z)
+        gradient, hessian = self.dual(z)
         mu = np.vecdot(s, z) / 3
-        shadow = self.primal(s)
-        self._root, self._inverse = _roots(s, z, mu, self._gradient, shadow, hessian)
+        self._shadow = self.primal(s)
+        self._root, self._inverse = _roots(s, z, mu, gradient, self._shadow, hessian)
 
     def squared(self, v: np.ndarray) -> np.ndarray:
         """See :class:`Cone`."""
@@ -53,9 +53,13 @@ class Triples:
         """See :class:`Cone`."""
         return rows.blocked(self._inverse).gram()
 
+    def own(self, s: np.ndarray) -> np.ndarray:
+        """See :class:`Cone`."""
+        return self._z.ravel()
+
     def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
         """See :class:`Cone`; without the third order, which costs more than it saves here."""
-        return (self._s + centring * self._gradient).ravel()
+        return (self._z + centring * self._shadow).ravel()
 
     def longest(self, ds: np.ndarray, dz: np.ndarray) -> float:
         """See :class:`Cone`; found by bisection, as the boundary has no closed form."""

@@ -55,8 +55,15 @@ class Cone(Protocol):
         r""":math:`A^\top (W^\top W)^{-1} A`, dense or sparse as the rows are."""
         ...
 
+    def own(self, s: np.ndarray) -> np.ndarray:
+        r""":math:`(W^\top W)^{-1} s`, which is z in the interior: as a product it would be rounded.
+
+        The largest part of what a step moves, where slacks are small.
+        """
+        ...
+
     def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
-        r""":math:`d_s` of a step to :math:`\sigma \mu` that knows the predicted one."""
+        r""":math:`(W^\top W)^{-1} d_s` of a step to :math:`\sigma \mu`, from the predicted one."""
         ...
 
     def longest(self, ds: np.ndarray, dz: np.ndarray) -> float:
@@ -76,25 +83,29 @@ class Orthant:
 
     def scale(self, s: np.ndarray, z: np.ndarray) -> None:
         """See :class:`Cone`."""
-        self._s, self._z, self._ratio = s, z, s / z
+        self._s, self._z, self.ratio = s, z, s / z
         if self.size and not (s * z).any():  # an active set; in the interior none is zero
-            self._ratio = np.where(s == 0, HELD, np.inf)
+            self.ratio = np.where(s == 0, HELD, np.inf)
 
     def squared(self, v: np.ndarray) -> np.ndarray:
         """See :class:`Cone`."""
-        return self._ratio * v
+        return self.ratio * v
 
     def inverse(self, v: np.ndarray) -> np.ndarray:
         """See :class:`Cone`."""
-        return v / self._ratio
+        return v / self.ratio
 
     def curvature(self, rows: Rows) -> np.ndarray:
         """See :class:`Cone`."""
-        return rows.gram(1 / self._ratio)
+        return rows.gram(1 / self.ratio)
+
+    def own(self, s: np.ndarray) -> np.ndarray:
+        """See :class:`Cone`."""
+        return s / self.ratio
 
     def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
         """See :class:`Cone`."""
-        return self._s + (ds * dz - centring) / self._z
+        return self._z + (ds * dz - centring) / self._s
 
     def longest(self, ds: np.ndarray, dz: np.ndarray) -> float:
         """See :class:`Cone`."""
@@ -138,12 +149,12 @@ class Kinks(Orthant):
 
     def reduced(self, rows: Rows) -> np.ndarray:
         """See :meth:`SecondOrder.reduced`."""
-        one, two = self._ratio[: self.count], self._ratio[self.count :]
+        one, two = self.ratio[: self.count], self.ratio[self.count :]
         return rows.gram(4 / (one + two))
 
     def tops(self) -> tuple[np.ndarray, np.ndarray]:
         """See :meth:`SecondOrder.tops`."""
-        one, two = 1 / self._ratio[: self.count], 1 / self._ratio[self.count :]
+        one, two = 1 / self.ratio[: self.count], 1 / self.ratio[self.count :]
         return one + two, two - one
 
 
@@ -231,13 +242,17 @@ class SecondOrder:
         beside = -2 * (self._w[:, 0] / self._eta**2)[:, None] * self._w[:, 1:]
         return corner, beside.ravel()
 
+    def own(self, s: np.ndarray) -> np.ndarray:
+        """See :class:`Cone`."""
+        return self._z.ravel()
+
     def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
         """See :class:`Cone`."""
         one = self._times(self._table(ds), is_inverse=True)
         two = self._times(self._table(dz))
         wanted = _product(self._lambda, self._lambda) + _product(one, two)
         wanted[:, 0] -= centring
-        return self._times(_divided(self._lambda, wanted)).ravel()
+        return self._times(_divided(self._lambda, wanted), is_inverse=True).ravel()
 
     def longest(self, ds: np.ndarray, dz: np.ndarray) -> float:
         """See :class:`Cone`."""
@@ -277,6 +292,7 @@ class Semidefinite:
 
     def scale(self, s: np.ndarray, z: np.ndarray) -> None:
         """See :class:`Cone`."""
+        self._z = z
         of_s = np.linalg.cholesky(self._matrices(s))
         of_z = np.linalg.cholesky(self._matrices(z))
         left, self._lambda, right = np.linalg.svd(_transposed(of_z) @ of_s)
@@ -305,6 +321,10 @@ class Semidefinite:
         table = bent[..., self._row, self._column] * self._weight
         return rows.blocked(_transposed(table)).gram()
 
+    def own(self, s: np.ndarray) -> np.ndarray:
+        """See :class:`Cone`."""
+        return self._z
+
     def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
         """See :class:`Cone`."""
         one = self._inverse @ self._matrices(ds) @ _transposed(self._inverse)
@@ -313,7 +333,7 @@ class Semidefinite:
         at = np.arange(self.side)
         wanted[:, at, at] += self._lambda**2 - centring
         wanted *= 2 / (self._lambda[:, :, None] + self._lambda[:, None, :])
-        return self._flat(self._r @ wanted @ _transposed(self._r))
+        return self._flat(_transposed(self._inverse) @ wanted @ self._inverse)
 
     def longest(self, ds: np.ndarray, dz: np.ndarray) -> float:
         """See :class:`Cone`."""

@@ -20,11 +20,19 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
 from dald_model.solvers.interior.participant import REGULAR, Participant
+from dald_model.solvers.interior.scaled import Units
 
 PASSES = 4
-"""Passes of the balance of columns; more change the number of rounds by less than one."""
+"""Passes of the balance of columns, of which more change the number of rounds by less than one; and
+at most of a refinement."""
+DEPENDENT, EXACT = 1e-8, 1e-13
+"""What regularises multipliers of rows of length one, and the share of a right side that a
+refinement leaves, both as in Clarabel: dependent rows leave rounding over this in multipliers."""
 FALL = 1e-2
 """Share of what a linear residual would fall by that one has to fall by, as in Armijo's rule."""
+SPAN = 10.0
+"""How many times as long, or dear, all may be before units are made anew: one of the right size is
+as good as another, and what is in the same units is not made anew."""
 KEPT = (
     "step",
     "residual",
@@ -122,6 +130,11 @@ class Here:
             return ()
         return tuple(one.point(tau) for one in self._those)
 
+    def renewed(self, *, keeps_units: bool) -> None:
+        """Forget what was told, but for the units where these are kept."""
+        balanced = [calls for calls in self._log if calls[0][0][0] in ("norms", "balance")]
+        self._log = balanced if keeps_units else []
+
     def kept(self) -> Any:
         """See :class:`Clients`."""
         return self._log
@@ -170,6 +183,8 @@ class Coordinator:
         self._clients, self._places = clients, places
         self._sum = aggregator or Plain()
         self._size, self._is_multiplier = is_multiplier.size, is_multiplier
+        self._unit = 0.0
+        self._factor: tuple[Any, Any] = None, None
         if kept is not None:
             vars(self).update({f"_{name}": kept[name] for name in KEPT})
             self.tau, self.kappa, self.cost = kept["tau"], kept["kappa"], kept["cost"]
@@ -213,9 +228,23 @@ class Coordinator:
         for _ in range(PASSES - 1):
             _, told = self._ask(("balance", self._total(told)), ("norms",))
         _, units = self._ask(("balance", self._total(told)), ("scale",))
+        self._begin(*self._sizes(units))
+
+    def rescale(self) -> None:
+        """Begin with other numbers in balanced units of earlier ones, if all are about as large."""
+        (units,) = self._ask(("scale",))
+        length, cost = self._sizes(units)
+        known = self._unit, self.cost
+        if max(length / self._unit, self._unit / length, cost / self.cost, self.cost / cost) > SPAN:
+            known = length, cost
+        self._begin(*known)
+
+    def _sizes(self, units: Sequence[Units]) -> tuple[float, float]:
+        """A length of the variables and a factor of the objective with which all is about one."""
         square = self._number([one.square for one in units])
         count = self._number([one.rights for one in units])
-        slopes, bends = (self._total([one[at] for one in units]) for at in (0, 1))
+        slopes = self._total([one.slopes for one in units])
+        bends = self._total([one.bends for one in units])
         own = self._largest_of([max(one.steepest, one.private_slope) for one in units])
         slope = max(float(np.abs(slopes).max(initial=0.0)), own)
         own = self._largest_of([one.private_bend for one in units])
@@ -225,7 +254,10 @@ class Coordinator:
         if not count and slope and bend:
             length = slope / bend
         size = max(slope * length, bend * length**2)
-        self.cost = 1 / size if size > 0 else 1.0
+        return length, 1 / size if size > 0 else 1.0
+
+    def _begin(self, length: float, cost: float) -> None:
+        self._unit, self.cost = length, cost
         (begun,) = self._ask(("begin", length, self.cost))
         product, degree = (self._number(column) for column in zip(*begun, strict=True))
         if degree:
@@ -350,7 +382,10 @@ class Coordinator:
 
     def _factored(self, parts: Sequence[Any]) -> Callable[[np.ndarray], np.ndarray]:
         """A function that solves with the sum of the clients' curvatures."""
+        total, factor = self._factor
         if len(parts) == 1 and parts[0].shape[0] == self._size:
+            if parts[0] is total:  # as where an active set was right
+                return factor
             total = parts[0]
         else:
             full = []
@@ -359,15 +394,16 @@ class Coordinator:
                 one[np.ix_(at, at)] = part.toarray() if sp.issparse(part) else part
                 full.append(one)
             total = self._sum.total(full)
-        return _factored(total, self._is_multiplier)
+        self._factor = total, _factored(total, self._is_multiplier)
+        return self._factor[1]
 
 
 def _factored(total: Any, is_multiplier: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """A solve with one step of refinement; the matrix is quasidefinite with a regularisation."""
+    """A solve, refined; the matrix is quasidefinite with a regularisation."""
     diagonal = total.diagonal()
     size = float(np.abs(diagonal).max(initial=0.0))
     bump = REGULAR * np.where(diagonal != 0, np.abs(diagonal), size or 1.0)
-    bump = np.where(is_multiplier, -REGULAR, bump + 1e-16 * size)
+    bump = np.where(is_multiplier, -DEPENDENT, bump + 1e-16 * size)
     if sp.issparse(total):
         options = {"SymmetricMode": True}
         matrix = sp.csc_array(total + sp.diags_array(bump))
@@ -381,9 +417,12 @@ def _factored(total: Any, is_multiplier: np.ndarray) -> Callable[[np.ndarray], n
         plain = _dense(matrix, bool(is_multiplier.any()))
 
     def solve(side: np.ndarray) -> np.ndarray:
-        found = plain(side)
-        for _ in range(2):
-            found = found + plain(side - total @ found)
+        found, enough = plain(side), EXACT * np.abs(side).max(initial=0.0)
+        for _ in range(PASSES):
+            left = side - total @ found
+            if np.abs(left).max(initial=0.0) <= enough:
+                break
+            found = found + plain(left)
         return found
 
     return solve

@@ -70,7 +70,8 @@ class Joint:
         self.agreement = agreement = sides.known(
             "agreement", lambda: Agreement(sides.matrix, sides.offset)
         )
-        forms = {n: sub.form for n, sub in compiled.items() if sub.form is not None}
+        forms = _forms(compiled)
+        self._one: Member | None = None
         far = [name for name in compiled if name in set(elsewhere)]
         count, of = agreement.count, agreement.of
         merged = sp.csr_array((np.ones(of.size), (np.arange(of.size), of)), shape=(of.size, count))
@@ -80,6 +81,7 @@ class Joint:
             own = {name: of[compiled.columns[name]] for name in forms}
             agreed = (rows, agreement.right) if agreement.right.size else None
             one = Member(forms, own, np.ones(count, dtype=bool), agreed, tells_kinks=True)
+            self._one = one
             self.clients: Clients = Here([one])
             shown = int(one.shared.sum())
             self._places.append(_Place(list(forms), one.seen, np.arange(shown)))
@@ -142,10 +144,25 @@ class Joint:
             return ()
         return self.clients.points(self.coordinator.tau)
 
+    def renew(self, compiled: Any) -> bool:
+        """Take other numbers of the same clients, if all are one; whether nothing else is other."""
+        return self._one is not None and self._one.take(_forms(compiled))
+
+    def restart(self) -> None:
+        """Begin in the middle of the constraints, in units of its own."""
+        if self._one is None or not isinstance(self.clients, Here):
+            raise TypeError("only a joint of one participant begins anew")
+        self._one.restart()
+        self.clients.renewed(keeps_units=False)
+        vars(self).pop("coordinator", None)
+
     def resume(self, points: Sequence[np.ndarray]) -> bool:
         """Hold the active set of an earlier run, if these are points of the same participants."""
         if not points or [one.size for one in points] != [one.size for one in self.points()]:
             return False
+        if self._one is not None and isinstance(self.clients, Here):
+            self.clients.renewed(keeps_units=True)
+            self.coordinator.rescale()
         self.coordinator.resume(points)
         return True
 
@@ -185,3 +202,7 @@ class Joint:
             for name, weight in zip(place.names, weights, strict=True)
         }
         return max(found, key=found.__getitem__)
+
+
+def _forms(compiled: Any) -> dict[Hashable, Any]:
+    return {name: sub.form for name, sub in compiled.items() if sub.form is not None}

@@ -95,13 +95,9 @@ class Member(Participant):
         tells_kinks: bool = False,
     ) -> None:
         self._forms, self._of, self._size = forms, columns, seen.size
-        assembly = Assembly(seen.size)
-        for name, form in forms.items():
-            assembly.add(name, form, columns[name])
-        self._agreed = 0 if agreed is None else agreed[1].size
-        if agreed is not None:
-            assembly.equate(*agreed, np.arange(seen.size))
-        programme = assembly.programme()
+        self._agreement, self._agreed = agreed, 0 if agreed is None else agreed[1].size
+        self._alone_before: Programme | None = None
+        programme = self._assembled(forms)
         # All is shared in one process, where one participant has the rows of all
         beyond = np.full(programme.size - seen.size, bool(seen.all()) and len(forms) > 1)
         shown = np.concatenate([seen, beyond])
@@ -120,6 +116,24 @@ class Member(Participant):
         )
         width = sum(own.size for own in columns.values())
         self.sizes = Sizes(int(shared.sum()), width, sum(self.seen.heights))
+
+    def _assembled(
+        self, forms: Mapping[Hashable, Form], known: Programme | None = None
+    ) -> Programme:
+        """The program of all clients; of a known one what has the same matrices."""
+        assembly = Assembly(self._size)
+        for name, form in forms.items():
+            assembly.add(name, form, self._of[name])
+        if self._agreement is not None:
+            assembly.equate(*self._agreement, np.arange(self._size))
+        return assembly.programme(known)
+
+    def take(self, forms: Mapping[Hashable, Form]) -> bool:
+        """Take other numbers of the same clients; whether nothing else is other."""
+        is_like = self.renew(self._assembled(forms, self.programme))
+        if is_like:
+            self._forms, self._alone_before = forms, vars(self).pop("_alone", self._alone_before)
+        return is_like
 
     def answer(self, tau: float) -> Answer:
         """What the clients have at this point over tau, in the user's units."""
@@ -166,7 +180,7 @@ class Member(Participant):
         for name, form in self._forms.items():
             assembly.add(name, form, np.arange(at, at + sizes[name]))
             at += sizes[name]
-        return assembly.programme(is_apart=True)
+        return assembly.programme(self._alone_before, is_apart=True)
 
 
 def _shown_multipliers(programme: Programme, shown: np.ndarray) -> np.ndarray:

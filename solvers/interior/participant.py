@@ -74,8 +74,7 @@ class Participant(Scaled):
 
         Gives complementarity and degree of the heads, whose multipliers hold their costs.
         """
-        self._stretch(length)
-        self._charge(cost)
+        self._scale(length, cost)
         program = self.programme
         self._sides: dict[str, Any] = {}
         self._found: dict[str, Direction] = {}
@@ -219,23 +218,36 @@ class Participant(Scaled):
         for term, bend in zip(self._smooth, self._bends, strict=True):
             bent = bent + term.curvature(bend)
         self._bent, self._curved = bent, bent @ self._at
-        full: Any = bent
         for key, group in self._groups.items():
             group.cone.scale(self.s[key], self.z[key])
+        if not (self.is_linear and self.is_polyhedral):
+            return self._summed(bent)
+        # An active set that stays, of a program whose matrices do, has the same curvature
+        ratios = np.concatenate([np.zeros(0), *(g.cone.ratio for g in self._groups.values())])
+        if not np.array_equal(ratios, self._ratios):
+            self._ratios = ratios
+        rows = [self._equal, *(group.rows for group in self._groups.values())]
+        return self._once("curvature", lambda: self._summed(bent), bent, self._ratios, *rows)
+
+    def _summed(self, bent: Any) -> Any:
+        full: Any = bent
+        for group in self._groups.values():
             if group.tops is None:
                 full = full + group.cone.curvature(group.rows)
             else:
                 full = full + group.cone.reduced(group.rows)
         count = self.equal.size
-        if count or not self._is_all:
-            if sp.issparse(full) or sp.issparse(self._equal.matrix):
-                rows = sp.csr_array(self._equal.matrix)
-                nothing = sp.csr_array((count, count))
-                full = sp.block_array([[sp.csr_array(full), rows.T], [rows, nothing]], format="csc")
-                full = full if sp.issparse(bent) else full.toarray()
-            else:
-                rows = self._equal.matrix
-                full = np.block([[full, rows.T], [rows, np.zeros((count, count))]])
+        if (count or not self._is_all) and sp.issparse(full):
+            rows, nothing = sp.csr_array(self._equal.matrix), sp.csr_array((count, count))
+            full = sp.block_array([[sp.csr_array(full), rows.T], [rows, nothing]], format="csc")
+        elif count:
+            rows, both = self._equal.dense, np.zeros((len(full) + count, len(full) + count))
+            both[:-count, :-count], both[-count:, :-count], both[:-count, -count:] = (
+                full,
+                rows,
+                rows.T,
+            )
+            full = both
         if self._is_all:
             return full
         return self._eliminated(full.toarray() if sp.issparse(full) else full)
@@ -260,13 +272,16 @@ class Participant(Scaled):
         constants themselves would leave rounding errors as large as the scaling.
         """
         tau = self._tau
-        rows = {key: (2 * self.s[key] - one) / tau for key, one in self._apart.items()}
+        rows = {
+            key: (2 * group.cone.own(self.s[key]) / tau, self._apart[key] / tau)
+            for key, group in self._groups.items()
+        }
         tops = {key: -one / tau for key, one in self._of_tops.items()}
         return self._reduced("constant", -self._residual / tau, -self._unequal / tau, tops, rows)
 
     def predicted(self) -> np.ndarray:
         """The right side of the step to the boundary."""
-        self._target = dict(self.s)
+        self._target = {key: group.cone.own(self.s[key]) for key, group in self._groups.items()}
         return self._moving_side("step", 1.0)
 
     def corrected(self, centring: float, share: float) -> np.ndarray:
@@ -280,7 +295,7 @@ class Participant(Scaled):
     def _moving_side(self, name: str, share: float) -> np.ndarray:
         self._taken = share
         tops = {key: -share * one for key, one in self._of_tops.items()}
-        rows = {key: self._target[key] - share * self._apart[key] for key in self._groups}
+        rows = {key: (self._target[key], share * self._apart[key]) for key in self._groups}
         return self._reduced(name, -share * self._residual, -share * self._unequal, tops, rows)
 
     def hear_constant(self, known: np.ndarray) -> tuple[float, float]:
@@ -314,7 +329,8 @@ class Participant(Scaled):
                 moved_tops[key] = (tops[key] + along) / corner
                 moved = cone.joined(-moved_tops[key], moved)
                 slope += float(group.tops @ moved_tops[key])
-            z[key] = group.cone.inverse(moved - rows[key])
+            target, apart = rows[key]
+            z[key] = group.cone.inverse(moved + apart) - target
             # By the rows, not by the multipliers, so that rounding breaks no constraint
             left = (self.s[key] - self._apart[key]) / self._tau
             s[key] = (left if is_constant else -self._taken * self._apart[key]) - moved
@@ -371,12 +387,16 @@ class Participant(Scaled):
         side: np.ndarray,
         equal: np.ndarray,
         tops: dict[Any, np.ndarray],
-        rows: dict[Any, np.ndarray],
+        rows: dict[Any, tuple[np.ndarray, np.ndarray]],
     ) -> np.ndarray:
-        """A right side on shared unknowns, and what it takes to go back from there."""
+        r"""A right side on shared unknowns, and what it takes to go back from there.
+
+        The right sides of rows are :math:`d_s - r_z`, given as :math:`(W^\top W)^{-1} d_s` and r_z.
+        """
         heads = {}
         for key, group in self._groups.items():
-            bent = group.cone.inverse(rows[key])
+            target, apart = rows[key]
+            bent = target - group.cone.inverse(apart)
             if group.tops is not None:
                 cone = group.cone
                 corner, beside = cone.tops()

@@ -11,8 +11,10 @@ everything, or has a kind that is undefined at zero, comes by its cone program.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,6 +53,33 @@ class Place(NamedTuple):
     is_argument: bool = False
 
 
+class Block:
+    """Rows of one client: a matrix of its form, or a part of it, over variables of some numbers.
+
+    Parameters
+    ----------
+    source : matrix
+    columns : ndarray
+    part : slice, int or None
+        Which rows; or of how many arguments each ball is, :math:`(r, R x + o)`.
+    """
+
+    def __init__(self, source: Any, columns: np.ndarray, part: slice | int | None = None) -> None:
+        self.source, self.columns, self.part = source, columns, part
+
+    @cached_property
+    def matrix(self) -> Any:
+        """The rows."""
+        if self.part is None:
+            return self.source
+        rows = sp.csr_array(self.source)
+        return rows[self.part] if isinstance(self.part, slice) else _spread(rows, self.part)
+
+    def is_of(self, other: Block) -> bool:
+        """Whether another has the same matrix."""
+        return self.source is other.source and self.part == other.part
+
+
 class Group(NamedTuple):
     """Rows of cones of one kind: :math:`s = b - A x`, of which ``tops`` are the heads' weights.
 
@@ -65,9 +94,10 @@ class Group(NamedTuple):
 
 
 class Smooth(NamedTuple):
-    """Smooth terms of one kind, with ``width`` arguments each."""
+    """Smooth terms of one kind, with ``width`` arguments each, and the matrices of the rows."""
 
     kind: Kind
+    sources: list[Any]
     rows: Rows
     offset: np.ndarray
     weight: np.ndarray
@@ -109,7 +139,8 @@ class Programme:
     r"""See the module; ``places`` has of each client its encoding and where its multipliers are.
 
     Of clients apart from each other P stays in their ``quadratics``, and in ``roots`` R of
-    :math:`R^\top R`. The last ``split`` variables and equalities stand for long sums.
+    :math:`R^\top R`. The last ``split`` variables and equalities stand for long sums. ``stated``
+    has of each kind of rows the blocks that they were made of.
     """
 
     size: int
@@ -124,6 +155,37 @@ class Programme:
     smooth: list[Smooth]
     places: dict[Any, tuple[Encoding, list[Place]]]
     split: int
+    stated: dict[Any, list[Block]]
+    is_dense: bool
+
+    def has(self, stated: dict[Any, list[Block]]) -> bool:
+        """Whether these are the same rows."""
+        return self.stated.keys() == stated.keys() and all(
+            len(blocks) == len(self.stated[key]) and all(map(Block.is_of, self.stated[key], blocks))
+            for key, blocks in stated.items()
+        )
+
+    def is_like(self, other: Programme) -> bool:
+        """Whether the two differ in numbers alone."""
+        return self._shape == other._shape
+
+    @property
+    def _shape(self) -> tuple[Any, ...]:
+        return (
+            self.size,
+            self.is_dense,
+            self.equal_right.size,
+            [(key, group.right.size) for key, group in self.groups.items()],
+            [(term.kind.name, term.weight.size) for term in self.smooth],
+            [(how, [p.rows.size for p in places]) for how, places in self.places.values()],
+        )
+
+    def is_bent_as(self, parts: Sequence[tuple[Any, np.ndarray]]) -> bool:
+        """Whether these are the same quadratics and roots."""
+        own = [*self.quadratics, *self.roots]
+        return len(own) == len(parts) and all(
+            a is b for (a, _), (b, _) in zip(own, parts, strict=True)
+        )
 
     def slopes(
         self, x: np.ndarray, equal: np.ndarray, multipliers: dict[Any, np.ndarray]
@@ -152,7 +214,7 @@ class Assembly:
     """
 
     size: int
-    _blocks: dict[Any, list[tuple[Any, np.ndarray]]] = field(default_factory=dict)
+    _blocks: dict[Any, list[Block]] = field(default_factory=dict)
     _rights: dict[Any, list[np.ndarray]] = field(default_factory=dict)
     _heights: dict[Any, int] = field(default_factory=dict)
     _exponents: list[float] = field(default_factory=list)
@@ -209,7 +271,7 @@ class Assembly:
                 arguments.append(Place(rows.key, tails, is_argument=True))
                 continue
             key = ("top", term.width)
-            place = self._add(key, -term.matrix, term.offset, columns)
+            place = self._add(key, term.matrix, term.offset, columns)
             self._weights.setdefault(key, []).append(term.weight)
             arguments.append(place._replace(is_argument=True))
         places += arguments
@@ -217,14 +279,9 @@ class Assembly:
 
     def _add_balls(self, term: Term, columns: np.ndarray) -> Place:
         r"""Rows of :math:`(r, R x + o)`, which a program of squares has as :math:`1 \pm r^2`."""
-        width, count = term.width, term.weight.size
-        tails = np.arange(count * (width + 1)).reshape(count, -1)[:, 1:].ravel()
-        shape = count * (width + 1), tails.size
-        spread = sp.csr_array((np.ones(tails.size), (tails, np.arange(tails.size))), shape=shape)
-        right = spread @ term.offset
-        right[:: width + 1] = term.parameter
-        matrix = spread @ sp.csr_array(-term.matrix)
-        return self._add(("SecondOrderConeT", width + 1), matrix, right, columns)
+        right = np.column_stack([term.parameter, term.offset.reshape(-1, term.width)]).ravel()
+        key = ("SecondOrderConeT", term.width + 1)
+        return self._add(key, term.matrix, right, columns, term.width)
 
     def _add_cones(self, cone: ConeProgram, columns: np.ndarray) -> list[Place]:
         own = self._beyond(columns, cone.linear.size - columns.size)
@@ -232,7 +289,7 @@ class Assembly:
             self._quadratics.append((cone.matrix, own))
         self._linear.append((cone.linear, own))
         self._constant += cone.constant
-        rows, at, places = sp.csr_array(cone.rows), 0, []
+        at, places = 0, []
         for kind, argument in cone.cones:
             if kind not in HEIGHTS:
                 raise NotImplementedError(kind)
@@ -242,7 +299,7 @@ class Assembly:
             if kind == "PowerConeT":
                 self._exponents.append(argument)
             part = slice(at, at + height)
-            places.append(self._add(key, rows[part], cone.rhs[part], own))
+            places.append(self._add(key, cone.rows, cone.rhs[part], own, part))
             at += height
         return places
 
@@ -251,50 +308,92 @@ class Assembly:
         self.size += more
         return found
 
-    def _add(self, key: Any, matrix: Any, right: np.ndarray, columns: np.ndarray) -> Place:
+    def _add(
+        self,
+        key: Any,
+        matrix: Any,
+        right: np.ndarray,
+        columns: np.ndarray,
+        part: slice | int | None = None,
+    ) -> Place:
         at = self._heights.get(key, 0)
         self._heights[key] = at + right.size
         if right.size:
-            self._blocks.setdefault(key, []).append((matrix, columns))
+            self._blocks.setdefault(key, []).append(Block(matrix, columns, part))
             self._rights.setdefault(key, []).append(right)
         return Place(key, np.arange(at, at + right.size))
 
-    def programme(self, *, is_apart: bool = False) -> Programme:
-        """What was added, put together unless clients are apart; dense where it is small."""
-        is_dense = self.size <= DENSE or (not is_apart and self._fills())
-        split = 0 if is_dense or is_apart else self._split()
-        groups = {}
-        for key, blocks in self._blocks.items():
-            if key == EQUAL:
-                continue
-            weights = self._weights.get(key)
-            groups[key] = Group(
-                Rows.joined(blocks, self.size, is_dense=is_dense),
-                np.concatenate(self._rights[key]),
-                self._cone(key, self._heights[key]),
-                None if weights is None else np.concatenate(weights),
-            )
+    def programme(self, known: Programme | None = None, *, is_apart: bool = False) -> Programme:
+        """What was added, put together unless clients are apart; dense where it is small.
+
+        What has the same matrices in a ``known`` programme of other numbers is taken from there.
+        """
+        stated = {key: list(blocks) for key, blocks in self._blocks.items()}
+        if known is not None and not known.has(stated):
+            known = None
+        if known is None:
+            is_dense = self.size <= DENSE or (not is_apart and self._fills())
+            split = 0 if is_dense or is_apart else self._split()
+            equal, groups = self._rows(EQUAL, is_dense), {}
+            for key in (key for key in self._blocks if key != EQUAL):
+                groups[key] = self._rows(key, is_dense), self._cone(key, self._heights[key])
+        else:
+            is_dense, split, self.size, equal = known.is_dense, known.split, known.size, known.equal
+            groups = {key: (group.rows, group.cone) for key, group in known.groups.items()}
         linear = np.zeros(self.size)
         for values, columns in self._linear:
             np.add.at(linear, columns, values)
-        matrix = None if is_apart else self._matrix(is_dense)
-        if self._roots and not is_apart:
-            more = Rows.joined(self._roots, self.size, is_dense=is_dense).gram()
-            matrix = matrix + (more.toarray() if is_dense and sp.issparse(more) else more)
+        rights = {key: np.concatenate(parts) for key, parts in self._rights.items()}
+        of_equal = rights.pop(EQUAL, np.zeros(0))
+        missing = equal.matrix.shape[0] - of_equal.size
+        weights = {key: np.concatenate(parts) for key, parts in self._weights.items()}
         return Programme(
             self.size,
-            matrix,
+            None if is_apart else self._matrix(is_dense, known),
             self._quadratics,
             self._roots,
             linear,
             self._constant,
-            Rows.joined(self._blocks.get(EQUAL, []), self.size, is_dense=is_dense),
-            np.concatenate([np.zeros(0), *self._rights.get(EQUAL, [])]),
-            groups,
-            [_smooth(parts, self.size, is_dense) for parts in self._smooth.values()],
+            equal,
+            np.concatenate([of_equal, np.zeros(missing)]),
+            {
+                key: Group(groups[key][0], right, groups[key][1], weights.get(key))
+                for key, right in rights.items()
+            },
+            self._smooth_terms(is_dense, known),
             self._places,
             split,
+            stated,
+            is_dense,
         )
+
+    def _rows(self, key: Any, is_dense: bool) -> Rows:
+        parts = [(block.matrix, block.columns) for block in self._blocks.get(key, [])]
+        rows = Rows.joined(parts, self.size, is_dense=is_dense)
+        return Rows(-rows.matrix) if key[0] == "top" else rows
+
+    def _smooth_terms(self, is_dense: bool, known: Programme | None) -> list[Smooth]:
+        found = []
+        for at, parts in enumerate(self._smooth.values()):
+            sources = [term.matrix for term, _ in parts]
+            before = known.smooth[at] if known is not None and at < len(known.smooth) else None
+            if (
+                before is not None
+                and len(sources) == len(before.sources)
+                and all(map(is_, sources, before.sources))
+            ):
+                rows = before.rows
+            else:
+                blocks = [(term.matrix, own[: term.matrix.shape[1]]) for term, own in parts]
+                rows = Rows.joined(blocks, self.size, is_dense=is_dense)
+            terms = [term for term, _ in parts]
+            offset, weight, parameter = (
+                np.concatenate([getattr(term, name) for term in terms])
+                for name in ("offset", "weight", "parameter")
+            )
+            kind, width = terms[0].kind, terms[0].width
+            found.append(Smooth(kind, sources, rows, offset, weight, parameter, width))
+        return found
 
     def _fills(self) -> bool:
         """Whether one client's curvature alone has so many entries that the sum is dense.
@@ -305,7 +404,7 @@ class Assembly:
             If it is, and too large to be kept.
         """
         parts = [*self._quadratics, *self._roots]
-        parts += [part for blocks in self._blocks.values() for part in blocks]
+        parts += [(one.matrix, one.columns) for blocks in self._blocks.values() for one in blocks]
         parts += [(term.matrix, own) for terms in self._smooth.values() for term, own in terms]
         if max((_widest(matrix) for matrix, _ in parts), default=0) ** 2 <= FULL * self.size**2:
             return False
@@ -324,14 +423,14 @@ class Assembly:
         """
         key, found = ("NonnegativeConeT", None), 0
         blocks = self._blocks.get(key, [])
-        for at, (matrix, columns) in enumerate(blocks):
-            rows: Any = sp.csr_array(matrix)
+        for at, block in enumerate(blocks):
+            rows: Any = sp.csr_array(block.matrix)
             wide = np.flatnonzero(np.diff(rows.indptr) > WIDE)
             if not wide.size:
                 continue
             new = self._beyond(np.zeros(0, dtype=int), wide.size)
             identity = sp.eye_array(wide.size, format="csr")
-            both = np.concatenate([columns, new])
+            both = np.concatenate([block.columns, new])
             self._add(EQUAL, sp.hstack([rows[wide], -identity], "csr"), np.zeros(wide.size), both)
             kept = np.ones(rows.shape[0])
             kept[wide] = 0.0
@@ -339,7 +438,7 @@ class Assembly:
                 (np.ones(wide.size), (wide, np.arange(wide.size))),
                 shape=(rows.shape[0], wide.size),
             )
-            blocks[at] = sp.hstack([sp.diags_array(kept) @ rows, picks], "csr"), both
+            blocks[at] = Block(sp.hstack([sp.diags_array(kept) @ rows, picks], "csr"), both)
             found += wide.size
         return found
 
@@ -358,7 +457,17 @@ class Assembly:
             return Power(np.array(self._exponents))
         return Exponential(height // 3)
 
-    def _matrix(self, is_dense: bool) -> Any:
+    def _matrix(self, is_dense: bool, known: Programme | None) -> Any:
+        """P of all clients."""
+        if known is not None and known.is_bent_as([*self._quadratics, *self._roots]):
+            return known.matrix
+        found = self._squares(is_dense)
+        if self._roots:
+            more = Rows.joined(self._roots, self.size, is_dense=is_dense).gram()
+            found = found + (more.toarray() if is_dense and sp.issparse(more) else more)
+        return found
+
+    def _squares(self, is_dense: bool) -> Any:
         if is_dense:
             found = np.zeros((self.size, self.size))
             for matrix, columns in self._quadratics:
@@ -401,17 +510,12 @@ def _is_read(form: Form) -> bool:
     return True
 
 
-def _smooth(parts: Iterable[tuple[Term, np.ndarray]], size: int, is_dense: bool) -> Smooth:
-    terms = [term for term, _ in parts]
-    blocks = [(term.matrix, own[: term.matrix.shape[1]]) for term, own in parts]
-    return Smooth(
-        terms[0].kind,
-        Rows.joined(blocks, size, is_dense=is_dense),
-        np.concatenate([term.offset for term in terms]),
-        np.concatenate([term.weight for term in terms]),
-        np.concatenate([term.parameter for term in terms]),
-        terms[0].width,
-    )
+def _spread(rows: Any, width: int) -> Any:
+    """Rows of balls of some arguments each, after a row of zeros for each radius; negated."""
+    count = rows.shape[0] // width
+    tails = np.arange(count * (width + 1)).reshape(count, -1)[:, 1:].ravel()
+    shape = count * (width + 1), tails.size
+    return sp.csr_array((-np.ones(tails.size), (tails, np.arange(tails.size))), shape=shape) @ rows
 
 
 def _widest(matrix: Any) -> int:

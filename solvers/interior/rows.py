@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ import scipy.sparse as sp
 
 DENSE = 700
 """Variables up to which curvature is kept in a dense matrix: its factor takes 10 ms there."""
+PAIRS = 100_000
+"""Pairs of entries of one row up to which their products are kept: a round then takes a tenth of
+scipy's product of two sparse matrices, and making them takes as long as seven of those."""
 FULL = 0.15
 """Share of entries from which on BLAS multiplies dense rows faster than scipy sparse ones."""
 
@@ -54,14 +58,18 @@ class Rows:
 
     def back(self, y: np.ndarray) -> np.ndarray:
         """A' y."""
-        return y @ self.matrix if not self._is_sparse else self.matrix.T @ y
+        return y @ self.matrix if not self._is_sparse else self._across @ y
 
     def gram(self, weights: np.ndarray | None = None) -> Any:
         """A' diag(w) A with positive weights."""
         matrix = self.matrix
         if self._is_sparse:
+            if weights is not None and self._products is not None:
+                products, indices, indptr = self._products
+                cells = products @ weights, indices, indptr
+                return sp.csr_array(cells, shape=(matrix.shape[1], matrix.shape[1]))
             bent = matrix if weights is None else sp.diags_array(weights) @ matrix
-            return matrix.T @ bent
+            return self._across @ bent
         if weights is not None:
             matrix = matrix * np.sqrt(weights)[:, None]
         return matrix.T @ matrix
@@ -81,13 +89,47 @@ class Rows:
 
     def scaled(self, rows: np.ndarray, columns: np.ndarray) -> Rows:
         """diag(r) A diag(c)."""
+        matrix = self.matrix
         if self._is_sparse:
-            return Rows(sp.csr_array(sp.diags_array(rows) @ self.matrix @ sp.diags_array(columns)))
-        return Rows(self.matrix * rows[:, None] * columns)
+            data = matrix.data * np.repeat(rows, np.diff(matrix.indptr)) * columns[matrix.indices]
+            cells = data, matrix.indices, matrix.indptr
+            return Rows(sp.csr_array(cells, shape=matrix.shape))
+        return Rows(matrix * rows[:, None] * columns)
 
+    @cached_property
     def squares(self) -> Any:
         """The matrix with each entry squared."""
         return self.matrix.power(2) if self._is_sparse else self.matrix**2
+
+    @cached_property
+    def dense(self) -> np.ndarray:
+        """The matrix as an array."""
+        return self.matrix.toarray() if self._is_sparse else self.matrix
+
+    @cached_property
+    def _products(self) -> tuple[Any, np.ndarray, np.ndarray] | None:
+        """What weights become the entries of A' diag(w) A by, and where these are.
+
+        None of many, where scipy's product is as fast.
+        """
+        matrix = self.matrix
+        counts, width = np.diff(matrix.indptr), matrix.shape[1]
+        pairs = counts.astype(int) ** 2
+        if pairs.sum() > PAIRS:
+            return None
+        row = np.repeat(np.arange(counts.size), pairs)
+        at = np.arange(row.size) - np.repeat(np.cumsum(pairs) - pairs, pairs)
+        one, two = (matrix.indptr[row] + part for part in np.divmod(at, counts[row]))
+        cells = matrix.indices[one].astype(int) * width + matrix.indices[two]
+        found, where = np.unique(cells, return_inverse=True)
+        values = matrix.data[one] * matrix.data[two]
+        products = sp.csr_array((values, (where, row)), shape=(found.size, counts.size))
+        starts = np.searchsorted(found, np.arange(width + 1) * width)
+        return products, found % width, starts
+
+    @cached_property
+    def _across(self) -> Any:
+        return self.matrix.T
 
 
 def _count(matrix: Any) -> int:

@@ -6,12 +6,16 @@ one, and the objective so that slopes are: iterates do not depend on the user's 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.solvers.interior.programme import Group, Programme
+from dald_model.solvers.interior.programme import EQUAL, Group, Programme
+from dald_model.solvers.interior.rows import Rows
 
 
 class Units(NamedTuple):
@@ -45,9 +49,28 @@ class Scaled:
         self._private = np.flatnonzero(~shared)
         self._known = np.flatnonzero(shared)
         self._is_all = not self._private.size
-        self.columns = np.ones(programme.size)
-        self._squares: list[tuple[Any, Any]] = []
+        self._balanced = np.ones(programme.size)
+        self._ratios = np.zeros(0)
+        self._made: dict[Any, tuple[tuple[Any, ...], Any]] = {}
         self.degree = sum(group.cone.degree for group in programme.groups.values())
+
+    def _once(self, name: Any, make: Callable[[], Any], *of: Any) -> Any:
+        """What is made of some objects, which another programme may have as well."""
+        known = self._made.get(name)
+        if known is None or not all(map(is_, known[0], of)):
+            known = self._made[name] = of, make()
+        return known[1]
+
+    def renew(self, programme: Programme) -> bool:
+        """Take another programme, if nothing but numbers are others; the units stay."""
+        is_like = programme.is_like(self.programme)
+        if is_like:
+            self.programme = programme
+        return is_like
+
+    def restart(self) -> None:
+        """Take the units of a programme that is new."""
+        self._balanced = np.ones(self.programme.size)
 
     def norms(self) -> np.ndarray:
         """Of each shared unknown the squares of its entries and its curvature, in present units.
@@ -62,7 +85,7 @@ class Scaled:
         full = np.concatenate([self._sizes, np.zeros(self.shared.size - self._sizes.size)])
         full[self.shared] = total
         sizes = full[: self._sizes.size]
-        self.columns = self.columns / np.sqrt(np.sqrt(np.where(sizes > 0, sizes, 1.0)))
+        self._balanced = self._balanced / np.sqrt(np.sqrt(np.where(sizes > 0, sizes, 1.0)))
 
     def _shown(self, vector: np.ndarray) -> np.ndarray:
         """What others see of a vector over the variables, zero at multipliers."""
@@ -73,97 +96,97 @@ class Scaled:
         return vector[~self.shared[: vector.size]]
 
     def _measured(self) -> np.ndarray:
-        program, scales = self.programme, self.columns**2
-        if not self._squares:
-            self._squares = [(key, rows.squares()) for key, rows in self._rows()]
-            self._squares += [(term.bends(), term.rows.squares()) for term in program.smooth]
+        program, scales = self.programme, self._balanced**2
         found = np.abs(_diagonal(program.matrix))
-        count = len(program.groups) + 1
-        for key, squares in self._squares[:count]:
-            lengths = squares @ scales
-            if key is not None:
-                lengths = self._together(key, lengths)
-            found = found + (1 / np.where(lengths > 0, lengths, 1.0)) @ squares
-        for bends, squares in self._squares[count:]:
-            found = found + np.maximum(bends, 0.0) @ squares
+        for key, rows in self._rows():
+            found = found + self._unit(key, rows) ** 2 @ rows.squares
+        for term in program.smooth:
+            found = found + np.maximum(term.bends(), 0.0) @ term.rows.squares
         return found * scales
 
+    def _unit(self, key: Any, rows: Rows) -> np.ndarray:
+        """In which rows are of length one in balanced units of the variables."""
+
+        def made() -> np.ndarray:
+            lengths = rows.squares @ self._balanced**2
+            lengths = self._together(key, lengths)
+            return 1 / np.where(lengths > 0, np.sqrt(lengths), 1.0)
+
+        return self._once(("unit", key), made, rows, self._balanced)
+
     def scale(self) -> Units:
-        """Have all rows in the present units of the variables."""
-        program, columns = self.programme, self.columns
-        self._units: dict[Any, np.ndarray] = {}
-        groups = {}
-        for key, group in program.groups.items():
-            lengths = np.sqrt(self._together(key, group.rows.squares() @ columns**2))
-            unit = 1 / np.where(lengths > 0, lengths, 1.0)
-            self._units[key] = unit
-            tops = group.tops
-            if tops is not None:
-                tops = tops / unit.reshape(tops.size, -1)[:, 0]
-            right = group.right * unit
-            groups[key] = Group(group.rows.scaled(unit, columns), right, group.cone, tops)
-        lengths = program.equal.squares() @ columns**2
-        self._equal_unit = 1 / np.where(lengths > 0, np.sqrt(lengths), 1.0)
-        self._equal = program.equal.scaled(self._equal_unit, columns)
-        self._equal_right = program.equal_right * self._equal_unit
-        self._groups = groups
-        self._smooth = [
-            term._replace(rows=term.rows.scaled(np.ones(term.offset.size), columns))
-            for term in program.smooth
-        ]
-        rights = [self._equal_right, *(group.right for group in groups.values())]
+        """What the units of the program are made of, where variables are balanced."""
+        program, columns = self.programme, self._balanced
+        units = {key: self._unit(key, rows) for key, rows in self._rows()}
+        rights = [program.equal_right * units[EQUAL]]
+        rights += [group.right * units[key] for key, group in program.groups.items()]
         square = float(sum(right @ right for right in rights))
-        tops = [g.tops.max(initial=0.0) for g in groups.values() if g.tops is not None]
+        tops = [self._tops(key, group, units[key]) for key, group in program.groups.items()]
         slopes, bends = program.linear * columns, self._measured()
         return Units(
             self._shown(slopes),
             self._shown(bends),
             square,
             float(sum(map(np.count_nonzero, rights))),
-            float(max(tops, default=0.0)),
+            float(max([one.max(initial=0.0) for one in tops if one is not None], default=0.0)),
             float(np.abs(self._hidden(slopes)).max(initial=0.0)),
             float(self._hidden(bends).max(initial=0.0)),
         )
 
-    def _stretch(self, length: float) -> None:
-        """Measure all variables in this many of the units."""
-        self.columns = self.columns * length
-        self._equal_unit, self._equal_right = self._equal_unit / length, self._equal_right / length
-        for key, group in self._groups.items():
-            self._units[key] = self._units[key] / length
-            tops = None if group.tops is None else group.tops * length
-            self._groups[key] = group._replace(right=group.right / length, tops=tops)
-        ones = np.full(self.columns.size, length)
+    def _scale(self, length: float, cost: float) -> None:
+        """Measure variables in so many times their balanced units, and multiply the objective."""
+        program, even = self.programme, self._balanced
+        self.cost = cost
+        self.columns = self._once(("columns", length), lambda: even * length, even)
+        columns = self.columns
+        evened = {}
+        for key, rows in self._rows():
+            unit = self._unit(key, rows)
+            evened[key] = self._once(("rows", key), partial(rows.scaled, unit, even), rows, unit)
+        self._equal = evened[EQUAL]
+        self._equal_unit = self._unit(EQUAL, program.equal) / length
+        self._equal_right = program.equal_right * self._equal_unit
+        self._units: dict[Any, np.ndarray] = {}
+        self._groups = {}
+        for key, group in program.groups.items():
+            self._units[key] = unit = self._unit(key, group.rows) / length
+            tops = self._tops(key, group, unit)
+            tops = None if tops is None else tops * cost
+            self._groups[key] = Group(evened[key], group.right * unit, group.cone, tops)
         self._smooth = [
-            term._replace(rows=term.rows.scaled(np.ones(term.offset.size), ones))
-            for term in self._smooth
+            term._replace(
+                rows=self._once(
+                    ("smooth", at),
+                    partial(term.rows.scaled, np.ones(term.offset.size), columns),
+                    term.rows,
+                    columns,
+                ),
+                weight=term.weight * cost,
+            )
+            for at, term in enumerate(program.smooth)
         ]
+        self._linear = program.linear * columns * cost
+        self._matrix = self._once(("matrix", cost), self._bent_matrix, program.matrix, columns)
 
-    def _charge(self, cost: float) -> None:
-        """Take the objective in the units of the variables, and so many times as large."""
-        program, columns = self.programme, self.columns
-        self.cost, self._squares = cost, []
-        matrix = program.matrix
+    def _bent_matrix(self) -> Any:
+        matrix, columns = self.programme.matrix, self.columns
         if sp.issparse(matrix):
             unit = sp.diags_array(columns)
-            self._matrix = sp.csc_array(unit @ matrix @ unit) * cost
-        else:
-            self._matrix = matrix * (columns[:, None] * columns) * cost
-        self._linear = program.linear * columns * cost
-        self._smooth = [term._replace(weight=term.weight * cost) for term in self._smooth]
-        self._groups = {
-            key: group if group.tops is None else group._replace(tops=group.tops * cost)
-            for key, group in self._groups.items()
-        }
+            return sp.csc_array(unit @ matrix @ unit) * self.cost
+        return matrix * (columns[:, None] * columns) * self.cost
 
-    def _rows(self) -> list[tuple[Any, Any]]:
+    @staticmethod
+    def _tops(key: Any, group: Group, unit: np.ndarray) -> np.ndarray | None:
+        """The heads' weights where their cones have these units."""
+        return None if group.tops is None else group.tops / unit.reshape(group.tops.size, -1)[:, 0]
+
+    def _rows(self) -> list[tuple[Any, Rows]]:
         groups = self.programme.groups.items()
-        return [(None, self.programme.equal), *((key, group.rows) for key, group in groups)]
+        return [(EQUAL, self.programme.equal), *((key, group.rows) for key, group in groups)]
 
     def _together(self, key: Any, lengths: np.ndarray) -> np.ndarray:
         """Squared lengths of rows, where the rows of a cone have one unit: the largest of them."""
-        kind = key[0]
-        if kind == "NonnegativeConeT":
+        if key[0] in ("ZeroConeT", "NonnegativeConeT"):
             return lengths
         cone: Any = self.programme.groups[key].cone
         table = lengths.reshape(cone.count, -1)
