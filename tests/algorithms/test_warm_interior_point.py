@@ -1,12 +1,16 @@
 """Re-solves by curvature from an earlier result: the active set is held and checked."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import cvxpy as cp
 import numpy as np
 import pytest
 
 import dald_model as dm
+from dald_model.answer.claim import Claim, split
+from dald_model.answer.judge import Judge
 from tests.adding import Adding
 from tests.benchmarks import held_paths
 from tests.front.resolving import (
@@ -113,3 +117,61 @@ def test_after_a_step_without_an_answer_the_next_one_has_it() -> None:
         result = model.solve(start=result, disclose="curvature")
         said.append(str(result.status))
     assert said == ["optimal", "infeasible", "optimal"]
+
+
+def test_a_weight_of_zero_and_other_units_on_the_way() -> None:
+    b, weight = np.array([3.0, -0.2, 1.0]), cp.Parameter(nonneg=True, name="weight")
+    model, x = dm.Model("shrinking"), cp.Variable(3, name="x")
+    scale = cp.Parameter(nonneg=True, name="scale")
+    model.client("near", scale * cp.sum_squares(x - b), [x <= 2])
+    model.client("small", weight * cp.norm1(x))
+    result = None
+    for factor, share in ((1.0, 1.0), (1.0, 0.0), (1e6, 0.5), (1e-6, 0.5), (1e-6, 0.0)):
+        scale.value, weight.value = factor, factor * share
+        result = model.solve(start=result, disclose="curvature")
+        assert result.status == "optimal"
+        wanted = np.minimum(np.sign(b) * np.maximum(np.abs(b) - share / 2, 0), 2)
+        np.testing.assert_allclose(result[x], wanted, atol=1e-7)
+
+
+def test_a_run_within_a_run_and_an_older_start_disturb_nothing() -> None:
+    model, x, aim, _ = _boxed()
+    aim.value = np.array([3.0, 1.0, 0.2])
+    first = model.solve(disclose="curvature")
+    aim.value = np.array([-3.0, 1.0, 0.2])
+    within: list[dm.Result] = []
+
+    def again(at: object) -> None:
+        if not within:
+            within.append(model.solve(start=first, disclose="curvature"))
+
+    outer = model.solve(start=first, disclose="curvature", callback=again)
+    for result in (outer, *within, model.solve(start=first, disclose="curvature")):
+        np.testing.assert_allclose(result[x], [-2.5, 0.5, 0.0], atol=1e-7)
+
+
+def test_a_checkpoint_of_a_run_from_a_start_is_taken_up(tmp_path: Path) -> None:
+    given = held_paths.support_vectors()
+    given.step(0)
+    first = given.model.solve(disclose="curvature")
+    given.step(1)
+    whole = given.model.solve(start=first, disclose="curvature")
+    options = {"checkpoint": tmp_path / "run", "every": 1, "max_rounds": 3}
+    given.model.solve(start=first, disclose="curvature", **options)
+    taken = dm.resume(tmp_path / "run", given.model, max_rounds=50)
+    assert (taken.status, taken.rounds) == ("optimal", whole.rounds)
+    assert taken.value == pytest.approx(whole.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("what", ["points", "multipliers", "nothing"])
+def test_who_is_right_at_once_is_right(what: str) -> None:
+    given = regularisation_path()
+    given.step(20)
+    result = given.model.solve(disclose="curvature")
+    claim = Claim.of(result)
+    if what == "points":
+        values = {key: 1.001 * np.asarray(value) for key, value in claim.values.items()}
+        claim = replace(claim, values=values, own=split(claim.compiled, values))
+    elif what == "multipliers":
+        claim = replace(claim, multipliers=1.01 * claim.multipliers)
+    assert Judge(claim, 1e-4, 1e-4).is_right_at_once == (what == "nothing")
