@@ -139,8 +139,9 @@ class _Scaling:
         for name, known in self._local.curvatures.items():
             sub = self._compiled[name]
             if asked[sub.entries].any() and sub.form is not None and sub.is_constrained:
-                own = self._local.points[self._compiled.columns[name]]
-                along = sub.sight.along(told_by_rows(sub, known.diagonal, own)[1])
+                part = self._compiled.columns[name]
+                own, measured = self._local.points[part], self._local.lengths[part]
+                along = sub.sight.along(told_by_rows(sub, known.diagonal, own, measured)[1])
                 np.maximum.at(found, sub.entries, along)
         self._share_widest(found.copy(), found)
         return found
