@@ -11,8 +11,7 @@ import scipy.sparse as sp
 import dald_model as dm
 from dald_model.compile.form import ConeProgram
 from dald_model.solvers.exact.lower_bound import bounded
-from dald_model.values import number
-from tests.expect import says
+from tests.expect import number, says
 from tests.front.couplings import ZOO
 from tests.solvers.known import make_sub
 

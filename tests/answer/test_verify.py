@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.values import flat
+from tests.expect import flat
 
 Corruption = Callable[[dm.Result], dm.Result]
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.values import flat, preserved
+from tests.expect import flat, preserved
 from tests.zoo import GRAPHS, PROBLEMS, Built
 
 CORRUPT = 1e-3

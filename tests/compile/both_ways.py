@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 import dald_model as dm
 from dald_model.solvers import Answers, Choice, Turn
-from dald_model.values import number
 from tests.compile.clients import Make
+from tests.expect import number
 
 GAP = 1e-8
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dald_model.declare import affine
 from dald_model.declare.affine import affine_map, affine_parts, stacked_map
-from dald_model.values import flat
+from tests.expect import flat
 
 untyped: Any = cp
 """Where cvxpy's annotations are narrower than cvxpy."""

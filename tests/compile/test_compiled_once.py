@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.values import flat
+from tests.expect import flat
 from tests.zoo import PROBLEMS
 
 LOWERED = [

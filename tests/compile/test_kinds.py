@@ -18,7 +18,7 @@ from dald_model.compile.kinds.kind import Evaluated, Kind
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.arrays import matrices
 from dald_model.solvers.arrays.terms import Terms, shared
-from dald_model.values import flat
+from tests.expect import flat
 
 
 @pytest.fixture

@@ -19,10 +19,10 @@ import dald_model as dm
 from dald_model._cvxpy import domain_of_atoms, has_domain
 from dald_model.coordinate.scaling.curvature import curvature
 from dald_model.solvers import Turn
-from dald_model.values import flat, largest
 from tests.compile.both_ways import GAP, by_clarabel, by_cvxpy, compiled, first_answer, turn, whole
 from tests.compile.clients import CLIENTS, DUALS, FITS, LONG, fit
 from tests.duals import duals as values
+from tests.expect import flat, largest
 
 
 @cache

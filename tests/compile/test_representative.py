@@ -15,8 +15,8 @@ import dald_model as dm
 from dald_model.compile import lowering as room
 from dald_model.compile.lowering import Lowering
 from dald_model.declare.checked import declare_client
-from dald_model.values import largest, number, preserved
 from tests.compile.clients import Share, untyped
+from tests.expect import largest, number, preserved
 
 Make = Callable[[np.random.Generator, Any], Share]
 ROWS, SIZE = 9, 3

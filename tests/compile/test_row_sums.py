@@ -16,7 +16,7 @@ from dald_model.compile.row_replication import APART, is_row_sum
 from dald_model.compile.structure import split
 from dald_model.solvers.exact.conic import ClarabelProgram
 from dald_model.solvers.exact.one_by_one import Scaling
-from dald_model.values import flat
+from tests.expect import flat
 
 RNG = np.random.default_rng(0)
 A, B, Y = RNG.normal(size=(7, 3)), RNG.normal(size=7), RNG.choice([-1.0, 1.0], 7)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.values import flat, largest, number
 from tests.compile.both_ways import by_clarabel, by_cvxpy, compiled, turn
 from tests.compile.clients import SPD, F, Share, b, untyped
+from tests.expect import flat, largest, number
 
 
 def model_of(shares: Sequence[Share]) -> dm.Model:

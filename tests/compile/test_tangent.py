@@ -8,7 +8,7 @@ import pytest
 
 import dald_model as dm
 from dald_model._cvxpy import CanonicalProblem
-from dald_model.values import number
+from tests.expect import number
 
 RNG = np.random.default_rng(2)
 A, B = RNG.normal(size=(9, 3)), RNG.normal(size=9)

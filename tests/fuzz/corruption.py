@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import dald_model as dm
-from dald_model.values import flat
+from tests.expect import flat
 from tests.fuzz.case import Case
 from tests.fuzz.draw import case as drawn
 from tests.fuzz.judge import RIGHT, WRONG, errors, judge, solve

@@ -9,7 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import dald_model as dm
-from dald_model.values import flat
+from tests.expect import flat
 from tests.properties.strategies import Declaration, declarations
 
 ANSWER = 1e-5

@@ -15,7 +15,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality, Edge
 from dald_model.solvers import Turn
-from dald_model.values import number
+from tests.expect import number
 
 Function = Callable[[np.ndarray], Any]
 

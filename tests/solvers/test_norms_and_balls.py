@@ -11,8 +11,8 @@ import pytest
 
 import dald_model as dm
 from dald_model.solvers import NAMED, Choice, Turn
-from dald_model.values import flat
 from tests.duals import duals
+from tests.expect import flat
 
 M = 6
 EVERYONE = np.arange(1)
