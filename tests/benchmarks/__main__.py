@@ -21,20 +21,18 @@ from tests.benchmarks import (
     owners,
     panel,
     paths,
-    profiles,
     real,
     resolve,
     rounds,
     scaling,
     starting,
-    wanted,
     whole,
 )
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    tables = sorted({*range(1, 19), 20} - {6})
+    tables = sorted({*range(1, 18), 20} - {6, 14})
     parser.add_argument("--only", type=int, nargs="+", choices=tables, metavar="TABLE")
     parser.add_argument("--kinds", nargs="+", default=[], help="table 1: words of clients' names")
     parser.add_argument("--full", action="store_true", help="with what takes many minutes")
@@ -64,11 +62,9 @@ def main(arguments: list[str] | None = None) -> int:
         11: absent.table,
         12: acceleration.sent,
         13: starting.table,
-        14: profiles.table,
         15: engines.table,
         16: lambda: many.table(full),
         17: owners.table,
-        18: wanted.table,
         20: lambda: curvature.table(full),
     }
     parts = ["# Benchmarks", common.header()]

@@ -13,8 +13,8 @@ import numpy as np
 
 import dald_model as dm
 from dald_model.models.market import model as plants
-from dald_model.values import number
 from tests.benchmarks import common
+from tests.expect import number
 from tests.front.couplings import ZOO
 
 OTHERS = ("CLARABEL", "PIQP", "OSQP", "SCS")

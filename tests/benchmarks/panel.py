@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dald_model as dm
-from dald_model.values import number
 from tests.benchmarks import common
 from tests.benchmarks.panel_cases import Make, panel
+from tests.expect import number
 
 FILE = Path(__file__).with_name("panel.json")
 """What is compared with."""
