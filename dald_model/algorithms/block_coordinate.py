@@ -14,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dald_model.algorithms.dald import DALD, explained, remedy
+from dald_model.algorithms.dald import DALD, remedy
+from dald_model.algorithms.described import UPDATE, Choices, Described
 from dald_model.algorithms.server_topology import require
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Goal, Method, kept
@@ -28,7 +29,7 @@ from dald_model.validate import argument, check_positive, check_whole
 
 
 @dataclass(frozen=True)
-class ConsensusADMM:
+class ConsensusADMM(Described):
     """Consensus ADMM: DALD with (B4) and :math:`v_{max} = 1`.
 
     Parameters
@@ -61,19 +62,32 @@ class ConsensusADMM:
             remedy=remedy(self.dual_step),
         )
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return explained(
-            f"ConsensusADMM(dual_step={self.dual_step:g})",
-            mu="mu + 2 rho o rho o C after every sweep, (15), (22)",
-            rho="the option rho",
+    def _says(self) -> Choices:
+        return Choices(
+            self._given("dual_step"),
             coordination="one sweep an outer loop: (B4) with v_max = 1",
-            layer="exact minimisation, or the option solver",
+        )
+
+
+class _Blocks(Described):
+    """Methods of this file, over the clients as blocks."""
+
+    multipliers: bool
+
+    def _blocks(self, layer: str, *named: str) -> Choices:
+        """What they say, in Gauss-Seidel order."""
+        given = [self._given(*named)] * bool(named) + ["multipliers=True"] * self.multipliers
+        return Choices(
+            ", ".join(given),
+            mu=UPDATE if self.multipliers else "fixed at 0: one inner loop, which minimises (24)",
+            rho="the option rho: it weighs the coupling of the blocks",
+            coordination="Gauss-Seidel",
+            layer=layer,
         )
 
 
 @dataclass(frozen=True)
-class BCD:
+class BCD(_Blocks):
     """Block coordinate descent, equation (59): one client after the other, exactly.
 
     Parameters
@@ -96,13 +110,12 @@ class BCD:
         """See :class:`dald_model.coordinate.method.Algorithm`."""
         return _inner(self.multipliers)
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return _explained("BCD", "", self.multipliers, "Gauss-Seidel", "exact minimisation, (59)")
+    def _says(self) -> Choices:
+        return self._blocks("exact minimisation, (59)")
 
 
 @dataclass(frozen=True)
-class JacobiGradientDescent:
+class JacobiGradientDescent(_Blocks):
     r"""Gradient descent on the whole as a Jacobi iteration, equations (60) and (61).
 
     .. math:: x_i^{k+1} = x_i^k - \alpha \nabla_i \mathcal F(x^k)
@@ -135,19 +148,14 @@ class JacobiGradientDescent:
         steps, name = GradientSteps(self.step), type(self).__name__
         return _inner(self.multipliers, compiled, name, steps, Sequence.jacobi(), servers=True)
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return _explained(
-            "JacobiGradientDescent",
-            f"step={self.step:g}",
-            self.multipliers,
-            "everybody at once, with the values of the round before (Jacobi)",
-            "one gradient step, (60), which minimises (61)",
+    def _says(self) -> Choices:
+        return self._blocks("one gradient step, (60), which minimises (61)", "step")._replace(
+            coordination="everybody at once, with the values of the round before (Jacobi)"
         )
 
 
 @dataclass(frozen=True)
-class _LocalSteps:
+class _LocalSteps(_Blocks):
     """Gauss-Seidel with some local steps per turn."""
 
     step: float
@@ -166,15 +174,8 @@ class _LocalSteps:
         steps = type(self).steps(self.step, self.count)
         return _inner(self.multipliers, compiled, type(self).__name__, steps)
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return _explained(
-            type(self).__name__,
-            f"step={self.step:g}, count={self.count}",
-            self.multipliers,
-            "Gauss-Seidel",
-            f"W = {self.count} {self.layer}",
-        )
+    def _says(self) -> Choices:
+        return self._blocks(f"W = {self.count} {self.layer}", "step", "count")
 
 
 class BCGD(_LocalSteps):
@@ -228,7 +229,7 @@ class BCPG(_LocalSteps):
 
 
 @dataclass(frozen=True)
-class BSUM:
+class BSUM(_Blocks):
     r"""Block successive upper-bound minimisation (Razaviyayn, Hong and Luo 2013).
 
     Each client minimises :math:`u_i(x_i; x_i^k)` in place of its :math:`f_i`, with the augmented
@@ -275,15 +276,9 @@ class BSUM:
         """See :class:`dald_model.coordinate.method.Algorithm`."""
         return _inner(self.multipliers, compiled, "BSUM", Surrogate(self.surrogate))
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return _explained(
-            "BSUM",
-            "surrogate",
-            self.multipliers,
-            "Gauss-Seidel",
-            "exact minimisation of an upper bound that touches at the last point",
-        )
+    def _says(self) -> Choices:
+        said = self._blocks("exact minimisation of an upper bound that touches at the last point")
+        return said._replace(arguments=", ".join(filter(None, ["surrogate", said.arguments])))
 
 
 def _inner(
@@ -306,16 +301,4 @@ def _inner(
         solver=solver,
         goal=Goal.OPTIMUM if multipliers else Goal.FIXED_POINT,
         remedy="a smaller step" if isinstance(steps, LocalSteps) else Method.remedy,
-    )
-
-
-def _explained(name: str, arguments: str, multipliers: bool, coordination: str, layer: str) -> str:
-    follow = "mu + 2 rho o rho o C after every sweep, (15), (22)"
-    given = [arguments] * bool(arguments) + ["multipliers=True"] * multipliers
-    return explained(
-        f"{name}({', '.join(given)})",
-        mu=follow if multipliers else "fixed at 0: one inner loop, which minimises (24)",
-        rho="the option rho: it weighs the coupling of the blocks",
-        coordination=coordination,
-        layer=layer,
     )

@@ -1,4 +1,4 @@
-"""The paper's Algorithms 2 and 3, and the text that explains the others by them."""
+"""The paper's Algorithms 2 and 3."""
 
 from __future__ import annotations
 
@@ -70,16 +70,3 @@ def remedy(dual_step: float) -> str:
     """What to try where a method with this dual step diverges."""
     others = "the default rho and order, or a stopping condition with more inner loops"
     return f"a smaller dual step, {others}" if dual_step > 1 else others
-
-
-def explained(name: str, *, mu: str, rho: str, coordination: str, layer: str) -> str:
-    """The text of an algorithm's ``explain``: its choices of DALD's parts."""
-    return "\n".join(
-        [
-            f"{name} is DALD with",
-            f"  mu            {mu}",
-            f"  rho           {rho}",
-            f"  coordination  {coordination}",
-            f"  solver layer  {layer}",
-        ]
-    )

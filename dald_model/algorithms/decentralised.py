@@ -3,22 +3,22 @@ r"""Decentralised gradient descent, synchronous and not (equation (57) and after
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import networkx as nx
 import numpy as np
 
-from dald_model.algorithms.dald import explained
+from dald_model.algorithms.described import Choices
 from dald_model.algorithms.server_topology import is_identity, require
 from dald_model.algorithms.steps import (
     SHORTER,
     Falling,
+    MeasuresStep,
     Steps,
     check_steps,
     client_bound,
     largest,
-    told,
 )
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
@@ -36,7 +36,7 @@ Weights = Mapping[tuple[Any, Any], float]
 
 
 @dataclass(frozen=True)
-class DGD:
+class DGD(MeasuresStep):
     r"""Decentralised gradient descent (Nedic and Ozdaglar 2009), equation (57).
 
     .. math:: x_i^{k+1} = \sum_j p_{ij} x_j^k - \alpha \nabla f_i(x_i^k)
@@ -87,11 +87,8 @@ class DGD:
         check_steps(self, falls=True)
         check_weights(self, self.weights)
 
-    def measured(self, compiled: Decomposition) -> DGD:
-        """See :class:`dald_model.algorithms.steps.MeasuresStep`."""
-        if self.step is not None:
-            return self
-        return replace(self, step=measured_step(compiled, self.weights, "DGD"))
+    def _converging(self, compiled: Decomposition) -> float:
+        return measured_step(compiled, self.weights, "DGD")
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.coordinate.method.Algorithm`."""
@@ -100,10 +97,9 @@ class DGD:
         goal = Goal.NONE if callable(step) else Goal.FIXED_POINT
         return _mixing(compiled, step, self.weights, "DGD", Sequence.jacobi(), goal)
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return explained(
-            f"DGD(step={told(self.step)})",
+    def _says(self) -> Choices:
+        return Choices(
+            self._given("step"),
             mu="0, (53)",
             rho="the mixing weights p_ij take its place, (55), (57)",
             coordination="everybody at once, with the values of the round before (Jacobi)",
@@ -112,7 +108,7 @@ class DGD:
 
 
 @dataclass(frozen=True)
-class AsynchronousDGD:
+class AsynchronousDGD(MeasuresStep):
     r"""Distributed asynchronous gradient descent (Tsitsiklis et al. 1986): partial cycles of (57).
 
     For each round ``k`` clients wake, drawn with equal probability, and take the step of
@@ -146,11 +142,8 @@ class AsynchronousDGD:
         check_draws(self, self.k, self.seed)
         check_weights(self, self.weights)
 
-    def measured(self, compiled: Decomposition) -> AsynchronousDGD:
-        """See :class:`dald_model.algorithms.steps.MeasuresStep`."""
-        if self.step is not None:
-            return self
-        return replace(self, step=measured_step(compiled, self.weights, "AsynchronousDGD"))
+    def _converging(self, compiled: Decomposition) -> float:
+        return measured_step(compiled, self.weights, "AsynchronousDGD")
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.coordinate.method.Algorithm`."""
@@ -159,10 +152,9 @@ class AsynchronousDGD:
         waking = Sequence("waking", strategy=Participation(self.k, self.seed, at_once=True))
         return _mixing(compiled, step, self.weights, "AsynchronousDGD", waking, Goal.NONE)
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return explained(
-            f"AsynchronousDGD(step={told(self.step)}, k={self.k}, seed={self.seed})",
+    def _says(self) -> Choices:
+        return Choices(
+            self._given("step", "k", "seed"),
             mu="0, (53)",
             rho="the mixing weights p_ij take its place, (55), (57)",
             coordination=f"partial cycle: {self.k} of the clients at random, nobody waits",

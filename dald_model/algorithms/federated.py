@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dald_model.algorithms.dald import explained
+from dald_model.algorithms.described import EXACT, Choices
 from dald_model.algorithms.proximal import DistributedProximal, check_named, penalties
 from dald_model.algorithms.server_topology import Star
-from dald_model.algorithms.steps import SHORTER, check_steps, client_bound, told
+from dald_model.algorithms.steps import SHORTER, MeasuresStep, check_steps, client_bound
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.stopping import FixedTolerance
@@ -77,25 +77,23 @@ class FedProx(DistributedProximal):
             method = replace(method, solver={star.server: WeightedAverage(weights)})
         return _sampled(method, star, self)
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
+    def _says(self) -> Choices:
         if self.k is None and self.weights is None:
-            return super().explain()
-        drawn = "" if self.k is None else f", k={self.k}, seed={self.seed}"
+            return super()._says()
+        drawn = () if self.k is None else ("k", "seed")
         weighed = "" if self.weights is None else ", weights=..."
-        return explained(
-            f"FedProx(alpha={self.alpha!r}{drawn}{weighed})",
+        layer = "exact minimisation; the server averages by the weights, whatever rho"
+        return Choices(
+            self._given("alpha", *drawn) + weighed,
             mu="0, (53); with the update (15) it is Fed-DALD-CC",
             rho="1 / (2 rho^2) = alpha, (53)",
             coordination=f"{_who(self.k)}, then the server, which averages over these: (54), (55)",
-            layer="exact minimisation, or the option solver"
-            if self.weights is None
-            else "exact minimisation; the server averages by the weights, whatever rho",
+            layer=EXACT if self.weights is None else layer,
         )
 
 
 @dataclass(frozen=True)
-class FedAvg:
+class FedAvg(MeasuresStep):
     r"""Federated averaging (McMahan et al. 2017): FedProx with :math:`\rho \to 0^+`.
 
     .. math::
@@ -156,13 +154,10 @@ class FedAvg:
         check_whole(argument(self, "count"), self.count)
         _check_sample(self)
 
-    def measured(self, compiled: Decomposition) -> FedAvg:
-        """See :class:`dald_model.algorithms.steps.MeasuresStep`."""
-        if self.step is not None:
-            return self
+    def _converging(self, compiled: Decomposition) -> float:
         star = Star.of(compiled, "FedAvg")
         star.require("FedAvg", no_gradient)
-        return replace(self, step=1 / client_bound(compiled, star.clients, "FedAvg"))
+        return 1 / client_bound(compiled, star.clients, "FedAvg")
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.coordinate.method.Algorithm`."""
@@ -183,10 +178,9 @@ class FedAvg:
         )
         return _sampled(method, star, self)
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return explained(
-            f"FedAvg(step={told(self.step)}, count={self.count})",
+    def _says(self) -> Choices:
+        return Choices(
+            self._given("step", "count"),
             mu="0, (53)",
             rho="to 0+ in (54): the clients forget it; p_i = beta_i / sum beta in (55)",
             coordination=f"{_who(self.k)}, then the server, which averages over these: (55)",

@@ -6,11 +6,12 @@ Both are DALD with one sweep per multiplier update, (B4) with :math:`v_{max} = 1
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from dald_model.algorithms.dald import DALD, explained
+from dald_model.algorithms.dald import DALD
+from dald_model.algorithms.described import Choices, Described
 from dald_model.algorithms.server_topology import Star
-from dald_model.algorithms.steps import SHORTER, check_steps, client_bound, told
+from dald_model.algorithms.steps import SHORTER, MeasuresStep, check_steps, client_bound
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Method
 from dald_model.coordinate.stopping import FixedBudget
@@ -19,11 +20,9 @@ from dald_model.solvers.inexact.copying import not_free
 from dald_model.solvers.inexact.local import CorrectedSteps
 from dald_model.validate import argument, check_positive, check_whole
 
-UPDATE = "mu + 2 rho o rho o C after every sweep, (15), (22)"
-
 
 @dataclass(frozen=True)
-class FedADMM:
+class FedADMM(Described):
     r"""FedADMM (Wang, Marella and Anderson 2022; Gong, Li and Freris 2022).
 
     .. math::
@@ -75,20 +74,18 @@ class FedADMM:
             rho=math.sqrt(self.penalty / 2),
         )
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
+    def _says(self) -> Choices:
         who = "all clients" if self.k is None else f"{self.k} of the clients at random"
-        return explained(
-            f"FedADMM(penalty={self.penalty:g})",
+        return Choices(
+            self._given("penalty"),
             mu="mu + 2 rho o rho o C after every sweep, of those who took part, (15)",
             rho="2 rho^2 = penalty",
             coordination=f"the server, which averages over all, then {who}: (B4) with v_max = 1",
-            layer="exact minimisation, or the option solver",
         )
 
 
 @dataclass(frozen=True)
-class SCAFFOLD:
+class SCAFFOLD(MeasuresStep):
     r"""SCAFFOLD (Karimireddy et al. 2020), option II, all clients in each round.
 
     .. math::
@@ -125,14 +122,10 @@ class SCAFFOLD:
         check_steps(self)
         check_whole(argument(self, "count"), self.count)
 
-    def measured(self, compiled: Decomposition) -> SCAFFOLD:
-        """See :class:`dald_model.algorithms.steps.MeasuresStep`."""
-        if self.step is not None:
-            return self
+    def _converging(self, compiled: Decomposition) -> float:
         star = Star.of(compiled, "SCAFFOLD")
         star.require("SCAFFOLD", not_free)
-        bound = client_bound(compiled, star.clients, "SCAFFOLD")
-        return replace(self, step=1 / (bound * self.count))
+        return 1 / (client_bound(compiled, star.clients, "SCAFFOLD") * self.count)
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.coordinate.method.Algorithm`."""
@@ -149,11 +142,9 @@ class SCAFFOLD:
             remedy=SHORTER,
         )
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return explained(
-            f"SCAFFOLD(step={told(self.step)}, count={self.count})",
-            mu=UPDATE,
+    def _says(self) -> Choices:
+        return Choices(
+            self._given("step", "count"),
             rho="2 rho^2 = 1 / (count step); the clients forget it",
             coordination="all clients, then the server: (B4) with v_max = 1",
             layer=f"{self.count} gradient steps on f_i + mu_i' x_i from the server's value",

@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from dald_model.algorithms.dald import explained
+from dald_model.algorithms.described import Choices
 from dald_model.algorithms.server_topology import Star
 from dald_model.algorithms.steps import (
     SHORTER,
     Falling,
+    MeasuresStep,
     Steps,
     check_steps,
     client_bound,
     sum_bound,
-    told,
 )
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
@@ -38,7 +38,7 @@ from dald_model.validate import check_draws
 
 
 @dataclass(frozen=True)
-class GradientDescent:
+class GradientDescent(MeasuresStep):
     r"""Gradient descent on the sum of the objectives, equations (36) to (40), (47) to (50).
 
     .. math:: \hat x^{k+1} = P_X\big(\hat x^k - \alpha \sum_i \nabla f_i(\hat x^k)\big)
@@ -66,14 +66,11 @@ class GradientDescent:
     def __post_init__(self) -> None:
         check_steps(self)
 
-    def measured(self, compiled: Decomposition) -> GradientDescent:
-        """See :class:`dald_model.algorithms.steps.MeasuresStep`."""
-        if self.step is not None:
-            return self
+    def _converging(self, compiled: Decomposition) -> float:
         name = type(self).__name__
         star = Star.of(compiled, name, projects=True)
         star.require(name, not_shared)
-        return replace(self, step=1 / sum_bound(star, name))
+        return 1 / sum_bound(star, name)
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.coordinate.method.Algorithm`."""
@@ -84,10 +81,9 @@ class GradientDescent:
         # that of the mean.
         return _descent(star, name, np.sqrt(1 / (2 * step * _shares(star, name))))
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return explained(
-            f"GradientDescent(step={told(self.step)})",
+    def _says(self) -> Choices:
+        return Choices(
+            self._given("step"),
             mu="mu_i = grad f_i(x_i) after the clients' turn, (36), (47)",
             rho="1 / (2 rho^2) = n step, (31), with n the clients that have the entry",
             coordination="clients, then the server, once a round: (38), (39); together (40)",
@@ -97,7 +93,7 @@ class GradientDescent:
 
 
 @dataclass(frozen=True)
-class MiniBatchGradientDescent:
+class MiniBatchGradientDescent(MeasuresStep):
     r"""Mini-batch gradient descent, equations (47) to (52): clients are batches.
 
     .. math:: \hat x^{k+1} = P_X\Big(\hat x^k
@@ -137,14 +133,11 @@ class MiniBatchGradientDescent:
         check_steps(self, falls=True)
         check_draws(self, self.k, self.seed)
 
-    def measured(self, compiled: Decomposition) -> MiniBatchGradientDescent:
-        """See :class:`dald_model.algorithms.steps.MeasuresStep`."""
-        if self.step is not None:
-            return self
+    def _converging(self, compiled: Decomposition) -> float:
         name = type(self).__name__
         star = Star.of(compiled, name, projects=True)
         star.require(name, not_shared)
-        return replace(self, step=1 / client_bound(compiled, star.clients, name))
+        return 1 / client_bound(compiled, star.clients, name)
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.coordinate.method.Algorithm`."""
@@ -157,10 +150,9 @@ class MiniBatchGradientDescent:
             method = _descent(star, name, math.sqrt(1 / (2 * step)))
         return stochastic(method, self.k, self.seed)
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return explained(
-            f"{type(self).__name__}(step={told(self.step)}, k={self.k}, seed={self.seed})",
+    def _says(self) -> Choices:
+        return Choices(
+            self._given("step", "k", "seed"),
             mu="mu_i = grad f_i(x_i) after the clients' turn, (47)",
             rho="1 / (2 rho^2) = step, (48)",
             coordination=f"partial cycle: {self.k} of the clients at random, then the server, "

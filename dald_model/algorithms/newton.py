@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dald_model.algorithms.dald import explained
+from dald_model.algorithms.described import Choices, Described
 from dald_model.algorithms.gradient import Prices, stochastic
 from dald_model.algorithms.server_topology import Star
 from dald_model.compile.decomposition import Decomposition
@@ -22,7 +22,7 @@ from dald_model.validate import argument, check_draws, check_positive
 
 
 @dataclass(frozen=True)
-class NewtonMethod:
+class NewtonMethod(Described):
     r"""Newton's method on the sum of the objectives, equations (41) and (42).
 
     .. math::
@@ -52,10 +52,9 @@ class NewtonMethod:
         """See :class:`dald_model.coordinate.method.Algorithm`."""
         return _newton(Star.of(compiled, type(self).__name__), self.damping, type(self).__name__)
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return explained(
-            f"NewtonMethod(damping={self.damping:g})",
+    def _says(self) -> Choices:
+        return Choices(
+            self._given("damping"),
             mu="mu_i = grad f_i(x_i) after the clients' turn, (36), (47)",
             rho="alpha^k I = inverse Hessian, (41): the server's penalty is a matrix",
             coordination="clients, then the server, once a round: (42)",
@@ -64,7 +63,7 @@ class NewtonMethod:
 
 
 @dataclass(frozen=True)
-class StochasticNewton:
+class StochasticNewton(Described):
     r"""The stochastic Newton method, equation (51) with :math:`\alpha_i = \nabla^2 f_i^{-1}`.
 
     .. math::
@@ -102,10 +101,9 @@ class StochasticNewton:
         method = _newton(Star.of(compiled, name), self.damping, name)
         return stochastic(method, self.k, self.seed)
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return explained(
-            f"StochasticNewton(k={self.k}, seed={self.seed}, damping={self.damping:g})",
+    def _says(self) -> Choices:
+        return Choices(
+            self._given("k", "seed", "damping"),
             mu="mu_i = grad f_i(x_i) after the clients' turn, (47)",
             rho="alpha_i^k I = inverse Hessian, as in (41)",
             coordination=f"partial cycle: {self.k} of the clients at random, then the server: "

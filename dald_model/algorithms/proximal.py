@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dald_model.algorithms.dald import explained
+from dald_model.algorithms.described import Choices, Described
 from dald_model.algorithms.server_topology import Star
-from dald_model.algorithms.steps import SHORTER, check_steps, client_bound, told
+from dald_model.algorithms.steps import SHORTER, MeasuresStep, check_steps, client_bound
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.stopping import FixedTolerance
@@ -22,7 +22,7 @@ from dald_model.validate import argument, check_positive
 
 
 @dataclass(frozen=True)
-class ProximalPoint:
+class ProximalPoint(Described):
     r"""The proximal algorithm, equations (33) to (35), of one client and its server.
 
     .. math:: x^{k+1} = \arg\min_x f(x) + \tfrac{1}{2\alpha} \|x - x^k\|^2
@@ -50,10 +50,9 @@ class ProximalPoint:
         _one_client(Star.of(compiled, "ProximalPoint"), "ProximalPoint", "DistributedProximal")
         return Method(rho=math.sqrt(1 / (2 * self.alpha)), stopping=FixedTolerance())
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return explained(
-            f"ProximalPoint(alpha={self.alpha:g})",
+    def _says(self) -> Choices:
+        return Choices(
+            self._given("alpha"),
             mu="0, which is the optimal one, (32)",
             rho="1 / (2 rho^2) = alpha",
             coordination="n = 1: the client, then the server, (33), (34)",
@@ -62,7 +61,7 @@ class ProximalPoint:
 
 
 @dataclass(frozen=True)
-class ProximalGradient:
+class ProximalGradient(MeasuresStep):
     r"""The proximal gradient method, equations (62) to (64), of one client and its server.
 
     .. math:: x^{k+1} = \operatorname{prox}_{\alpha\pi}\big(x^k - \alpha\nabla\psi(x^k)\big)
@@ -91,12 +90,9 @@ class ProximalGradient:
     def __post_init__(self) -> None:
         check_steps(self)
 
-    def measured(self, compiled: Decomposition) -> ProximalGradient:
-        """See :class:`dald_model.algorithms.steps.MeasuresStep`."""
-        if self.step is not None:
-            return self
+    def _converging(self, compiled: Decomposition) -> float:
         star = Star.of(compiled, "ProximalGradient")
-        return replace(self, step=1 / client_bound(compiled, star.clients, "ProximalGradient"))
+        return 1 / client_bound(compiled, star.clients, "ProximalGradient")
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.coordinate.method.Algorithm`."""
@@ -113,10 +109,9 @@ class ProximalGradient:
             remedy=SHORTER,
         )
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return explained(
-            f"ProximalGradient(step={told(self.step)})",
+    def _says(self) -> Choices:
+        return Choices(
+            self._given("step"),
             mu="0",
             rho="1 / (2 rho^2) = step",
             coordination="n = 1: the client, then the server",
@@ -126,7 +121,7 @@ class ProximalGradient:
 
 
 @dataclass(frozen=True)
-class DistributedProximal:
+class DistributedProximal(Described):
     r"""The distributed proximal algorithm, equations (53) to (55).
 
     .. math::
@@ -167,14 +162,12 @@ class DistributedProximal:
             goal=Goal.FIXED_POINT,
         )
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return explained(
-            f"{type(self).__name__}(alpha={self.alpha!r})",
+    def _says(self) -> Choices:
+        return Choices(
+            self._given("alpha"),
             mu="0, (53); with the update (15) it is Fed-DALD-CC",
             rho="1 / (2 rho_i^2) = alpha_i, (53)",
             coordination="all clients, then the server: (54), (55)",
-            layer="exact minimisation, or the option solver",
         )
 
 

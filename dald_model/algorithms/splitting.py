@@ -10,10 +10,11 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from dald_model.algorithms.dald import DALD, explained
+from dald_model.algorithms.dald import DALD
 from dald_model.algorithms.decentralised import peers
+from dald_model.algorithms.described import Choices, Described
 from dald_model.algorithms.server_topology import Star, is_copy, require
-from dald_model.algorithms.steps import client_bound, told
+from dald_model.algorithms.steps import client_bound
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Method
 from dald_model.coordinate.stopping import FixedBudget
@@ -24,11 +25,9 @@ from dald_model.solvers.inexact.local import GradientSteps, ProximalGradientStep
 from dald_model.text import counted
 from dald_model.validate import argument, check_from_zero, check_positive
 
-UPDATE = "mu + 2 rho o rho o C after every sweep, (15), (22)"
-
 
 @dataclass(frozen=True)
-class DouglasRachford:
+class DouglasRachford(Described):
     r"""Douglas-Rachford splitting (Lions and Mercier 1979; Eckstein and Bertsekas 1992).
 
     .. math::
@@ -77,20 +76,17 @@ class DouglasRachford:
             rho=math.sqrt(1 / (2 * self.step)),
         )
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return explained(
-            f"DouglasRachford(step={self.step:g})",
-            mu=UPDATE,
+    def _says(self) -> Choices:
+        return Choices(
+            self._given("step"),
             rho="1 / (2 rho^2) = step",
             coordination="the first client, then the second; or the server, then all clients: (B4) "
             "with v_max = 1",
-            layer="exact minimisation, or the option solver",
         )
 
 
 @dataclass(frozen=True)
-class PDHG:
+class PDHG(Described):
     r"""Primal-dual hybrid gradients (Chambolle and Pock 2011; Condat 2013, Vu 2013).
 
     .. math::
@@ -151,11 +147,9 @@ class PDHG:
             remedy="a smaller primal, or a smaller dual",
         )
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return explained(
-            f"PDHG(primal={self.primal:g}, dual={self.dual:g})",
-            mu=UPDATE,
+    def _says(self) -> Choices:
+        return Choices(
+            self._given("primal", "dual"),
             rho="2 rho^2 = dual",
             coordination="the first client, then the second: (B4) with v_max = 1",
             layer="the first client by one proximal gradient step, (64), (65); the second exactly",
@@ -163,7 +157,7 @@ class PDHG:
 
 
 @dataclass(frozen=True)
-class LinearisedADMM:
+class LinearisedADMM(Described):
     r"""Linearised ADMM: consensus ADMM whose clients linearise their objectives where they stand.
 
     .. math::
@@ -227,11 +221,9 @@ class LinearisedADMM:
             remedy="a larger proximal; proximal=None measures one for which it converges",
         )
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return explained(
-            f"LinearisedADMM(penalty={self.penalty:g}, proximal={told(self.proximal)})",
-            mu=UPDATE,
+    def _says(self) -> Choices:
+        return Choices(
+            self._given("penalty", "proximal"),
             rho="2 rho^2 = penalty",
             coordination="the order of the model, (B4) with v_max = 1; peer to peer everybody at "
             "once (Jacobi)",

@@ -12,18 +12,19 @@ that falls is a rule for the penalty: :math:`1 / (2 \rho^2)` is the step, as in 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
-from typing import Any, Protocol, Self, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model.algorithms.described import Described
 from dald_model.algorithms.server_topology import Star
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.state import State
 from dald_model.errors import OptionError
-from dald_model.validate import argument, check_positive, is_number
+from dald_model.validate import argument, check_positive
 
 SHORTER = "a smaller step; step=None measures one that converges"
 """What to try where a method with a measured step diverges."""
@@ -32,15 +33,21 @@ Steps = float | Callable[[int], float]
 """A step, or a function from the round, from 1, to its step."""
 
 
-@runtime_checkable
-class MeasuresStep(Protocol):
-    """Protocol of an algorithm whose ``step=None`` is measured."""
+class MeasuresStep(Described):
+    """An algorithm whose ``step=None`` is measured; a frozen dataclass."""
 
     step: Any
 
+    def _converging(self, compiled: Decomposition) -> float:
+        """A step with which it converges on this model."""
+        raise NotImplementedError
+
     def measured(self, compiled: Decomposition) -> Self:
         """The same with its step for this model; itself where one was given."""
-        ...
+        if self.step is not None:
+            return self
+        same: Any = self  # a dataclass, as its subclasses are
+        return replace(same, step=self._converging(compiled))
 
 
 @dataclass(frozen=True)
@@ -87,13 +94,6 @@ def check_steps(algorithm: Any, *, falls: bool = False) -> None:
     if falls:
         expected = "a positive number, a function from the round to one, or None for a measured one"
     check_positive(argument(algorithm, "step"), step, expected)
-
-
-def told(step: Steps | None) -> str:
-    """A step as ``explain`` says it."""
-    if step is None:
-        return "None"
-    return f"{step:g}" if is_number(step) else "a function of the round"
 
 
 def curvature_bounds(subproblems: Iterable[Subproblem], who: str) -> list[np.ndarray]:

@@ -7,10 +7,10 @@ name is an order of the clients and a solver layer.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dald_model.algorithms.block_coordinate import ConsensusADMM
-from dald_model.algorithms.dald import DALD, explained
+from dald_model.algorithms.dald import DALD
 from dald_model.algorithms.decentralised import (
     Weights,
     check_weights,
@@ -18,8 +18,9 @@ from dald_model.algorithms.decentralised import (
     measured_step,
     peers,
 )
+from dald_model.algorithms.described import Choices, Described
 from dald_model.algorithms.server_topology import Star
-from dald_model.algorithms.steps import SHORTER, check_steps, told
+from dald_model.algorithms.steps import SHORTER, MeasuresStep, check_steps
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Method
 from dald_model.coordinate.stopping import FixedBudget
@@ -27,11 +28,9 @@ from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.inexact.local import GradientSteps
 from dald_model.validate import argument, check_positive
 
-_UPDATE = "mu + 2 rho o rho o C after every sweep, (15), (22)"
-
 
 @dataclass(frozen=True)
-class EXTRA:
+class EXTRA(MeasuresStep):
     r"""The exact first-order algorithm EXTRA (Shi, Ling, Wu and Yin 2015).
 
     .. math::
@@ -66,11 +65,8 @@ class EXTRA:
         check_steps(self)
         check_weights(self, self.weights)
 
-    def measured(self, compiled: Decomposition) -> EXTRA:
-        """See :class:`dald_model.algorithms.steps.MeasuresStep`."""
-        if self.step is not None:
-            return self
-        return replace(self, step=measured_step(compiled, self.weights, "EXTRA"))
+    def _converging(self, compiled: Decomposition) -> float:
+        return measured_step(compiled, self.weights, "EXTRA")
 
     def open(self, compiled: Decomposition) -> Method:
         """See :class:`dald_model.coordinate.method.Algorithm`."""
@@ -88,11 +84,9 @@ class EXTRA:
             remedy=SHORTER,
         )
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return explained(
-            f"EXTRA(step={told(self.step)})",
-            mu=_UPDATE,
+    def _says(self) -> Choices:
+        return Choices(
+            self._given("step"),
             rho="rho_ij^2 = w_ij / (4 step) with the mixing weights w_ij",
             coordination="everybody at once, with the values of the round before (Jacobi)",
             layer="one gradient step, (60)",
@@ -100,7 +94,7 @@ class EXTRA:
 
 
 @dataclass(frozen=True)
-class FedDyn:
+class FedDyn(Described):
     r"""Federated dynamic regularisation (Acar et al. 2021), all clients in each round.
 
     .. math::
@@ -140,14 +134,11 @@ class FedDyn:
             rho=math.sqrt(self.alpha / 2),
         )
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return explained(
-            f"FedDyn(alpha={self.alpha:g})",
-            mu=_UPDATE,
+    def _says(self) -> Choices:
+        return Choices(
+            self._given("alpha"),
             rho="2 rho^2 = alpha",
             coordination="the server, then all clients: (B4) with v_max = 1",
-            layer="exact minimisation, or the option solver",
         )
 
 
@@ -185,12 +176,8 @@ class DADMM(ConsensusADMM):
         peers(compiled, "DADMM")
         return super().open(compiled)
 
-    def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
-        return explained(
-            f"DADMM(dual_step={self.dual_step:g})",
-            mu=_UPDATE,
-            rho="the option rho",
+    def _says(self) -> Choices:
+        return Choices(
+            self._given("dual_step"),
             coordination="colour by colour, peer to peer: (B4) with v_max = 1",
-            layer="exact minimisation, or the option solver",
         )
