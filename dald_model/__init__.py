@@ -30,7 +30,7 @@ _HOMES = {  # in reading order: declare, compile, coordinate, answer
     "unpack": "dald_model.engines.portable",
     "HierarchicalNetwork": "dald_model.schedule.network",
     "Sequence": "dald_model.schedule.sequence",
-    "Moment": "dald_model.schedule.moment",
+    "Moment": "dald_model.schedule.round_state",
     "Change": "dald_model.schedule.changes",
     "Dropout": "dald_model.schedule.changes",
     "Stragglers": "dald_model.schedule.changes",

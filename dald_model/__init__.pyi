@@ -57,7 +57,7 @@ from dald_model.federation import Federation
 from dald_model.peer import Peer
 from dald_model.model import Model
 from dald_model.site import Site
-from dald_model.schedule.moment import Moment
+from dald_model.schedule.round_state import Moment
 from dald_model.schedule.network import HierarchicalNetwork
 from dald_model.schedule.changes import Change, Dropout, LossyLinks, Stragglers
 from dald_model.schedule.unanswered import Unanswered

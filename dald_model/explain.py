@@ -27,8 +27,8 @@ from dald_model.declare.client import Problem
 from dald_model.declare.wording import short
 from dald_model.lazy_imports import pd
 from dald_model.options import DEFAULT_ACCELERATION, opened, with_algorithm
-from dald_model.schedule.moment import Moment, Residuals
 from dald_model.schedule.network import Levels
+from dald_model.schedule.round_state import Moment, Residuals
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.inexact.local import LocalSteps
 from dald_model.solvers.registry import LOW_RANK, ORDER, Choice, refusal

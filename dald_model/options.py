@@ -15,7 +15,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.hybrid import Hybrid
 from dald_model.coordinate.method import Algorithm, Method
 from dald_model.errors import OptionError, TopologyError
-from dald_model.schedule.moment import Residuals
+from dald_model.schedule.round_state import Residuals
 from dald_model.solvers.inexact.local import LocalSteps
 from dald_model.validate import check_from_zero, check_positive, check_whole, is_number
 from dald_model.values import flat

@@ -23,7 +23,7 @@ from dald_model.engines.dispatch import SolverLayer
 from dald_model.engines.portable import Portable
 from dald_model.errors import DeclarationError, OptionError
 from dald_model.model import Model
-from dald_model.site_residents import SiteResidents
+from dald_model.site_host import SiteClient
 from dald_model.solvers.base import Session, Solver
 from dald_model.solvers.registry import NUMERICAL, Choice
 from dald_model.text import counted
@@ -126,7 +126,7 @@ class Site:
                 f"site {name!r}: cvxpy's canonical form of its client could not be read, expected "
                 "one that a solver of dald_model.solvers takes; write it with other atoms"
             )
-        self._residents = SiteResidents(self)
+        self._residents = SiteClient(self)
         self._layer: SolverLayer | None = None
         self._is_warm = False
         self._search: LocalSearch | None = None

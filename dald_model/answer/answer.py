@@ -19,7 +19,7 @@ from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.declare.wording import symbolic
 from dald_model.engines.assignment import Event
-from dald_model.engines.housed import Loss
+from dald_model.engines.failover import Loss
 from dald_model.errors import ResultError
 from dald_model.lazy_imports import pd
 from dald_model.not_picklable import NotPicklable

@@ -18,7 +18,7 @@ from dald_model.answer.saving import written
 from dald_model.answer.verification import Verification, verify
 from dald_model.coordinate.status import Status
 from dald_model.engines.assignment import Event
-from dald_model.engines.housed import Loss
+from dald_model.engines.failover import Loss
 from dald_model.errors import OptionError, ResultError
 from dald_model.files import replace
 from dald_model.lazy_imports import pd

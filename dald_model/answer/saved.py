@@ -17,7 +17,7 @@ from dald_model.answer.saving import meant, read, taken, told_history
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.status import Status
 from dald_model.engines.assignment import Event
-from dald_model.engines.housed import Loss
+from dald_model.engines.failover import Loss
 from dald_model.errors import ResultError
 from dald_model.text import Bare, Heading, Part, Printed, listed, printable
 

@@ -13,7 +13,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.certificates import conflict_of, has_point, is_proved_infeasible, proof
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
-from dald_model.schedule.moment import Residuals
+from dald_model.schedule.round_state import Residuals
 
 PERIOD = 25
 """Rounds between two looks."""

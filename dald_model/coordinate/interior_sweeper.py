@@ -24,8 +24,8 @@ from dald_model.engines.placement import Placement, obstacle
 from dald_model.engines.portable import pack
 from dald_model.errors import DaldError
 from dald_model.gc_pause import gc_paused
-from dald_model.schedule.moment import Residuals
 from dald_model.schedule.network import Levels
+from dald_model.schedule.round_state import Residuals
 from dald_model.solvers.base import Encoding, Multipliers
 from dald_model.solvers.interior.coordinator import Aggregator, Found
 from dald_model.solvers.interior.joint import Joint, Opening

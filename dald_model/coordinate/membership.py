@@ -17,8 +17,8 @@ from dald_model.errors import OptionError
 from dald_model.gc_pause import gc_paused
 from dald_model.schedule.changes import Change, Online, Schedule
 from dald_model.schedule.coordination import Bound
-from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import Levels
+from dald_model.schedule.round_state import Moment
 from dald_model.schedule.sequence import Sequence
 from dald_model.validate import check_clients
 

@@ -15,7 +15,7 @@ from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
 from dald_model.engines.assignment import Event
-from dald_model.engines.housed import Loss
+from dald_model.engines.failover import Loss
 from dald_model.errors import DaldError
 from dald_model.text import counted, listed
 

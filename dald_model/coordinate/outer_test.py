@@ -14,7 +14,7 @@ from dald_model.coordinate.scaling.edge_values import Parts
 from dald_model.coordinate.settings import EndProof, Settings
 from dald_model.coordinate.state import State
 from dald_model.engines.dispatch import SolverLayer
-from dald_model.schedule.moment import Residuals
+from dald_model.schedule.round_state import Residuals
 
 SMALL = 1e-2
 """Lengths below which what clients agree on counts in their place."""

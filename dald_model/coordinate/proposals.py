@@ -16,8 +16,8 @@ from dald_model.coordinate.stopping import Stopping, is_one_sweep
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.errors import OptionError
 from dald_model.schedule.coordination import Bound
-from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import Levels
+from dald_model.schedule.round_state import Moment
 from dald_model.schedule.sequence import Sequence
 
 

@@ -18,7 +18,7 @@ from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Asking
 from dald_model.coordinate.sweeper import Record
 from dald_model.engines.dispatch import SolverLayer
-from dald_model.schedule.moment import Residuals
+from dald_model.schedule.round_state import Residuals
 
 Row = dict[str, Any]
 

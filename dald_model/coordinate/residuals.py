@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dald_model.coordinate.state import State
-from dald_model.schedule.moment import Residuals
+from dald_model.schedule.round_state import Residuals
 
 
 def residuals(state: State) -> Residuals:

@@ -37,7 +37,7 @@ from dald_model.coordinate.whole import Here
 from dald_model.deadline import TimeUpError
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.errors import DaldError
-from dald_model.schedule.moment import Moment, Residuals
+from dald_model.schedule.round_state import Moment, Residuals
 from dald_model.text import counted
 from dald_model.values import is_panic
 

@@ -32,7 +32,7 @@ PACKAGES = (
     "dald_model.algorithms.",
     "dald_model.coordinate.",
     "dald_model.engines.assignment",
-    "dald_model.engines.housed",
+    "dald_model.engines.failover",
     "dald_model.schedule.",
     "dald_model.solvers.exact.reference",
     "dald_model.solvers.exact.sensitivity",

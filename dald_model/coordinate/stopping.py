@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Protocol
 
 from dald_model.errors import OptionError
-from dald_model.schedule.moment import Residuals
+from dald_model.schedule.round_state import Residuals
 from dald_model.validate import check_whole, is_number
 
 

@@ -12,8 +12,8 @@ from dald_model.coordinate.residuals import residuals
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import ClientFailedError, Status, Termination
 from dald_model.engines.dispatch import SolverLayer
-from dald_model.schedule.moment import Residuals
 from dald_model.schedule.network import Levels
+from dald_model.schedule.round_state import Residuals
 from dald_model.solvers.base import FOUND
 
 

@@ -21,10 +21,10 @@ from dald_model.engines.flower import Flower
 from dald_model.engines.in_process import InProcess, Sites
 from dald_model.engines.mpi_ranks import MPI
 from dald_model.engines.message_table import sent
-from dald_model.engines.housed import Loss
+from dald_model.engines.failover import Loss
 from dald_model.engines.processes import Processes
 from dald_model.engines.ray_actors import Ray
-from dald_model.engines.residents import Residents
+from dald_model.engines.hosted_clients import Residents
 
 __all__ = [
     "MPI",

@@ -12,7 +12,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.deadline import check_time
 from dald_model.engines.assignment import Assignment, Event
 from dald_model.engines.batches import Batch, Given, Layout, OpenSession
-from dald_model.engines.housed import Loss
+from dald_model.engines.failover import Loss
 from dald_model.engines.place import RemoteSession
 from dald_model.engines.placement import Placement
 from dald_model.errors import LostError

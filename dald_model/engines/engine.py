@@ -1,9 +1,9 @@
 """Protocol of an engine: where groups of clients are solved, and how they are reached.
 
-An engine moves bytes. What the bytes say is the same for all: :mod:`.wire` has their format,
-:mod:`.residents` is what answers them where the clients are, :mod:`.place` is what asks them in
-the coordinator. So an engine is a number of hosts, each of which takes one message and gives one
-reply, and every engine gives the iterates and the messages of the run in one process.
+An engine moves bytes, which are the same for all: :mod:`.wire` has their format,
+:mod:`.hosted_clients` answers them where the clients are, and :mod:`.place` asks in the
+coordinator. So an engine is a number of hosts, each of which takes one message and gives one reply,
+and every engine gives the iterates and the messages of the run in one process.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Reply(Protocol):
 class Host(Protocol):
     """Place where a group of clients stays and is solved.
 
-    It is :class:`dald_model.engines.residents.Residents` at the other end: a message of a number
-    that was answered already gets the same reply again, so that an engine may send it twice.
+    :class:`dald_model.engines.Residents` is at the other end: a message of a number that was
+    answered already gets the same reply again, so that an engine may send it twice.
     """
 
     @property

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from dald_model.engines.engine import HostLostError
-from dald_model.engines.residents import Residents
+from dald_model.engines.hosted_clients import Residents
 from dald_model.errors import OptionError
 from dald_model.validate import argument, check_whole
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from dald_model.deadline import check_time
 from dald_model.engines.engine import Engine
-from dald_model.engines.housed import Failover, HostHandle, Loss, Sent
+from dald_model.engines.failover import Failover, HostHandle, Loss, Sent
 from dald_model.engines.messages import called, opened
 from dald_model.engines.wire import NUMBERS, Expected, encode
 from dald_model.errors import LostError

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from dald_model.engines.engine import HostLostError, check_patience
-from dald_model.engines.residents import Residents
+from dald_model.engines.hosted_clients import Residents
 from dald_model.errors import LostError, OptionError
 
 MESSAGE, REPLY = 1, 2

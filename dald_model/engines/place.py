@@ -10,13 +10,13 @@ import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.remote import RemoteClient
+from dald_model.engines.convexity import ConvexityCheck
 from dald_model.engines.engine import Engine, HostLostError
-from dald_model.engines.housed import Failover, HostHandle, Loss, Sent
+from dald_model.engines.failover import Failover, HostHandle, Loss, Sent
+from dald_model.engines.hosted_clients import Known, read_answers, read_multipliers
 from dald_model.engines.messages import answers, multipliers
 from dald_model.engines.portable import pack, pack_edges
-from dald_model.engines.residents import Known, read_answers, read_multipliers
 from dald_model.engines.wire import NUMBERS, Expected, Message, encode
-from dald_model.engines.witness import Witness
 from dald_model.errors import LostError
 from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Turn
 
@@ -38,7 +38,7 @@ class RemoteSession:
         Their numbers at the host.
     known, told : Known
         What the host knows, and what the clients were told last, wherever they were then.
-    witness : Witness or None
+    check : ConvexityCheck or None
         Of the client of a site, whose objective nobody knows here.
     """
 
@@ -50,9 +50,9 @@ class RemoteSession:
         self.sizes = np.array([sub.size for sub in self.subproblems])
         self.told = self._unknown()
         self._nothing: dict[int, Multipliers] = {}
-        first, self.witness = self.subproblems[0], None
+        first, self.check = self.subproblems[0], None
         if isinstance(first.client, RemoteClient):
-            self.witness = Witness(first, first.client.is_angular)
+            self.check = ConvexityCheck(first, first.client.is_angular)
         self.forget()
 
     def forget(self) -> None:
@@ -250,7 +250,7 @@ def _read(message: Message, asked: Sequence[Asked], tolerance: float) -> list[An
         start = f"{at}."
         values = {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
         answers = read_answers(one, values, session.withheld(turn.which.size))
-        said = "" if session.witness is None else session.witness.seen(turn, answers, tolerance)
+        said = "" if session.check is None else session.check.seen(turn, answers, tolerance)
         if said:
             raise HostLostError(f"its answers are not those of one convex function: {said}")
         found.append(answers)

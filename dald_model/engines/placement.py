@@ -10,7 +10,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.remote import RemoteClient
 from dald_model.engines.engine import Engine
-from dald_model.engines.housed import HostHandle, Loss
+from dald_model.engines.failover import HostHandle, Loss
 from dald_model.engines.members import Group, Shown, Spread
 from dald_model.engines.place import Asked, Place, RemoteSession
 from dald_model.errors import OptionError

@@ -10,9 +10,9 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from dald_model.engines.engine import HostLostError, Reply, check_patience
+from dald_model.engines.hosted_clients import Residents
 from dald_model.engines.io_thread import lost
 from dald_model.engines.processes import environment
-from dald_model.engines.residents import Residents
 from dald_model.errors import OptionError
 from dald_model.validate import argument, check_whole
 
@@ -214,7 +214,7 @@ class Resident:
         self._residents = Residents()
 
     def handle(self, message: bytes) -> bytes:
-        """See :meth:`dald_model.engines.residents.Residents.handle`."""
+        """See :meth:`dald_model.engines.Residents.handle`."""
         return self._residents.handle(message)
 
     def ready(self) -> int:

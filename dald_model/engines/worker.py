@@ -15,8 +15,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import IO
 
+from dald_model.engines.hosted_clients import Residents
 from dald_model.engines.io_thread import read_message, write_message
-from dald_model.engines.residents import Residents
 
 
 def serve() -> None:

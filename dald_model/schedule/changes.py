@@ -10,7 +10,7 @@ import numpy as np
 
 from dald_model.errors import OptionError
 from dald_model.schedule import sequence as sequences
-from dald_model.schedule.moment import Moment
+from dald_model.schedule.round_state import Moment
 from dald_model.validate import argument, check_clients, check_share, check_whole, is_whole
 
 Pair = tuple[Hashable, Hashable]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dald_model.errors import SequenceError, SequenceWarning
-from dald_model.schedule.moment import Moment, Residuals
+from dald_model.schedule.round_state import Moment, Residuals
 from dald_model.text import listed
 from dald_model.validate import check_flag, check_whole
 

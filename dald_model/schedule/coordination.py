@@ -11,9 +11,9 @@ import networkx as nx
 from dald_model.errors import SequenceError
 from dald_model.schedule import network as networks
 from dald_model.schedule import participation as strategies
-from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import HierarchicalNetwork, Levels
 from dald_model.schedule.participation import Everybody, Strategy
+from dald_model.schedule.round_state import Moment
 
 Names = tuple[Hashable, ...]
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from dald_model.errors import SequenceError
 from dald_model.schedule.checks import check_fairness
-from dald_model.schedule.moment import Moment
 from dald_model.schedule.network import HierarchicalNetwork, Levels
+from dald_model.schedule.round_state import Moment
 from dald_model.validate import check_clients
 
 Chooser = Callable[[Moment, np.random.Generator], Iterable[Hashable]]

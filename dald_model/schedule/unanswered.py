@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dald_model.schedule.changes import Change, Neighbours
-from dald_model.schedule.moment import Moment
+from dald_model.schedule.round_state import Moment
 from dald_model.validate import argument, check_whole
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import dald_model as dm
 from dald_model.engines import HostLostError, Residents
-from dald_model.engines.housed import Pending
+from dald_model.engines.failover import Pending
 from tests.engines.declared import market
 from tests.engines.messages import decode
 from tests.zoo import GRAPHS, PROBLEMS

@@ -28,7 +28,7 @@ import numpy as np
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.scaling.curvature import Curvature
 from dald_model.declare.remote import RemoteClient
-from dald_model.engines.witness import is_outside
+from dald_model.engines.convexity import is_outside
 from dald_model.errors import LostError
 
 UNEQUAL = 100.0

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import dald_model as dm
+from dald_model.engines.convexity import ConvexityCheck
 from dald_model.engines.dispatch import SolverLayer
-from dald_model.engines.witness import Witness
 from tests.engines.messages import encode
 from tests.engines.misbehaving import OTHERS, federation, with_array
 from tests.paths import GALLERY, NONCONVEX
@@ -104,15 +104,15 @@ def test_no_honest_client_of_the_gallery_is_accused(
     answers, compared = SolverLayer.answers, []
 
     def seen(self: SolverLayer, batches: Any, turns: Any, tolerance: float) -> Iterator[Any]:
-        known = vars(self).setdefault("witnesses", {})
+        known = vars(self).setdefault("checks", {})
         for found in answers(self, batches, turns, tolerance):
             _, batch, turn, answered = found
             subs = [self.compiled[one] for one in batch.names]
             each = zip(subs, turn.each(subs), answered.each(subs), strict=True)
             for sub, mine, one in each:
                 if not sub.client.is_server:
-                    witness = known.setdefault(sub.name, Witness(sub))
-                    compared.append(witness.seen(mine, one, tolerance))
+                    check = known.setdefault(sub.name, ConvexityCheck(sub))
+                    compared.append(check.seen(mine, one, tolerance))
             yield found
 
     monkeypatch.setattr(SolverLayer, "answers", seen)

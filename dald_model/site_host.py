@@ -1,4 +1,4 @@
-"""What serves the one client of a site: its questions, and sessions that show what is shared."""
+"""The host of a site's one client: its questions, and sessions that show what is shared."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.subproblem import Subproblem
+from dald_model.engines.hosted_clients import Residents
 from dald_model.engines.messages import asked
 from dald_model.engines.portable import Portable, unpack_edges
-from dald_model.engines.residents import Residents
 from dald_model.engines.schema import check_arrays
 from dald_model.solvers.base import FOUND, Answers, Multipliers, Session, Solver, Turn
 from dald_model.solvers.interior.member import Answer, Member
@@ -72,7 +72,7 @@ class OwnClient(Protocol):
         ...
 
 
-class SiteResidents(Residents):
+class SiteClient(Residents):
     """The one client of a site; what is placed with it are its edges alone."""
 
     def __init__(self, site: OwnClient) -> None:

@@ -1,4 +1,4 @@
-r"""Witness of a client: what it has answered, and whether one convex function can have.
+r"""Check that the answers of a client can be those of one convex function.
 
 An answer x to a turn minimises :math:`f(x) + \pm\mu^\top s(x) + \|\rho \circ (s(x) - z)\|^2` with
 :math:`s(x) = G x + g_0`, so that
@@ -72,8 +72,8 @@ class Answered(NamedTuple):
     rise: float
 
 
-class Witness:
-    """The last answers of one client, which may have kinks."""
+class ConvexityCheck:
+    """The last answers of one client, which may have kinks, to compare the next one with."""
 
     def __init__(self, sub: Subproblem, has_kinks: bool = False) -> None:
         self._has_kinks = has_kinks
