@@ -56,10 +56,19 @@ def means(names: Any = "abc", weight: Any = 1.0) -> tuple[dm.Model, cp.Variable]
 def test_j1() -> None:
     data = hospitals()
     found = ran("J1", **data)
-    best = np.linalg.lstsq(np.vstack(data["A"]), np.concatenate(data["b"]))[0]
-    assert found["result"].status == "optimal"
-    assert found["x"][2].value == near(best)
-    assert found["check"].ok
+    A, b = np.vstack(data["A"]), np.concatenate(data["b"])
+    best = np.linalg.lstsq(A, b)[0]
+    model, result, check = found["model"], found["result"], found["check"]
+    assert (result.status, result.value) == ("optimal", near(np.sum((A @ best - b) ** 2)))
+    assert all(v.value == near(best) for v in found["x"])
+    assert result[found["x"][0]] == near(best)
+    assert len(result.history) == result.rounds
+    first, second = (one.constraint for one in model.agreements)
+    slopes = [2 * A.T @ (A @ best - b) for A, b in zip(data["A"], data["b"], strict=True)]
+    assert result.duals[first] == near(-slopes[0])
+    assert second.dual_value == near(slopes[2])
+    assert check.ok is True
+    assert "passed" in str(check)
 
 
 def test_j2() -> None:
@@ -69,8 +78,10 @@ def test_j2() -> None:
     given = {f"x{i}": v for i, v in enumerate(x, 1)} | {f"f{i}": g for i, g in enumerate(f, 1)}
     problem = ran("J2", **given)["problem"]
     assert (problem.status, problem.value) == ("optimal", near(12.0))
+    assert all(v.value == near([0.0, 0.0]) for v in x)
+    # Stationarity at 0: 2 + d1 - lam = 0, 4 - d1 + d2 = 0, -2 - d2 = 0
     duals = [rule.dual_value for rule in problem.constraints]
-    assert duals[2] == near([4.0, 4.0])
+    assert np.array(duals) == near(np.array([[2.0, 2.0], [-2.0, -2.0], [4.0, 4.0]]))
 
 
 def test_j3() -> None:
