@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.form import ConeProgram, cone_height
-from dald_model.solvers.exact.balance import balance, is_extreme
+from dald_model.compile.form import ConeProgram
+from dald_model.solvers.exact.balance import balance
 from dald_model.solvers.exact.native import attempts, solved_once
 
 AUXILIARY = 10.0
@@ -27,8 +27,8 @@ AUXILIARY = 10.0
 PASSES: tuple[dict[str, Any], ...] = ({}, attempts(1e-6)[0])
 """Clarabel's settings, its defaults first. Roots and powers over wide boxes have variables of their
 own that are 1e3 times others, which only shows once they are found: then they are measured in
-what they were found to be, and are asked for to more digits. Where that is not enough and numbers
-are extreme, once more in units of the rows."""
+what they were found to be, and are asked for to more digits. Where that is not enough, once more
+in units of the rows, in which both factors of :math:`|x|^2 \\le t s` are of one size."""
 ENOUGH = 1e-6
 """Share of what prices and curvature are worth in the box from which on a bound is sought again."""
 
@@ -84,8 +84,6 @@ def bounded(
     best = nothing(centre)
     for options in (*PASSES, None):
         if options is None:
-            if not is_extreme(here, lengths):
-                break
             here, lengths = _balanced(here, lengths, size)
         u, least, slopes, lost = _once(here, priced, lengths, size, options or {})
         if u is None:
@@ -122,13 +120,12 @@ def _once(
     largest = float(np.abs(matrix.data).max(initial=0.0))
     worth = max(float(np.abs(lengths * cost).max()), largest) or 1.0
     matrix.data = matrix.data / worth
-    rows, rhs = _evened(cone, lengths)
     boxed = ConeProgram(
         matrix,
         lengths * cost / worth,
         0.0,
-        _boxed(rows, lengths, size),
-        np.concatenate([rhs, np.ones(2 * size)]),
+        _boxed(cone.rows, lengths, size),
+        np.concatenate([cone.rhs, np.ones(2 * size)]),
         (*cone.cones, ("NonnegativeConeT", 2 * size)),
     )
     found = solved_once(boxed, **options)
@@ -142,37 +139,6 @@ def _once(
     level -= np.abs(left[size:]) @ (AUXILIARY * np.maximum(np.abs(u[size:]), 1.0))
     lost = (bent / 2 + boxed.linear) @ u - level + np.abs(left[:size]).sum()
     return u, float(worth * level), worth * left[:size] / lengths[:size], float(lost)
-
-
-def _evened(cone: ConeProgram, lengths: np.ndarray) -> tuple[sp.csc_array, np.ndarray]:
-    r"""Rows and right-hand side whose second-order cones begin with two numbers of one size.
-
-    cvxpy writes :math:`|x|^2 \le t s` as :math:`(t + s, t - s, 2 x)` in a cone: with t of 1e8 and s
-    of one nothing is left of s. The cone is the same in :math:`t / k` and :math:`k s`, a hyperbolic
-    rotation of the first two numbers of any second-order cone. By a power of two it is exact.
-    """
-    sizes = np.array([cone_height(*one) for one in cone.cones])
-    is_round = np.array([kind == "SecondOrderConeT" for kind, _ in cone.cones], dtype=bool)
-    first = (np.cumsum(sizes) - sizes)[is_round & (sizes > 1)]
-    if not first.size:
-        return cone.rows, cone.rhs
-    own, right = sp.csr_array(cone.rows), cone.rhs.copy()
-    both = [(own[first] + sign * own[first + 1]) for sign in (1, -1)]
-    levels = [right[first] + sign * right[first + 1] for sign in (1, -1)]
-    wide = [abs(one) @ lengths + np.abs(level) for one, level in zip(both, levels, strict=True)]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        steps = np.log2(wide[0] / wide[1]) / 2
-    factor = np.exp2(np.round(np.where(np.isfinite(steps), steps, 0.0)))
-    if (factor == 1).all():
-        return cone.rows, cone.rhs
-    high, low = both[0] / (2 * factor)[:, None], both[1] * (factor / 2)[:, None]
-    right[first], right[first + 1] = (
-        levels[0] / (2 * factor) + sign * levels[1] * (factor / 2) for sign in (1, -1)
-    )
-    order = np.arange(right.size)
-    order[first], order[first + 1] = right.size + np.arange(2 * first.size).reshape(2, -1)
-    found = sp.csr_array(sp.vstack([own, high + low, high - low]))
-    return sp.csc_array(found[order]), right
 
 
 def _boxed(rows: Any, lengths: np.ndarray, size: int) -> sp.csc_array:
