@@ -210,11 +210,8 @@ class BCPG(_LocalSteps):
 
     Parameters
     ----------
-    step : float
-    count : int
-        W, steps per turn.
-    multipliers : bool
-        Whether the multipliers follow; see the module.
+    step, count, multipliers :
+        As of :class:`BCGD`.
 
     Examples
     --------

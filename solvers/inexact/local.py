@@ -162,19 +162,8 @@ class ProximalGradientSteps(_Descent):
 
     Parameters
     ----------
-    step : float
-        :math:`\alpha`.
-    count : int
-        W, steps per turn.
-    penalised : bool
-        Whether the augmented terms are stepped on; else the client's own objective alone.
-    from_neighbour : bool
-        Whether to start at the value of the one neighbour, the server, not at the own point.
-
-    Raises
-    ------
-    OptionError
-        If an argument means nothing.
+    step, count, penalised, from_neighbour :
+        As of :class:`GradientSteps`.
     """
 
     @property
