@@ -180,10 +180,8 @@ class Judge:
         found, allowed = self._by_multipliers, self.allowed
         if allowed < found.size and 0 <= self.value < found.size and self._is_nonnegative:
             found = found._replace(gap=self.value)
-        if found.size <= allowed:
-            fall = fall_along_valley(self.compiled, self._parts, self._at, allowed)
-            return found._replace(gap=fall, is_refuted=True) if fall > allowed else found
-        return found
+        fall = fall_along_valley(self.compiled, self._parts, self._at, max(found.size, allowed))
+        return found if fall <= found.size else found._replace(gap=fall, is_refuted=True)
 
     @property
     def _is_nonnegative(self) -> bool:

@@ -70,7 +70,8 @@ def test_a_fall_is_sure_only_beyond_rounding() -> None:
 def test_a_better_point_far_along_a_valley_is_found(unit: float) -> None:
     """1 + (x + y)^2 / 2 at one, 1e-10 (x - y)^2 / 2 - 1e-5 (x - y) at another: 1/2 less, 1e5 away.
 
-    The other client's copy counts in other units, and no client moves alone.
+    The other client's copy counts in other units, and no client moves alone. Of multiples that are
+    four times each other one at least is within 0.6 of the best, where a parabola has 0.64 of it.
     """
     x, y = cp.Variable(2), cp.Variable(2)
     model = dm.Model()
@@ -81,7 +82,7 @@ def test_a_better_point_far_along_a_valley_is_found(unit: float) -> None:
     compiled = model.compile()
     parts = Parts(smooth_groups(compiled, compiled.layout)[0], {})
     found = fall_along_valley(compiled, parts, np.zeros(4), 1e-4)
-    assert found == pytest.approx(0.5, rel=1e-2)
+    assert 0.64 * 0.5 <= found <= 0.5
     at = np.array([5e4, -5e4, 5e4 / unit, -5e4 / unit])
     assert fall_along_valley(compiled, parts, at, 1e-4) == 0
 
