@@ -89,6 +89,12 @@ class ConeClient:
         return here.with_others(quadratic=plain, program=program)
 
     @cached_property
+    def _level(self) -> float:
+        """The objective at the point."""
+        assert self._here is not None
+        return self._here.objective(np.zeros(self._at.size))
+
+    @cached_property
     def _program(self) -> ConeProgram:
         """The client in differences from the point as a cone program."""
         assert self._here is not None
@@ -103,7 +109,9 @@ class ConeClient:
         ``cost`` is the objective there; cuts are sought until at most ``enough`` is left.
         """
         near = point - self._at
-        value = self._here.objective(near) if self._here and self._is_split else cost
+        value = cost
+        if self._here is not None and self._is_split:
+            value = self._here.objective(near) if near.any() else self._level
         value += float(price @ near)
         best = max((cut.least(price, near, reach) for cut in self._cuts), default=-np.inf)
         cut, form = None, self._here
@@ -154,8 +162,7 @@ class ConeClient:
     def falls(self, points: np.ndarray) -> np.ndarray:
         """How much lower the objective is at some points, (k, m), by its numbers without rows."""
         assert self._here is not None
-        level = self._here.objective(np.zeros(self._at.size))
-        return level - self._here.objectives(points - self._at)
+        return self._level - self._here.objectives(points - self._at)
 
     def fall(self, reach: np.ndarray, cost: float) -> tuple[float, np.ndarray]:
         """How much lower the objective is within reach of the point, at least, and which way.
@@ -181,7 +188,7 @@ class ConeClient:
                 else bounded(self._program, nothing, nothing, reach)
             )
             value, point = found.value, self._at + np.clip(found.point, -reach, reach)
-            level = self._here.objective(nothing) if self._is_split else cost
+            level = self._level if self._is_split else cost
         fall = min(level - value, cost - client_cost(self._sub, point))
         if not (np.isfinite(fall) and fall > 0):
             return 0.0, nothing

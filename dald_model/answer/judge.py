@@ -27,6 +27,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dald_model.answer.alike import Alike
 from dald_model.answer.better import fall_along_valley
 from dald_model.answer.bound import Bound, Bounds, Parts, prices_of, reach_beside
 from dald_model.answer.claim import Claim, client_costs
@@ -119,14 +120,15 @@ class Judge:
 
         Of one whose copies are equal, and that told its clients' multipliers.
         """
-        is_exact = bool((np.abs(self._own - self._at) <= TOGETHER * np.abs(self._at)).all())
-        if not is_exact or self._parts.cones.keys() - self.claim.own_multipliers.keys():
+        lengths = Alike.by_variable(self.compiled).most(np.abs(self._at))
+        is_exact = lengths.all() and (np.abs(self._own - self._at) <= TOGETHER * lengths).all()
+        if not (is_exact and self._parts.cones.keys() <= self.claim.own_multipliers.keys()):
             return False
         short = Judge(self.claim, self.tolerance, self.feasible, self.priced)
-        scale = Floor(self.claim, self._at, self._costs)
+        scale = Floor(self.claim, self._at, self._costs, lengths)
         known = {"scale": scale, "_costs": self._costs, "_parts": self._parts, "_own": self._own}
         vars(short).update(known)
-        if not scale.lengths.all() or not (scale.is_least or not self.falls_beyond):
+        if not scale.is_least and self.falls_beyond:
             return False
         return short.gap_row().ok and not short.has_wrong_prices
 
@@ -249,7 +251,9 @@ class Judge:
         reach = np.empty(own.size)
         for name, part in self.compiled.columns.items():
             reach[part] = shares[name] * self.scale.lengths[part]
-        costs = client_costs(self.compiled, self.claim.own, self.claim.live)
+        costs = self._costs
+        if not np.array_equal(own, self._at):
+            costs = client_costs(self.compiled, self.claim.own, self.claim.live)
         bounds = Bounds(self.compiled, self._parts, own, own, reach, costs)
         enough = SPARE * self.priced * scale
         found = bounds.of(self.claim.multipliers, SHORTEST * enough, SHORT * enough)

@@ -151,7 +151,13 @@ class Floor:
     beside more. So an exact method is judged without the cost of consensus.
     """
 
-    def __init__(self, claim: Claim, at: np.ndarray, costs: Mapping[Hashable, float]) -> None:
+    def __init__(
+        self,
+        claim: Claim,
+        at: np.ndarray,
+        costs: Mapping[Hashable, float],
+        lengths: np.ndarray,
+    ) -> None:
         compiled, here = claim.compiled, np.array([*costs.values()])
         self.total = float(np.abs(here).sum())
         self.noise = NOISE * self.total
@@ -162,8 +168,7 @@ class Floor:
         self.paid = self.open = 0.0
         self.cost = self.least = self.unseen / ALLOWED
         self.worth = self.least / np.sqrt(ALLOWED)
-        self.lengths = Alike.by_variable(compiled).most(np.abs(at))
-        self.reach = FARTHEST * self.lengths
+        self.lengths, self.reach = lengths, FARTHEST * lengths
 
 
 class Near:
