@@ -55,7 +55,7 @@ BLURRED = 3e-6
 WIDER = 10.0
 """How many times as large a gap may be in the wider box: a point t boxes away gains t gaps."""
 SPARE = 0.1
-"""Share of what is allowed that reported multipliers have to prove before better ones are tried."""
+"""Share of what is allowed that reported multipliers have to prove unless told otherwise."""
 
 
 class Judge:
@@ -66,12 +66,20 @@ class Judge:
     claim : Claim
     tolerance, feasible, priced : float
         What is allowed of gaps, of violations, and of multipliers.
+    spare : float
+        Share of what is allowed that reported multipliers have to prove before better ones are
+        tried, and solvers asked.
     """
 
     def __init__(
-        self, claim: Claim, tolerance: float, feasible: float, priced: float = PRICED
+        self,
+        claim: Claim,
+        tolerance: float,
+        feasible: float,
+        priced: float = PRICED,
+        spare: float = SPARE,
     ) -> None:
-        self.claim, self.compiled = claim, claim.compiled
+        self.claim, self.compiled, self.spare = claim, claim.compiled, spare
         self.tolerance, self.feasible, self.priced = tolerance, feasible, priced
         self._at = claim.vector
 
@@ -124,7 +132,7 @@ class Judge:
         is_exact = lengths.all() and (np.abs(self._own - self._at) <= TOGETHER * lengths).all()
         if not (is_exact and self._parts.cones.keys() <= self.claim.own_multipliers.keys()):
             return False
-        short = Judge(self.claim, self.tolerance, self.feasible, self.priced)
+        short = Judge(self.claim, self.tolerance, self.feasible, self.priced, spare=np.inf)
         scale = Floor(self.claim, self._at, self._costs, lengths)
         known = {"scale": scale, "_costs": self._costs, "_parts": self._parts, "_own": self._own}
         vars(short).update(known)
@@ -192,7 +200,7 @@ class Judge:
 
     @cached_property
     def _by_multipliers(self) -> Bound:
-        enough = SPARE * self.allowed
+        enough = self.spare * self.allowed
         lengths = self.scale.lengths
         best, mu = self._least(REACH * lengths, enough)
         if best.size <= self.allowed:
@@ -255,7 +263,7 @@ class Judge:
         if not np.array_equal(own, self._at):
             costs = client_costs(self.compiled, self.claim.own, self.claim.live)
         bounds = Bounds(self.compiled, self._parts, own, own, reach, costs)
-        enough = SPARE * self.priced * scale
+        enough = self.spare * self.priced * scale
         found = bounds.of(self.claim.multipliers, SHORTEST * enough, SHORT * enough)
         worst = Row("multipliers", 0.0, scale, self.priced)
         for name, one in found.of_clients.items():

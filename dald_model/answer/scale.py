@@ -208,8 +208,6 @@ class Near:
 
 def _constant(cost: Any) -> float:
     """What is added to an objective whatever its variables are, in sums and products by numbers."""
-    if cost.is_constant():
-        return float(cost.value)
     if isinstance(cost, cp.AddExpression):
         return sum(map(_constant, cost.args))
     if isinstance(cost, NegExpression):
@@ -217,4 +215,4 @@ def _constant(cost: Any) -> float:
     if isinstance(cost, cp.MulExpression | cp.multiply) and all(a.size == 1 for a in cost.args):
         one, two = sorted(cost.args, key=lambda arg: not arg.is_constant())
         return float(np.asarray(one.value).item()) * _constant(two)
-    return 0.0
+    return float(np.asarray(cost.value).item()) if cost.is_constant() else 0.0

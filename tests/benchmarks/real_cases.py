@@ -172,7 +172,7 @@ def wide() -> Case:
 
 
 def box(clients: int) -> Case:
-    """As w8a: 300 columns of 4 % nonzeros, l1 and a box."""
+    """In the place of w8a, which is not in the data: 300 columns of 4 % nonzeros, l1 and a box."""
     rng = np.random.default_rng(5)
     parts = []
     for _ in range(clients):
