@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model._cvxpy import Equality, is_affine_throughout, with_parts
+from dald_model.compile.form import WIDE
 from dald_model.compile.shared_rows import beside, product, shaped, shared_rows
 from dald_model.declare.affine import affine_parts, explicit
 from dald_model.declare.client import Client
@@ -161,6 +162,7 @@ class _Splitter:
         self.links: list[Link] = []
         self.derived: dict[int, cp.Expression] = {}
         self._instead: dict[int, Any] = {}
+        self._equal: list[cp.Constraint] = []
         self._pieces: list[_Piece] = []
         self._blocks: dict[Hashable, list[Any]] = {}
         names = dict.fromkeys(party.values())
@@ -175,8 +177,8 @@ class _Splitter:
             self._visit(part)
         self._share()
         goal = type(coupling.objective)(with_parts(coupling.objective.expr, self._instead))
-        rules = tuple(with_parts(rule, self._instead) for rule in coupling.constraints)
-        return Coupling(coupling.name, goal, rules)
+        rules = [with_parts(rule, self._instead) for rule in coupling.constraints]
+        return Coupling(coupling.name, goal, (*rules, *self._equal))
 
     def _visit(self, node: Any) -> None:
         """Find what to put in the place of a part of the coupling."""
@@ -285,18 +287,43 @@ class _Splitter:
         for name, side in sides.items():
             self._link(shared[place[name]], name, side)
         self.derived[shared.id] = cp.hstack(list(sides.values()))
-        for piece in self._pieces:
-            held = [
+        held = [
+            [
                 (place[name].start, factors[name][at])
                 for name, at in piece.shares.items()
                 if name in place
             ]
-            blocks = [(shared, beside(held, (piece.offset.size, shared.size))), *piece.own]
+            for piece in self._pieces
+        ]
+        shapes = [(piece.offset.size, shared.size) for piece in self._pieces]
+        matrices = [beside(*one) for one in zip(held, shapes, strict=True)]
+        if self._coupling.constraints and not self._coupling.objective.expr.is_affine():
+            shared, matrices = self._summed(shared, matrices)
+        for piece, matrix in zip(self._pieces, matrices, strict=True):
+            blocks = [(shared, matrix), *piece.own]
             parts: list[cp.Expression] = [product(m, [v]) for v, m in blocks if m.nnz]
             if piece.offset.any() or not parts:
                 parts.append(cp.Constant(piece.offset))
             total = sum(parts[1:], parts[0])
             self._instead[id(piece.expression)] = shaped(total, piece.expression.shape)
+
+    def _summed(self, shared: cp.Variable, matrices: list[Any]) -> tuple[cp.Variable, list[Any]]:
+        """The few sums that a coupling with a limit and a cost sees, as variables of its own.
+
+        A quadratic of them has as many entries as there are sums, of what is shared the square of
+        the number of parties.
+        """
+        basis, factor = shared_rows(sp.vstack(matrices, "csr"))
+        if shared.size < WIDE or 2 * basis.shape[0] > shared.size:
+            return shared, matrices  # to dense solvers it is all one
+        sums = cp.Variable(basis.shape[0], name=f"sums@{self._coupling.name}")
+        self._equal.append(product(basis, [shared]) == sums)
+        stops = np.cumsum([matrix.shape[0] for matrix in matrices])
+        self.derived[sums.id] = basis @ self.derived[shared.id]
+        return sums, [
+            factor[int(stop) - matrix.shape[0] : int(stop)]
+            for stop, matrix in zip(stops, matrices, strict=True)
+        ]
 
     def _link(self, local: cp.Expression, name: Hashable, side: cp.Expression) -> None:
         self.links.append(Link(local, self._coupling.name, side, name))
