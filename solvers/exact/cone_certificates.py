@@ -28,7 +28,6 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 from dald_model.compile.form import LINEAR, ConeProgram, cone_height
-from dald_model.solvers.exact.balance import balance
 
 REACH = 1e4
 """How far a certificate has to reach."""
@@ -44,6 +43,8 @@ MARGIN = 1e2
 """How many times farther than the worst of its rows says a direction may be from the cones."""
 NOTHING_LEFT = 1e-15
 """Of its terms: a sum that is less is zero for doubles, however far points may be."""
+BALANCES = 10
+"""How often rows and columns are divided by the roots of their largest entries."""
 
 
 def infeasibility(cone: ConeProgram, multipliers: Any = None) -> np.ndarray | None:
@@ -80,24 +81,30 @@ def _of_linear_rows(cone: ConeProgram) -> tuple[ConeProgram, np.ndarray]:
     heights = [cone_height(*one) for one in cone.cones]
     kinds = np.repeat([kind for kind, _ in cone.cones], heights)
     linear = np.flatnonzero(np.isin(kinds, LINEAR))
-    found = np.zeros(cone.rhs.size)
+    found, units = np.zeros(cone.rhs.size), np.ones(cone.linear.size)
     if not linear.size:
         return cone, found
-    mine, matrix = tuple(one for one in cone.cones if one[0] in LINEAR), cone.rows.tocsr()[linear]
-    own = cone._replace(rows=sp.csc_array(matrix), rhs=cone.rhs[linear], cones=mine)
-    even = balance(own, np.full(cone.linear.size, np.nan))
-    matrix, units = own.rows.copy(), even.lengths
-    matrix.data = matrix.data * even.cells
+    matrix, sizes = sp.csr_array(cone.rows)[linear], np.ones(linear.size)
+    for _ in range(BALANCES):
+        sizes *= _roots(sp.diags_array(1 / sizes) @ matrix @ sp.diags_array(units), 1)
+        units /= _roots(sp.diags_array(1 / sizes) @ matrix @ sp.diags_array(units), 0)
+    rhs = cone.rhs[linear] / sizes
     solved = linprog(
-        even.rhs / (np.abs(even.rhs).max() or 1.0),
-        A_eq=(matrix @ sp.diags_array(units)).T,
+        rhs / (np.abs(rhs).max() or 1.0),
+        A_eq=(sp.diags_array(1 / sizes) @ matrix @ sp.diags_array(units)).T,
         b_eq=np.zeros(units.size),
         bounds=[(-1 if kind == "ZeroConeT" else 0, 1) for kind in kinds[linear]],
         method="highs-ds",  # ends at a vertex, where most multipliers are zero
     )
     if solved.x is not None:
-        found[linear] = even.restored(solved.x)
+        found[linear] = solved.x / sizes
     return cone._replace(rows=sp.csc_array(cone.rows @ sp.diags_array(units))), found
+
+
+def _roots(matrix: Any, axis: int) -> np.ndarray:
+    """The roots of the largest entries of columns or rows, one where there are none."""
+    largest = np.asarray(abs(matrix).max(axis=axis).todense()).reshape(-1)
+    return np.sqrt(np.where(largest > 0, largest, 1.0))
 
 
 def _asked(cone: ConeProgram, z: np.ndarray, fall: float) -> np.ndarray:

@@ -140,10 +140,12 @@ def test_a_limit_and_a_cost_of_many_are_of_their_sums() -> None:
     """A quadratic of what 60 parties share would have 3,600 entries for each of these."""
     model, x = clients(*[5] * 60)
     total, cost = sum(x), 0.01 * cp.sum_squares(cp.diff(sum(x)) - 1)
-    limit = total <= 100
+    limit: Any = total <= 100
     model.couple(limit, total[0] == 90, objective=cost, name="sums")
     form = model.compile()["sums"].form
-    assert form is not None and form.size <= 60 * 5 + 9 and form.cone.matrix.nnz <= 9 * 9
+    assert form is not None
+    assert form.size <= 60 * 5 + 9
+    assert form.cone.matrix.nnz <= 9 * 9
     result = model.solve()
     assert result.verify().ok
     problem = model.monolithic()

@@ -120,3 +120,14 @@ def test_a_client_that_cvxpy_alone_knows_proves_nothing() -> None:
     compiled: Any = model.compile()
     assert compiled["support"].form is None
     assert proved(model) is None
+
+
+def test_boxes_that_all_hold_zero_do_not_contradict_each_other() -> None:
+    """Rows of 400 boxes balanced together had multipliers that passed for a proof in round 80."""
+    draw, w, model = np.random.default_rng(0), cp.Variable(10, name="w"), dm.Model("boxes")
+    wanted = draw.normal(size=10)
+    for i in range(400):
+        A = draw.normal(size=(20, 10))
+        b, limit = A @ wanted + draw.normal(size=20), draw.uniform(0.5, 2, size=10)
+        model.client(i, cp.sum_squares(A @ w - b), [-limit <= w, w <= limit])
+    assert model.solve(max_rounds=100).status in ("optimal", "round_limit")
