@@ -29,13 +29,13 @@ from dald_model.coordinate.outcome import ended_before, out_of_time
 from dald_model.coordinate.peers import AmongPeers
 from dald_model.coordinate.penalty import Fixed, ResidualBalancing, as_rule
 from dald_model.coordinate.progress import Progress
+from dald_model.coordinate.reductions import LOCAL
 from dald_model.coordinate.run import Run
 from dald_model.coordinate.scaling.reuse import Measured
 from dald_model.coordinate.scaling.units import Units
 from dald_model.coordinate.settings import Settings
 from dald_model.coordinate.status import Status
 from dald_model.coordinate.stopping import Accuracy, FixedBudget, Stopping
-from dald_model.coordinate.whole import HERE
 from dald_model.deadline import TimeUpError, within
 from dald_model.engines.dispatch import SolverLayer, rested
 from dald_model.engines.engine import Engine
@@ -324,7 +324,7 @@ def solve(
         if local is not None:
             units = local.units
         state, rule = begin(compiled, method.rho, start, units)
-        state.whole = among or HERE
+        state.reduce = among or LOCAL
         is_default = is_own and algorithm.__class__ is DALD and acceleration is not None
         is_extrapolated = is_default and among is None and extrapolated(compiled, start, state)
         why = unproved(compiled, is_peer=among is not None)

@@ -126,7 +126,7 @@ def converged(membership: Membership, state: State) -> Termination:
     if not membership.whole:
         first = next(iter(membership.gone or membership.cut))
         return Termination(Status.REDUCED, first, missing(membership))
-    if state.whole.any(bool(short)):
+    if state.reduce.any(bool(short)):
         said = f"inaccurate in the last round: {listed(short) if short else 'at another process'}"
         return Termination(Status.OPTIMAL_INACCURATE, short[0] if short else None, said)
     if not membership.compiled.is_convex:

@@ -54,7 +54,7 @@ class Nearness:
         gap = np.abs(state.primal) / lengths
         size = self._parts.largest(np.abs(state.sides).max(axis=0) / lengths)
         least = np.where((size < SMALL) & (size > eps), size, 1.0)
-        return not state.whole.any(bool((gap > eps * least).any()))
+        return not state.reduce.any(bool((gap > eps * least).any()))
 
 
 class OuterTest:
@@ -100,8 +100,8 @@ class OuterTest:
         self, state: State, found: Residuals, at: int, tolerance: float, is_accelerated: bool
     ) -> bool:
         """Whether the run ends after this round, whose clients were minimised to a tolerance."""
-        settings, whole = self._settings, state.whole
-        is_exact = settings.accuracy.suffices(tolerance) or not whole.any(not self._layer.is_exact)
+        settings, reduce = self._settings, state.reduce
+        is_exact = settings.accuracy.suffices(tolerance) or not reduce.any(not self._layer.is_exact)
         is_done = self._membership.is_final(at) and self.is_answer(state)
         if not (self._is_tested and is_exact and is_done):
             return False
@@ -114,7 +114,7 @@ class OuterTest:
             self.waited += 1
             if not self._nearness.is_met(state, settings.eps_pri):
                 return False
-        is_short = whole.any(bool(state.inaccurate.any()))
+        is_short = reduce.any(bool(state.inaccurate.any()))
         self.retried += is_short
         return not is_short or self.retried > RETRIES
 

@@ -37,7 +37,7 @@ class _Ends(NamedTuple):
 
 
 class AmongPeers:
-    """What all processes know, see :class:`dald_model.coordinate.whole.Whole`.
+    """What all processes know, see :class:`dald_model.coordinate.reductions.Reductions`.
 
     Parameters
     ----------
@@ -63,22 +63,22 @@ class AmongPeers:
         return self._owners[name] == self._peers.rank
 
     def largest(self, table: np.ndarray) -> np.ndarray:
-        """See :class:`dald_model.coordinate.whole.Whole`; what is no number is infinite."""
+        """See :class:`dald_model.coordinate.reductions.Reductions`; NaN is infinite."""
         mine = table.max(axis=1, keepdims=True, initial=0.0)
         return self._peers.largest(np.where(np.isnan(mine), np.inf, mine))
 
     def norm(self, values: np.ndarray) -> np.floating:
-        """See :class:`dald_model.coordinate.whole.Whole`."""
+        """See :class:`dald_model.coordinate.reductions.Reductions`."""
         squares = np.atleast_2d(values**2)[:, self._counted].sum(axis=1)
         return np.sqrt(self._peers.total(squares).sum())
 
     def products(self, tables: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """See :class:`dald_model.coordinate.whole.Whole`."""
+        """See :class:`dald_model.coordinate.reductions.Reductions`."""
         mine = tables[:, :, self._counted].reshape(len(tables), -1)
         return self._peers.total(mine @ values[:, self._counted].reshape(-1))
 
     def any(self, flag: bool) -> bool:
-        """See :class:`dald_model.coordinate.whole.Whole`."""
+        """See :class:`dald_model.coordinate.reductions.Reductions`."""
         return bool(self._peers.largest(np.array([float(flag)]))[0])
 
     def sum(self, value: float) -> float:
@@ -86,9 +86,10 @@ class AmongPeers:
         return float(self._peers.total(np.array([value]))[0])
 
     def agreed(self, termination: Termination) -> Termination:
-        """See :class:`dald_model.coordinate.whole.Whole`: of the first process that has a failure.
+        """The end of the first process with a failure.
 
-        A client of another process is called by its name alone.
+        See :class:`dald_model.coordinate.reductions.Reductions`. A client of another process is
+        called by its name alone.
         """
         said = ""
         if termination.culprit is not None:

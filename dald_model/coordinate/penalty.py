@@ -149,7 +149,7 @@ class ResidualBalancing:
         """See :class:`PenaltyRule`."""
         if outer % self.period or outer > self.period * self.changes:
             return state.rho
-        rho, norm = state.rho, state.whole.norm
+        rho, norm = state.rho, state.reduce.norm
         primal, dual = norm(rho * state.primal), norm(rho * state.dual)
         if max(primal, dual) == 0.0:
             return rho

@@ -21,6 +21,6 @@ def residuals(state: State) -> Residuals:
     with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverges
         scaled = np.maximum(moved / lengths, unbalanced / slopes)
         table = np.array([gap, moved, gap / lengths, scaled])
-    primal, change, primal_scaled, dual_scaled = state.whole.largest(table)[:, 0].tolist()
-    slack, slack_scaled = state.whole.largest(state.slack)[:, 0].tolist()
+    primal, change, primal_scaled, dual_scaled = state.reduce.largest(table)[:, 0].tolist()
+    slack, slack_scaled = state.reduce.largest(state.slack)[:, 0].tolist()
     return Residuals(primal, change, primal_scaled, max(dual_scaled, slack_scaled), slack)

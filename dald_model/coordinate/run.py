@@ -22,6 +22,7 @@ from dald_model.coordinate.progress import Progress
 from dald_model.coordinate.proposals import Proposals
 from dald_model.coordinate.recession import falls_forever
 from dald_model.coordinate.recorder import Count, Recorder
+from dald_model.coordinate.reductions import LocalReductions
 from dald_model.coordinate.settings import EndProof, Settings
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import (
@@ -33,7 +34,6 @@ from dald_model.coordinate.status import (
 )
 from dald_model.coordinate.stopping import FixedBudget, Stopping
 from dald_model.coordinate.sweeper import Record, SerialSweeper, Sweeper
-from dald_model.coordinate.whole import Here
 from dald_model.deadline import TimeUpError
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.errors import DaldError
@@ -94,7 +94,7 @@ class Run:
         self._nearest = Best()
         self._found = Residuals(*4 * [math.inf])
         self._best = Best()
-        proves = method.goal is not Goal.FIXED_POINT and isinstance(state.whole, Here)
+        proves = method.goal is not Goal.FIXED_POINT and isinstance(state.reduce, LocalReductions)
         proves = proves and membership.compiled.is_convex
         self._monitor = FailureMonitor(membership.compiled, method.remedy, proves)
         self._outer_test = OuterTest(membership, method, settings, layer)
@@ -106,8 +106,8 @@ class Run:
         self._sweeper: Sweeper = SerialSweeper(
             layer, method.after_stage, method.goal is Goal.FIXED_POINT
         )
-        if isinstance(state.whole, AmongPeers):
-            self._sweeper = PeerSweeper(layer, state.whole)
+        if isinstance(state.reduce, AmongPeers):
+            self._sweeper = PeerSweeper(layer, state.reduce)
         if method.sweeper is not None:
             self._sweeper = method.sweeper(
                 membership.compiled, settings.placement, settings.interior
@@ -138,7 +138,7 @@ class Run:
             if self._best.state is None:  # as after a proof that was refused
                 self._best = self._nearest
             found = self._monitor.explain(self.state, failure.termination)
-            termination = self.state.whole.agreed(found)
+            termination = self.state.reduce.agreed(found)
         except TimeUpError:
             termination = outcome.out_of_time(len(self._recorder.rows))
         except KeyboardInterrupt:

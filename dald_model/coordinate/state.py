@@ -14,13 +14,13 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.channels import Channels
+from dald_model.coordinate.reductions import LOCAL, Reductions
 from dald_model.coordinate.scaling.units import Units
-from dald_model.coordinate.whole import HERE, Whole
 from dald_model.engines.batches import Batch
 from dald_model.solvers.arrays.indexing import ranges
 from dald_model.solvers.base import Answers, Encoding, Multipliers, Turn
 
-PARTS = frozenset({"channels", "units", "whole"})
+PARTS = frozenset({"channels", "units", "reduce"})
 """Of the attributes of a state, those that are no array."""
 
 
@@ -55,8 +55,8 @@ class State:
         The natural units that residuals are measured in; they stay.
     channels : Channels or None
         What is known of every end where not everybody takes part all the time.
-    whole : Whole
-        What is asked of all clients and edges, of which these may be a part.
+    reduce : Reductions
+        Over all clients and edges, of which these may be a part.
     """
 
     sides: np.ndarray
@@ -72,7 +72,7 @@ class State:
     encodings: np.ndarray
     units: Units
     channels: Channels | None = None
-    whole: Whole = HERE
+    reduce: Reductions = LOCAL
 
     @classmethod
     def start(

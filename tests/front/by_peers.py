@@ -166,7 +166,7 @@ def who_holds_what() -> None:
         if np.size(array) > 1:
             assert np.size(getattr(state, name)) < np.size(array)
     assert sum(sent) == PLAIN["max_rounds"] * 2 * cut
-    assert isinstance(state.whole, AmongPeers)
+    assert isinstance(state.reduce, AmongPeers)
     everybody = gathered(True)
     if peer.rank == 0 and all(everybody):
         print("told: parts", flush=True)

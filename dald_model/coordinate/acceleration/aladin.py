@@ -17,8 +17,8 @@ from dald_model.coordinate.acceleration.evaluation import (
     Proposal,
 )
 from dald_model.coordinate.acceleration.hybrid import Hybrid
+from dald_model.coordinate.acceleration.local_models import composed
 from dald_model.coordinate.acceleration.model_state import ModelState
-from dald_model.coordinate.acceleration.responses import composed
 from dald_model.coordinate.acceleration.secant import SecantModel
 from dald_model.eigen import eigh
 from dald_model.errors import OptionError
@@ -79,7 +79,7 @@ class ALADIN:
     Each client sends, beside its answer, the Hessian of its augmented Lagrangian on what it
     shares, :math:`(M (H + K)^{-1} M^\top)^{-1}`, reduced to the rows and kinks that are active
     (:mod:`dald_model.solvers.exact.sensitivity`). Each round the consensus of the models is solved
-    (:mod:`dald_model.coordinate.acceleration.joint_model`): with quadratic clients that is the
+    (:mod:`dald_model.coordinate.acceleration.master`): with quadratic clients that is the
     optimum, so that the second round confirms it; else it is a generalised Newton step on the
     coupled optimality conditions (Houska, Frasch and Diehl 2016). Where the models' last error
     makes a step not worth a round, ``otherwise`` proposes; where two of the proposals were taken

@@ -13,7 +13,7 @@ from dald_model.coordinate.acceleration.evaluation import (
     Opening,
     Proposal,
 )
-from dald_model.coordinate.whole import Whole
+from dald_model.coordinate.reductions import Reductions
 from dald_model.validate import argument, check_whole
 
 RIDGE = 1e-10
@@ -56,7 +56,7 @@ class Anderson:
 
     def open(self, opening: Opening) -> AndersonMixer:
         """See :class:`Acceleration`."""
-        return AndersonMixer(self.memory, opening.rho, opening.whole)
+        return AndersonMixer(self.memory, opening.rho, opening.reduce)
 
     def reveals(self, compiled: Decomposition) -> str:
         """See :class:`Acceleration`."""
@@ -86,8 +86,8 @@ class AndersonMixer:
     recalled = ()
     is_spent = False
 
-    def __init__(self, memory: int, rho: np.ndarray, whole: Whole) -> None:
-        size, self._whole = rho.size, whole
+    def __init__(self, memory: int, rho: np.ndarray, reduce: Reductions) -> None:
+        size, self._reduce = rho.size, reduce
         self._images, self._residuals = np.empty((2, memory, 2, size))
         self._gram = np.zeros((memory, memory))
         self._count = 0
@@ -144,4 +144,4 @@ class AndersonMixer:
         """Inner products with all residuals that are held."""
         weight = 2 * self._rho**2
         scaled = np.stack([residual[0] / weight, residual[1] * weight])
-        return self._whole.products(self._residuals[: self._held], scaled)
+        return self._reduce.products(self._residuals[: self._held], scaled)

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from dald_model.compile.form import ConeProgram
 from dald_model.coordinate.acceleration.cuts import Cuts, Rows
 from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
-from dald_model.coordinate.acceleration.joint_model import JointModel
+from dald_model.coordinate.acceleration.master import Master
 from dald_model.solvers.exact.native import solved_once
 
 LARGEST, MANY, AGREED = 4000, 30_000, 400
@@ -72,9 +72,9 @@ class BundleModel:
     recalled = ()
     is_spent = False
 
-    def __init__(self, joint: JointModel, heads: np.ndarray) -> None:
-        self._coordinates, self._joint, self._heads = joint.coordinates, joint, heads
-        self._cuts = Cuts(joint.coordinates, joint.agreed)
+    def __init__(self, master: Master, heads: np.ndarray) -> None:
+        self._coordinates, self._master, self._heads = master.coordinates, master, heads
+        self._cuts = Cuts(master.coordinates, master.agreed)
         self._nearness = NEARNESS
         self._asked: _Question | None = None
         self._centre = np.zeros(0)
@@ -84,7 +84,7 @@ class BundleModel:
         points = self._coordinates.points(evaluation.sides)
         slopes = self._coordinates.slopes(evaluation.estimates)
         heights = self._cuts.add(points, slopes, evaluation.objectives)
-        agreed, asked, self._asked = self._joint.agreed, self._asked, None
+        agreed, asked, self._asked = self._master.agreed, self._asked, None
         if asked is None or evaluation.before is not asked.point:
             self._centre = agreed.nearest(points)
             return
@@ -102,7 +102,7 @@ class BundleModel:
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
         """See :class:`Accelerator`."""
-        agreed = self._joint.agreed
+        agreed = self._master.agreed
         found = self._solved(self._cuts.rows())
         if found is None:
             return None
@@ -112,7 +112,7 @@ class BundleModel:
         # Prices balance: what the pull adds is spread over the clients
         left = (agreed.gather(slopes) + agreed.rows.T @ tied) / agreed.weight
         slopes = slopes - left[agreed.classes] * agreed.factor
-        prices = self._joint.nearest(slopes, evaluation.after[0])
+        prices = self._master.nearest(slopes, evaluation.after[0])
         sides = self._coordinates.sides(agreed.expand(free))
         point = np.array([prices, np.where(self._heads, sides[1], sides[0])])
         if not np.isfinite(point).all():
@@ -131,7 +131,7 @@ class BundleModel:
 
         None where bounds say no more, or the solver failed.
         """
-        agreed, centre = self._joint.agreed, self._centre
+        agreed, centre = self._master.agreed, self._centre
         owners, number = np.unique(rows.owner, return_inverse=True)
         height = rows.height + rows.matrix @ centre
         highest = np.full(owners.size, -np.inf)

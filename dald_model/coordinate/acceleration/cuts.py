@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.coordinate.acceleration.coordinates import Coordinates
-from dald_model.coordinate.acceleration.joint_model import AgreedPoints
+from dald_model.coordinate.acceleration.master import AgreedPoints
 
 RECENT = 10
 """Rounds for which a bound is kept whether it is active or not."""

@@ -27,7 +27,7 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.model_state import ModelState
-from dald_model.coordinate.whole import HERE, Whole
+from dald_model.coordinate.reductions import LOCAL, Reductions
 
 BYTES = 8
 """Of one number that is sent."""
@@ -51,8 +51,8 @@ class Evaluation:
         does with its own it does by itself.
     is_whole : bool
         Whether everybody took part and heard all others, so that the image is the map's.
-    whole : Whole
-        What knows all edges, of which these may be a part.
+    reduce : Reductions
+        Over all edges, of which these may be a part.
     """
 
     before: np.ndarray
@@ -62,7 +62,7 @@ class Evaluation:
     objectives: np.ndarray
     points: np.ndarray
     is_whole: bool = True
-    whole: Whole = HERE
+    reduce: Reductions = LOCAL
     _sized: tuple[np.ndarray, float] | None = field(default=None, init=False, repr=False)
 
     def among(self, entries: np.ndarray) -> Evaluation:
@@ -77,14 +77,14 @@ class Evaluation:
         # Asked by all who propose and by who watches over them, with the same array each
         if self._sized is None or self._sized[0] is not rho:
             gap, (tail, head) = self.sides[0] - self.sides[1], self.estimates - self.after[0]
-            one = length(np.stack([tail, gap]), rho, self.whole)
-            found = float(np.hypot(one, length(head[None], rho, self.whole)))
+            one = length(np.stack([tail, gap]), rho, self.reduce)
+            found = float(np.hypot(one, length(head[None], rho, self.reduce)))
             object.__setattr__(self, "_sized", (rho, found))
             return found
         return self._sized[1]
 
 
-def length(change: np.ndarray, rho: np.ndarray, whole: Whole = HERE) -> float:
+def length(change: np.ndarray, rho: np.ndarray, reduce: Reductions = LOCAL) -> float:
     """The length of a difference of two points (2, Q) in the metric of these penalties.
 
     Of prices alone where it is (1, Q).
@@ -94,7 +94,7 @@ def length(change: np.ndarray, rho: np.ndarray, whole: Whole = HERE) -> float:
         scaled = change.copy()
         scaled[0] /= weight
         scaled[1:] *= weight
-        return float(whole.norm(scaled))
+        return float(reduce.norm(scaled))
 
 
 class Proposal(NamedTuple):
@@ -123,8 +123,8 @@ class Opening(NamedTuple):
         Entries that are not in the problem; None where all are.
     learnt : ModelState or None
         What the run that this one goes on from knew of the clients.
-    whole : Whole
-        What knows all edges, of which these may be a part.
+    reduce : Reductions
+        Over all edges, of which these may be a part.
     """
 
     compiled: Decomposition
@@ -132,7 +132,7 @@ class Opening(NamedTuple):
     rho: np.ndarray
     off: np.ndarray | None = None
     learnt: ModelState | None = None
-    whole: Whole = HERE
+    reduce: Reductions = LOCAL
 
 
 class Accelerator(Protocol):

@@ -81,7 +81,7 @@ class Hybrid:
         secant = SecantModel(opening)
         ways: list[tuple[Member, ...]] = [(secant, mixer)]
         first = 0
-        size, agreed = secant.coordinates.size, secant.joint.agreed.weight.size
+        size, agreed = secant.coordinates.size, secant.master.agreed.weight.size
         is_narrow = self._takes(sizes) or _is_within(sizes, LATER, WORK)
         is_small = is_narrow and size <= LARGEST
         may_bound = is_small or (is_narrow and size <= MANY and agreed <= AGREED)
@@ -90,7 +90,7 @@ class Hybrid:
             ways.insert(0, (mixer,))
         if is_small or is_angular:  # many smooth clients do not need what bounds cost a round
             first = len(ways) if is_angular else 0
-            bundle = BundleModel(secant.joint, opening.heads)
+            bundle = BundleModel(secant.master, opening.heads)
             ways.append((Sure(secant), bundle, secant, mixer))
         return Portfolio(ways, first)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dald_model.coordinate.acceleration.coordinates import Coordinates
-from dald_model.coordinate.acceleration.joint_model import JointModel
-from dald_model.coordinate.acceleration.responses import Responses
+from dald_model.coordinate.acceleration.local_models import LocalModels
+from dald_model.coordinate.acceleration.master import Master
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,19 +21,19 @@ class ModelState:
 
     Attributes
     ----------
-    joint : JointModel
+    master : Master
         That of the run, with its coordinates.
     stiffness : sequence of ndarray
         Of each group of the coordinates.
     """
 
-    joint: JointModel
+    master: Master
     stiffness: Sequence[np.ndarray]
 
     @property
     def coordinates(self) -> Coordinates:
         """Those of the run."""
-        return self.joint.coordinates
+        return self.master.coordinates
 
     def of(self) -> dict[int, np.ndarray]:
         """First coordinate of a client -> its matrix B, (r, r)."""
@@ -46,7 +46,7 @@ class ModelState:
 
 
 def recall(
-    now: Coordinates, models: Sequence[Responses], learnt: ModelState | None
+    now: Coordinates, models: Sequence[LocalModels], learnt: ModelState | None
 ) -> tuple[Hashable, ...]:
     """Begin models with what was learnt of these clients, in the present coordinates.
 

@@ -110,7 +110,7 @@ class Safeguard:
             self._heads[slot] = rank[head] > rank[tail]
         self._later_ends = np.array([~self._heads, self._heads])
         off = None if state.channels is None else state.channels.off
-        opening = Opening(compiled, self._heads, state.rho, off, learnt, state.whole)
+        opening = Opening(compiled, self._heads, state.rho, off, learnt, state.reduce)
         self._accelerator = acceleration.open(opening)
         self._before, self._rho = self._point(state), state.rho
         self._kept: Evaluation | None = None
@@ -173,7 +173,7 @@ class Safeguard:
                 return True
         proposal = self._accelerator.propose(evaluation, rho)
         if proposal:
-            way = length(proposal.point - evaluation.after, rho, state.whole)
+            way = length(proposal.point - evaluation.after, rho, state.reduce)
             proposal = proposal if way <= FARTHEST * size else None
         self._begin(state, evaluation.after, proposal)
         return False
@@ -213,7 +213,7 @@ class Safeguard:
             estimates,
             state.objectives.copy(),
             state.points.copy(),
-            whole=state.whole,
+            reduce=state.reduce,
         )
 
     def _begin(self, state: State, image: np.ndarray, proposal: Proposal | None) -> None:

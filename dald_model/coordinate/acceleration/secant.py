@@ -16,9 +16,9 @@ from dald_model.coordinate.acceleration.evaluation import (
     Opening,
     Proposal,
 )
-from dald_model.coordinate.acceleration.joint_model import JointModel
+from dald_model.coordinate.acceleration.local_models import EDGE, LocalModels, Models, known_sum
+from dald_model.coordinate.acceleration.master import Master
 from dald_model.coordinate.acceleration.model_state import ModelState, recall
-from dald_model.coordinate.acceleration.responses import EDGE, Models, Responses, known_sum
 from dald_model.coordinate.scaling.curvature import is_angular
 from dald_model.errors import OptionError
 from dald_model.validate import argument, check_whole
@@ -35,13 +35,13 @@ class Secant:
     r"""Secant coordination: consensus of learned models of the clients.
 
     A coordinator that sees all prices and answers sees the slope of each client's objective at its
-    answer. From these a symmetric model of each client's response is learned
-    (:class:`dald_model.coordinate.acceleration.responses.Responses`); each round the consensus of
-    the models is solved (:mod:`dald_model.coordinate.acceleration.joint_model`). That is ALADIN
+    answer. From these it learns a symmetric model of each client's response
+    (:class:`dald_model.coordinate.acceleration.local_models.LocalModels`), and solves the consensus
+    of the models in each round (:mod:`dald_model.coordinate.acceleration.master`). That is ALADIN
     (Houska, Frasch and Diehl 2016) with curvature that nobody sends: no message grows, and the
-    coordinator learns nothing that neighbours do not already send. The step towards the
-    models' consensus is as long as makes the error that the models had last time, relative to what
-    they were told, no larger than the present residual.
+    coordinator learns nothing that neighbours do not already send. The step towards the models'
+    consensus is so long that the error of the models in the last round, relative to what they were
+    told, is no larger than the present residual.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class SecantModel:
     Attributes
     ----------
     coordinates : Coordinates
-    joint : JointModel
+    master : Master
     angular : set
         The clients that have no curvature, or kinks besides those at variables of zero.
     error : float
@@ -129,10 +129,10 @@ class SecantModel:
     def __init__(self, opening: Opening) -> None:
         compiled, self._heads, rho, off, learnt, _ = opening
         if learnt is not None and learnt.coordinates.fits(compiled, rho, off):
-            self.joint = learnt.joint
+            self.master = learnt.master
         else:
-            self.joint = JointModel(Coordinates(compiled, rho, off))
-        self.coordinates = self.joint.coordinates
+            self.master = Master(Coordinates(compiled, rho, off))
+        self.coordinates = self.master.coordinates
         servers = {
             name for group in self.coordinates.groups if group.is_server for name in group.names
         }
@@ -140,7 +140,7 @@ class SecantModel:
             name for name, sub in compiled.items() if name not in servers and is_angular(sub)
         }
         models = [
-            Responses(_first(group), group.columns.shape[1]) for group in self.coordinates.groups
+            LocalModels(_first(group), group.columns.shape[1]) for group in self.coordinates.groups
         ]
         self._models: Sequence[Models] = models
         self.recalled = recall(self.coordinates, models, learnt)
@@ -152,7 +152,7 @@ class SecantModel:
     @property
     def learnt(self) -> ModelState:
         """See :class:`Accelerator`."""
-        return ModelState(self.joint, [model.stiffness() for model in self._models])
+        return ModelState(self.master, [model.stiffness() for model in self._models])
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
         """See :class:`Accelerator`."""
@@ -173,7 +173,7 @@ class SecantModel:
         """See :class:`Accelerator`."""
         assert self._points is not None
         stiffness = [model.stiffness() for model in self._models]
-        found = self.joint.solve(self._points, self._slopes, stiffness, evaluation.after[0])
+        found = self.master.solve(self._points, self._slopes, stiffness, evaluation.after[0])
         if found is None:
             return None
         agreed, there, prices = found

@@ -14,7 +14,7 @@ from dald_model.compile.form import ConeProgram
 from dald_model.coordinate.acceleration.bundle import _bounded
 from dald_model.coordinate.acceleration.coordinates import Coordinates
 from dald_model.coordinate.acceleration.cuts import RECENT, Cuts
-from dald_model.coordinate.acceleration.joint_model import JointModel
+from dald_model.coordinate.acceleration.master import Master
 from tests.benchmarks.acceleration import GRAPHS, drawn
 
 KINKED = ("absolute", "quantile", "hinge", "linear program", "cone")
@@ -46,8 +46,8 @@ def test_bounds_are_below_everywhere_and_tight_where_clients_answered() -> None:
     model, _, weight, centre = _absolute(4, 3)
     compiled = model.compile()
     coordinates = Coordinates(compiled, np.full(compiled.size, 0.7))
-    joint = JointModel(coordinates)
-    cuts, rng = Cuts(coordinates, joint.agreed), np.random.default_rng(0)
+    master = Master(coordinates)
+    cuts, rng = Cuts(coordinates, master.agreed), np.random.default_rng(0)
     rounds = [rng.normal(size=(4, 3)) for _ in range(5)]
     for at in rounds:
         cuts.add(*_seen(coordinates, weight, centre, at))
@@ -57,7 +57,7 @@ def test_bounds_are_below_everywhere_and_tight_where_clients_answered() -> None:
     def both(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Bounds, one a row, and objectives, one a client, where all agree on x."""
         points = _seen(coordinates, weight, centre, np.tile(x, (4, 1)))[0]
-        agreed = joint.agreed
+        agreed = master.agreed
         free = agreed.gather(points - agreed.constant) / agreed.gather(agreed.factor)
         return rows.matrix @ free + rows.height, (weight * np.abs(x - centre)).sum(axis=1)
 
@@ -73,7 +73,7 @@ def test_old_bounds_are_kept_while_they_are_active() -> None:
     model, _, weight, centre = _absolute(2, 1)
     compiled = model.compile()
     coordinates = Coordinates(compiled, np.ones(compiled.size))
-    cuts = Cuts(coordinates, JointModel(coordinates).agreed)
+    cuts = Cuts(coordinates, Master(coordinates).agreed)
     for at in range(RECENT + 3):
         cuts.add(*_seen(coordinates, weight, centre, np.full((2, 1), float(at))))
     is_active = np.zeros(2 * (RECENT + 3), dtype=bool)

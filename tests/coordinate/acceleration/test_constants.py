@@ -137,7 +137,7 @@ def kept_moves(
         before, is_plain = self._kept, self._loops == 0
         back = honest(self, state)
         if before is not None and self._kept is not before and not is_plain:
-            moved = length(self._kept.after - before.after, state.rho, state.whole)
+            moved = length(self._kept.after - before.after, state.rho, state.reduce)
             found.append((before.size(state.rho), moved))
         return back
 

@@ -12,14 +12,14 @@ import pytest
 import scipy.sparse as sp
 
 import dald_model as dm
-from dald_model.coordinate.acceleration.joint_model import MANY, _inverse
-from dald_model.coordinate.acceleration.responses import Responses
+from dald_model.coordinate.acceleration.local_models import LocalModels
+from dald_model.coordinate.acceleration.master import MANY, _inverse
 
 RNG = np.random.default_rng(5)
 
 
 def test_a_hard_constraint_and_a_free_direction_stay_within_bounds() -> None:
-    model = Responses(np.array([0.5]), 2)
+    model = LocalModels(np.array([0.5]), 2)
     for told in np.eye(2):
         model.learn(np.ones((1, 2)), told[None] * [0.0, 1.0], told[None])
     values = np.linalg.eigvalsh(model.stiffness())

@@ -148,7 +148,7 @@ def _between(ties: _Ties, child: np.ndarray, parent: np.ndarray, size: int) -> n
     return order[np.searchsorted(keys[order], wanted)]
 
 
-class JointModel:
+class Master:
     """Solver of the consensus of models, in some coordinates, on one consensus graph.
 
     Attributes

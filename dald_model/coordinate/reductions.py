@@ -1,8 +1,9 @@
-"""What a run knows of the whole where each process has a part of it: norms, sums and ends.
+"""Reductions over all clients and edges: maxima, norms, products and flags.
 
-In one process the part is the whole. Where processes are peers, each has the state of its own
-clients and of the edges that touch them, and what the loop decides is decided of numbers that all
-have: then every process follows the same rounds, and none has the state of all.
+In one process they are numpy's. Where processes are peers, each has the state of its own clients
+and of the edges that touch them, and reduces with all others (:mod:`dald_model.coordinate.peers`):
+the loop decides by such numbers alone, so every process follows the same rounds, and none has the
+state of all.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import numpy as np
 from dald_model.coordinate.status import Termination
 
 
-class Whole(Protocol):
-    """What the loop asks of all clients and edges, wherever they are."""
+class Reductions(Protocol):
+    """Reductions that the loop needs."""
 
     def largest(self, table: np.ndarray) -> np.ndarray:
         """The largest entry of each row, shape (rows, 1)."""
@@ -30,36 +31,36 @@ class Whole(Protocol):
         ...
 
     def any(self, flag: bool) -> bool:
-        """Whether it holds anywhere."""
+        """Whether a flag holds in any process."""
         ...
 
     def agreed(self, termination: Termination) -> Termination:
-        """What ends the run everywhere, where a client failed somewhere."""
+        """The end of the run in all processes, where a client failed in one."""
         ...
 
 
-class Here:
-    """All is in this process."""
+class LocalReductions:
+    """Reductions where all clients are in this process."""
 
     def largest(self, table: np.ndarray) -> np.ndarray:
-        """See :class:`Whole`."""
+        """See :class:`Reductions`."""
         return np.maximum.reduce(table, axis=1, keepdims=True)
 
     def norm(self, values: np.ndarray) -> np.floating:
-        """See :class:`Whole`."""
+        """See :class:`Reductions`."""
         return np.linalg.norm(values)
 
     def products(self, tables: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """See :class:`Whole`."""
+        """See :class:`Reductions`."""
         return tables.reshape(len(tables), -1) @ values.reshape(-1)
 
     def any(self, flag: bool) -> bool:
-        """See :class:`Whole`."""
+        """See :class:`Reductions`."""
         return flag
 
     def agreed(self, termination: Termination) -> Termination:
-        """See :class:`Whole`."""
+        """See :class:`Reductions`."""
         return termination
 
 
-HERE = Here()
+LOCAL = LocalReductions()

@@ -46,7 +46,7 @@ class Models(Protocol):
         ...
 
 
-class Responses:
+class LocalModels:
     r"""Models of the clients of a group, of r shared directions each.
 
     A client that is told :math:`\tau` answers with the minimiser of its own objective and
