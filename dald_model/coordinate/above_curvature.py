@@ -105,7 +105,7 @@ class AboveCurvature:
 
     @property
     def said(self) -> str:
-        """What was found of the curvature, for a reader."""
+        """The curvature that was found, in words."""
         worst = max(self.negative, key=self.negative.__getitem__, default=None)
         if worst is None or not self.negative[worst]:
             return "no negative curvature was met on the way"

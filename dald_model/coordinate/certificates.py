@@ -87,7 +87,7 @@ def _of_client(compiled: Decomposition, sub: Subproblem, z: np.ndarray, fall: fl
 
 
 class Proof(NamedTuple):
-    """What is proved, the client to which most of it is due, and which constraints are at odds."""
+    """The proved status, the client with most weight in it, and the constraints in conflict."""
 
     status: Status
     client: Hashable
@@ -214,7 +214,7 @@ class Joint(NamedTuple):
         return cls(cone, rows, columns, energy)
 
     def infeasible(self, compiled: Decomposition, z: np.ndarray) -> Proof:
-        """What a certificate of infeasibility says."""
+        """The proof that a certificate of infeasibility gives."""
         said = contradiction(compiled, self.cone, z, self.rows)
         weights = np.abs(self.cone.rhs * z)
         return Proof(Status.INFEASIBLE, self.heaviest(weights, self.rows), said)

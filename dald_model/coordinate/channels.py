@@ -61,7 +61,7 @@ class Channels:
         return replace(self, **{name: array.copy() for name, array in self.arrays().items()})
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What outlasts an inner loop."""
+        """The arrays that outlast an inner loop."""
         lasting = ("inbox", "multiplier_estimates", "fresh", "heard", "off", "away")
         return {name: getattr(self, name) for name in lasting}
 

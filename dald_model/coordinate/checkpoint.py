@@ -54,7 +54,7 @@ HEADER = Record(
         "run": OBJECT,
     }
 )
-"""What is said of a run; its options and its state are as :class:`Reader` takes them."""
+"""The header of a file; options and state are as :class:`Reader` takes them."""
 LISTED = 200
 """The most letters of a list of names in a message."""
 
@@ -129,7 +129,7 @@ class Checkpoint:
 
 
 def unwritable(path: Path, error: OSError) -> OptionError:
-    """What is said of a file that cannot be written."""
+    """The error for a file that cannot be written."""
     return OptionError(
         f"checkpoint: {path} cannot be written ({error}); expected a path in a folder that can be "
         "written to, such as 'run.npz', which no other run writes"
@@ -155,7 +155,7 @@ def reserved(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class Saved:
-    """What a file holds of a run.
+    """The contents of a checkpoint file.
 
     Attributes
     ----------
@@ -209,7 +209,7 @@ class Saved:
         )
 
     def restored(self, fresh: Mapping[str, Any]) -> dict[str, Any]:
-        """What was kept of the run, in the place of what a new run has."""
+        """The data of the saved run, in place of those of a new one."""
         lacking = fresh.keys() ^ self._run.keys()
         if lacking:
             raise _damaged(self.path, DamagedError(f"of its run {min(lacking)} is not as expected"))
@@ -248,7 +248,7 @@ def _opened(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def signature(compiled: Decomposition) -> dict[str, Any]:
-    """What tells one model from another: names and sizes of clients and edges, and numbers."""
+    """The identity of a model: names and sizes of clients and edges, and sums of its numbers."""
     return {
         "clients": [repr(name) for name in compiled],
         "sizes": [sub.size for sub in compiled.values()],

@@ -88,8 +88,8 @@ from dald_model.schedule.participation import Participation
 def default_stopping(membership: Membership, method: Method) -> Stopping:
     """The stopping condition that goes with a sequence, if none is named and nothing accelerates.
 
-    (B2) for every full cycle, with a tolerance that starts at 1 and shrinks by 3 % an update. One
-    sweep an update is safe, too (see the module), but slower where objectives have kinks, and a
+    (B2) for every full cycle, with a tolerance that starts at 1 and shrinks by 3 % per update. One
+    sweep per update is safe, too (see the module), but slower where objectives have kinks, and a
     tolerance that shrinks faster than the outer loop converges holds it up. Measured on 48 random
     graphs with odd cycles, 3 to 12 clients, to 1e-6 within 2,000 rounds, seven kinds of problems:
     this solved all 336; one sweep solved 332 and took 1.4 times the rounds on absolute losses and
@@ -97,7 +97,7 @@ def default_stopping(membership: Membership, method: Method) -> Stopping:
     took 0.7 times on the first two, but 4 times on the third (3 of 26 solved). Least squares,
     plain, constrained or ill-conditioned, and lasso are alike to 3 %. On eight bipartite graphs
     this solved all 56, one sweep 55, a factor of 0.9 48. Before, against a factor of 0.9: two to
-    five sweeps an update took 1.4 to 3.8 times the rounds, (B3) 1.4 to 2.1, proximal terms 1.0 to
+    five sweeps per update took 1.4 to 3.8 times the rounds, (B3) 1.4 to 2.1, proximal terms 1.0 to
     2.6, and edge copies, a server for each edge so that there are two blocks, 1.7 to 6.
 
     A partial cycle gets loops enough for everybody to have had a turn on average, and the full
@@ -166,7 +166,7 @@ def _warn_of_long_steps(membership: Membership, stopping: Stopping, method: Meth
 
 
 def _warn_of_jacobi(membership: Membership, stopping: Stopping) -> None:
-    r"""Warn of neighbours that are solved side by side with few sweeps an update.
+    r"""Warn of neighbours that are solved side by side with few sweeps per update.
 
     The proof does not hold, as neither end is the later one: both answer to the other's last value.
     Two clients without curvature have :math:`r^+ = -r - 2\mu/w` and :math:`\mu^+ = \mu + w r^+`, of

@@ -99,7 +99,7 @@ class FailureMonitor:
         return None
 
     def count(self, round_: int, inner: int, found: Residuals, merit: float) -> None:
-        """Take note of a round."""
+        """Count a round."""
         worst = max(found.primal_scaled, found.dual_scaled)
         if round_ <= 10:
             self._early = max(self._early, worst, 1.0)
@@ -112,7 +112,7 @@ class FailureMonitor:
             self._inner, self._since = found.dual_scaled, round_
 
     def explain(self, state: State, failure: Termination) -> Termination:
-        """What a client's failure means in the light of the run so far.
+        """The end of a run by a client's failure, explained by the run so far.
 
         Whether a client is feasible, and bounded along directions that no consensus holds, does
         not change from round to round; a solver that says so of a client it has solved before has
@@ -151,7 +151,7 @@ class FailureMonitor:
         )
 
     def _closely(self, round_: int, state: State) -> Termination | None:
-        """What is proved of the problem, if the iterates look as if something could be."""
+        """A proof of infeasibility or unboundedness, tried where the iterates suggest one."""
         units = state.units
         now = _Look(round_, state.primal / units.lengths, state.points / units.point_lengths)
         if not self._looks:  # runs begin at the clients' own answers
@@ -178,7 +178,7 @@ class FailureMonitor:
         return bool(now >= DRIFT * before > 0 and first @ last >= DRIFT * before * now)
 
     def prove(self, state: State) -> Termination | None:
-        """What can be proved of the problem; asked once, as it stays the same."""
+        """A proof that the problem has no solution; tried once, as the problem stays the same."""
         if self._is_sound or not self.proves:
             return None
         found = proof(self.compiled, state)

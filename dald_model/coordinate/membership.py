@@ -27,7 +27,7 @@ Pair = tuple[Hashable, Hashable]
 
 @dataclass(eq=False)
 class RoundPlan:
-    """Plan of one inner loop: who is solved in which order, and which messages are lost.
+    """Plan of one round: the clients to solve, their order, and the messages that are lost.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Membership:
         return {name: tuple(self.compiled.graph[name]) for name in self.compiled}
 
     def kept(self) -> dict[str, Any]:
-        """What a file holds of it.
+        """Its data for a checkpoint file.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class Membership:
         return lasting | {"pending": self._pending, "order": at}
 
     def restore(self, kept: Mapping[str, Any]) -> None:
-        """Be as a membership of the same options was when it was kept."""
+        """Take the data that :meth:`kept` gave for the same options."""
         if kept["order"] is not None:
             self.follow(self._planned()[kept["order"]])
         self._pending = kept["pending"]
@@ -139,11 +139,11 @@ class Membership:
 
     @property
     def live(self) -> tuple[Hashable, ...]:
-        """Who is there, in the order of declaration, servers last."""
+        """The clients that are present, in the order of declaration, servers last."""
         return tuple(name for name in self.compiled if name not in self.gone)
 
     def is_final(self, round_: int) -> bool:
-        """Whether no change is known that comes after a round."""
+        """Whether no known change comes after a round."""
         schedules = (one for one in self.online if isinstance(one, Schedule))
         last = max((one.last for one in schedules), default=0)
         return round_ >= last and not self._pending

@@ -70,7 +70,7 @@ class Method:
         clients one by one, and proves its own gap; it takes no option that says how they are
         solved.
     remedy : str
-        What to try where the residuals grow without bound.
+        The advice where the residuals grow without bound.
     """
 
     update: Update = kept

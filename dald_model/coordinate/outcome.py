@@ -63,13 +63,13 @@ class Outcome(NamedTuple):
     rows : list of dict
         The history.
     membership : Membership
-        Who is there in the end.
+        The clients and edges that are present in the end.
     events : tuple of Event
         Which solvers failed.
     error : DaldError or None
-        What ended the run and is to be raised once the result is made.
+        The error that ended the run, raised once the result is made.
     learnt : ModelState or None
-        What the acceleration knows of the clients.
+        The models of the clients.
     recalled : tuple
         The clients that it knew something of at the beginning.
     unaccelerated : str
@@ -77,7 +77,7 @@ class Outcome(NamedTuple):
     losses : tuple of Loss
         Which hosts of an engine were lost.
     shown : dict
-        Client -> the bytes of curvature that it sent in a round.
+        Client -> the bytes of curvature that it sent per round.
     interior : tuple of ndarray
         Where an interior point ended, of each participant of this process.
     """
@@ -119,7 +119,7 @@ def objective(membership: Membership, mine: np.ndarray) -> float:
 
 
 def converged(membership: Membership, state: State) -> Termination:
-    """What it means that the tolerances were met."""
+    """The end of a run whose residuals met their tolerances."""
     short = [
         n for n, is_short in zip(membership.compiled, state.inaccurate, strict=True) if is_short
     ]
@@ -135,7 +135,7 @@ def converged(membership: Membership, state: State) -> Termination:
 
 
 def missing(membership: Membership) -> str:
-    """What is missing, and what the answer then means; empty where nothing is."""
+    """The missing clients and edges, and what the answer then means; "" if none is."""
     said = [f"client {name!r} left before round {at}" for name, at in membership.gone.items()]
     said += [f"edge {ends!r} was dropped before round {at}" for ends, at in membership.cut.items()]
     if not said:

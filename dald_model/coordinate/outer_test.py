@@ -23,11 +23,10 @@ PATIENCE = 5
 
 
 RETRIES = 3
-"""So often a run goes on that would end with an answer short of its accuracy, and asks for no more
-of it than a run may end with."""
+"""Rounds that a run goes on because an answer fell short of its accuracy."""
 REFUSALS = 3
-"""So often a run goes on whose residuals met their tolerances without a proof of its gap: once in
-the scales of the proof, then with tolerances that are ten times as small each time."""
+"""How often a run goes on whose residuals met their tolerances and whose gap is not proved: once in
+the scales of the proof, then each time with tolerances ten times as small."""
 SHARPER = 0.1
 """By how much tolerances shrink with each refusal but the first."""
 KEPT = ("retried", "waited", "certifies_from", "refused")
@@ -58,16 +57,17 @@ class Nearness:
 
 
 class OuterTest:
-    """The test that both residuals are within their tolerances.
+    """The test at the end of an outer loop: residuals, accuracy of the answers, and the proof.
 
-    Beside them answers are as exact as was asked for, and everybody who counts has one.
+    A run ends where both residuals are within their tolerances, all clients were solved to the
+    accuracy that this asks for, and a gap is proved.
 
     Attributes
     ----------
     retried : int
-        How often the run went on as an answer was short of its accuracy.
+        Rounds that the run went on because an answer fell short of its accuracy.
     waited : int
-        For how many rounds it went on until clients are near beside what they agree on.
+        Rounds that it waited for :class:`Nearness`.
     certifies_from : int
         The first round after which a certificate is asked for again.
     refused : int
@@ -84,11 +84,11 @@ class OuterTest:
         self.retried, self.waited, self.certifies_from, self.refused = 0, 0, 1, 0
 
     def kept(self) -> dict[str, Any]:
-        """What a file holds of it."""
+        """Its data for a checkpoint file."""
         return {name: getattr(self, name) for name in KEPT}
 
     def restore(self, kept: Mapping[str, Any]) -> None:
-        """Be as it was when it was kept."""
+        """Take the data that :meth:`kept` gave."""
         for name in KEPT:
             setattr(self, name, kept[name])
 
@@ -119,7 +119,7 @@ class OuterTest:
         return not is_short or self.retried > RETRIES
 
     def refusal(self, state: State) -> EndProof | None:
-        """What is not proved of an iterate that met the test; None where it is an optimum."""
+        """The proof of an iterate that met the test, where its gap is too large; else None."""
         test, membership = self._settings.end_test, self._membership
         is_claim = self._method.goal is Goal.OPTIMUM and membership.whole
         if test is None or not is_claim:
@@ -129,7 +129,7 @@ class OuterTest:
         return None if found.is_proved and not found.falls_beyond else found
 
     def certified(self, state: State, at: int) -> str:
-        """What is certified now, if enough; each time asked after half as many rounds again."""
+        """The certificate of the iterate, "" where it is too weak; asked at 1.5 times the rounds."""
         test = self._settings.gap_test
         if test is None or at < self.certifies_from or not self.is_answer(state):
             return ""

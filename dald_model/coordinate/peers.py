@@ -2,9 +2,9 @@ r"""A run without a centre: each process has its own clients, and the edges that
 
 Every process goes through the one loop of :class:`dald_model.coordinate.run.Run` with a state of
 its part. Of an edge to a client of another process it has both sides, of which it is told the other
-after each stage, and the multiplier, which both follow alike. What the loop decides is decided of
-norms, sums and flags of all (:class:`AmongPeers`), so that all go through the same rounds and end
-in the same one.
+after each stage, and the multiplier, which both follow alike. The loop decides by
+norms, sums and flags over all processes (:class:`AmongPeers`), so that all go through the same
+rounds and end in the same one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Ends(NamedTuple):
 
 
 class AmongPeers:
-    """What all processes know, see :class:`dald_model.coordinate.reductions.Reductions`.
+    """Reductions over all processes, see :class:`dald_model.coordinate.reductions.Reductions`.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Progress of a run: a line in terminal or notebook, and lines of the log ``dald_model``.
 
 Nothing is shown unless it was asked for: the line by ``verbose=True``, the log by Python's
-``logging``, as in ``logging.basicConfig(level="DEBUG")``; a round is told at level DEBUG, the
+``logging``, as in ``logging.basicConfig(level="DEBUG")``; rounds are logged at level DEBUG, the
 beginning and the end of a run at INFO. A line says how many rounds are left at the pace so far.
 """
 
@@ -64,7 +64,7 @@ LOG.addHandler(logging.NullHandler())
 
 
 class Progress:
-    """What is shown of a run while it goes on: its phase, then each round.
+    """The display of a run in progress: its phase, then each round.
 
     There is no percentage, since nobody knows how many rounds a run will take.
 
@@ -91,7 +91,7 @@ class Progress:
             self._line.close()
 
     def phase(self, doing: str) -> None:
-        """What the run does before its first round."""
+        """Show a phase before the first round."""
         if self._line is not None:
             self._line.set_description_str(f"{self._name}: {doing}")
 
@@ -102,7 +102,7 @@ class Progress:
 
     @property
     def is_watched(self) -> bool:
-        """Whether anybody sees what is told of a round."""
+        """Whether rounds are displayed or logged."""
         return self._line is not None or LOG.isEnabledFor(logging.DEBUG)
 
     def told(self, at: int, row: Mapping[str, Any], left: float) -> None:
@@ -131,7 +131,7 @@ class Progress:
         LOG.debug("%s: round %d, %s", self._name, at, "  ".join(shown))
 
     def resumed(self, at: int) -> None:
-        """The run goes on after a round of an earlier one."""
+        """Log that the run is resumed after a round."""
         LOG.info("%s: goes on after round %d", self._name, at)
 
     def ended(self, rounds: int, status: str, detail: str) -> None:

@@ -24,7 +24,7 @@ from dald_model.schedule.sequence import Sequence
 def why_not_accelerated(
     membership: Membership, method: Method, settings: Settings, moment: Moment, minimises: bool
 ) -> tuple[str, Levels]:
-    """What keeps this run from being accelerated, or ""; and the stages of its whole rounds.
+    """The obstacle to accelerating this run, or ""; and the stages of its whole rounds.
 
     ``minimises`` says whether the solver layer does: what local steps answer depends on where the
     clients stand, so that an outer loop is no map of multipliers and sides.
@@ -68,11 +68,11 @@ def _why_idle(membership: Membership, method: Method, settings: Settings) -> str
 
 
 def why_not(sequence: Sequence, method: Method, stopping: Stopping | None) -> str:
-    """What keeps outer loops from being one nonexpansive map of multipliers and sides; or "".
+    """The obstacle to outer loops being one nonexpansive map of multipliers and sides; or "".
 
-    The map is that of DALD with a dual step of 1 and one sweep an update, in an order that stays,
-    every client once at most and no two neighbours side by side. Who is absent keeps its last
-    answer, of which :mod:`dald_model.coordinate.acceleration.safeguard` says what is proved then.
+    The map is that of DALD with a dual step of 1 and one sweep per update, in an order that stays,
+    every client once at most and no two neighbours side by side. An absent client keeps its last
+    answer, for which :mod:`dald_model.coordinate.acceleration.safeguard` says what holds.
     ``stopping`` None is the default.
     """
     if not method.accelerates:
@@ -101,14 +101,14 @@ def why_not_along(stages: Levels) -> str:
 
 
 class Proposals:
-    """What an acceleration does in a run; nothing where it does not apply.
+    """The acceleration of a run; empty where it does not apply.
 
     Attributes
     ----------
     obstacle : str
         Why there is none; "" where there is.
     recalled : tuple
-        The clients that it knew something of at the beginning of the run.
+        The clients that it had models of at the beginning of the run.
     """
 
     def __init__(
@@ -121,12 +121,12 @@ class Proposals:
         self.recalled: tuple[Hashable, ...] = ()
 
     def start(self, state: State, moment: Moment) -> None:
-        """Begin a run, with what was learnt in an earlier one."""
+        """Begin a run, with the models of an earlier one."""
         self._choose(state, moment, self._settings.learnt)
         self.recalled = self._safeguard.recalled if self._safeguard else ()
 
     def begin_anew(self, state: State, moment: Moment) -> None:
-        """The problem or the order is another one; what is known of the clients stays."""
+        """Begin anew where the problem or the order changed; the models of the clients stay."""
         learnt = self._safeguard.learnt if self._safeguard else self._settings.learnt
         self._choose(state, moment, learnt)
 
@@ -143,11 +143,11 @@ class Proposals:
             self._safeguard = Safeguard(compiled, settings.acceleration, stages, state, learnt)
 
     def kept(self) -> dict[str, Any]:
-        """What a file holds of them."""
+        """Their data for a checkpoint file."""
         return {"safeguard": self._safeguard, "recalled": self.recalled}
 
     def restore(self, kept: Mapping[str, Any]) -> None:
-        """Be as they were when they were kept."""
+        """Take the data that :meth:`kept` gave."""
         self._safeguard, self.recalled = kept["safeguard"], kept["recalled"]
 
     def __bool__(self) -> bool:
@@ -156,12 +156,12 @@ class Proposals:
 
     @property
     def origin(self) -> str:
-        """Whose proposal the present outer loop began at; "" where it began at a plain image."""
+        """The proposer of the point that the present outer loop began at; "" at a plain image."""
         return self._safeguard.origin if self._safeguard else ""
 
     @property
     def learnt(self) -> ModelState | None:
-        """What is known of the clients now, for another run."""
+        """The present models of the clients, for another run."""
         return self._safeguard.learnt if self._safeguard else None
 
     def failed(self, state: State) -> bool:

@@ -196,7 +196,7 @@ def _is_inside(compiled: Decomposition, points: Points) -> bool:
 
 
 def _costs(compiled: Decomposition, points: Points) -> np.ndarray:
-    """What each client minimises, as its own expressions say; NaN where they have no value."""
+    """The objectives that the clients minimise, from their expressions; NaN outside the domain."""
     subs = list(compiled.values())
     with np.errstate(all="ignore"):
         found = values([sub.lowered for sub in subs], [points[sub.name] for sub in subs])

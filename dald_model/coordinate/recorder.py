@@ -1,4 +1,4 @@
-"""History of a run: a row a round, what the user measures of it, and what is shown meanwhile."""
+"""History of a run: a row per round, the user's metrics, and the display meanwhile."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 def as_columns(rows: list[Row]) -> dict[str, Any]:
     """Rows as an array for each name whose values are all numbers of a type; and what is left.
 
-    Who was solved is much the same in many rounds, and is written once.
+    The tuple of clients that were solved repeats, and each is stored once.
     """
     names = list(rows[0]) if rows else []
     arrays = {}
@@ -60,7 +60,7 @@ class Count(NamedTuple):
 
 
 class Recorder:
-    """What is written down of the rounds of a run."""
+    """The history of a run."""
 
     def __init__(
         self, membership: Membership, layer: SolverLayer, settings: Settings, progress: Progress
@@ -81,7 +81,7 @@ class Recorder:
         proposal: str,
         is_tested: bool,
     ) -> float:
-        """Write a round down and show it; gives its merit, the larger residual over its tolerance.
+        """Record and show a round; gives its merit, the larger residual over its tolerance.
 
         ``proposal`` says where it began, and ``is_tested`` whether residuals end the run.
         """
@@ -141,11 +141,11 @@ class Recorder:
         return isinstance(said, bool | np.bool_) and bool(said)
 
     def kept(self) -> dict[str, Any]:
-        """What a file holds of it."""
+        """Its data for a checkpoint file."""
         return as_columns(self.rows)
 
     def restore(self, kept: Mapping[str, Any], at: int) -> None:
-        """Go on after a round of an earlier run."""
+        """Continue the history of an earlier run after a round."""
         self.rows = as_rows(dict(kept))
         self._begun -= self.rows[-1]["seconds"] if self.rows else 0.0
         self._progress.resumed(at)

@@ -20,7 +20,7 @@ from dald_model.engines.placement import Placement
 
 
 class EndProof(NamedTuple):
-    """What is proved of an iterate.
+    """A proof about an iterate.
 
     Attributes
     ----------
@@ -71,16 +71,16 @@ class Settings:
     insists : bool
         Whether it is refused where it does not apply; else the run goes without.
     learnt : ModelState or None
-        What the run that this one goes on from knew of the clients.
+        The models of the clients from the run that this one continues.
     is_extrapolated : bool
         Whether the run begins where its answer is expected, so that the first round may be the
         last, and clients are minimised as exactly.
     gap_test : callable or None
-        What is certified of an iterate that may end the run; empty where that is too little.
+        State -> a certificate that may end the run; "" where it is too weak.
     end_test : callable or None
-        What is proved of an iterate whose residuals met their tolerances; None takes their word.
+        State -> a proof of its gap, once the residuals met their tolerances; None asks for none.
     unproved : str
-        What is said of an optimum by residuals alone: why nothing is proved of it.
+        Why nothing is proved about an optimum, where it is claimed by the residuals alone.
     begun : float or None
         The ``time.perf_counter()`` from which the history counts; None is when the run is made.
     checkpoint : Checkpoint or None

@@ -33,7 +33,7 @@ class State:
     sides : ndarray, shape (2, Q)
         Current values of the sides :math:`G_{ij} x_i + g_{ij}`.
     received : ndarray, shape (2, Q)
-        What each end was told of the other end's side when it was last solved.
+        The value of the other end's side that each end saw when it was last solved.
     mu, rho : ndarray, shape (Q,)
         Multipliers and penalties of the consensus constraints.
     points : ndarray
@@ -44,17 +44,17 @@ class State:
         How far each client is from minimising, condition (29): in units of its gradient, and
         relative to its natural slopes. Zeros where clients are minimised.
     inaccurate : ndarray of bool, shape (n,)
-        Whose solver fell short of its own tolerance when the client was last solved.
+        The clients whose last solve fell short of the solver's tolerance.
     multipliers : ndarray
         Of the clients' own constraints, in the order of ``Decomposition.layout``.
     lengths : ndarray of int, shape (n,)
         How many multipliers each client has, in that order.
     encodings : ndarray of uint8, shape (n,)
-        What they are given as, in that order; see :class:`dald_model.solvers.base.Encoding`.
+        Their encodings, in that order; see :class:`dald_model.solvers.base.Encoding`.
     units : Units
         The natural units that residuals are measured in; they stay.
     channels : Channels or None
-        What is known of every end where not everybody takes part all the time.
+        The messages of each end, where clients may be absent or late.
     reduce : Reductions
         Over all clients and edges, of which these may be a part.
     """
@@ -105,7 +105,7 @@ class State:
         )
 
     def begun_again(self, units: Units) -> State:
-        """A copy to go on from in another run, in which nobody was solved yet."""
+        """A copy for another run, in which no client is solved yet."""
         found = replace(self.snapshot(), units=units)
         found.channels = None
         found.encodings[:] = Encoding.UNSOLVED
@@ -149,7 +149,7 @@ class State:
     def dual(self) -> np.ndarray:
         r"""The dual residual :math:`\mathcal D`, equations (A1-7) and (A2-6), shape (2, Q).
 
-        What an end's neighbour is now, less what the end was told when it was last solved. After
+        The neighbour's value now, less the value that the end saw when it was last solved. After
         a full cycle the later end of each edge has zero, and the earlier end has
         :math:`x_j^{k,v} - x_j^{k,v-1}` of its later neighbour, as the paper defines it; the
         definition also holds where some clients were left out or solved twice.
@@ -197,7 +197,7 @@ class State:
         return self.mu + 2 * self.rho**2 * self.primal
 
     def turn(self, batch: Batch) -> Turn:
-        """What a batch of clients is told now."""
+        """The data with which a batch of clients is solved now."""
         ends = batch.ends
         mu, rho, told = self.mu[ends.at], self.rho[ends.at], ends.other(self.sides)
         if self.channels is not None:
@@ -258,7 +258,7 @@ class State:
 
     @property
     def held(self) -> list[tuple[Encoding, np.ndarray]]:
-        """What the multipliers of all clients are, in the order of the layout."""
+        """The multipliers of all clients with their encodings, in the order of the layout."""
         stops = np.cumsum(self.lengths).tolist()
         spans = zip(map(Encoding, self.encodings.tolist()), [0, *stops], stops, strict=False)
         return [(kind, self.multipliers[start:stop]) for kind, start, stop in spans]

@@ -83,7 +83,7 @@ class Termination(NamedTuple):
 
     @classmethod
     def of(cls, error: DaldError) -> Termination:
-        """What an error makes of a run."""
+        """The end of a run by an error."""
         status = Status.LOST if isinstance(error, LostError) else Status.USER_ERROR
         return cls(status, None, str(error))
 
@@ -114,7 +114,7 @@ class Asking:
     option : str
         Of ``solve``, by which it came.
     given : object
-        What was called; it is not printed unless it raises.
+        The object that is called; it is printed only if it raises.
     """
 
     __slots__ = ("_given", "_option")

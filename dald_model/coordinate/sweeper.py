@@ -39,7 +39,7 @@ class Sweeper(Protocol):
 
     @property
     def shown(self) -> dict[Hashable, int]:
-        """Client -> the bytes of curvature that it sends in a round."""
+        """Client -> the bytes of curvature that it sends per round."""
         ...
 
     def rest(self) -> tuple[np.ndarray, ...]:
@@ -50,16 +50,16 @@ class Sweeper(Protocol):
         ...
 
     def kept(self) -> dict[str, Any]:
-        """What a file holds of it between two rounds."""
+        """Its data between two rounds, for a checkpoint file."""
         ...
 
     def restore(self, kept: Mapping[str, Any]) -> None:
-        """Be as one of the same options was when it was kept."""
+        """Take the data that :meth:`kept` gave for the same options."""
         ...
 
 
 class AnswersOnly:
-    """A sweeper whose clients show their answers, all of which the state has."""
+    """A sweeper whose clients send answers alone, which the state holds."""
 
     @property
     def shown(self) -> dict[Hashable, int]:
@@ -81,7 +81,7 @@ class AnswersOnly:
 class SerialSweeper(AnswersOnly):
     """The stages of an inner loop one after the other, in one process.
 
-    All clients of a stage are told the values of before it.
+    The clients of a stage see the values from before the stage.
 
     Parameters
     ----------
@@ -89,8 +89,7 @@ class SerialSweeper(AnswersOnly):
     after_stage : callable or None
         Called with the state and the clients of a stage after they were solved.
     to_rest : bool
-        Whether the run ends where the iterates rest: then what is held against ``eps_dual`` is how
-        far they moved.
+        Whether the run ends where the iterates stop moving: ``eps_dual`` then bounds their move.
     """
 
     def __init__(

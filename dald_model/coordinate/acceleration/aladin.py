@@ -82,8 +82,8 @@ class ALADIN:
     (:mod:`dald_model.coordinate.acceleration.master`): with quadratic clients that is the
     optimum, so that the second round confirms it; else it is a generalised Newton step on the
     coupled optimality conditions (Houska, Frasch and Diehl 2016). Where the models' last error
-    makes a step not worth a round, ``otherwise`` proposes; where two of the proposals were taken
-    back, it does alone.
+    leaves a step worth less than a round, ``otherwise`` proposes; after two proposals that were
+    taken back, it does alone.
 
     A Hessian of r shared directions is r (r + 1)/2 numbers, sent when it is another than the last.
     It says more of a client's data than answers do: that of least squares is the Gram matrix of
@@ -92,7 +92,7 @@ class ALADIN:
     Parameters
     ----------
     otherwise : Hybrid
-        What the coordinator does where the Hessians do not help.
+        The acceleration where the Hessians do not help.
 
     Examples
     --------

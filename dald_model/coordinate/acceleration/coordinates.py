@@ -70,7 +70,7 @@ class Coordinates:
     owner : ndarray of int, shape (N,)
         The number of the client whose coordinate it is.
     answers : ndarray of bool, shape (n,)
-        Who has shared directions and an objective: not the servers.
+        The clients with shared directions and an objective: not the servers.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class Rows(NamedTuple):
 
 
 class Cuts:
-    r"""What clients have shown of their objectives: :math:`f(\xi) \ge h + \phi^\top \xi`.
+    r"""Lower bounds from the clients' answers: :math:`f(\xi) \ge h + \phi^\top \xi`.
 
     With :math:`\phi` a slope of the objective at :math:`\bar\xi`, the rest of the client minimised
     out, :math:`h = f(\bar\xi) - \phi^\top \bar\xi`: convexity itself. Bounds add up, so of many

@@ -35,7 +35,7 @@ BYTES = 8
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    r"""What came of one outer loop.
+    r"""The result of one outer loop.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class Proposal(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """What an acceleration begins with.
+    """The data that an acceleration begins with.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class Opening(NamedTuple):
     off : ndarray of bool, shape (Q,), or None
         Entries that are not in the problem; None where all are.
     learnt : ModelState or None
-        What the run that this one goes on from knew of the clients.
+        The models of the clients from the run that this one continues.
     reduce : Reductions
         Over all edges, of which these may be a part.
     """
@@ -136,14 +136,14 @@ class Opening(NamedTuple):
 
 
 class Accelerator(Protocol):
-    """What proposes points in one run.
+    """Proposer of points in one run.
 
     Attributes
     ----------
     learnt : ModelState or None
-        What it knows of the clients, for a run that goes on from this one.
+        Its models of the clients, for a run that continues this one.
     recalled : tuple
-        The clients that it knew something of at its beginning.
+        The clients that it had models of at its beginning.
     """
 
     @property
@@ -199,11 +199,11 @@ class Acceleration(Protocol):
     """Protocol of the option ``acceleration``."""
 
     def reveals(self, compiled: Decomposition) -> str:
-        """What whoever coordinates sees of each client, in a few words."""
+        """The data that the coordinator sees from each client, in a few words."""
         ...
 
     def added(self, compiled: Decomposition) -> int:
-        """Bytes a round that it adds to the messages of all clients together, at most."""
+        """Bytes per round that it adds to the messages of all clients together, at most."""
         ...
 
     def open(self, opening: Opening) -> Accelerator:
@@ -217,5 +217,5 @@ class Acceleration(Protocol):
         ...
 
     def explain(self) -> str:
-        """What it does, what it must see of all edges, and what it adds to the messages."""
+        """Its method, the data it needs from all edges, and its additions to the messages."""
         ...

@@ -24,7 +24,7 @@ from dald_model.coordinate.acceleration.secant import Secant, SecantModel
 
 LATER, WORK = 200, 2e7
 """Clients of up to so many shared entries are learned where rounds are slow without; and as long as
-their cubes sum up to no more, what the coordinator's own eigenproblems take a round."""
+their cubes sum up to no more, the cost per round of the coordinator's own eigenproblems."""
 FAR, LABOUR = 400, 1e9
 """The same where there is no server, so that news takes as many rounds as the graph is wide. On
 grids of 64 to 400 logistic clients of 60 to 220 columns models saved 44 to more than 77 % of the
@@ -88,7 +88,7 @@ class Hybrid:
         is_angular = may_bound and _is_angular(compiled, secant.angular)
         if not (self._takes(sizes) or secant.recalled or is_angular):
             ways.insert(0, (mixer,))
-        if is_small or is_angular:  # many smooth clients do not need what bounds cost a round
+        if is_small or is_angular:  # many smooth clients do not repay what bounds cost per round
             first = len(ways) if is_angular else 0
             bundle = BundleModel(secant.master, opening.heads)
             ways.append((Sure(secant), bundle, secant, mixer))

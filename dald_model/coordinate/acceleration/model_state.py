@@ -1,4 +1,4 @@
-"""What a run has learnt of its clients, for one that goes on from it."""
+"""Models of the clients at the end of a run, for a run that continues it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dald_model.coordinate.acceleration.master import Master
 class ModelState:
     """The clients' models at the end of a run.
 
-    What is known of a client is how its answers bend, whatever its neighbours: it stays worth
-    something where the penalties, the values of Parameters or the graph are others.
+    A model says how a client responds whatever its neighbours, so it stays useful where the
+    penalties, the values of Parameters or the graph change.
 
     Attributes
     ----------
@@ -48,9 +48,9 @@ class ModelState:
 def recall(
     now: Coordinates, models: Sequence[LocalModels], learnt: ModelState | None
 ) -> tuple[Hashable, ...]:
-    """Begin models with what was learnt of these clients, in the present coordinates.
+    """Begin models with those of an earlier run, in the present coordinates.
 
-    Gives the clients of which something was: not those of which other directions are seen now.
+    Gives the clients with such a model: none where edges see other directions now.
     """
     if learnt is None:
         return ()

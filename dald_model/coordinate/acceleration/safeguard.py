@@ -4,8 +4,8 @@ An *excursion* leaves the point that is kept by a proposal. It ends well, with *
 residual is below :data:`PROGRESS` times that of the kept point, and the new point is kept in its
 place. It ends badly after :data:`PATIENCE` loops without, where the residual is more than
 :data:`GROWTH` times that of the kept point, or where a client could not be solved: then the run
-goes back to the image of the kept point, and the next loop is a plain one. What a plain loop from
-there finds is always kept. In the first :data:`EARLY` excursions the residual may also be as large
+goes back to the image of the kept point, and the next loop is a plain one, whose
+point is always kept. In the first :data:`EARLY` excursions the residual may also be as large
 as the first of the run, as the way may lead over high ground.
 
 **Theorem.** Under the conditions of :mod:`dald_model.coordinate.convergence` (closed convex clients
@@ -92,7 +92,7 @@ class Safeguard:
     Attributes
     ----------
     origin : str
-        Whose proposal the present outer loop began at; "" where it began at a plain image.
+        The proposer of the point that the present outer loop began at; "" at a plain image.
     """
 
     def __init__(
@@ -122,12 +122,12 @@ class Safeguard:
 
     @property
     def learnt(self) -> ModelState | None:
-        """What is known of the clients now, for another run."""
+        """The present models of the clients, for another run."""
         return self._accelerator.learnt
 
     @property
     def recalled(self) -> tuple[Hashable, ...]:
-        """The clients that something was known of at the beginning."""
+        """The clients that had a model at the beginning."""
         return self._accelerator.recalled
 
     def observe(self, state: State) -> None:

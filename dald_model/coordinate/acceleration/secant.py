@@ -27,7 +27,7 @@ LEARNT = 32
 """Shared entries of a client up to which its responses are learned: of the gallery's models it made
 some better and some worse beyond, and those below all better."""
 SHORTEST = 0.1
-"""Share of the way to the models' consensus below which going there is not worth a round."""
+"""Steps of a smaller share of the way to the models' consensus are not proposed."""
 
 
 @dataclass(frozen=True)

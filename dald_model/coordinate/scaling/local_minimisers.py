@@ -120,9 +120,9 @@ class LocalMinimisers(NamedTuple):
     base : ndarray
         Where the clients were held last.
     lengths : ndarray
-        What the last solves were measured by; zero of servers and sites.
+        The lengths of the last solves; zero for servers and sites.
     ways : ndarray
-        What the first were, from where zero is.
+        Those of the first solves.
     """
 
     points: np.ndarray
@@ -220,7 +220,7 @@ class LocalSearch:
         return LocalMinimisers(points, having, self._curvatures, starts, self._base, lengths, ways)
 
     def of(self, name: Hashable) -> LocalMinimiser:
-        """What is known of one client."""
+        """The local minimiser of one client."""
         part = self._compiled.columns[name]
         found = self._base[part], self._points[part].copy(), self._starts[part]
         return LocalMinimiser(*found, self._curvatures[name])

@@ -62,7 +62,7 @@ def natural_units(compiled: Decomposition, layer: SolverLayer) -> Units:
 
 
 class _Scaling:
-    """What is known on the way to the units; see the module for the letters."""
+    """The computation of the units; see the module for the letters."""
 
     def __init__(self, compiled: Decomposition, local: LocalMinimisers) -> None:
         self._compiled, self._local = compiled, local
@@ -203,7 +203,8 @@ class _Scaling:
     def _lengths(self, alike: Alike) -> np.ndarray:
         """The distances as lengths of clients' variables, shape (k, m).
 
-        What is on no edge has units of its own: it is as long as what bends as much in all.
+        Variables on no edge have units of their own: the length at which they have the energy of
+        the client's other variables.
         """
         found = alike.sight.lengths(self._reaches[alike.entries])
         if (found > 0).all():

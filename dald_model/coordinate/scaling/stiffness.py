@@ -83,7 +83,7 @@ def probed(
 
 
 def _changes(here: np.ndarray, ends: np.ndarray, middles: np.ndarray) -> np.ndarray:
-    """What the objective changes by at most over a step or its opposite, (k,); 0 if not known.
+    """The largest change of the objective over a step or its opposite, (k,); 0 if not known.
 
     Where next to all of it is made at once the step begins at a singularity: there it is what would
     change as much over the second half of the way.
