@@ -128,7 +128,7 @@ def _nearer(state: State, learnt: ModelState | None) -> tuple[np.ndarray, ...]:
     # The price that each end balanced: what it was told of the other is not where that is now
     prices = mu + weight * dual * SIGNS
     points, slopes = there.points(state.sides), there.slopes(prices)
-    found = learnt.joint.solve(points, slopes, learnt.stiffness, mu)
+    found = learnt.master.solve(points, slopes, learnt.stiffness, mu)
     if found is None or not all(np.isfinite(one).all() for one in found):
         return mu, *state.sides
     return found[2], *there.sides(found[0])

@@ -129,7 +129,7 @@ class OuterTest:
         return None if found.is_proved and not found.falls_beyond else found
 
     def certified(self, state: State, at: int) -> str:
-        """The certificate of the iterate, "" where it is too weak; asked at 1.5 times the rounds."""
+        """The certificate of the iterate, "" where too weak; asked at 1.5 times the rounds."""
         test = self._settings.gap_test
         if test is None or at < self.certifies_from or not self.is_answer(state):
             return ""

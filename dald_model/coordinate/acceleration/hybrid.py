@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +21,7 @@ from dald_model.coordinate.acceleration.evaluation import (
 )
 from dald_model.coordinate.acceleration.model_state import ModelState
 from dald_model.coordinate.acceleration.secant import Secant, SecantModel
+from dald_model.coordinate.scaling.curvature import is_angular
 
 LATER, WORK = 200, 2e7
 """Clients of up to so many shared entries are learned where rounds are slow without; and as long as
@@ -85,11 +86,11 @@ class Hybrid:
         is_narrow = self._takes(sizes) or _is_within(sizes, LATER, WORK)
         is_small = is_narrow and size <= LARGEST
         may_bound = is_small or (is_narrow and size <= MANY and agreed <= AGREED)
-        is_angular = may_bound and _is_angular(compiled, secant.angular)
-        if not (self._takes(sizes) or secant.recalled or is_angular):
+        has_kinks = may_bound and _has_kinks(compiled)
+        if not (self._takes(sizes) or secant.recalled or has_kinks):
             ways.insert(0, (mixer,))
-        if is_small or is_angular:  # many smooth clients do not repay what bounds cost per round
-            first = len(ways) if is_angular else 0
+        if is_small or has_kinks:  # many smooth clients do not repay what bounds cost per round
+            first = len(ways) if has_kinks else 0
             bundle = BundleModel(secant.master, opening.heads)
             ways.append((Sure(secant), bundle, secant, mixer))
         return Portfolio(ways, first)
@@ -129,11 +130,11 @@ def _is_within(sizes: np.ndarray, most: int, work: float) -> bool:
     return bool(sizes.max(initial=0) <= most and (sizes.astype(float) ** 3).sum() <= work)
 
 
-def _is_angular(compiled: Decomposition, angular: Collection[Hashable]) -> bool:
+def _has_kinks(compiled: Decomposition) -> bool:
     """Whether most clients with data have kinks, or no curvature at all."""
-    others = {*compiled.servers, *compiled.couplings}  # who have no data are as their clients
+    others = {*compiled.servers, *compiled.couplings}  # they have no data
     clients = [name for name in compiled if name not in others]
-    return 2 * sum(name in angular for name in clients) > len(clients)
+    return 2 * sum(is_angular(compiled[name]) for name in clients) > len(clients)
 
 
 class Sure:

@@ -19,7 +19,6 @@ from dald_model.coordinate.acceleration.evaluation import (
 from dald_model.coordinate.acceleration.local_models import EDGE, LocalModels, Models, known_sum
 from dald_model.coordinate.acceleration.master import Master
 from dald_model.coordinate.acceleration.model_state import ModelState, recall
-from dald_model.coordinate.scaling.curvature import is_angular
 from dald_model.errors import OptionError
 from dald_model.validate import argument, check_whole
 
@@ -115,8 +114,6 @@ class SecantModel:
     ----------
     coordinates : Coordinates
     master : Master
-    angular : set
-        The clients that have no curvature, or kinks besides those at variables of zero.
     error : float
         How wrong the models were of the last round, as a share of what clients were told.
     reach : float
@@ -133,12 +130,6 @@ class SecantModel:
         else:
             self.master = Master(Coordinates(compiled, rho, off))
         self.coordinates = self.master.coordinates
-        servers = {
-            name for group in self.coordinates.groups if group.is_server for name in group.names
-        }
-        self.angular = {
-            name for name, sub in compiled.items() if name not in servers and is_angular(sub)
-        }
         models = [
             LocalModels(_first(group), group.columns.shape[1]) for group in self.coordinates.groups
         ]
