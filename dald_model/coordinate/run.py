@@ -48,7 +48,7 @@ KEPT = (
     "is_extrapolated",
     "least",
     "nearest",
-    "found",
+    "residuals",
     "best",
     "monitor",
 )
@@ -92,7 +92,7 @@ class Run:
         self._written: int | None = None
         self._least: EndProof | None = None
         self._nearest = Best()
-        self._found = Residuals(*4 * [math.inf])
+        self._residuals = Residuals(*4 * [math.inf])
         self._best = Best()
         proves = method.goal is not Goal.FIXED_POINT and isinstance(state.reduce, LocalReductions)
         proves = proves and membership.compiled.is_convex
@@ -124,7 +124,7 @@ class Run:
         try:
             while termination is None and self._round < self.settings.max_rounds:
                 self._write()
-                termination = self._inner_loop()
+                termination = self._one_round()
             if termination is None:
                 self._write(is_last=True)
                 said = f"after {counted(self.settings.max_rounds, 'round')}; see result.diagnose()"
@@ -218,20 +218,13 @@ class Run:
             for places, given in self.layer.collect(best.encodings):
                 best.hold(places, given)
 
-    def _inner_loop(self) -> Termination | None:
+    def _one_round(self) -> Termination | None:
         """One round; gives the end of the run, or None where it goes on."""
         plan = self.membership.open(self._moment)
-        self._connect(plan)
+        self._open_channels(plan)
         if plan.changed:
-            self._begin_anew()
-        tolerance = self.settings.accuracy.of(
-            self._falling(self._found), learns=bool(self._proposals)
-        )
-        is_extrapolated = self._is_extrapolated and not self._round
-        if self._proposals.recalled or is_extrapolated:  # it may be the last
-            tolerance = min(tolerance, self.settings.accuracy.enough)
-        if self._outer_test.retried:
-            tolerance = max(tolerance, self.settings.accuracy.enough)
+            self._restart()
+        tolerance = self._tolerance()
         self.layer.round = self._round + 1
         try:
             record = self._sweeper.run(self.state, plan.stages, tolerance)
@@ -239,10 +232,10 @@ class Run:
             origin = self._proposals.origin
             if not self._proposals.failed(self.state):
                 raise
-            self._give_up(plan, origin)
+            self._record_failed(plan, origin)
             return None
-        merit = self._account(record, plan)
-        self._offer(merit)
+        merit = self._record(record, plan)
+        self._keep_if_best(merit)
         if self._recorder.measure(self.state, self._round):
             said = f"the callback ended the run after round {self._round}"
             return Termination(Status.INTERRUPTED, None, said)
@@ -253,43 +246,54 @@ class Run:
                 return ended
         if not self._is_tested:
             return None
-        return self._monitor.look(self._round, inner, self.state, self._found, merit)
+        return self._monitor.look(self._round, inner, self.state, self._residuals, merit)
+
+    def _tolerance(self) -> float:
+        """The accuracy that the clients of this round are minimised to."""
+        accuracy, falling = self.settings.accuracy, self._falling(self._residuals)
+        tolerance = accuracy.of(falling, learns=bool(self._proposals))
+        is_extrapolated = self._is_extrapolated and not self._round
+        if self._proposals.recalled or is_extrapolated:  # this round may be the last
+            tolerance = min(tolerance, accuracy.enough)
+        if self._outer_test.retried:  # no solver gives more
+            tolerance = max(tolerance, accuracy.enough)
+        return tolerance
 
     def _end_outer_loop(self, tolerance: float) -> Termination | None:
         """The end of the run if the iterate passes the test; else update multipliers, penalties."""
         test = self._outer_test
-        if test.is_met(self.state, self._found, self._round, tolerance, bool(self._proposals)):
+        if test.is_met(self.state, self._residuals, self._round, tolerance, bool(self._proposals)):
             refusal = test.refusal(self.state)
             return self._converged() if refusal is None else self._refused(refusal)
         said = test.certified(self.state, self._round)
         if said:
-            self._take(self.state)
+            self._keep(self.state)
             return Termination(Status.CERTIFIED, None, said)
         self._update_multipliers()
         return None
 
-    def _give_up(self, plan: RoundPlan, origin: str) -> None:
+    def _record_failed(self, plan: RoundPlan, origin: str) -> None:
         """Record a round that a client's failure ended at a proposal, which is taken back."""
-        before = self._found
+        before = self._residuals
         unknown = Record(Residuals(*5 * [math.nan]), self.state.objectives)
-        self._account(unknown, plan, f"{origin}, taken back")
-        self._found, self._inner = before, 0
+        self._record(unknown, plan, f"{origin}, taken back")
+        self._residuals, self._inner = before, 0
 
     def _converged(self) -> Termination:
-        self._take(self.state)
+        self._keep(self.state)
         if self._outer > 1:
             self._proposals.observe(self.state)
         if self.method.goal is Goal.OPTIMUM:
             found = outcome.converged(self.membership, self.state)
             return found._replace(detail=found.detail or self.settings.unproved)
-        apart = self._found.primal
+        apart = self._residuals.primal
         said = f"the clients are {apart:.1e} apart, as multipliers are not updated"
         return Termination(Status.SETTLED, None, said)
 
     def _refused(self, refusal: EndProof) -> Termination | None:
         """Go on, up to ``REFUSALS`` times, in the scales of a proof whose gap was too large."""
         if refusal.is_proved:
-            self._take(self.state)
+            self._keep(self.state)
             return self._endless(self.state) or self._converged()
         if self._least is None or refusal.gap <= self._least.gap:
             self._least = refusal
@@ -301,7 +305,7 @@ class Run:
             self.state.units = refusal.units
             if isinstance(self.rule, ResidualBalancing):
                 self.state.rho = refusal.units.penalty.copy()
-            self._begin_anew()
+            self._restart()
         return None
 
     def _unproved(self, least: EndProof) -> Termination:
@@ -337,30 +341,30 @@ class Run:
             self._recorder.taken_back()
         self._outer, self._inner = self._outer + 1, 0
 
-    def _account(self, record: Record, plan: RoundPlan, proposal: str | None = None) -> float:
+    def _record(self, record: Record, plan: RoundPlan, proposal: str | None = None) -> float:
         """Count and record one round; gives its merit."""
         self._round, self._inner = self._round + 1, self._inner + 1
-        self._found = record.found
+        self._residuals = record.found
         if proposal is None:
             proposal = self._proposals.origin
         count = Count(self._outer, self._inner, self._round)
         return self._recorder.write(record, plan, count, self.state, proposal, self._is_tested)
 
-    def _offer(self, merit: float) -> None:
+    def _keep_if_best(self, merit: float) -> None:
         """Keep the iterate if it is the best so far; the last one where residuals do not count."""
         if not self._outer_test.is_answer(self.state):
             return
         if not self._is_tested:
-            self._take(self.state.snapshot())
+            self._keep(self.state.snapshot())
         elif self._best.offer(self.state, self._round, merit):
             self.layer.keep()
 
-    def _take(self, state: State) -> None:
+    def _keep(self, state: State) -> None:
         """Keep the iterate of this round as the answer."""
         self._best.take(state, self._round)
         self.layer.keep()
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         """Begin anew where the problem or the order changed.
 
         The models of the clients stay, as far as edges see the same variables.
@@ -370,7 +374,7 @@ class Run:
         self._best = Best()  # the one so far belongs to the problem before
         self._monitor.renew(self._round + 1)
 
-    def _connect(self, plan: RoundPlan) -> None:
+    def _open_channels(self, plan: RoundPlan) -> None:
         """Tell the state which clients and edges take part in this round."""
         channels, membership = self.state.channels, self.membership
         if channels is None:
@@ -402,14 +406,14 @@ class Run:
             compiled.servers,
             not membership.gone,
             self._ends(self._inner + 1) if closing is None else closing,
-            self._found,
+            self._residuals,
             lambda: self.state.staleness(compiled),
             self.layer.unanswered,
         )
 
     def _ends(self, inner: int) -> bool:
         """Whether this inner loop is the last of its outer loop, by the residuals so far."""
-        dual, eps_dual = self._found.dual_scaled, self.settings.eps_dual
+        dual, eps_dual = self._residuals.dual_scaled, self.settings.eps_dual
         with Asking("stopping", self._stopping):
             return self._stopping.ends(self._outer, inner, dual, eps_dual)
 
