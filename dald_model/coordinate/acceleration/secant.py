@@ -27,6 +27,9 @@ LEARNT = 32
 some better and some worse beyond, and those below all better."""
 SHORTEST = 0.1
 """Steps of a smaller share of the way to the models' consensus are not proposed."""
+LONGEST = 16
+"""Rounds that the secant pauses at most after its proposals led nowhere. (Without pauses the panel
+takes as many rounds, but of seven desks' portfolios within one budget four stall.)"""
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,7 @@ class SecantModel:
         self._slopes = np.zeros(0)
         self.error = 0.0 if self.recalled else math.inf
         self.reach = math.inf
+        self._rest, self._pause = 0, 1
 
     @property
     def learnt(self) -> ModelState:
@@ -162,6 +166,9 @@ class SecantModel:
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
         """See :class:`Accelerator`."""
+        if self._rest:
+            self._rest -= 1
+            return None
         assert self._points is not None
         stiffness = [model.stiffness() for model in self._models]
         found = self.master.solve(self._points, self._slopes, stiffness, evaluation.after[0])
@@ -183,10 +190,12 @@ class SecantModel:
         return Proposal(point, self.name, sides) if np.isfinite(point).all() else None
 
     def reject(self, name: str) -> None:
-        """See :class:`Accelerator`: the models have learned from it."""
+        """See :class:`Accelerator`: pause, twice as long each time."""
+        self._rest, self._pause = self._pause, min(2 * self._pause, LONGEST)
 
     def accept(self, name: str) -> None:
         """See :class:`Accelerator`."""
+        self._pause = 1
 
 
 def _first(group: Group) -> np.ndarray:
