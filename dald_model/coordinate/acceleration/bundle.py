@@ -35,6 +35,10 @@ NEW, WRONG = 0.3, 3.0
 """Where clients turn out to be higher than their bounds by less than the first of these times the
 energy of the pull, t falls to :data:`WIDER` of itself; by more than the second, it is doubled."""
 WIDER = 0.25
+STAYS, FELL, STUCK, STEEPEST = 0.5, 0.7, 3, 64.0
+"""Where for more than the third number of rounds the next point is nearer to the last one than the
+first share of how far the answers were from that, and these do not come nearer by the second share,
+clients are asked beyond their bounds, up to so many times that distance steeper."""
 TOLERANCE = 1e-11
 """Of the coordinator's own solver."""
 FEW, TRIALS = 200, 6
@@ -75,9 +79,13 @@ class BundleModel:
     def __init__(self, master: Master, heads: np.ndarray) -> None:
         self._coordinates, self._master, self._heads = master.coordinates, master, heads
         self._cuts = Cuts(master.coordinates, master.agreed)
+        coordinates = master.coordinates
+        self._clients = coordinates.answers[coordinates.owner]
         self._nearness = NEARNESS
         self._asked: _Question | None = None
         self._centre = np.zeros(0)
+        self._missed = np.zeros(0)
+        self._stuck = 0
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
         """See :class:`Accelerator`."""
@@ -86,10 +94,14 @@ class BundleModel:
         heights = self._cuts.add(points, slopes, evaluation.objectives)
         agreed, asked, self._asked = self._master.agreed, self._asked, None
         if asked is None or evaluation.before is not asked.point:
-            self._centre = agreed.nearest(points)
+            self._centre, self._stuck = agreed.nearest(points), 0
+            self._missed = np.zeros_like(points)
             return
         # Around where clients were asked, not where they answered: else it rests where they differ
         self._centre = asked.free
+        missed = np.where(self._clients, agreed.expand(asked.free) - points, 0.0)
+        fell = np.linalg.norm(missed) < FELL * np.linalg.norm(self._missed)
+        self._missed, self._stuck = missed, 0 if fell else self._stuck
         there = self._coordinates.sums(slopes * agreed.expand(asked.free))
         there = heights + self._cuts.sums(there)
         is_known = np.isfinite(asked.heights) & np.isfinite(there)
@@ -110,6 +122,7 @@ class BundleModel:
         slopes = self._cuts.mixed(shares)
         self._cuts.prune(shares > ACTIVE)
         # Prices balance: what the pull adds is spread over the clients
+        slopes = slopes + self._beyond(free)
         left = (agreed.gather(slopes) + agreed.rows.T @ tied) / agreed.weight
         slopes = slopes - left[agreed.classes] * agreed.factor
         prices = self._master.nearest(slopes, evaluation.after[0])
@@ -119,6 +132,18 @@ class BundleModel:
             return None
         self._asked = _Question(point, free, self._centre, heights)
         return Proposal(point, self.name, sides)
+
+    def _beyond(self, free: np.ndarray) -> np.ndarray:
+        """How much steeper than their bounds clients are asked, (N,): not where bounds moved on.
+
+        An answer's slope is steeper than the one that was asked by how far it is from the point
+        asked. Where a constraint keeps a client from a corner that the others' bounds hold, that is
+        what a round adds to its bounds there; so each further round asks for twice as much.
+        """
+        moved = np.sqrt((self._master.agreed.weight * (free - self._centre) ** 2).sum())
+        stays = moved < STAYS * np.linalg.norm(self._missed)
+        self._stuck = self._stuck + 1 if stays else 0
+        return (min(2.0 ** max(self._stuck - STUCK, 0), STEEPEST) - 1) * self._missed
 
     def reject(self, name: str) -> None:
         """See :class:`Accelerator`: bounds hold wherever they were found."""
