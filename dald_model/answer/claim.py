@@ -203,7 +203,7 @@ def client_costs(
     A server has 0. NaN outside of the domain, and for a client whose objective is at a site.
     """
     subs = [compiled[name] for name in (compiled if names is None else names)]
-    found = _costs(subs, [points[sub.name] for sub in subs])
+    found = _costs(subs, [points[sub.name][None] for sub in subs])[:, 0]
     return dict(zip((sub.name for sub in subs), found.tolist(), strict=True))
 
 
@@ -211,22 +211,28 @@ def costs_at(
     compiled: Decomposition, vectors: Sequence[np.ndarray], names: Collection[Hashable]
 ) -> np.ndarray:
     """The same at several points of all variables one after the other, (points, clients)."""
-    subs = [compiled[name] for name in names]
-    parts = [compiled.columns[sub.name] for sub in subs]
-    found = _costs(subs * len(vectors), [one[part] for one in vectors for part in parts])
-    return found.reshape(len(vectors), len(subs))
+    subs, whole = [compiled[name] for name in names], np.stack(vectors)
+    return _costs(subs, [whole[:, compiled.columns[sub.name]] for sub in subs]).T
 
 
 def _costs(subs: Sequence[Subproblem], points: Sequence[np.ndarray]) -> np.ndarray:
-    found = np.array([0.0 if sub.client.is_server else np.nan for sub in subs])
-    here = [at for at, s in enumerate(subs) if not (s.client.is_server or s.client.is_remote)]
+    """The objectives at some points each, (p, m), in the shape (clients, p)."""
+    found = np.full((len(subs), len(points[0]) if subs else 1), np.nan)
+    clients = [sub.client for sub in subs]
+    found[[one.is_server for one in clients]] = 0.0
+    here = [at for at, one in enumerate(clients) if not (one.is_server or one.is_remote)]
     with np.errstate(all="ignore"):
         found[here] = values([subs[at].lowered for at in here], [points[at] for at in here])
-    left = [at for at in here if not np.isfinite(found[at])]
+    left = [
+        at
+        for at, is_whole in zip(here, np.isfinite(found[here]).all(axis=1), strict=True)
+        if not is_whole
+    ]
     if left:
-        with undisturbed([v for at in left for v in subs[at].client.given.variables]):
+        with undisturbed([v for at in left for v in clients[at].given.variables]):
             for at in left:
-                found[at] = subs[at].client.cost_at(subs[at].spread(points[at]))
+                for nth in np.flatnonzero(~np.isfinite(found[at])):
+                    found[at, nth] = clients[at].cost_at(subs[at].spread(points[at][nth]))
     return found
 
 

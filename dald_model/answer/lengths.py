@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.answer.alike import Alike
+from dald_model.answer.client_rows import CANCELLED, ClientRows
 from dald_model.answer.smooth_clients import ROOM
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
@@ -37,11 +38,6 @@ LEAST = 1e-2
 objective by 1e-6 of S."""
 PASSES = 3
 """So many rows away a length is told to entries without one of their own."""
-CANCELLED = 1e-14
-"""Share of the largest coefficient of a row, or slope of a client, below which another is what
-rounding left of zero; of a curvature the square."""
-SHORTER = 1e-4
-"""Share of a client's longest length below which an entry is compared with the others by rows."""
 FAINTLY = 0.1
 """Share of that move which then is the length: a thousandth of 1e-4 of it is what they leave."""
 NOTHING = 1e-13
@@ -108,7 +104,7 @@ def slopes_at(
 ) -> Slopes:
     """What is known at a point.
 
-    ``sizes`` are how far entries are from zero, ``allowed`` those of :func:`allowed_by_rows`.
+    ``sizes`` are how far entries are from zero, ``allowed`` how far rows allow.
     """
     whole, ranges = Alike.by_variable(compiled).most(sizes), _ranges(compiled)
     steep, bent = _steepness(compiled, names, at)
@@ -122,6 +118,7 @@ def slopes_at(
 
 def lengths_of(
     compiled: Decomposition,
+    rows: ClientRows,
     at: np.ndarray,
     ways: np.ndarray,
     worth: np.ndarray,
@@ -145,7 +142,7 @@ def lengths_of(
     whole = _passed_on(compiled, whole, is_told)
     is_agreed, right = not ways.any(), np.full(at.size, np.inf)
     for _ in range(PASSES):
-        moves, right = _moves_of_rows(compiled, whole, asks_all=is_agreed)
+        moves, right = rows.moves(whole, asks_all=is_agreed)
         moves = np.where(np.isfinite(moves), moves, 0.0)
         moves = np.maximum(moves, _moves_of_edges(compiled, whole))
         whole = np.where(whole <= FAINT * moves, FAINTLY * moves, whole)
@@ -207,13 +204,6 @@ def sizes_of(compiled: Decomposition, at: np.ndarray, allowed: np.ndarray) -> np
     return np.where(is_zero, allowed, np.abs(at))
 
 
-def allowed_by_rows(compiled: Decomposition) -> np.ndarray:
-    """How far an entry alone moves a row as far as its right-hand side; infinite without any."""
-    nothing = np.zeros(sum(sub.size for sub in compiled.values()))
-    right = _moves_of_rows(compiled, nothing, asks_all=True)[1]
-    return Alike.by_edges(compiled).least(right)
-
-
 def _moves_of_edges(compiled: Decomposition, lengths: np.ndarray) -> np.ndarray:
     """How far an entry alone moves the longest of its edges as far as the other end does."""
     found = np.zeros(lengths.size)
@@ -226,37 +216,6 @@ def _moves_of_edges(compiled: Decomposition, lengths: np.ndarray) -> np.ndarray:
     moves = other[is_held] / np.abs(cells.data[is_held])
     np.maximum.at(found, cells.col[is_held], moves)
     return found
-
-
-def _moves_of_rows(
-    compiled: Decomposition, lengths: np.ndarray, *, asks_all: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """How far an entry alone moves a row of constraints as far as its others do.
-
-    And how far it moves it as far as its right-hand side is. The least over the rows; infinite
-    where no row with others of a length, or with a right-hand side, has the entry. Rows are asked
-    of all clients, or of those with an entry that is far shorter than another.
-    """
-    found, right = np.full((2, lengths.size), np.inf)
-    for name, sub in compiled.items():
-        form = None if sub.client.is_remote else sub.form
-        own = lengths[compiled.columns[name]]
-        is_even = not asks_all and bool((own > SHORTER * own.max(initial=0.0)).all())
-        if form is None or not sub.is_constrained or is_even:
-            continue
-        rows = abs(form.cone.rows[:, : sub.size]).tocoo()
-        reach = rows.data * own[rows.col]
-        others = np.bincount(rows.row, reach, rows.shape[0])[rows.row] - reach
-        largest = np.zeros(rows.shape[0])
-        np.maximum.at(largest, rows.row, rows.data)
-        is_held = (others > 0) & (rows.data > CANCELLED * largest[rows.row])
-        with np.errstate(all="ignore"):
-            moves = np.where(is_held, others / rows.data, np.inf)
-            rhs = np.abs(form.cone.rhs)[rows.row] / rows.data
-        part = compiled.columns[name]
-        np.minimum.at(found[part], rows.col, moves)
-        np.minimum.at(right[part], rows.col, np.where(rhs > 0, rhs, np.inf))
-    return found, right
 
 
 def _steepness(

@@ -35,8 +35,9 @@ from dald_model._cvxpy import NegExpression
 from dald_model.answer.alike import Alike
 from dald_model.answer.bound import Parts
 from dald_model.answer.claim import Claim, client_costs, costs_at
+from dald_model.answer.client_rows import ClientRows
 from dald_model.answer.cost_of_consensus import least_paid
-from dald_model.answer.lengths import allowed_by_rows, lengths_of, sizes_of, slopes_at
+from dald_model.answer.lengths import lengths_of, sizes_of, slopes_at
 
 NOISE = 256 * np.finfo(float).eps
 """What doubles do not hold of a sum, as a share of the sizes of its summands: expressions of a few
@@ -92,7 +93,8 @@ class Scale:
         compiled = claim.compiled
         self.total = float(sum(abs(cost) for cost in costs.values() if np.isfinite(cost)))
         self.noise = NOISE * self.total
-        allowed = allowed_by_rows(compiled)
+        rows = ClientRows(compiled)
+        allowed = Alike.by_edges(compiled).least(rows.allowed)
         sizes = sizes_of(compiled, at, allowed)
         near = Near(claim, at, sizes, costs)
         self.digits = near.digits
@@ -103,7 +105,7 @@ class Scale:
         self.least = self.unseen / ALLOWED
         known = self.paid if alone.endless else max(self.paid, self.least)
         moves = [slopes.moves(one) for one in (known, self.least)]
-        self.lengths = lengths_of(compiled, at, alone.ways, *moves)
+        self.lengths = lengths_of(compiled, rows, at, alone.ways, *moves)
         farthest = Alike.by_edges(compiled).most(alone.farthest)
         self.reach = REACH * np.maximum(self.lengths, farthest)
         self.paid += self._paid_within(claim, at, costs, alone.endless)

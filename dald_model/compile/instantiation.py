@@ -33,6 +33,8 @@ from dald_model.compile.row_replication import (
 from dald_model.declare.affine import SPARSE, scaled
 
 NOTHING, NO_ROWS = np.zeros(0), sp.csr_array((0, 0))
+ROOM = 500_000
+"""Numbers of pieces that are kept at once where objectives of many clients are computed: 4 MB."""
 Sizes = tuple[np.ndarray, np.ndarray]
 """Weights and parameters."""
 
@@ -319,24 +321,30 @@ class Instantiator:
         """P @ y of all pieces, one after the other."""
         return self._diagonal * y if self._P is None else self._P @ y
 
-    def values(self, maps: Sequence[AffineMaps], points: Sequence[np.ndarray]) -> np.ndarray:
-        """The objectives of k clients at points of shape (m,) each, (k,).
+    def values(self, maps: Sequence[AffineMaps], points: np.ndarray) -> np.ndarray:
+        """The objectives of k clients at points of shape (k, p, m), (k, p).
 
         From the values of their pieces, as far as they are in it: not multiplied out.
         """
-        y = np.zeros((len(maps), int(self._stops[-1])))
-        for at in self._valued:
-            part = y[:, self._stops[at] : self._stops[at + 1]]
-            for row, own, point in zip(part, maps, points, strict=True):
-                matrix = own.matrices[at]
-                row[:] = point if matrix is None else matrix @ point
-                row += own.offsets[at]
+        found, width = np.empty(points.shape[:2]), int(self._stops[-1])
+        at_once = max(1, ROOM // max(1, points.shape[1] * width))
+        for first in range(0, len(maps), at_once):
+            part = slice(first, first + at_once)
+            y = np.zeros((*points[part].shape[:2], width))
+            for at in self._valued:
+                piece = y[:, :, self._stops[at] : self._stops[at + 1]]
+                _enter(piece, maps[part], at, points[part])
+            found[part] = self._values(y.reshape(-1, width)).reshape(y.shape[:2])
+        return found
+
+    def _values(self, y: np.ndarray) -> np.ndarray:
+        """The objectives where the pieces are y, (n, pieces)."""
         bent = self._diagonal * y if self._P is None else (self._P @ y.T).T
         found = np.vecdot(bent / 2 + self._linear, y) + self._constant
         for kind, width, arguments, (weight, parameter), _ in self._terms:
             u = arguments.blocks.at(y.T).T + arguments.start
-            of_each = kind.value(kind.grouped(u.reshape(-1), width), np.tile(parameter, len(maps)))
-            found += of_each.reshape(len(maps), -1) @ weight
+            of_each = kind.value(kind.grouped(u.reshape(-1), width), np.tile(parameter, len(y)))
+            found += of_each.reshape(len(y), -1) @ weight
         return found
 
     @cached_property
@@ -403,6 +411,17 @@ class Instantiator:
         if extra.shape[1]:
             matrix = np.hstack([matrix, extra])
         return Rows(matrix, self._right_side(which, maps))
+
+
+def _enter(piece: np.ndarray, maps: Sequence[AffineMaps], at: int, points: np.ndarray) -> None:
+    """Enter the values of one piece of k clients at points, (k, p, m), into (k, p, entries)."""
+    matrices: list[Any] = [own.matrices[at] for own in maps]
+    if all(type(matrix) is np.ndarray for matrix in matrices):
+        np.matmul(points, np.stack(matrices).swapaxes(1, 2), out=piece)
+    else:
+        for row, matrix, own in zip(piece, matrices, points, strict=True):
+            row[:] = own if matrix is None else (matrix @ own.T).T
+    piece += np.stack([own.offsets[at] for own in maps])[:, None]
 
 
 def _levels(block: Block, groups: np.ndarray, replication: RowReplication) -> _Levels | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ class Read(NamedTuple):
     template: Template
     parts: list[tuple[Coefficients, np.ndarray]]
     is_first: bool
-    """Whether no client before had a template of this key."""
+    """Whether no client of this process had its template before."""
 
 
 class Lowered:
@@ -117,17 +117,20 @@ class Lowered:
 
 
 def values(clients: Sequence[Lowered | None], points: Sequence[np.ndarray]) -> np.ndarray:
-    """Clients' objectives at points of shape (m,) each, as accurately as the user's expressions.
+    """K clients' objectives at p points of shape (p, m) each, (k, p).
 
-    From the values of the expressions' affine pieces, of all clients of one instantiator at once;
-    NaN where not all of a client is known so.
+    From the values of the expressions' affine pieces and so as accurate as these, of all clients of
+    one instantiator and size at once; NaN where not all of a client is known so.
     """
-    found = np.full(len(clients), math.nan)
-    together: dict[int, tuple[Instantiator, list[int]]] = {}
+    found = np.full((len(clients), len(points[0]) if points else 1), math.nan)
+    together: dict[Hashable, list[tuple[int, Lowered]]] = {}
     for at, one in enumerate(clients):
         if one is not None and one.form.valued:
-            together.setdefault(id(one.instantiator), (one.instantiator, []))[1].append(at)
-    for instantiator, places in together.values():
-        maps = [one.maps for one in map(clients.__getitem__, places) if one is not None]
-        found[places] = instantiator.values(maps, [points[at] for at in places])
+            key = id(one.instantiator), points[at].shape
+            together.setdefault(key, []).append((at, one))
+    for alike in together.values():
+        places = [at for at, _ in alike]
+        maps = [one.maps for _, one in alike]
+        given = np.stack([points[at] for at in places])
+        found[places] = alike[0][1].instantiator.values(maps, given)
     return found

@@ -42,6 +42,10 @@ UNREADABLE = (
 part, and atoms that cannot be made again from their arguments (perspective, suppfunc)."""
 
 
+templates: dict[Hashable, list[Template]] = {}
+"""Those of all models: to build a model again, as in a loop over data, asks cvxpy nothing."""
+
+
 @lru_cache
 def _replication(groups: tuple[int, ...], sizes: tuple[int, ...]) -> RowReplication:
     """The same for all clients of one shape."""
@@ -191,9 +195,7 @@ class Lowering:
         # Only what cvxpy does with the client is caught: an error of our own must be seen.
         try:
             given = split(client, **how)
-            key = given.key
-            is_first = key not in self._templates
-            template = self._template(key, given)
+            template, is_first = self._template(given)
             parts = [affine_parts(piece) for piece in given.pieces]
         except UNREADABLE:
             return None
@@ -234,14 +236,23 @@ class Lowering:
         self._count += 1
         return agrees(found.form, client, count, seed=self._count)
 
-    def _template(self, key: Hashable, given: SplitClient) -> Template:
-        alike = self._templates.get(key, [])
-        template = next((one for one in alike if one.accepts(given.numbers)), None)
-        if template is None:
-            template = Template(given)
-            if not given.whole:
-                self._templates[key] = [*alike, template]
-        return template
+    def _template(self, given: SplitClient) -> tuple[Template, bool]:
+        """A client's template, and whether it is the first client of the process that has it."""
+        if given.whole:
+            return Template(given), True
+        key, numbers = given.key, given.numbers
+        own, others = self._templates.setdefault(key, []), templates.get(key, [])
+        known = next((one for one in own if one.accepts(numbers)), None)
+        if known is not None:
+            return known, False
+        known = next((one for one in others if one.accepts(numbers)), None)
+        template = known.anew() if known else Template(given)
+        own.append(template)
+        if known is None:
+            if len(templates) >= KEPT:
+                templates.clear()
+            templates[key] = [template.anew(), *others[: ALIKE - 1]]
+        return template, known is None
 
     def _lowered(
         self,

@@ -6,6 +6,7 @@ share it, whatever their data.
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -68,6 +69,15 @@ class Template:
         self._users = {
             p.id: np.array(p.value) for p in self.problem.parameters() if p.id not in ours
         }
+        self._forget()
+
+    def anew(self) -> Template:
+        """What cvxpy made, without what was learned since: so no model depends on another."""
+        found = copy(self)
+        found._forget()
+        return found
+
+    def _forget(self) -> None:
         self._known: dict[bytes, tuple[Canonical, Structure]] = {}
         self._base: tuple[list[np.ndarray], Canonical, Structure] | None = None
         self._tangent: Tangent | None = None

@@ -199,13 +199,14 @@ def _costs(compiled: Decomposition, points: Points) -> np.ndarray:
     """The objectives that the clients minimise, from their expressions; NaN outside the domain."""
     subs = list(compiled.values())
     with np.errstate(all="ignore"):
-        found = values([sub.lowered for sub in subs], [points[sub.name] for sub in subs])
-        for at, sub in enumerate(subs):
+        at = [points[sub.name][None] for sub in subs]
+        found = values([sub.lowered for sub in subs], at)[:, 0]
+        for nth, sub in enumerate(subs):
             if sub.client.is_server:
-                found[at] = 0.0
-            elif not math.isfinite(found[at]):
+                found[nth] = 0.0
+            elif not math.isfinite(found[nth]):
                 with preserved(sub.client.given.variables):
-                    found[at] = sub.client.cost_at(sub.spread(points[sub.name]))
+                    found[nth] = sub.client.cost_at(sub.spread(points[sub.name]))
     return found
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
+from dald_model.compile import lowering
 from tests.expect import flat
 from tests.zoo import PROBLEMS
 
@@ -19,6 +20,11 @@ LOWERED = [
     "nonnegative", "portfolio", "entropy", "nuclear_norm", "semidefinite",
 ]  # fmt: skip
 ARRAY = np.random.default_rng(3).normal(size=(9, 3))
+
+
+@pytest.fixture(autouse=True)
+def nothing_seen_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lowering, "templates", {})
 
 
 @pytest.fixture
@@ -81,6 +87,16 @@ def test_clients_alike_are_canonicalised_once(asked: list[Any]) -> None:
     model.consensus(*[v == x[0] for v in x[1:]])
     model.solve()
     assert len(asked) == 1
+
+
+def test_a_model_that_is_built_again_asks_cvxpy_nothing(asked: list[Any]) -> None:
+    answers = []
+    for shift in (0.0, 1.0):
+        model, x = pair(lambda x, to=shift: cp.huber(x[0] - to) + cp.sum_squares(x[1:] - 2 - to))
+        assert model.solve().status == "optimal"
+        answers.append(flat(x.value))
+        assert len(asked) == 1
+    np.testing.assert_allclose(answers, [[0, 2, 2], [1, 3, 3]], atol=1e-5)
 
 
 def test_a_new_value_of_a_parameter_moves_numbers_and_asks_cvxpy_nothing(asked: list[Any]) -> None:

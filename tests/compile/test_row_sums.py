@@ -10,6 +10,7 @@ import pytest
 
 import dald_model as dm
 from dald_model._cvxpy import CanonicalProblem
+from dald_model.compile import lowering
 from dald_model.compile.lowered import Lowered
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.row_replication import APART, is_row_sum
@@ -132,6 +133,7 @@ def test_what_counts_as_a_sum_over_rows() -> None:
 def test_clients_of_any_number_of_rows_are_canonicalised_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(lowering, "templates", {})
     count = 0
     once = CanonicalProblem.__init__
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
+from dald_model.compile import lowering
 from tests.compile.both_ways import by_clarabel, by_cvxpy, compiled, turn
 from tests.compile.clients import SPD, F, Share, b, untyped
 from tests.expect import flat, largest, number
@@ -154,6 +155,7 @@ def test_clients_that_differ_in_weights_are_canonicalised_once(
     for weight in (0.5, 1.7, 3.1):
         x = cp.Variable(4)
         shares.append((SHARING[name](x, weight), [x >= weight]))
+    monkeypatch.setattr(lowering, "templates", {})
     asked, once = [], cp.Problem.get_problem_data
     monkeypatch.setattr(
         cp.Problem,

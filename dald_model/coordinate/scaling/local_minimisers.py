@@ -497,7 +497,7 @@ def _is_resolved(sides: np.ndarray, held: np.ndarray) -> bool:
 def _costs(subs: list[Subproblem], points: list[np.ndarray]) -> np.ndarray:
     """The clients' objectives at their points, (k,); NaN where they have no value."""
     with np.errstate(all="ignore"):
-        found = values([sub.lowered for sub in subs], points)
+        found = values([sub.lowered for sub in subs], [point[None] for point in points])[:, 0]
         for at, sub in enumerate(subs):
             if np.isnan(found[at]) and not np.isnan(points[at]).any():
                 with preserved(sub.client.given.variables):
