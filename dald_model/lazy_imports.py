@@ -1,6 +1,7 @@
-"""Lazy imports of libraries, and what to install where one is missing.
+"""Lazy imports of libraries and methods, and what to install where a library is missing.
 
 pandas takes a quarter of the time that cvxpy takes to import, and many programs print no table.
+networkx takes a sixth, and all that solves half of it, which a program pays when it first compiles.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dald_model.errors import MissingError
 
 if TYPE_CHECKING:
+    import networkx as nx
     import pandas as pd
 
 
@@ -21,6 +23,20 @@ class LazyModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         found = self.__dict__[name] = getattr(import_module(self.__name__), name)
         return found
+
+
+class LazyMethod:
+    """A method that is a function of another module, which is imported with its first use."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._owner, self._name = owner, name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        setattr(self._owner, self._name, getattr(import_module(self._module), self._name))
+        return getattr(owner if instance is None else instance, self._name)
 
 
 def optional(module: str, extra: str, purpose: str) -> Any:
@@ -51,6 +67,6 @@ def optional(module: str, extra: str, purpose: str) -> Any:
 
 
 if not TYPE_CHECKING:
-    pd = LazyModule("pandas")
+    nx, pd = LazyModule("networkx"), LazyModule("pandas")
 
-__all__ = ["LazyModule", "optional", "pd"]
+__all__ = ["LazyMethod", "LazyModule", "nx", "optional", "pd"]

@@ -6,17 +6,19 @@ from collections.abc import Hashable
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from dald_model.compile.programme import Latex, programme, subproblem
-from dald_model.compiled import Compiled
-from dald_model.coordinate.penalty import as_rule
 from dald_model.declare.declaration import Declaration
 from dald_model.errors import DeclarationError
-from dald_model.schedule import drawing
-from dald_model.solve import solve
+from dald_model.lazy_imports import LazyMethod
 from dald_model.values import one_at_a_time
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from dald_model.compile.programme import Latex
+    from dald_model.compiled import Compiled
+    from dald_model.solve import solve
+else:
+    solve = LazyMethod("dald_model.solve")
 
 
 class Model(Declaration):
@@ -92,6 +94,9 @@ class Model(Declaration):
         >>> print(compiled[0].rho["server"].value)
         [1.]
         """
+        from dald_model.compiled import Compiled
+        from dald_model.coordinate.penalty import as_rule
+
         if self._compiled is None:
             if not self._clients:
                 raise DeclarationError(
@@ -134,6 +139,8 @@ class Model(Declaration):
         {} + \left( x_{1} - 3 \right)^{2}
         1 \leq x_{0}
         """
+        from dald_model.compile.programme import programme, subproblem
+
         compiled = self.compile()
         return programme(compiled) if client is None else subproblem(compiled, client)
 
@@ -155,5 +162,7 @@ class Model(Declaration):
         >>> print(common_number([0, 1, 2]).draw().get_suptitle())
         mean: consensus graph, 3 clients, 3 edges
         """
+        from dald_model.schedule import drawing
+
         compiled = self.compile()
         return drawing.graph_plot(self.name, compiled.graph, compiled.servers, compiled.couplings)

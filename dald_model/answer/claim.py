@@ -223,15 +223,12 @@ def _costs(subs: Sequence[Subproblem], points: Sequence[np.ndarray]) -> np.ndarr
     here = [at for at, one in enumerate(clients) if not (one.is_server or one.is_remote)]
     with np.errstate(all="ignore"):
         found[here] = values([subs[at].lowered for at in here], [points[at] for at in here])
-    left = [
-        at
-        for at, is_whole in zip(here, np.isfinite(found[here]).all(axis=1), strict=True)
-        if not is_whole
-    ]
+    is_known = np.isfinite(found)
+    left = [at for at in here if not is_known[at].all()]
     if left:
         with undisturbed([v for at in left for v in clients[at].given.variables]):
             for at in left:
-                for nth in np.flatnonzero(~np.isfinite(found[at])):
+                for nth in np.flatnonzero(~is_known[at]):
                     found[at, nth] = clients[at].cost_at(subs[at].spread(points[at][nth]))
     return found
 

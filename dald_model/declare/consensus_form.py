@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import cvxpy as cp
-import networkx as nx
 
 from dald_model._cvxpy import with_parts
 from dald_model.declare.client import Client
@@ -20,6 +19,7 @@ from dald_model.declare.consensus import ConsensusEquality, Edge, Owners, check_
 from dald_model.declare.couplings import fresh
 from dald_model.declare.lazy_client import LocalClient
 from dald_model.errors import DeclarationError, DisconnectedError
+from dald_model.lazy_imports import nx
 from dald_model.text import listed, parted
 
 

@@ -7,8 +7,6 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from typing import Any, Self
 
-import networkx as nx
-
 from dald_model.declare.alike import Clients
 from dald_model.declare.by_entry import Owning, by_entry
 from dald_model.declare.checked import check_name, declare_client
@@ -18,6 +16,7 @@ from dald_model.declare.couplings import Coupling, declare_coupling, fresh
 from dald_model.declare.declared import Declared
 from dald_model.declare.topology import checked_topology, rings
 from dald_model.errors import DeclarationError
+from dald_model.lazy_imports import nx
 from dald_model.validate import check_flag
 
 

@@ -6,7 +6,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 
 import cvxpy as cp
-import networkx as nx
 import numpy as np
 
 from dald_model.declare.by_entry import ByEntry, by_entry
@@ -15,6 +14,7 @@ from dald_model.declare.consensus import ConsensusEquality
 from dald_model.declare.consensus_form import owners_of
 from dald_model.declare.couplings import Coupling
 from dald_model.declare.listing import Listing
+from dald_model.lazy_imports import nx
 from dald_model.not_picklable import NotPicklable
 from dald_model.text import Part, Printed
 

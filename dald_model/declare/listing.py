@@ -6,13 +6,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import cvxpy as cp
-import networkx as nx
 
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality, Owners
 from dald_model.declare.couplings import Coupling
 from dald_model.declare.wording import sized, symbolic
-from dald_model.lazy_imports import pd
+from dald_model.lazy_imports import nx, pd
 from dald_model.text import (
     FOLDED,
     KINDS,

@@ -6,11 +6,11 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import cvxpy as cp
-import networkx as nx
 
 from dald_model.declare.client import Client
 from dald_model.declare.consensus_form import check_reach, owners_of
 from dald_model.errors import DeclarationError
+from dald_model.lazy_imports import nx
 from dald_model.text import listed
 
 
