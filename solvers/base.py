@@ -66,9 +66,10 @@ class Encoding(IntEnum):
     ``UNSOLVED``: the client was not solved yet. ``ROWS``: those of the form's equalities,
     inequalities and balls, one after the other, with the signs of
     :math:`\nabla f + E^\top \nu + A^\top \lambda + \dots = 0`, and after them, if known, those of
-    all arguments of kinks and balls: each one's slope where it has one. ``CONES``: the dual vector
-    of the form's cone program. ``VALUES``: cvxpy's dual values of the constraints, flat. ``FORCE``:
-    what the constraints and kinks hold at the point, shape (m,), from which multipliers follow.
+    all arguments of norms, balls and kinks, by ``Form.kinked``: each one's slope where it has one.
+    ``CONES``: the dual vector of the form's cone program. ``VALUES``: cvxpy's dual values of the
+    constraints, flat. ``FORCE``: what the constraints and kinks hold at the point, shape (m,), from
+    which multipliers follow.
     ``ELSEWHERE``: they stayed where the client is, and are asked for at the end of the run.
     """
 

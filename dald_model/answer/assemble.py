@@ -128,11 +128,10 @@ def dual_values(
         return ()
     if encoding == Encoding.FORCE:
         return sub.local_duals(*multipliers_of_force(without_smooth(form), point, given))
-    first, last = form.equalities.rhs.size, form.equalities.rhs.size + form.inequalities.rhs.size
-    end = last + sum(term.weight.size for term in form.terms if term.is_set)
-    if given.size < end:
+    stops = np.cumsum(form.heights)
+    if given.size < stops[-1]:
         return ()
-    return sub.local_duals(given[:first], given[first:last], given[last:end])
+    return sub.local_duals(*np.split(given, stops)[:-1])
 
 
 def _shaped(sub: Subproblem, given: np.ndarray) -> tuple[Any, ...]:

@@ -104,25 +104,48 @@ class Bounds:
     def of(self, mu: np.ndarray, enough: float, of_cones: float | None = None) -> Bound:
         """The bound for some multipliers, refined until the clients lose ``enough`` together.
 
-        ``of_cones`` is what those that are not smooth may lose, where that differs.
+        ``of_cones`` is what those that are not smooth may lose in equal shares, where that differs.
         """
         prices, reach = prices_of(self._compiled, mu), self._reach
         tails, heads = self._sides.at(self._at)
         found: dict[Hashable, float] = {}
         share = enough / max(1, len(self._compiled))
         others = share if of_cones is None else of_cones / max(1, len(self._compiled))
-        for name, client in self._parts.cones.items():
-            part, cost = self._compiled.columns[name], self._costs[name]
-            found[name] = client.bracket(prices[part], self._at[part], cost, reach[part], others)
         for name in free_servers(self._compiled):
             part = self._compiled.columns[name]
             found[name] = float(np.abs(prices[part]) @ reach[part])
         for group in self._parts.groups:
             gaps = _smooth(group, prices, self._at, self._own, reach, share)
             found |= dict(zip(group.names, gaps.tolist(), strict=True))
-        gap = sum(found.values()) - float(mu @ (tails - heads))
+        base = sum(found.values()) - float(mu @ (tails - heads))
+        total = -np.inf if of_cones is not None else enough - base
+        found |= self._cones(prices, others, total)
+        gap = base + sum(found[name] for name in self._parts.cones)
         noise = 0.0 if gap <= enough else sum(map(self._noise, self._parts.groups))
         return Bound(gap if np.isfinite(gap) else np.inf, found, noise)
+
+    def _cones(self, prices: np.ndarray, share: float, total: float) -> dict[Hashable, float]:
+        """The brackets of clients one by one, from those that lose most on by a solver.
+
+        Until none loses more than a share, or all of them no more than a total.
+        """
+        given = {
+            name: (prices[part], self._at[part], self._costs[name], self._reach[part], share)
+            for name, part in self._compiled.columns.items()
+            if name in self._parts.cones
+        }
+        cones = self._parts.cones
+        found = {name: cones[name].bracket(*told, asks=False) for name, told in given.items()}
+        order = sorted(found, key=lambda name: -abs(found[name]))
+        rest = np.cumsum([found[name] for name in order[::-1]])[::-1]
+        known = 0.0
+        for name, left in zip(order, rest, strict=True):
+            is_sound = found[name] >= -share
+            if (is_sound and known + left <= total) or abs(found[name]) <= share:
+                break
+            found[name] = cones[name].bracket(*given[name])
+            known += found[name]
+        return found
 
     def _noise(self, group: SmoothClients) -> float:
         """What rounding of gradients leaves of the brackets in the box."""

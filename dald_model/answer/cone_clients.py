@@ -21,12 +21,15 @@ from dald_model.compile.form import ConeProgram, Form
 from dald_model.compile.measures import Measure
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.exact.lower_bound import Cut, bounded
+from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 from dald_model.solvers.exact.smooth_bound import is_split, least_within, split_program
 from dald_model.values import flat
 
 NARROWER = (10.0, 100.0)
 """How many times as narrow boxes are where a cone solver contradicts the point in the centre: of
 powers 3/2 over ten times the answer the first is contradicted as well."""
+SHARP = 1e-9
+"""Share of the box to which a client is minimised for a cut."""
 UNSEEN = 1e-9
 """Share of what slopes and curvature are worth in a box that a cone solver does not see."""
 
@@ -102,11 +105,19 @@ class ConeClient:
         return split_program(self._here) if is_plain else self._here.cone
 
     def bracket(
-        self, price: np.ndarray, point: np.ndarray, cost: float, reach: np.ndarray, enough: float
+        self,
+        price: np.ndarray,
+        point: np.ndarray,
+        cost: float,
+        reach: np.ndarray,
+        enough: float,
+        *,
+        asks: bool = True,
     ) -> float:
         """How much lower objective and prices can be within reach of a point than at it, at most.
 
-        ``cost`` is the objective there; cuts are sought until at most ``enough`` is left.
+        ``cost`` is the objective there; cuts are sought until at most ``enough`` is left, without
+        a solver unless one is asked.
         """
         near = point - self._at
         value = cost
@@ -121,6 +132,8 @@ class ConeClient:
                 self._cuts.append(cut)
                 best = max(best, cut.least(price, near, reach))
         self.is_blurred = False
+        if not asks:
+            return value - best
         if not value - best <= enough:
             self.is_blurred = cut is None or (form is not None and bool(form.smooth))
             best = max(best, self._sought(price, near, reach, enough))
@@ -151,6 +164,12 @@ class ConeClient:
         if self._here is None:
             found = self._by_cvxpy(self._at + near, reach, price)
             return found.value - float(price @ self._at) if found.is_optimal else -np.inf
+        own = self._minimised(price, reach, enough)
+        if own is not None:
+            self._cuts.append(own)
+            least = own.least(price, near, reach)
+            if self._here.objective(near) + float(price @ near) - least <= enough:
+                return least
         nowhere, wide = np.zeros(near.size), reach + np.abs(near)
         if self._is_split and self._here.smooth:
             cut = least_within(self._here, price, nowhere, wide, enough).cut
@@ -158,6 +177,24 @@ class ConeClient:
             cut = bounded(self._program, price, nowhere, wide).cut
         self._cuts.append(cut)
         return cut.least(price, near, reach)
+
+    def _minimised(self, price: np.ndarray, reach: np.ndarray, enough: float) -> Cut | None:
+        r"""The cut at its minimiser with prices, by the method of its rounds.
+
+        A ridge that costs no more than half of ``enough`` in the box makes that one point.
+        """
+        form = self._here
+        if form is None or not self._is_split or SemismoothNewton.refuses(form):
+            return None
+        ridge = enough / (2 * reach.size * reach**2)
+        method, alone = SemismoothNewton([form]), np.zeros(1, dtype=int)
+        hessian = form.quadratic.full + np.diag(ridge)
+        if method.factor(alone, hessian[None])[0]:
+            return None
+        linear = form.quadratic.linear + price - ridge * self._own
+        step = method.solve(alone, linear[None], SHARP * reach)
+        told = np.concatenate([step.equality, step.inequality, step.balls, step.slopes], axis=1)
+        return None if step.failed[0] else known_cut(form, told[0], step.points[0])
 
     def falls(self, points: np.ndarray) -> np.ndarray:
         """How much lower the objective is at some points, (k, m), by its numbers without rows."""

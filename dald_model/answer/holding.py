@@ -42,14 +42,13 @@ class Holds(NamedTuple):
 def known_cut(form: Form, multipliers: np.ndarray, u: np.ndarray) -> Cut | None:
     """The cut at u of known z, counted from zero; None where these are not those of all that holds.
 
-    Of equalities, inequalities, balls, and of each argument of a kink, norm or ball, in the form's
-    order: the gradient of each where it has one. What is beyond its limits is brought back to them.
+    Of equalities, inequalities, balls, and of each argument of a norm, ball or kink, in the order
+    of :attr:`Form.kinked`: the gradient of each where it has one. What is beyond its limits is
+    brought back to them.
     Extra variables of rows have no slope but what rounding leaves, over as far as rows take them.
     """
-    kinks = [term for term in form.terms if not term.is_smooth]
-    balls = sum(term.weight.size for term in kinks if term.is_set)
-    heights = [form.equalities.rhs.size, form.inequalities.rhs.size, balls]
-    heights += [term.offset.size for term in kinks]
+    kinks = form.kinked
+    heights = [*form.heights, *(term.offset.size for term in kinks)]
     is_known = all(term.is_set or term.kind.name in ("abs", "norm") for term in kinks)
     is_split = form.complete and form.valued and all(_sees(form, term) for term in form.terms)
     if not (is_known and is_split and multipliers.size == sum(heights)):

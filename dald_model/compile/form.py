@@ -263,6 +263,18 @@ class Form:
         return tuple(term for term in self.terms if term.is_smooth)
 
     @cached_property
+    def kinked(self) -> tuple[Term, ...]:
+        """The terms that have none everywhere: norms and balls, then absolute values."""
+        found = (term for term in self.terms if not term.is_smooth)
+        return tuple(sorted(found, key=lambda term: term.kind.is_polyhedral))
+
+    @cached_property
+    def heights(self) -> tuple[int, int, int]:
+        """The equalities, inequalities and balls, each of which has a multiplier."""
+        balls = sum(term.weight.size for term in self.terms if term.is_set)
+        return self.equalities.rhs.size, self.inequalities.rhs.size, balls
+
+    @cached_property
     def cone(self) -> ConeProgram:
         """See the class; made when first asked for."""
         return self.program()
@@ -301,7 +313,7 @@ class Form:
         """The same with other numbers in some of its parts, of the same shape."""
         found = object.__new__(type(self))
         found.__dict__.update(self.__dict__, **numbers)
-        for made in ("cone", "smooth"):
+        for made in ("cone", "smooth", "kinked"):
             found.__dict__.pop(made, None)
         return found
 

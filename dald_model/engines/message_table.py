@@ -6,7 +6,6 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.compile.form import Form
 from dald_model.declare.remote import RemoteClient
 from dald_model.engines.messages import HELD
 from dald_model.engines.placement import obstacle
@@ -121,13 +120,8 @@ def _of(name: Hashable, compiled: Decomposition) -> list[Sent]:
     found += [_floats(name, NO_EDGE, FROM, what, 1, ROUND) for what in ones]
     if form is None:  # a site keeps its multipliers
         return found
-    rows = form.cone.rhs.size if not form.complete else _rows(form)
+    rows = sum(form.heights) if form.complete else form.cone.rhs.size
     return [*found, _floats(name, NO_EDGE, FROM, "multipliers", rows, END)]
-
-
-def _rows(form: Form) -> int:
-    balls = sum(term.weight.size for term in form.terms if term.is_set)
-    return form.equalities.rhs.size + form.inequalities.rhs.size + balls
 
 
 def _floats(client: Hashable, edge: Hashable, way: str, name: str, size: int, when: str) -> Sent:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from dald_model.compile.form import Form, Term
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.augmented import Augmented
-from dald_model.solvers.base import Answers, Multipliers, Session, Turn
+from dald_model.solvers.base import Answers, Session, Turn
 from dald_model.solvers.exact.quadratic_step import StepMethod, again, not_quadratic
 from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 
@@ -106,7 +106,7 @@ class _Session:
         objectives = bend / 2 + np.vecdot(self._linear[which], points) + self._constants[which]
         if step.values.size:
             objectives += step.values
-        held, left = Multipliers.table(step.multipliers), step.left
+        held, left = step.multipliers, step.left
         slack = (left.max(axis=1), (left / slopes).max(axis=1)) if left.size else ()
         statuses, points = np.where(failed, "solver_error", "optimal").tolist(), points.reshape(-1)
         if not failed.any():

@@ -102,13 +102,13 @@ class NonsmoothRows(NamedTuple):
 def matrices(form: Form) -> list[Any]:
     """The matrices that its rows are of, one after the other."""
     rows = [part.matrix for part in (form.inequalities, form.equalities) if part.rhs.size]
-    return [*(term.matrix for term in _nonsmooth(form)), *rows]
+    return [*(term.matrix for term in form.kinked), *rows]
 
 
 def height(form: Form) -> int:
     """How many rows a form has."""
     rows = form.equalities.rhs.size + form.inequalities.rhs.size
-    return rows + sum(term.offset.size for term in _nonsmooth(form))
+    return rows + sum(term.offset.size for term in form.kinked)
 
 
 def single_rows(form: Form) -> tuple[np.ndarray, ...] | None:
@@ -150,7 +150,7 @@ def _parts(form: Form) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
 
 def _numbers(form: Form) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """b, l and h of one client; no limits in blocks, whose sizes say more."""
-    terms = _nonsmooth(form)
+    terms = form.kinked
     rows = [part for part in (form.inequalities, form.equalities) if part.rhs.size]
     parts = [*(term.offset for term in terms), *(-part.rhs for part in rows)]
     offset = np.concatenate([np.zeros(0), *parts])
@@ -162,12 +162,6 @@ def _numbers(form: Form) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     below, equal = form.inequalities.rhs.size, form.equalities.rhs.size
     low = np.concatenate([-weight, np.zeros(below), np.full(equal, -np.inf)])
     return offset, low, np.concatenate([weight, np.full(below + equal, np.inf)])
-
-
-def _nonsmooth(form: Form) -> list[Term]:
-    """Norms and balls, then absolute values: so blocks are at one place for all clients."""
-    found = [term for term in form.terms if not term.is_smooth]
-    return sorted(found, key=lambda term: term.kind.is_polyhedral)
 
 
 def _blocks(forms: Sequence[Form]) -> tuple[NormBlock, ...]:
@@ -182,7 +176,7 @@ def _blocks(forms: Sequence[Form]) -> tuple[NormBlock, ...]:
 
 
 def _joint(form: Form) -> list[Term]:
-    return [term for term in _nonsmooth(form) if not term.kind.is_polyhedral]
+    return [term for term in form.kinked if not term.kind.is_polyhedral]
 
 
 def _single(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import WIDE, Form
 from dald_model.solvers.arrays.matrices import is_sparse
+from dald_model.solvers.base import Encoding, Multipliers
 
 
 class Step(NamedTuple):
@@ -40,6 +41,10 @@ class Step(NamedTuple):
         The sums of the terms at the points; empty where the method takes none.
     left : ndarray, shape (k, m)
         What is left of the gradients there; empty where that is rounding.
+    slopes : ndarray, shape (k, R)
+        Multipliers of all arguments of norms, balls and kinks, in the order of ``Form.kinked``.
+    counts : ndarray of int, shape (k,)
+        How many of these a client has, the first ones; empty where the method tells none.
     """
 
     points: np.ndarray
@@ -50,14 +55,22 @@ class Step(NamedTuple):
     balls: np.ndarray = np.zeros((0, 0))
     values: np.ndarray = np.zeros(0)
     left: np.ndarray = np.zeros((0, 0))
+    slopes: np.ndarray = np.zeros((0, 0))
+    counts: np.ndarray = np.zeros(0, int)
 
     @property
-    def multipliers(self) -> np.ndarray:
-        """All of them: equality, inequality, balls."""
-        if not (self.equality.size or self.inequality.size or self.balls.size):
-            return self.equality
+    def multipliers(self) -> Multipliers:
+        """All of them: equality, inequality, balls, arguments."""
+        if not (self.equality.size or self.inequality.size or self.balls.size or self.slopes.size):
+            return Multipliers.none(len(self.points))
         balls = self.balls.reshape(len(self.points), -1)
-        return np.concatenate([self.equality, self.inequality, balls], axis=1)
+        parts = [self.equality, self.inequality, balls]
+        rows = np.concatenate(parts, axis=1)
+        if not self.slopes.size:
+            return Multipliers.table(rows)
+        whole, lengths = np.hstack([rows, self.slopes]), rows.shape[1] + self.counts
+        values = whole[np.arange(whole.shape[1]) < lengths[:, None]]
+        return Multipliers(values, lengths, np.full(lengths.size, Encoding.ROWS, dtype=np.uint8))
 
 
 Errors = np.ndarray | float | None

@@ -113,6 +113,8 @@ class SemismoothNewton:
         duals = np.full((which.size, self._equal + self._below), np.nan)
         balls = np.full((which.size, self._groups[0].balls), np.nan)
         left = np.zeros(linear.shape if self._groups[0].smooth else (0, 0))
+        counts = self._heights[which] - duals.shape[1]
+        slopes = np.full((which.size, int(counts.max(initial=0))), np.nan)
         for group, mine in self._parts(which):
             mine = mine[~failed[mine]]
             for start in range(0, mine.size, group.at_once):
@@ -124,13 +126,17 @@ class SemismoothNewton:
                     continue
                 members = self._member[which[part]]
                 points[part], values[part] = group.points[members], group.objectives(members)
-                duals[part] = self._own(group.multipliers[members], self._heights[which[part]])
+                told = group.multipliers[members]
+                duals[part] = self._own(told, self._heights[which[part]])
+                width = min(told.shape[1], slopes.shape[1])
+                slopes[part, :width] = told[:, :width]
                 balls[part] = group.pushes(members)
                 if left.size:
                     left[part] = group.left[members]
         energy = np.vecdot(points, times(self._hessians[selection(which)], points))
         inequality, equality = duals[:, : self._below], duals[:, self._below :]
-        return Step(points, equality, inequality, failed, energy, balls, values, left)
+        rest = balls, values, left, slopes, counts
+        return Step(points, equality, inequality, failed, energy, *rest)
 
     def _parts(self, which: np.ndarray) -> Iterator[tuple[ClientState, np.ndarray]]:
         """The groups, and the positions in ``which`` of their clients."""

@@ -257,7 +257,7 @@ class Assembly:
             )
         ]
         arguments = []
-        for term in form.terms:
+        for term in (*form.smooth, *form.kinked):
             if not term.weight.size:
                 continue
             if term.is_smooth:

@@ -95,8 +95,7 @@ def _duals(sub: Subproblem, answers: Answers) -> Callable[[], np.ndarray]:
         else:
             form = sub.form
             assert form is not None
-            stops = np.cumsum([form.equalities.rhs.size, form.inequalities.rhs.size])
-            rules = sub.local_duals(*np.split(given, stops))
+            rules = sub.local_duals(*np.split(given, np.cumsum(form.heights))[:-1])
         return np.concatenate([NOTHING, *(flat(value) for rule in rules for value in rule)])
 
     return found

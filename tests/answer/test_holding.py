@@ -89,3 +89,29 @@ def test_an_optimum_by_curvature_is_proved_by_its_own_multipliers():
     assert result.status == "optimal"
     assert result.value == pytest.approx(sum(abs(2.0 - n) for n in numbers), rel=1e-8)
     assert result.verify().ok
+
+
+@pytest.mark.parametrize("loss", ["hinge", "absolute", "l1", "group"])
+def test_an_optimum_by_answers_is_proved_by_what_its_solver_knows(loss, monkeypatch):
+    def never(*_: Any) -> Any:
+        raise AssertionError("a cone program was solved")
+
+    monkeypatch.setattr("dald_model.answer.cone_clients.bounded", never)
+    monkeypatch.setattr("dald_model.answer.cone_clients.least_within", never)
+    rng, w = np.random.default_rng(3), cp.Variable(4, name="w")
+    costs = {
+        "hinge": lambda A, b: (
+            cp.sum(cp.pos(1 - cp.multiply(np.sign(b), A @ w))) + cp.sum_squares(w)
+        ),
+        "absolute": lambda A, b: cp.norm1(A @ w - b),
+        "l1": lambda A, b: cp.sum_squares(A @ w - b) + 20 * cp.norm1(w),
+        "group": lambda A, b: cp.sum_squares(A @ w - b) + 20 * cp.norm2(w[:2]),
+    }
+    model = dm.Model(loss)
+    for rows in (5, 40, 400):
+        A = rng.normal(size=(rows, 4))
+        model.client(rows, costs[loss](A, A @ [1, -2, 0, 3] + rng.normal(size=rows)))
+    result = model.solve()
+    assert result.status == "optimal"
+    best = model.monolithic().solve(solver=cp.CLARABEL)
+    assert result.value == pytest.approx(best, rel=1e-6)
