@@ -17,6 +17,7 @@ from tests.benchmarks import (
     curvature,
     engines,
     figures,
+    first,
     many,
     owners,
     panel,
@@ -32,7 +33,7 @@ from tests.benchmarks import (
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    tables = sorted({*range(1, 18), 20} - {6, 14})
+    tables = sorted({*range(1, 18), 20, 21} - {6, 14})
     parser.add_argument("--only", type=int, nargs="+", choices=tables, metavar="TABLE")
     parser.add_argument("--kinds", nargs="+", default=[], help="table 1: words of clients' names")
     parser.add_argument("--full", action="store_true", help="with what takes many minutes")
@@ -66,6 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
         16: lambda: many.table(full),
         17: owners.table,
         20: lambda: curvature.table(full),
+        21: first.table,
     }
     parts = ["# Benchmarks", common.header()]
     print("\n\n".join(parts), flush=True)
