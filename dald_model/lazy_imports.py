@@ -35,8 +35,9 @@ class LazyMethod:
         self._owner, self._name = owner, name
 
     def __get__(self, instance: object, owner: type) -> Any:
-        setattr(self._owner, self._name, getattr(import_module(self._module), self._name))
-        return getattr(owner if instance is None else instance, self._name)
+        found = getattr(import_module(self._module), self._name)
+        setattr(self._owner, self._name, found)
+        return found.__get__(instance, owner)
 
 
 def optional(module: str, extra: str, purpose: str) -> Any:
