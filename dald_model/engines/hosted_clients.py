@@ -238,7 +238,7 @@ class Residents:
         for at, encoding, values in zip(
             turn.which, answers.multipliers.encodings, parts, strict=True
         ):
-            if encoding == Encoding.ROWS:  # those of records stay with the records
+            if encoding == Encoding.ROWS and values.size:  # those of records stay with these
                 values = values[: sum(resident.data[at].form.heights)]
             self._last[resident.clients[at]] = Encoding(encoding), values
         failed = {i: s for i, s in enumerate(answers.statuses) if s != "optimal"}
