@@ -452,24 +452,22 @@ class LocalSearch:
 
     def _regularise_by_rows(self) -> None:
         """The same of clients without any curvature, from where they are held now."""
-        measured = np.where(np.isnan(self._points), 0.0, self._lengths)
         for sub in self._by_rows:
             part = self._compiled.columns[sub.name]
             bends = self._curvatures[sub.name].diagonal
-            energy, lengths = told_by_rows(sub, bends, self._base[part], measured[part])
+            energy, lengths = told_by_rows(sub, bends, self._base[part])
             weights = WEAK / 2 * sub.sight.curvatures(energy / lengths**2)
             self._penalties[sub.rows, sub.entries] = np.sqrt(weights)
             self._lengths[part], self._slopes[part] = lengths, energy / lengths
 
 
 def told_by_rows(
-    sub: Subproblem, bends: np.ndarray, around: np.ndarray, measured: np.ndarray | float
+    sub: Subproblem, bends: np.ndarray, around: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """Energy and lengths of a client by its costs and rows, seen from a point of shape (m,).
 
     The lengths bring the numbers of its cone program near to one, right-hand sides included, of
-    which nothing is left where a row holds the point but what the solve for it left, which was
-    ``measured`` by such lengths. Ones without a cone program.
+    which nothing is left but rounding where a row holds the point. Ones without a cone program.
     """
     if sub.form is None:
         return 1.0, np.ones(sub.size)
@@ -477,8 +475,7 @@ def told_by_rows(
     whole = np.zeros(cone.linear.size)
     whole[: sub.size] = np.nan_to_num(around)
     left, terms = cone.rhs - cone.rows @ whole, np.abs(cone.rhs) + abs(cone.rows) @ np.abs(whole)
-    moved = abs(cone.rows[:, : sub.size]) @ np.broadcast_to(measured, sub.size)
-    least = np.maximum(MET * terms, NOISE * moved)
+    least = np.maximum(MET * terms, NOISE * np.abs(left).max(initial=0.0))
     cone = cone._replace(rhs=np.where(np.abs(left) <= least, 0.0, left))
     lengths = balance(cone, np.full(cone.linear.size, np.nan)).lengths
     if not cone.rhs.any():  # rows tell nothing but ratios

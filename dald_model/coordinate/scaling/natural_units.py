@@ -106,7 +106,10 @@ class _Scaling:
         size = np.abs(sides - origin).max(axis=0)
         moved = np.abs(sides - sides_of(compiled, self._local.base)).max(axis=0)
         measured = self._along(self._local.lengths)
-        least = ACCURACY * measured
+        # Rows of an owner that fits exactly tell no length, but those of another may
+        widest = measured.copy()
+        self._share_widest(measured, widest)
+        least = ACCURACY * widest
         found[found <= BIASED * moved + ROUNDED * size + least] = 0.0
         self._is_agreed = self._parts.largest(found) == 0
         rest = found == 0
@@ -139,9 +142,8 @@ class _Scaling:
         for name, known in self._local.curvatures.items():
             sub = self._compiled[name]
             if asked[sub.entries].any() and sub.form is not None and sub.is_constrained:
-                part = self._compiled.columns[name]
-                own, measured = self._local.points[part], self._local.lengths[part]
-                along = sub.sight.along(told_by_rows(sub, known.diagonal, own, measured)[1])
+                own = self._local.points[self._compiled.columns[name]]
+                along = sub.sight.along(told_by_rows(sub, known.diagonal, own)[1])
                 np.maximum.at(found, sub.entries, along)
         self._share_widest(found.copy(), found)
         return found
