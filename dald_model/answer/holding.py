@@ -69,8 +69,12 @@ def known_cut(form: Form, multipliers: np.ndarray, u: np.ndarray) -> Cut | None:
             beyond = np.maximum(beyond, far.max(axis=0))
     for term, part in zip(kinks, parts, strict=True):
         groups = part.reshape(-1, term.width)
-        sizes = np.maximum(np.linalg.norm(groups, axis=1), term.weight)
-        z = (groups * (term.weight / sizes)[:, None]).ravel()
+        sizes = np.linalg.norm(groups, axis=1)
+        if term.is_set:
+            level -= float(term.parameter @ sizes)
+        else:
+            groups = groups * (term.weight / np.maximum(sizes, term.weight))[:, None]
+        z = groups.ravel()
         slopes[: form.size] += term.matrix.T @ z
         level += float(z @ (term.matrix @ u[: form.size] + term.offset))
     level -= float(slopes @ u) + AUXILIARY * float(np.abs(slopes[form.size :]) @ beyond)

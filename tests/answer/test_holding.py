@@ -74,6 +74,27 @@ def test_cuts_of_rows_with_variables_of_their_own_are_nowhere_above_the_client(s
             assert cut.level + cut.slopes @ point <= ((point - 2) ** 2).sum() + 1e-9
 
 
+@pytest.mark.parametrize("radius", [0.5, 3.0, 1e3])
+def test_a_linear_cost_in_a_ball_falls_to_minus_its_radius(radius: float):
+    """By the multipliers -c, exactly; no others say more of where the cost is least."""
+    rng = np.random.default_rng(7)
+    c, x, model = rng.normal(size=3), cp.Variable(3, name="x"), dm.Model()
+    model.client("one", c @ x, [cp.norm2(x) <= radius])
+    model.client("two", cp.sum_squares(x))
+    form = model.compile()["one"].form
+    assert form is not None
+    least = -radius * float(np.linalg.norm(c))
+    exact = known_cut(form, np.concatenate([[np.linalg.norm(c)], -c]), rng.normal(size=3))
+    assert exact is not None
+    assert exact.level == pytest.approx(least, rel=1e-12)
+    assert np.abs(exact.slopes).max() <= 1e-12
+    lowest = -radius * c / np.linalg.norm(c)
+    for _ in range(20):
+        cut = known_cut(form, 3 * rng.normal(size=4), radius * rng.normal(size=3))
+        assert cut is not None
+        assert cut.level + cut.slopes @ lowest <= least * (1 - 1e-12)
+
+
 def test_multipliers_of_another_number_are_none():
     form, _, _ = client()
     assert known_cut(form, np.zeros(height(form) - 1), np.zeros(4)) is None
