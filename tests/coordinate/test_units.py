@@ -107,13 +107,8 @@ def test_thirteen_units_take_the_same_rounds_to_the_same_accuracy(name: str, kin
         assert far <= max(3 * gap, GAP / 10), (kind, power)
 
 
-LUCK = pytest.mark.xfail(reason="hinges a million away take 1,000 rounds, or 487, or 290, by luck")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=LUCK) if name == "hinge" else name for name in MODELS]
-)
+@pytest.mark.parametrize("name", MODELS)
 def test_an_origin_a_million_spreads_away_is_without_consequence(name: str) -> None:
     """Of kinks, which solvers have fewer digits of there, the answer; of others also the rounds."""
     rounds, _ = rounds_and_gap(name, 1.0, 1.0, 0.0)
