@@ -119,8 +119,16 @@ def proof(compiled: Decomposition, state: State) -> Proof | None:
             z = infeasibility(cone, solved_once(_without_cost(cone)).z)
             if z is not None:
                 return joint.infeasible(compiled, z)
-            return Proof(Status.UNBOUNDED, joint.heaviest(-cone.linear * found.x, joint.columns))
+            if not _is_nonnegative(compiled):
+                client = joint.heaviest(-cone.linear * found.x, joint.columns)
+                return Proof(Status.UNBOUNDED, client)
     return None
+
+
+def _is_nonnegative(compiled: Decomposition) -> bool:
+    """Whether the signs of cvxpy say that no objective is ever below zero, so none is unbounded."""
+    clients = [sub.client for sub in compiled.values() if not sub.client.is_server]
+    return all(not client.is_remote and client.cost.is_nonneg() for client in clients)
 
 
 def conflict_of(compiled: Decomposition, sub: Subproblem) -> str:

@@ -131,3 +131,14 @@ def test_boxes_that_all_hold_zero_do_not_contradict_each_other() -> None:
         b, limit = A @ wanted + draw.normal(size=20), draw.uniform(0.5, 2, size=10)
         model.client(i, cp.sum_squares(A @ w - b), [-limit <= w, w <= limit])
     assert model.solve(max_rounds=100).status in ("optimal", "round_limit")
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_squares_are_not_unbounded_in_units_that_are_too_short(both: bool) -> None:
+    """In a box of 1e-6 around zero they fall at a steady rate, for 1e4 of its lengths: 9 + 4."""
+    w, model = cp.Variable(name="w"), dm.Model("short")
+    model.client("a", cp.sum_squares(w - 3), [w**2 <= 1e-12])
+    model.client("b", cp.sum_squares(w - 2), [w**2 <= 1e-12] if both else [])
+    model.topology("server")
+    assert proved(model) is None
+    assert model.solve(max_rounds=200).status != "unbounded"
