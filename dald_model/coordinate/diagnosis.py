@@ -26,6 +26,8 @@ GROWTH = 1e8
 """A residual this many times its size in the first rounds counts as diverged."""
 STEADY = 2e-2
 """Relative change between two looks below which a residual counts as steady."""
+ALIKE = STEADY
+"""Share of the largest gap by which edges are as far apart as that: they still move by so much."""
 SHARED = "disclose='curvature', if clients may show sums of their curvature"
 """The way out for owners whose answers jump with the prices, as those of linear programmes do."""
 DRIFT = 0.9
@@ -201,5 +203,7 @@ class FailureMonitor:
         return Termination(Status.INFEASIBLE, edge, told)
 
     def _worst_edge(self, state: State) -> tuple[Hashable, Hashable]:
+        """The edge whose ends are farthest apart; the first of those that are as far."""
         gaps = np.nan_to_num(np.abs(state.primal), nan=np.inf)
-        return max(self.compiled.slots, key=lambda ends: gaps[self.compiled.slots[ends]].max())
+        far = {ends: gaps[slot].max() for ends, slot in self.compiled.slots.items()}
+        return next(ends for ends, gap in far.items() if gap >= (1 - ALIKE) * max(far.values()))

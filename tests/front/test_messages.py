@@ -365,12 +365,12 @@ ENDED: dict[str, tuple[Callable[[], dm.Model], str, str]] = {
     ),
     "two": (
         two_contradict, "infeasible",
-        f"{AGREE} ('server', 'hi'), since these contradict each other: w <= 0.0 of client 'lo' "
+        f"{AGREE} ('server', 'lo'), since these contradict each other: w <= 0.0 of client 'lo' "
         f"(misses by 0.25); 1.0 <= sum(w) of client 'hi' (misses by 1); {RELAX}",
     ),
     "couplings": (
         couplings_contradict, "infeasible",
-        f"{AGREE} ('cap', 3), since these contradict each other: x0 + x1 + x2 + x3 <= "
+        f"{AGREE} ('cap', 1), since these contradict each other: x0 + x1 + x2 + x3 <= "
         "5.0 of coupling 'cap' (misses by 1); 6.0 <= x0 + x1 + x2 + x3 of coupling "
         f"'floor' (misses by 1); {RELAX}",
     ),
