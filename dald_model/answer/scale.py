@@ -167,7 +167,7 @@ class Floor:
         self.is_least = bool(there[0].sum() >= here.sum() - self.noise)
         own = np.abs(here - [_constant(compiled[name].client.cost) for name in costs])
         self.unseen = SEEN * float(np.nansum(np.minimum(own, np.fmax(*np.abs(there - here)))))
-        self.paid = self.open = 0.0
+        self.paid = self.open = self.digits = 0.0
         self.cost = self.least = self.unseen / ALLOWED
         self.worth = self.least / np.sqrt(ALLOWED)
         self.lengths, self.reach = lengths, FARTHEST * lengths
