@@ -139,7 +139,8 @@ def test_couplings_that_are_alike_have_one_form():
 def test_a_limit_and_a_cost_of_many_are_of_their_sums() -> None:
     """A quadratic of what 60 parties share would have 3,600 entries for each of these."""
     model, x = clients(*[5] * 60)
-    total, cost = sum(x), 0.01 * cp.sum_squares(cp.diff(sum(x)) - 1)
+    total: Any = sum(x)
+    cost = 0.01 * cp.sum_squares(cp.diff(total) - 1)
     limit: Any = total <= 100
     model.couple(limit, total[0] == 90, objective=cost, name="sums")
     form = model.compile()["sums"].form
