@@ -21,7 +21,7 @@ gap that is not proved cannot be judged.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from functools import cached_property
 
@@ -200,33 +200,33 @@ class Judge:
 
     @cached_property
     def _by_multipliers(self) -> Bound:
-        enough = self.spare * self.allowed
-        lengths = self.scale.lengths
-        best, mu = self._least(REACH * lengths, enough)
-        if best.size <= self.allowed:
-            far = reach_beside(
-                self.compiled, self.scale.reach, self._parts.cones, FARTHEST * lengths
-            )
-            wide = self._bounds(far).of(mu, WIDER * enough)
-            if wide.size > WIDER * self.allowed:
-                return wide
-        return best
+        """The least of some multipliers' bounds, each in both boxes."""
+        enough, lengths, cones = self.spare * self.allowed, self.scale.lengths, self._parts.cones
+        near = self._bounds(REACH * lengths)
+        far = reach_beside(self.compiled, self.scale.reach, cones, FARTHEST * lengths)
+        found = []
+        for mu in self._candidates():
+            bound = near.of(mu, enough)
+            if bound.size <= self.allowed:
+                wide = self._bounds(far).of(mu, WIDER * enough)
+                bound = wide if wide.size > WIDER * self.allowed else bound
+            found.append(bound)
+            if bound.size <= enough:
+                break
+        return min(found, key=_size)
 
     def _bounds(self, reach: np.ndarray) -> Bounds:
         return Bounds(self.compiled, self._parts, self._at, self._own, reach, self._costs)
 
-    def _least(self, reach: np.ndarray, enough: float) -> tuple[Bound, np.ndarray]:
-        """The best bound in a box, and its multipliers."""
-        bounds, mu = self._bounds(reach), self._multipliers
-        best = bounds.of(mu, enough), mu
-        if best[0].size > enough and self.scale.paid <= self.scale.least:
-            nothing = np.zeros(self.compiled.size)  # nobody is paid for anything
-            best = min(best, (bounds.of(nothing, enough), nothing), key=_gap)
-        if best[0].size > enough:
-            better = improved(self.compiled, self._parts, self._at, mu, self.edge_lengths)
-            if better is not None and np.isfinite(better).all():
-                best = min(best, (bounds.of(better, enough), better), key=_gap)
-        return best
+    def _candidates(self) -> Iterator[np.ndarray]:
+        """Multipliers that may prove the gap, in the order in which they are tried."""
+        mu = self._multipliers
+        yield mu
+        if self.scale.paid <= self.scale.least:
+            yield np.zeros(self.compiled.size)  # nobody is paid for anything
+        better = improved(self.compiled, self._parts, self._at, mu, self.edge_lengths)
+        if better is not None and np.isfinite(better).all():
+            yield better
 
     @property
     def edge_lengths(self) -> np.ndarray:
@@ -358,5 +358,5 @@ def _met(sub: Subproblem, price: np.ndarray) -> np.ndarray:
     return np.concatenate([flat((p + p.T) / 2 if both else p) for p, both in is_matrix])
 
 
-def _gap(found: tuple[Bound, np.ndarray]) -> float:
-    return found[0].size
+def _size(bound: Bound) -> float:
+    return bound.size
