@@ -127,7 +127,8 @@ class Bounds:
     def _cones(self, prices: np.ndarray, share: float, total: float) -> dict[Hashable, float]:
         """The brackets of clients one by one, from those that lose most on by a solver.
 
-        Until none loses more than a share, or all of them no more than a total.
+        Until none loses more than a share, or all of them no more than a total. First come those
+        below zero, which contradict the point: they may not pay for what others lose.
         """
         given = {
             name: (prices[part], self._at[part], self._costs[name], self._reach[part], share)
@@ -136,7 +137,7 @@ class Bounds:
         }
         cones = self._parts.cones
         found = {name: cones[name].bracket(*told, asks=False) for name, told in given.items()}
-        order = sorted(found, key=lambda name: -abs(found[name]))
+        order = sorted(found, key=lambda name: (found[name] >= -share, -abs(found[name])))
         rest = np.cumsum([found[name] for name in order[::-1]])[::-1]
         known = 0.0
         for name, left in zip(order, rest, strict=True):

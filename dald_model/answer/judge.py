@@ -8,7 +8,7 @@ and the lengths L of :mod:`dald_model.answer.scale` at the point x that the user
   box of 10 L; and ten times that in a box as wide as ten times the ways
   that the clients would go, or 1e3 L where only a cone solver bounds a client, if that is less.
   A better point beyond, along the valley of smooth clients, refutes it
-  (:mod:`dald_model.answer.better`);
+  (:mod:`dald_model.answer.valley`);
 * the reported value, :math:`|value - F(x)| \le \epsilon S`;
 * constraints and copies, as in :mod:`dald_model.answer.feasibility`;
 * the multipliers, by the same proof in a small box, where it is of first order. A gap of
@@ -24,11 +24,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from functools import cached_property
+from operator import attrgetter
 
 import numpy as np
 
 from dald_model.answer.alike import Alike
-from dald_model.answer.better import fall_along_valley
 from dald_model.answer.bound import Bound, Bounds, Parts, prices_of, reach_beside
 from dald_model.answer.claim import Claim, client_costs
 from dald_model.answer.cone_clients import ConeClient
@@ -36,6 +36,7 @@ from dald_model.answer.feasibility import Feasibility, are_together, copies_apar
 from dald_model.answer.multipliers import balanced, improved
 from dald_model.answer.scale import FARTHEST, NOISE, REACH, Floor, Scale
 from dald_model.answer.smooth_clients import smooth_groups
+from dald_model.answer.valley import fall_along_valley
 from dald_model.answer.verdict import Row
 from dald_model.compile.subproblem import Subproblem
 from dald_model.values import flat
@@ -138,7 +139,9 @@ class Judge:
         vars(short).update(known)
         if not scale.is_least and self.falls_beyond:
             return False
-        return short.gap_row().ok and not short.has_wrong_prices
+        # Below zero a bracket contradicts the point, and may not pay for another's
+        is_sound = min(short.proof.of_clients.values(), default=0.0) >= -short.allowed
+        return is_sound and short.gap_row().ok and not short.has_wrong_prices
 
     @cached_property
     def scale(self) -> Scale | Floor:
@@ -213,7 +216,7 @@ class Judge:
             found.append(bound)
             if bound.size <= enough:
                 break
-        return min(found, key=_size)
+        return min(found, key=attrgetter("size"))
 
     def _bounds(self, reach: np.ndarray) -> Bounds:
         return Bounds(self.compiled, self._parts, self._at, self._own, reach, self._costs)
@@ -356,7 +359,3 @@ def _met(sub: Subproblem, price: np.ndarray) -> np.ndarray:
     parts = zip(sub.variables, sub.spread(price).values(), strict=True)
     is_matrix = [(part, v.is_symmetric() and part.ndim == 2) for v, part in parts]
     return np.concatenate([flat((p + p.T) / 2 if both else p) for p, both in is_matrix])
-
-
-def _size(bound: Bound) -> float:
-    return bound.size

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
+from dald_model.answer.bound import Bounds, Parts
 from dald_model.answer.holding import known_cut
 from dald_model.compile.form import Form
 
@@ -93,6 +94,30 @@ def test_a_linear_cost_in_a_ball_falls_to_minus_its_radius(radius: float):
         cut = known_cut(form, 3 * rng.normal(size=4), radius * rng.normal(size=3))
         assert cut is not None
         assert cut.level + cut.slopes @ lowest <= least * (1 - 1e-12)
+
+
+def test_a_bracket_below_zero_pays_for_no_other():
+    """No feasible point is better than its own client's least: such a bracket is a solver's error.
+
+    Five that one client loses are no gap of a tenth where another's cut is wrong by 4.9.
+    """
+
+    class Stub:
+        def __init__(self, known: float, exact: float) -> None:
+            self.known, self.exact = known, exact
+
+        def bracket(self, *_: Any, asks: bool = True) -> float:
+            return self.exact if asks else self.known
+
+    x, model = cp.Variable(name="x"), dm.Model()
+    model.client("loses", cp.abs(x))
+    model.client("wrong", cp.abs(x - 1))
+    compiled = model.compile()
+    stubs: Any = {"loses": Stub(5.0, 5.0), "wrong": Stub(-4.9, 0.0)}
+    at = np.zeros(sum(sub.size for sub in compiled.values()))
+    costs = dict.fromkeys(compiled, 0.0)
+    bounds = Bounds(compiled, Parts([], stubs), at, at, np.ones(at.size), costs)
+    assert bounds.of(np.zeros(compiled.size), 0.5).gap == 5.0
 
 
 def test_multipliers_of_another_number_are_none():

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.answer.better import fall_along_valley
 from dald_model.answer.bound import Parts
 from dald_model.answer.smooth_clients import SmoothClients, smooth_groups
+from dald_model.answer.valley import fall_along_valley
 
 
 def _group(x: cp.Variable, cost: cp.Expression) -> SmoothClients:
