@@ -12,8 +12,8 @@ from dald_model.coordinate.method import Method
 from dald_model.coordinate.penalty import ResidualBalancing
 from dald_model.coordinate.stopping import FixedBudget
 from dald_model.errors import OptionError
+from dald_model.solvers.interior.assembly import HEIGHTS
 from dald_model.solvers.interior.coordinator import Aggregator
-from dald_model.solvers.interior.programme import HEIGHTS
 from dald_model.solvers.interior.shown import foretold, reveals
 from dald_model.solvers.interior.unasked import Unasked
 

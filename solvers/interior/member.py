@@ -11,8 +11,9 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import Form
 from dald_model.solvers.base import Encoding
+from dald_model.solvers.interior.assembly import Assembly
 from dald_model.solvers.interior.participant import Participant
-from dald_model.solvers.interior.programme import EQUAL, Assembly, Programme
+from dald_model.solvers.interior.programme import EQUAL, Programme
 
 
 class Answer(NamedTuple):

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import dald_model as dm
-from dald_model.solvers.interior import programme
+from dald_model.solvers.interior import assembly
 from dald_model.solvers.interior.joint import Agreement, Joint
 from tests.adding import Adding
 from tests.answer.families import redrawn
@@ -298,8 +298,8 @@ def test_everything_says_what_clients_show() -> None:
 def test_too_wide_a_sum_of_curvature_is_refused_by_its_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(programme, "DENSE", 2)
-    monkeypatch.setattr(programme, "LARGEST", 2)
+    monkeypatch.setattr(assembly, "DENSE", 2)
+    monkeypatch.setattr(assembly, "LARGEST", 2)
     with pytest.raises(dm.OptionError, match=r"curvature of \d+ variables .* at most 2; take"):
         PROBLEMS["lasso"]().on(GRAPHS["star"]()).model.solve(disclose="curvature")
 

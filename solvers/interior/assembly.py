@@ -1,0 +1,343 @@
+"""Clients added one by one to the program of an interior point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from operator import is_
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.compile.form import ConeProgram, Form, Term
+from dald_model.errors import OptionError
+from dald_model.solvers.base import Encoding
+from dald_model.solvers.interior.barriers import Exponential, Power
+from dald_model.solvers.interior.cones import Cone, Kinks, Orthant, SecondOrder, Semidefinite
+from dald_model.solvers.interior.programme import EQUAL, Block, Group, Place, Programme, Smooth
+from dald_model.solvers.interior.rows import DENSE, FULL, Rows
+
+WIDE = 50
+"""Entries from which on a row of a sparse program is a sum with a variable of its own."""
+JUMPS = ("huber", "hinge")
+"""Smooth kinds whose second derivative jumps, so that Newton's steps go to and fro: their cone
+programs have a quadratic in its place."""
+LARGEST = 5000
+"""Most variables of a dense sum of curvature, which takes 200 MB there: 0.19 s a round were
+measured for 2,000, of which the cube is some 3 s."""
+KINKS = ("abs", "norm")
+"""Kinds that are eliminated at the head of a cone."""
+
+
+@dataclass
+class Assembly:
+    """The parts of a programme while clients are added to it.
+
+    Parameters
+    ----------
+    size : int
+        Variables that are numbered already; those that clients have besides follow.
+    """
+
+    size: int
+    _blocks: dict[Any, list[Block]] = field(default_factory=dict)
+    _rights: dict[Any, list[np.ndarray]] = field(default_factory=dict)
+    _heights: dict[Any, int] = field(default_factory=dict)
+    _exponents: list[float] = field(default_factory=list)
+    _weights: dict[Any, list[np.ndarray]] = field(default_factory=dict)
+    _smooth: dict[Any, list[tuple[Term, np.ndarray]]] = field(default_factory=dict)
+    _quadratics: list[tuple[Any, np.ndarray]] = field(default_factory=list)
+    _roots: list[tuple[Any, np.ndarray]] = field(default_factory=list)
+    _linear: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    _constant: float = 0.0
+    _places: dict[Any, tuple[Encoding, list[Place]]] = field(default_factory=dict)
+
+    def equate(self, matrix: Any, right: np.ndarray, columns: np.ndarray) -> None:
+        """Add rows E x = e that are no client's."""
+        self._add(EQUAL, matrix, right, columns)
+
+    def add(self, name: Any, form: Form, columns: np.ndarray) -> None:
+        """Add a client whose variables have these numbers, (m,).
+
+        Raises
+        ------
+        NotImplementedError
+            Naming a cone that there is no interior point for.
+        """
+        if not _is_read(form):
+            self._places[name] = Encoding.CONES, self._add_cones(form.cone, columns)
+            return
+        own = self._beyond(columns, form.extra)
+        quadratic = form.quadratic
+        if quadratic.matrix is not None:
+            self._quadratics.append((quadratic.matrix, columns))
+        elif quadratic.root is not None and quadratic.root.shape[0]:
+            self._roots.append((quadratic.root, columns))
+        self._linear.append((quadratic.linear, columns))
+        self._constant += quadratic.constant
+        places = [
+            self._add(key, rows.matrix, rows.rhs, own[: rows.matrix.shape[1]])
+            for key, rows in (
+                (EQUAL, form.equalities),
+                (("NonnegativeConeT", None), form.inequalities),
+            )
+        ]
+        arguments = []
+        for term in (*form.smooth, *form.kinked):
+            if not term.weight.size:
+                continue
+            if term.is_smooth:
+                self._smooth.setdefault((term.kind.name, term.width), []).append((term, own))
+                continue
+            columns = own[: term.matrix.shape[1]]
+            if term.is_set:
+                rows = self._add_balls(term, columns)
+                places.append(Place(rows.key, rows.rows[:: term.width + 1]))
+                tails = rows.rows.reshape(-1, term.width + 1)[:, 1:].ravel()
+                arguments.append(Place(rows.key, tails, is_argument=True))
+                continue
+            key = ("top", term.width)
+            place = self._add(key, term.matrix, term.offset, columns)
+            self._weights.setdefault(key, []).append(term.weight)
+            arguments.append(place._replace(is_argument=True))
+        places += arguments
+        self._places[name] = Encoding.ROWS, places
+
+    def _add_balls(self, term: Term, columns: np.ndarray) -> Place:
+        r"""Rows of :math:`(r, R x + o)`, which a program of squares has as :math:`1 \pm r^2`."""
+        right = np.column_stack([term.parameter, term.offset.reshape(-1, term.width)]).ravel()
+        key = ("SecondOrderConeT", term.width + 1)
+        return self._add(key, term.matrix, right, columns, term.width)
+
+    def _add_cones(self, cone: ConeProgram, columns: np.ndarray) -> list[Place]:
+        own = self._beyond(columns, cone.linear.size - columns.size)
+        if cone.matrix.nnz:
+            self._quadratics.append((cone.matrix, own))
+        self._linear.append((cone.linear, own))
+        self._constant += cone.constant
+        at, places = 0, []
+        for kind, argument in cone.cones:
+            if kind not in HEIGHTS:
+                raise NotImplementedError(kind)
+            height, key = HEIGHTS[kind](argument), (kind, argument)
+            if kind in ("ZeroConeT", "NonnegativeConeT", "PowerConeT"):
+                key = (kind, None)
+            if kind == "PowerConeT":
+                self._exponents.append(argument)
+            part = slice(at, at + height)
+            places.append(self._add(key, cone.rows, cone.rhs[part], own, part))
+            at += height
+        return places
+
+    def _beyond(self, columns: np.ndarray, more: int) -> np.ndarray:
+        found = np.concatenate([columns, self.size + np.arange(more)]) if more else columns
+        self.size += more
+        return found
+
+    def _add(
+        self,
+        key: Any,
+        matrix: Any,
+        right: np.ndarray,
+        columns: np.ndarray,
+        part: slice | int | None = None,
+    ) -> Place:
+        at = self._heights.get(key, 0)
+        self._heights[key] = at + right.size
+        if right.size:
+            self._blocks.setdefault(key, []).append(Block(matrix, columns, part))
+            self._rights.setdefault(key, []).append(right)
+        return Place(key, np.arange(at, at + right.size))
+
+    def programme(self, known: Programme | None = None, *, is_apart: bool = False) -> Programme:
+        """What was added, put together unless clients are apart; dense where it is small.
+
+        What has the same matrices in a ``known`` programme of other numbers is taken from there.
+        """
+        stated = {key: list(blocks) for key, blocks in self._blocks.items()}
+        if known is not None and not known.has(stated):
+            known = None
+        if known is None:
+            is_dense = self.size <= DENSE or (not is_apart and self._fills())
+            split = 0 if is_dense or is_apart else self._split()
+            equal, groups = self._rows(EQUAL, is_dense), {}
+            for key in (key for key in self._blocks if key != EQUAL):
+                groups[key] = self._rows(key, is_dense), self._cone(key, self._heights[key])
+        else:
+            is_dense, split, self.size, equal = known.is_dense, known.split, known.size, known.equal
+            groups = {key: (group.rows, group.cone) for key, group in known.groups.items()}
+        linear = np.zeros(self.size)
+        for values, columns in self._linear:
+            np.add.at(linear, columns, values)
+        rights = {key: np.concatenate(parts) for key, parts in self._rights.items()}
+        of_equal = rights.pop(EQUAL, np.zeros(0))
+        missing = equal.matrix.shape[0] - of_equal.size
+        weights = {key: np.concatenate(parts) for key, parts in self._weights.items()}
+        return Programme(
+            self.size,
+            None if is_apart else self._matrix(is_dense, known),
+            self._quadratics,
+            self._roots,
+            linear,
+            self._constant,
+            equal,
+            np.concatenate([of_equal, np.zeros(missing)]),
+            {
+                key: Group(groups[key][0], right, groups[key][1], weights.get(key))
+                for key, right in rights.items()
+            },
+            self._smooth_terms(is_dense, known),
+            self._places,
+            split,
+            stated,
+            is_dense,
+        )
+
+    def _rows(self, key: Any, is_dense: bool) -> Rows:
+        parts = [(block.matrix, block.columns) for block in self._blocks.get(key, [])]
+        rows = Rows.joined(parts, self.size, is_dense=is_dense)
+        return Rows(-rows.matrix) if key[0] == "top" else rows
+
+    def _smooth_terms(self, is_dense: bool, known: Programme | None) -> list[Smooth]:
+        found = []
+        for at, parts in enumerate(self._smooth.values()):
+            sources = [term.matrix for term, _ in parts]
+            before = known.smooth[at] if known is not None and at < len(known.smooth) else None
+            if (
+                before is not None
+                and len(sources) == len(before.sources)
+                and all(map(is_, sources, before.sources))
+            ):
+                rows = before.rows
+            else:
+                blocks = [(term.matrix, own[: term.matrix.shape[1]]) for term, own in parts]
+                rows = Rows.joined(blocks, self.size, is_dense=is_dense)
+            terms = [term for term, _ in parts]
+            offset, weight, parameter = (
+                np.concatenate([getattr(term, name) for term in terms])
+                for name in ("offset", "weight", "parameter")
+            )
+            kind, width = terms[0].kind, terms[0].width
+            found.append(Smooth(kind, sources, rows, offset, weight, parameter, width))
+        return found
+
+    def _fills(self) -> bool:
+        """Whether one client's curvature alone has so many entries that the sum is dense.
+
+        Raises
+        ------
+        OptionError
+            If it is, and too large to be kept.
+        """
+        parts = [*self._quadratics, *self._roots]
+        parts += [(one.matrix, one.columns) for blocks in self._blocks.values() for one in blocks]
+        parts += [(term.matrix, own) for terms in self._smooth.values() for term, own in terms]
+        if max((_widest(matrix) for matrix, _ in parts), default=0) ** 2 <= FULL * self.size**2:
+            return False
+        if self.size > LARGEST:
+            raise OptionError(
+                f"algorithm: InteriorPoint would keep curvature of {self.size:,} variables that "
+                f"one client sees together, {8e-9 * self.size**2:.1f} GB, expected at most "
+                f"{LARGEST:,}; take the default algorithm, dm.DALD()"
+            )
+        return True
+
+    def _split(self) -> int:
+        """Give sums of many variables a variable of their own, which keeps the curvature sparse.
+
+        A row of k entries has k squared in the curvature; as y = a' x and a row in y it has k.
+        """
+        key, found = ("NonnegativeConeT", None), 0
+        blocks = self._blocks.get(key, [])
+        for at, block in enumerate(blocks):
+            rows: Any = sp.csr_array(block.matrix)
+            wide = np.flatnonzero(np.diff(rows.indptr) > WIDE)
+            if not wide.size:
+                continue
+            new = self._beyond(np.zeros(0, dtype=int), wide.size)
+            identity = sp.eye_array(wide.size, format="csr")
+            both = np.concatenate([block.columns, new])
+            self._add(EQUAL, sp.hstack([rows[wide], -identity], "csr"), np.zeros(wide.size), both)
+            kept = np.ones(rows.shape[0])
+            kept[wide] = 0.0
+            picks = sp.csr_array(
+                (np.ones(wide.size), (wide, np.arange(wide.size))),
+                shape=(rows.shape[0], wide.size),
+            )
+            blocks[at] = Block(sp.hstack([sp.diags_array(kept) @ rows, picks], "csr"), both)
+            found += wide.size
+        return found
+
+    def _cone(self, key: Any, height: int) -> Cone:
+        kind, argument = key
+        if kind == "top":
+            is_kink = argument == 1
+            return Kinks(height) if is_kink else SecondOrder(height // argument, argument + 1)
+        if kind == "NonnegativeConeT":
+            return Orthant(height)
+        if kind == "SecondOrderConeT":
+            return SecondOrder(height // argument, argument)
+        if kind == "PSDTriangleConeT":
+            return Semidefinite(height // (argument * (argument + 1) // 2), argument)
+        if kind == "PowerConeT":
+            return Power(np.array(self._exponents))
+        return Exponential(height // 3)
+
+    def _matrix(self, is_dense: bool, known: Programme | None) -> Any:
+        """P of all clients."""
+        if known is not None and known.is_bent_as([*self._quadratics, *self._roots]):
+            return known.matrix
+        found = self._squares(is_dense)
+        if self._roots:
+            more = Rows.joined(self._roots, self.size, is_dense=is_dense).gram()
+            found = found + (more.toarray() if is_dense and sp.issparse(more) else more)
+        return found
+
+    def _squares(self, is_dense: bool) -> Any:
+        if is_dense:
+            found = np.zeros((self.size, self.size))
+            for matrix, columns in self._quadratics:
+                dense = matrix.toarray() if sp.issparse(matrix) else matrix
+                found[np.ix_(columns, columns)] += dense
+            return found
+        if not self._quadratics:
+            return sp.csc_array((self.size, self.size))
+        cells = [(sp.coo_array(matrix), columns) for matrix, columns in self._quadratics]
+        data = np.concatenate([one.data for one, _ in cells])
+        row = np.concatenate([columns[one.row] for one, columns in cells])
+        column = np.concatenate([columns[one.col] for one, columns in cells])
+        return sp.csc_array((data, (row, column)), shape=(self.size, self.size))
+
+
+HEIGHTS: dict[str, Any] = {
+    "ZeroConeT": lambda argument: argument,
+    "NonnegativeConeT": lambda argument: argument,
+    "SecondOrderConeT": lambda argument: argument,
+    "PSDTriangleConeT": lambda argument: argument * (argument + 1) // 2,
+    "ExponentialConeT": lambda argument: 3,
+    "PowerConeT": lambda argument: 3,
+}
+"""Rows of the cones that there is an interior point for."""
+
+
+def _is_read(form: Form) -> bool:
+    """Whether a form's own terms are taken, else its cone program."""
+    if not form.complete:
+        return False
+    for term in form.terms:
+        if term.is_smooth:
+            with np.errstate(all="ignore"):
+                arguments = term.kind.grouped(term.offset, term.width)
+                here = term.kind.evaluate(arguments, term.parameter)
+            if term.kind.name in JUMPS or not all(np.isfinite(one).all() for one in here):
+                return False
+        elif term.kind.name not in KINKS and not term.is_set:
+            return False
+    return True
+
+
+def _widest(matrix: Any) -> int:
+    """The most entries of a row."""
+    if not sp.issparse(matrix):
+        return int(np.count_nonzero(matrix, axis=1).max(initial=0))
+    return int(np.diff(sp.csr_array(matrix).indptr).max(initial=0))
