@@ -10,7 +10,7 @@ other constraint the sizes of the values that it compares take the place of both
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -53,11 +53,11 @@ class Excess(NamedTuple):
 
 
 class Feasibility:
-    """Constraints and declarations of a problem, and how far they move over lengths.
+    """Constraints, and declarations of their variables, and how far they move over lengths.
 
     Parameters
     ----------
-    problem : cp.Problem
+    rules, variables : list
     answer : dict
         Variable id -> the value around which scales are found, that all know.
     lengths : dict
@@ -67,12 +67,13 @@ class Feasibility:
 
     def __init__(
         self,
-        problem: cp.Problem,
+        rules: Sequence[Any],
+        variables: Sequence[cp.Variable],
         answer: Mapping[int, np.ndarray],
         lengths: Lengths,
         allowed: float,
     ) -> None:
-        self._rules, self._variables = problem.constraints, problem.variables()
+        self._rules, self._variables = rules, variables
         self._answer, self._lengths, self._allowed = answer, lengths, allowed
         self._maps: dict[int, tuple[Any, np.ndarray, np.ndarray] | None] = {}
 

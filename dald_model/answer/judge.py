@@ -25,14 +25,16 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
+from typing import Any
 
+import cvxpy as cp
 import numpy as np
 
 from dald_model.answer.alike import Alike
 from dald_model.answer.bound import Bound, Bounds, Parts, prices_of, reach_beside
 from dald_model.answer.claim import Claim, client_costs
 from dald_model.answer.cone_clients import ConeClient
-from dald_model.answer.feasibility import Feasibility, are_together, copies_apart
+from dald_model.answer.feasibility import Excess, Feasibility, are_together, copies_apart
 from dald_model.answer.multipliers import balanced, improved
 from dald_model.answer.scale import FARTHEST, NOISE, REACH, Floor, Scale
 from dald_model.answer.smooth_clients import smooth_groups
@@ -176,6 +178,14 @@ class Judge:
         """Whether the clients' copies are those of the user, as far as constraints have to hold."""
         lengths = self.scale.lengths
         return are_together(self.claim, self._at, self._own, lengths, self.feasible)
+
+    @property
+    def coupling_violation(self) -> Excess:
+        """The worst violation of the constraints between clients, which keep their own each."""
+        couplings = self.compiled.model.couplings.values()
+        rules = [rule for coupling in couplings for rule in coupling.constraints]
+        variables = {v.id: v for rule in rules for v in rule.variables()}
+        return self._feasibility_of(rules, list(variables.values())).violation(self.claim.answer)
 
     @property
     def has_wrong_prices(self) -> bool:
@@ -332,8 +342,12 @@ class Judge:
     @cached_property
     def feasibility(self) -> Feasibility:
         """The constraints of the all-in-one problem, beside how far they move over the lengths."""
-        claim = self.claim
-        return Feasibility(claim.problem, claim.answer, self.lengths_by_variable, self.feasible)
+        problem = self.claim.problem
+        return self._feasibility_of(problem.constraints, problem.variables())
+
+    def _feasibility_of(self, rules: list[Any], variables: list[cp.Variable]) -> Feasibility:
+        answer, lengths = self.claim.answer, self.lengths_by_variable
+        return Feasibility(rules, variables, answer, lengths, self.feasible)
 
     @cached_property
     def lengths_by_variable(self) -> dict[int, np.ndarray]:
