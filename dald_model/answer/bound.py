@@ -44,17 +44,23 @@ class Bound(NamedTuple):
         What of it may be rounding of the smooth clients' gradients.
     is_refuted : bool
         Whether the gap is what a better point gains that is known, beyond the box.
+    is_beyond : bool
+        Whether it is small within 10 lengths, and only farther away is not enough proved.
     """
 
     gap: float
     of_clients: dict[Hashable, float]
     noise: float = 0.0
     is_refuted: bool = False
+    is_beyond: bool = False
 
     @property
     def where(self) -> str:
         """What the gap is from, in words."""
-        return "a better point" if self.is_refuted else f"most of it at {self.weakest!r}"
+        if self.is_refuted:
+            return "a better point"
+        said = f"most of it at {self.weakest!r}"
+        return f"beyond 10 lengths, {said}" if self.is_beyond else said
 
     @property
     def size(self) -> float:

@@ -6,7 +6,8 @@ and the lengths L of :mod:`dald_model.answer.scale` at the point x that the user
 
 * the gap, :math:`F(x) - F^* \le \epsilon S`, by the proof of :mod:`dald_model.answer.bound` in the
   box of 10 L; and ten times that in a box as wide as ten times the ways
-  that the clients would go, or 1e3 L where only a cone solver bounds a client, if that is less.
+  that the clients would go, or 1e3 L where only a cone solver bounds a client, if that is less:
+  an answer that is proved in the first box alone cannot be judged.
   A better point beyond, along the valley of smooth clients, refutes it
   (:mod:`dald_model.answer.valley`);
 * the reported value, :math:`|value - F(x)| \le \epsilon S`;
@@ -204,7 +205,9 @@ class Judge:
         if allowed < found.size and 0 <= self.value < found.size and self._is_nonnegative:
             found = found._replace(gap=self.value)
         fall = fall_along_valley(self.compiled, self._parts, self._at, max(found.size, allowed))
-        return found if fall <= found.size else found._replace(gap=fall, is_refuted=True)
+        if fall <= found.size:
+            return found
+        return found._replace(gap=fall, is_refuted=True, is_beyond=False)
 
     @property
     def _is_nonnegative(self) -> bool:
@@ -222,7 +225,8 @@ class Judge:
             bound = near.of(mu, enough)
             if bound.size <= self.allowed:
                 wide = self._bounds(far).of(mu, WIDER * enough)
-                bound = wide if wide.size > WIDER * self.allowed else bound
+                if wide.size > WIDER * self.allowed:
+                    bound = wide._replace(is_beyond=True)
             found.append(bound)
             if bound.size <= enough:
                 break
@@ -254,7 +258,7 @@ class Judge:
         gap = self.proof.size if np.isfinite(self.value) else np.nan
         where, slack = self.proof.where, self.scale.open
         row = Row("gap to the bound", gap, self.scale.cost, self.tolerance, where, slack=slack)
-        return replace(row, is_seen=not self.is_blurred)
+        return replace(row, is_seen=not (self.is_blurred or self.proof.is_beyond))
 
     def value_row(self) -> Row:
         """The value that is reported."""

@@ -150,6 +150,24 @@ def test_no_witness_passes_what_is_wrong(family: str, seed: int) -> None:
     assert "errors" not in found.columns, found
 
 
+@pytest.mark.skipif(not (DATA / "maros").is_dir(), reason=f"no data in {DATA}")
+def test_constraints_between_clients_hold_where_a_run_ends() -> None:
+    """QSC205 dealt to three: sums of 1e-2 that cancel, which were off by 4e-7 beside 4e-4."""
+    result = _model(redrawn("Maros", 271126000006)).build().solve()
+    assert result.status == "optimal"
+    assert result.certificate().ok
+
+
+def test_a_right_answer_that_is_proved_near_by_alone_is_not_called_wrong() -> None:
+    """A column that stands twice: F is flat along 1e7, where slopes of 1e-11 are not nothing."""
+    model = _model(redrawn("not unique", 271126000019))
+    result = model.build().solve()
+    assert model.label(result) == "right"
+    certificate = result.certificate()
+    assert certificate["gap to the bound"].where == "beyond 10 lengths, most of it at 'owner 0'"
+    assert certificate.outcome == "cannot be judged"
+
+
 def test_that_nobody_surely_pays_is_not_that_nobody_pays() -> None:
     """0.409 for 0.393, 5e6 out along curvatures of 1e-14, where rounding is more than the cost."""
     model = _model(redrawn("collinear", 18000057))
